@@ -91,7 +91,10 @@ async def subtree_to_kill(database: Database, agent: Agent) -> list[AgentLink]:
     Raise Rejected, AgentLocked, CorruptLineage.
     """
     if agent.parent is None:
-        raise Rejected(f"Agent {agent.name} is a root, and roots cannot be killed.", "/new begins another agent.")
+        raise Rejected(
+            f"{agent.name} is a top-level agent; only forks can be killed.",
+            f"To take it out of the lists: /archive {agent.name}",
+        )
     if agent.killed_at:
         raise Rejected(f"Agent {agent.name} was killed already.", f"/revive {agent.name} brings it back.")
     await database.tree.check(agent)
@@ -148,9 +151,39 @@ async def kill_agreed(database: Database, agent: Agent, yes: bool) -> str:
     return kill_message(links, "ikigai agents revive {}")
 
 
+async def archive(database: Database, agent: Agent, back: str = "/revive {}") -> str:
+    """Take the agent and all below it out of the lists; return the message and how to bring it back.
+
+    Raise Rejected if one of them is at work.
+    """
+    if agent.archived_at or agent.killed_at:
+        state = "archived" if agent.archived_at else "killed"
+        raise Rejected(f"{agent.name} is {state} already.", f"To list it again: {back.format(agent.name)}")
+    links = [link for link in subtree(await database.tree.links(), agent.id) if link.is_listed]
+    owners, elsewhere = await database.tree.owners([link.id for link in links]), ""
+    in_turn = await database.tree.in_turn(list(owners))
+    for link in reversed(links):
+        if link.id in in_turn:
+            where = "" if owners[link.id] == THIS_PROGRAM else f" in another program ({owners[link.id]})"
+            raise Rejected(f"{link.name} is at work{where}.", "Nothing was archived; wait for its end, or stop it.")
+        if (owner := owners.get(link.id, THIS_PROGRAM)) != THIS_PROGRAM:
+            elsewhere = f" {link.name} is still open in another program ({owner})."
+    count = await database.tree.archive(agent)
+    below = f", and {count - 1:,} below it" if count > 1 else ""
+    return f"Archived {agent.name}{below}.{elsewhere} To list it again: {back.format(agent.name)}"
+
+
 async def revive(database: Database, agent: Agent, back: str = "/switch {}") -> str:
-    """Revive a killed agent; return the message and how to switch there. Raise Rejected."""
+    """Revive a killed agent, or list an archived one again; return the message and how to switch there.
+
+    Raise Rejected for any other agent.
+    """
     there = f"{back.format(agent.name)} goes there."
+    if agent.archived_at:
+        count = await database.tree.list_again(agent)
+        if not agent.killed_at:
+            below = f", with {count - 1:,} below it" if count > 1 else ""
+            return f"{agent.name} is in the lists again{below}. {there}"
     if not agent.killed_at:
         raise Rejected(f"Agent {agent.name} lives.", there)
     await database.tree.check(agent)
@@ -176,10 +209,10 @@ class AgentListing(NamedTuple):
 
 
 async def list_agents(
-    database: Database, manager: AgentManager | None = None, killed: bool = False
+    database: Database, manager: AgentManager | None = None, unlisted: bool = False
 ) -> list[AgentListing]:
-    """Return the whole tree, parents before children; with `killed` also killed agents."""
-    infos = await database.tree.all(killed)
+    """Return the whole tree, parents before children; with `unlisted` also killed and archived agents."""
+    infos = await database.tree.all(unlisted)
     names = {link.id: link.name for link in await database.tree.links()}
     models, listings = dict[str, str](), list[AgentListing]()
     for node in build_tree(infos, names):
@@ -196,6 +229,8 @@ def idle_state(info: AgentInfo) -> str:
     """Return the state of an agent that is not open here, as far as it is visible from here."""
     if info.killed:
         return "dead"
+    if info.archived:
+        return "archived"
     if info.holder:
         return "busy" if info.in_turn else "open"
     return "stopped in a turn" if info.in_turn else "idle"
@@ -247,6 +282,7 @@ def as_dicts(lines: Sequence[AgentListing]) -> list[dict[str, Any]]:
             "depth": line.node.depth,
             "state": line.state,
             "dead": line.node.agent.killed,
+            "archived": line.node.agent.archived,
             "model": line.model,
             "turns": line.node.agent.turns,
             "tokens": line.node.agent.tokens,

@@ -132,7 +132,7 @@ async def _cost(argument: str, config: Config, context: CommandContext) -> Comma
 async def _agents(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     from ikigai.app import agent_tree
 
-    lines = await agent_tree.list_agents(context.services.database, context.manager, killed=bool(argument))
+    lines = await agent_tree.list_agents(context.services.database, context.manager, unlisted=bool(argument))
     text = agent_tree.format_tree(lines, context.agent.id, agent_tree.MAX_LISTED_AGENTS)
     return CommandAnswer(text, {"agents": agent_tree.as_dicts(lines)})
 

@@ -23,7 +23,7 @@ from ikigai.app.services import Services
 from ikigai.app.spool import spool
 from ikigai.config import Config
 from ikigai.core.commands import fork
-from ikigai.core.commands.parsers import ProgramCommand, parse_kill, parse_rename
+from ikigai.core.commands.parsers import ProgramCommand, parse_archive, parse_kill, parse_rename
 from ikigai.core.errors import AgentLocked, ConfigError, IkigaiError, NewerSchema, Rejected
 from ikigai.core.events import Choices
 from ikigai.core.state.inputs import Change, Plan, Retry, Submitted
@@ -194,12 +194,18 @@ async def _kill(services: Services, agent: Agent, argument: str, yes: bool) -> T
     return TreeChange(agent, "", await agent_tree.kill_agreed(services.database, agent, yes))
 
 
+async def _archive(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
+    name = parse_archive(argument.split())
+    agent = await services.database.agents.find(name) if name else agent
+    return TreeChange(agent, "", await agent_tree.archive(services.database, agent, "ikigai agents revive {}"))
+
+
 async def _revive(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
     agent = await services.database.agents.find(argument)
     return TreeChange(agent, "", await agent_tree.revive(services.database, agent, "ikigai -r {}"))
 
 
-TREE_HANDLERS = {"fork": _fork, "kill": _kill, "rename": _rename, "revive": _revive}
+TREE_HANDLERS = {"archive": _archive, "fork": _fork, "kill": _kill, "rename": _rename, "revive": _revive}
 """Handlers of the commands that change the tree: they take the agent, the argument, and the value of --yes."""
 
 

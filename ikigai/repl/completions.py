@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ikigai.app.services import Services
 
 PLAIN = {
-    "all": {"--all": "the dead, too"},
+    "all": {"--all": "killed and archived ones, too"},
     "plot": {"--plot": "draw tokens, cost and the window"},
     "trust": {"yes": "use what this folder brings", "no": "use it no more"},
 }

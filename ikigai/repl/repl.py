@@ -268,8 +268,8 @@ class Repl:
                 return self._find_files(typed)
             case "agents":
                 return self._commands.agents
-            case "dead":
-                return self._commands.killed
+            case "unlisted":
+                return self._commands.unlisted
             case "profiles":
                 return (*self._session.config.profiles, *(["default"] if self._session.config.profiles else []))
             case _:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ikigai.core.commands.parsers import ProgramCommand, parse_kill
+from ikigai.core.commands.parsers import ProgramCommand, parse_archive, parse_kill
 from ikigai.core.commands.spec import CommandTiming
 from ikigai.core.commands.table import BY_NAME
 from ikigai.core.errors import IkigaiError, NotReady, Rejected
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class SlashCommands:
-    """Carries out commands, each as a task of its own. `agents` and `dead` are the names to choose from."""
+    """Carries out commands, each as a task of its own. `agents` and `unlisted` are the names to choose from."""
 
     def __init__(self, session: Session, router: InputRouter) -> None:
         self._session, self._router = session, router
         self._screen, self._view, self._active_agent = session.screen, session.view, session.active_agent
         self.agents: list[str] = []
-        self.killed: list[str] = []
+        self.unlisted: list[str] = []
 
     def start(self, command: ProgramCommand, timing: CommandTiming) -> None:
         """Start a command that need not wait any more."""
@@ -259,6 +259,24 @@ class SlashCommands:
         self._view.print_text(await agent_tree.revive(services.database, agent))
         await self.name_agents()
 
+    async def _archive(self, command: ProgramCommand) -> None:
+        """Archive an agent; if it leaves the screen with that, go to the agent above it, or to the one used last."""
+        from ikigai.app import agent_tree
+        from ikigai.repl import switching
+
+        services, on_screen = self._session.services, self._active_agent.agent
+        if services is None or on_screen is None:
+            raise NotReady()
+        name = parse_archive(command.argument.split())
+        text = await agent_tree.archive(services.database, await services.database.agents.find(name or on_screen.id))
+        now = await services.database.agents.get(on_screen.id)
+        if now and now.archived_at and not on_screen.archived_at:
+            self._router.opening = True
+            with self._router.switching():
+                await self._active_agent.switch_to(services, await switching.fallback_agent(services, now.id))
+        self._view.print_text(text)
+        await self.name_agents()
+
     async def _kill(self, command: ProgramCommand) -> None:
         services = self._session.services
         if services is None or self._active_agent.agent is None:
@@ -279,16 +297,16 @@ class SlashCommands:
         if self._active_agent.agent and self._active_agent.agent.id in {link.id for link in to_kill}:
             self._router.opening = True
             with self._router.switching():
-                await self._active_agent.switch_to(services, await switching.fallback_agent(services, to_kill))
+                await self._active_agent.switch_to(services, await switching.fallback_agent(services, to_kill[-1].id))
         for notice in await agent_tree.kill(services.database, to_kill, self._active_agent.manager):
             self._view.notice(notice)
         self._view.print_text(agent_tree.kill_message(to_kill))
 
     async def name_agents(self) -> None:
         assert self._session.services
-        agents = await self._session.services.database.agents.all(include_killed=True)
-        self.agents = [agent.name for agent in agents if not agent.killed_at]
-        self.killed = [agent.name for agent in agents if agent.killed_at]
+        agents = await self._session.services.database.agents.all(unlisted=True)
+        self.agents = [agent.name for agent in agents if not (agent.killed_at or agent.archived_at)]
+        self.unlisted = [agent.name for agent in agents if agent.killed_at or agent.archived_at]
 
     def _context(self) -> CommandContext | None:
         """Return the context of read-only commands; None while no agent is open."""
@@ -315,6 +333,7 @@ Handler: TypeAlias = Callable[[SlashCommands, ProgramCommand], Coroutine[Any, An
 HANDLERS: Mapping[str, Handler] = {
     "answer": SlashCommands._answer,
     "approve": SlashCommands._approve,
+    "archive": SlashCommands._archive,
     "copy": SlashCommands._copy,
     "cost": SlashCommands._cost,
     "editor": SlashCommands._editor,

@@ -93,15 +93,15 @@ def kill_question(to_kill: list[AgentLink]) -> Question:
     return yes_or_no(title, (*also, "Running work is cancelled. The history stays; /revive brings an agent back."))
 
 
-async def fallback_agent(services: Services, to_kill: list[AgentLink]) -> Agent:
-    """Return the agent to show when the one on screen is killed.
+async def fallback_agent(services: Services, id: str) -> Agent:
+    """Return the agent to show when the one on screen goes with the agent `id`, which is killed or archived.
 
-    It is the parent of the agent that /kill named, or the next living one above.
+    It is the parent of that agent, or the next listed one above.
     """
     agents = services.database.agents
-    above = await agents.get(to_kill[-1].id)
+    above = await agents.get(id)
     while above and above.parent and (above := await agents.get(above.parent)):
-        if above.killed_at is None:
+        if not (above.killed_at or above.archived_at):
             return above
     return await agents.last_or_new(current_directory())
 

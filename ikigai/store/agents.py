@@ -24,7 +24,8 @@ class Agent(Record, frozen=True):
     """One conversation. Times are seconds since 1970; `events` counts its own, without its ancestors'.
 
     `forked_at` is the last event that it shares with its parent's lineage. `directory` is where it was last used.
-    `killed_at` is None while it is alive.
+    `killed_at` is None while it is alive, `archived_at` while it is in the lists. An `ephemeral` one is purged when the
+    program that made it ends.
     """
 
     id: str
@@ -36,6 +37,8 @@ class Agent(Record, frozen=True):
     last_used_at: float
     events: int
     killed_at: float | None = None
+    archived_at: float | None = None
+    ephemeral: bool = False
 
     def check_living(self, killed: bool = False) -> None:
         """Raise Rejected if the agent is killed. `killed` says that it was killed after this record was read."""
@@ -48,7 +51,12 @@ class Agents:
         self._session = session
 
     async def create(
-        self, name: str = "", directory: str = "", parent: str | None = None, forked_at: int | None = None
+        self,
+        name: str = "",
+        directory: str = "",
+        parent: str | None = None,
+        forked_at: int | None = None,
+        ephemeral: bool = False,
     ) -> Agent:
         """Create an agent: a root, or the child of `parent` that shares its lineage up to the event `forked_at`.
 
@@ -57,7 +65,7 @@ class Agents:
         if name:
             check_name(name)
         async with self._session.use() as cursor:
-            return await _create(cursor, name, directory, parent, forked_at)
+            return await _create(cursor, name, directory, parent, forked_at, ephemeral)
 
     async def find(self, name_or_id: str) -> Agent:
         """Return the agent with this name, id, or unique start of an id (at least four characters). Raise Rejected if
@@ -85,13 +93,13 @@ class Agents:
         found = await self._select(agents.AGENT_BY_ID, UUID(id))
         return found[0] if found else None
 
-    async def all(self, limit: int = 1000, include_killed: bool = False) -> list[Agent]:
-        """Return agents, the most recently used first; `include_killed` adds the killed ones."""
-        return await self._select(agents.AGENTS, include_killed, limit)
+    async def all(self, limit: int = 1000, unlisted: bool = False) -> list[Agent]:
+        """Return agents, the most recently used first; `unlisted` adds the killed and the archived ones."""
+        return await self._select(agents.AGENTS, unlisted, limit)
 
     async def last(self, directory: str = "") -> Agent | None:
-        """Return the most recently used agent that is not killed and was not made by a tool, in this database or in
-        `directory`.
+        """Return the most recently used agent that is neither killed nor archived nor ephemeral and was not made by a
+        tool, in this database or in `directory`.
         """
         async with self._session.use() as cursor:
             return await _last(cursor, directory)
@@ -124,12 +132,18 @@ async def _last(cursor: Cursor, directory: str) -> Agent | None:
 
 
 async def _create(
-    cursor: Cursor, name: str, directory: str, parent: str | None = None, forked_at: int | None = None
+    cursor: Cursor,
+    name: str,
+    directory: str,
+    parent: str | None = None,
+    forked_at: int | None = None,
+    ephemeral: bool = False,
 ) -> Agent:
     id, tried = uuid4(), 0
     while True:
         chosen = name or names.suggest_name(tried)
-        await cursor.execute(agents.CREATE_AGENT, (id, chosen, parent, forked_at, storable(directory) or None))
+        row = (id, chosen, parent, forked_at, storable(directory) or None, ephemeral)
+        await cursor.execute(agents.CREATE_AGENT, row)
         if cursor.rowcount:
             await cursor.execute(agents.AGENT_BY_ID, (id,))
             return Agent(*(await cursor.fetchall())[0])

@@ -111,12 +111,12 @@ class AgentTree:
             await cursor.execute(forks.LINKS)
             return [AgentLink(*row) for row in await cursor.fetchall()]
 
-    async def all(self, include_killed: bool = False) -> list[AgentInfo]:
+    async def all(self, unlisted: bool = False) -> list[AgentInfo]:
         """Return all agents with their state, as their newest rows tell it, and their lock owners, the oldest first.
-        With `include_killed` killed ones are included.
+        With `unlisted` killed and archived ones are included.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(forks.AGENT_INFOS, {"dead": include_killed})
+            await cursor.execute(forks.AGENT_INFOS, {"unlisted": unlisted})
             rows = await cursor.fetchall()
         owners = await self.holders()
         return [AgentInfo(*row, holder=owners.get(write_lock.lock_key(UUID(row[0])), "")) for row in rows]
@@ -135,6 +135,12 @@ class AgentTree:
     async def holder(self, id: str) -> str:
         """Return the lock owner of this agent; "" if there is none."""
         return (await self.holders()).get(write_lock.lock_key(UUID(id)), "")
+
+    async def owners(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the lock owners of these agents as `holders` does, by the ids of those that have one."""
+        owners = await self.holders()
+        keys = {id: write_lock.lock_key(UUID(id)) for id in ids}
+        return {id: owners[key] for id, key in keys.items() if key in owners}
 
     async def rename(self, agent: Agent, name: str) -> None:
         """Rename an agent. Raise Rejected if the name is taken or invalid, AgentLocked if another process has the agent
@@ -157,3 +163,21 @@ class AgentTree:
             is_missing = not cursor.rowcount
         if is_missing:
             raise Rejected(f"There is no agent {agent.name} in this database any more.", "Look at /agents.")
+
+    async def archive(self, agent: Agent) -> int:
+        """Take the agent and all below it out of the lists; return how many were in them."""
+        async with self._session.use() as cursor:
+            await cursor.execute(forks.ARCHIVE, {"agent": agent.id})
+            return cursor.rowcount
+
+    async def list_again(self, agent: Agent) -> int:
+        """Bring an archived agent back into the lists, and those that were archived with it; return how many."""
+        async with self._session.use() as cursor:
+            await cursor.execute(forks.LIST_AGAIN, {"agent": agent.id})
+            return cursor.rowcount
+
+    async def in_turn(self, ids: Sequence[str]) -> set[str]:
+        """Return the agents among these whose newest turn has not ended."""
+        async with self._session.use() as cursor:
+            await cursor.execute(forks.IN_TURN, ([UUID(id) for id in ids],))
+            return {id for (id,) in await cursor.fetchall()}

@@ -407,14 +407,14 @@ async def test_fork_and_kill(database: Database, dsn: str) -> None:
         assert root.agent_loop.memory.open, "the parent goes on"
         with pytest.raises(Rejected, match="There is an agent named child already"):
             await kin.fork(world, root.agent, ForkRequest(name="child"))
-        with pytest.raises(Rejected, match="roots cannot be killed"):
+        with pytest.raises(Rejected, match="only forks can be killed"):
             await kin.subtree_to_kill(database, root.agent)
         dying = await kin.subtree_to_kill(database, child.agent)
         assert [link.name for link in dying] == ["below", "child"]
         assert await kin.kill(database, dying, manager) == []
         assert list(manager.agents) == [root.agent.id]
         assert await said(database, child, "turn_end") == [None]
-        lines = await kin.list_agents(database, manager, killed=True)
+        lines = await kin.list_agents(database, manager, unlisted=True)
         assert [(line.node.agent.name, line.state) for line in lines] == [
             ("root", "waiting for the model"), ("child", "dead"), ("below", "dead"),
         ]  # fmt: skip

@@ -135,7 +135,7 @@ async def test_agents_are_not_called_by_a_key(house: House, monkeypatch: pytest.
     boss = await house.member("boss", [call("fork", prompt="?", name=secret, model="scripted/echo")], "Started.")
     boss.agent_loop.put_input(Submitted("Do it."))
     await house.rested()
-    assert secret not in [agent.name for agent in await house.database.agents.all(include_killed=True)]
+    assert secret not in [agent.name for agent in await house.database.agents.all(unlisted=True)]
     assert secret not in " ".join(await house.results("boss"))
 
 

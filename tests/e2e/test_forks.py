@@ -108,9 +108,9 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
         program.say("/fork at 99999")
         program.wait_for("There is no event #99999.")
         program.say("/kill")
-        program.wait_for("roots cannot be killed")
+        program.wait_for("only forks can be killed")
         program.say("/fork --name one --model no/such")
-        program.wait_for("Start without it to choose here.")
+        program.wait_for("There is no provider 'no'")
         program.type("/fork --name one\rtyped for one")
         at(program, "one")
         program.wait_for_input("typed for one")
@@ -160,6 +160,50 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
     done = account.run("-p", "/agents --all", "--json", *ECHO)
     states = {agent["name"]: agent["state"] for agent in json.loads(done.stdout)["agents"]}
     assert states == {root: "idle", "first": "idle", "busy": "dead"}
+
+
+def test_an_archived_agent_is_in_no_list_and_goes_on_by_its_name(account: Account):
+    assert account.run(*ECHO, "--new", "-p", "the past").returncode == 0
+    (root,) = account.agents()
+    hangs = script(account, "hangs", [HANG])
+    with account.terminal("-r", root, *ECHO, columns=110) as program:
+        program.ready().say("/fork --name kid")
+        at(program, "kid")
+        program.say(f"/fork --name busy --model {hangs}")
+        at(program, "busy")
+        program.say("go")
+        program.wait(lambda: "Esc stops" in program.text(), "the turn")
+        program.say("/switch kid")
+        at(program, "kid")
+        program.say("/archive")
+        program.wait_for("busy is at work. Nothing was archived; wait for its end, or stop it.")
+        program.say("/kill " + root)
+        program.wait_for(f"only forks can be killed. To take it out of the lists: /archive {root}")
+        program.say("/switch busy")
+        at(program, "busy")
+        program.type("\x1b")
+        program.wait_for("interrupted")
+        program.say("/switch kid")
+        at(program, "kid")
+        program.say("/archive")
+        at(program, root)
+        program.wait_for("Archived kid, and 1 below it. To list it again: /revive kid")
+        program.say("/switch kid")
+        at(program, "kid")
+        program.say("still here")
+        program.wait_for("● still here")
+        with account.terminal(*ECHO, columns=110) as other:
+            other.ready()
+            at(other, root)
+            other.say("/archive " + root)
+            other.wait_for(f"{root} is still open in another program")
+            other.wait(lambda: root not in other.status(), "another agent, as this one is in no list")
+            other.leave()
+        program.leave()
+    listed = account.run("agents").stdout
+    assert "kid" not in listed and "busy" not in listed
+    assert account.run("agents", "revive", "kid").stdout.startswith("kid is in the lists again, with 1 below it.")
+    check(account.dsn)
 
 
 def test_print_mode_forks_and_says_where(account: Account):

@@ -189,7 +189,7 @@ async def test_a_killed_agent_is_not_offered_and_its_history_stays(database: Dat
     last = await database.agents.last()
     assert last and last.id == talk.agent.id and (await database.agents.last(talk.agent.directory))
     assert {kin.name for kin in await database.tree.all()} == {talk.agent.name}
-    assert [kin.killed for kin in await database.tree.all(include_killed=True)] == [False, True]
+    assert [kin.killed for kin in await database.tree.all(unlisted=True)] == [False, True]
     assert [hit.agent for hit in (await database.search("needle")).hits] == ["child"]
     with pytest.raises(Rejected) as refused:
         await database.agents.find("nobody")
@@ -199,6 +199,28 @@ async def test_a_killed_agent_is_not_offered_and_its_history_stays(database: Dat
     await again.store((ev.AgentRevived(),))
     alive = await database.agents.get(dead.id)
     assert alive and alive.killed_at is None and again.memory.status == "idle"
+
+
+async def test_an_archived_agent_leaves_the_lists_with_its_forks_and_works_as_before(database: Database) -> None:
+    talk = await Talk.open(database)
+    await talk.turn("needle", "1")
+    child = await fork(database, talk.agent, "child")
+    early = await fork(database, child, "early")
+    other = await database.agents.create("other")
+    assert await database.tree.archive(early) == 1
+    assert await database.tree.archive(talk.agent) == 2, "the one below was archived before"
+    assert [agent.name for agent in await database.agents.all()] == ["other"]
+    assert [agent.name for agent in await database.tree.all()] == ["other"]
+    everybody = {talk.agent.name, "child", "early", "other"}
+    assert {agent.name for agent in await database.tree.all(unlisted=True)} == everybody
+    await talk.turn("more", "2")
+    last = await database.agents.last()
+    assert last and last.id == other.id
+    assert [hit.agent for hit in (await database.search("needle")).hits] == [talk.agent.name]
+    found = await database.agents.find(talk.agent.name)
+    assert found.archived_at and not found.killed_at
+    assert await database.tree.list_again(found) == 2 and await database.tree.list_again(early) == 1
+    assert {agent.name for agent in await database.agents.all()} == {talk.agent.name, "child", "early", "other"}
 
 
 async def test_what_is_known_of_everybody(database: Database) -> None:

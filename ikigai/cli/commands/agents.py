@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
 
-ACTION_ARGUMENTS = {"list": (), "show": ("NAME",), "rename": ("OLD", "NEW"), "kill": ("NAME",), "revive": ("NAME",)}
+ACTION_ARGUMENTS = {
+    "list": (),
+    "show": ("NAME",),
+    "rename": ("OLD", "NEW"),
+    "archive": ("NAME",),
+    "kill": ("NAME",),
+    "revive": ("NAME",),
+}
 """Actions of the command, with the names that each takes."""
 
 
@@ -23,14 +30,16 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     agents = commands.add_parser(
         "agents",
         parents=[common],
-        help="the tree of agents; rename, kill, revive",
+        help="the tree of agents; rename, archive, kill, revive",
         usage="ikigai agents [list] [--all] [--json]\n       ikigai agents show NAME [--json]\n"
-        "       ikigai agents rename OLD NEW\n       ikigai agents kill NAME --yes\n       ikigai agents revive NAME",
-        description="A killed agent is out of use with all below it until it is revived; its history stays.",
+        "       ikigai agents rename OLD NEW\n       ikigai agents archive NAME\n       ikigai agents kill NAME --yes\n"
+        "       ikigai agents revive NAME",
+        description="A killed agent is out of use with all below it until it is revived; its history stays. An "
+        "archived one is out of the lists with all below it, and in use as before.",
     )
     agents.add_argument("what", nargs="?", choices=tuple(ACTION_ARGUMENTS), default="list", help="what to do (list)")
     agents.add_argument("names", nargs="*", metavar="NAME", help="names or ids")
-    agents.add_argument("--all", action="store_true", help="the dead, too")
+    agents.add_argument("--all", action="store_true", help="killed and archived ones, too")
     agents.add_argument("--yes", action="store_true", help="agree to what would be asked: kill asks for it")
     agents.add_argument("--json", action="store_true", help="one object: agents, or what was done")
     return agents
@@ -48,7 +57,7 @@ async def run(database: Database, arguments: argparse.Namespace) -> str:
         usage = " ".join(("ikigai agents", what, *ACTION_ARGUMENTS[what]))
         raise ConfigError(f"ikigai agents {what} takes {len(ACTION_ARGUMENTS[what]) or 'no'} names.", f"Write: {usage}")
     if what == "list":
-        lines = await agent_tree.list_agents(database, killed=arguments.all)
+        lines = await agent_tree.list_agents(database, unlisted=arguments.all)
         return json.dumps({"agents": agent_tree.as_dicts(lines)}) if arguments.json else agent_tree.format_tree(lines)
     agent = await _find(database, names[0])
     if what == "show":
@@ -58,6 +67,8 @@ async def run(database: Database, arguments: argparse.Namespace) -> str:
             report = await agent_tree.rename(database, agent, parse_rename(names).new, "ikigai agents rename {} {}")
         case "kill":
             report = await agent_tree.kill_agreed(database, agent, arguments.yes)
+        case "archive":
+            report = await agent_tree.archive(database, agent, "ikigai agents revive {}")
         case _:
             report = await agent_tree.revive(database, agent, back="ikigai -r {}")
     return json.dumps({"did": what, "agent": agent.id, "text": report}) if arguments.json else report
@@ -71,7 +82,7 @@ async def _find(database: Database, name: str) -> Agent:
 
 
 async def _format_agent(database: Database, agent: Agent, as_json: bool) -> str:
-    lines = await agent_tree.list_agents(database, killed=True)
+    lines = await agent_tree.list_agents(database, unlisted=True)
     names = {line.node.agent.id: line.node.agent.name for line in lines}
     (found,) = agent_tree.as_dicts([line for line in lines if line.node.agent.id == agent.id])
     return json.dumps(found) if as_json else agent_tree.format_agent(found, names)

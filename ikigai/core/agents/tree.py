@@ -17,6 +17,12 @@ class AgentLink(Record, frozen=True):
     parent: str | None
     created_at: float
     killed: bool
+    archived: bool
+
+    @property
+    def is_listed(self) -> bool:
+        """True unless it is killed or archived."""
+        return not (self.killed or self.archived)
 
 
 class AgentInfo(AgentLink, frozen=True):
@@ -55,7 +61,7 @@ class TreeNode(Record, Generic[_Link], frozen=True):
 
 PARENT_MISSING = "its parent is missing"
 ANCESTOR_CIRCLE = "its ancestors form a circle"
-PARENT_KILLED = "child of {}, which is dead"
+PARENT_UNLISTED = "child of {}, which is not listed"
 
 
 def build_tree(links: Sequence[_Link], names: dict[str, str] | None = None) -> list[TreeNode[_Link]]:
@@ -73,7 +79,7 @@ def build_tree(links: Sequence[_Link], names: dict[str, str] | None = None) -> l
             children.setdefault(link.parent, []).append(link)
         else:
             unlisted = (names or {}).get(link.parent)
-            tops.append((link, PARENT_KILLED.format(unlisted) if unlisted else PARENT_MISSING))
+            tops.append((link, PARENT_UNLISTED.format(unlisted) if unlisted else PARENT_MISSING))
     found, seen = list[TreeNode[_Link]](), set[str]()
 
     def walk(top: _Link, trouble: str) -> None:
@@ -112,7 +118,7 @@ def subtree(links: Iterable[_Link], id: str) -> list[_Link]:
 
 
 def find_relative(links: Sequence[_Link], id: str, where: str) -> _Link | None:
-    """Return the living relative of an agent, None without one.
+    """Return the listed relative of an agent, None without one.
 
     `where` is "up" for its parent, "down" for its newest child, "left" and "right" for its elder and younger sibling.
     Roots are each other's siblings.
@@ -121,12 +127,12 @@ def find_relative(links: Sequence[_Link], id: str, where: str) -> _Link | None:
     if own is None:
         return None
     if where == "up":
-        return next((link for link in links if link.id == own.parent and not link.killed), None)
+        return next((link for link in links if link.id == own.parent and link.is_listed), None)
     age = {link.id: (link.created_at, link.id) for link in links}
-    living = sorted((link for link in links if not link.killed), key=lambda link: age[link.id])
+    listed = sorted((link for link in links if link.is_listed), key=lambda link: age[link.id])
     if where == "down":
-        return next((link for link in reversed(living) if link.parent == id), None)
-    siblings = [link for link in living if link.parent == own.parent and link.id != id]
+        return next((link for link in reversed(listed) if link.parent == id), None)
+    siblings = [link for link in listed if link.parent == own.parent and link.id != id]
     if where == "left":
         return next((link for link in reversed(siblings) if age[link.id] < age[id]), None)
     return next((link for link in siblings if age[link.id] > age[id]), None)

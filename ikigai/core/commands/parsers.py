@@ -90,12 +90,23 @@ def parse_kill(words: Sequence[str]) -> str:
     return "".join(words)
 
 
+def parse_archive(words: Sequence[str]) -> str:
+    """Return the name of the agent to archive, "" for the active one. Raise WrongArgument for more words."""
+    if len(words) > 1:
+        raise WrongArgument("/archive takes one agent at a time.")
+    return "".join(words)
+
+
 def rename(argument: str) -> None:
     parse_rename(argument.split())
 
 
 def kill(argument: str) -> None:
     parse_kill(argument.split())
+
+
+def archive(argument: str) -> None:
+    parse_archive(argument.split())
 
 
 def fork(argument: str) -> None:

@@ -3,8 +3,8 @@
 from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.events import Choices, Event, SettingsChanged
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, INSTRUCTIONS_ORIGIN
+from ikigai.core.state.effective_settings import RunProfile
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.state.run_config import RunProfile
 
 
 def settings_of_run(memory: Memory) -> tuple[Event, ...]:

@@ -64,22 +64,26 @@ _AGENT = """
 select agents.id::text, agents.name, agents.parent::text, agents.forked_at, coalesce(agents.directory, ''),
        extract(epoch from agents.created_at)::float8, extract(epoch from agents.last_used_at)::float8,
        coalesce((select max(seq) from messages where agent_id = agents.id), 0),
-       extract(epoch from agents.killed_at)::float8
-from agents
+       extract(epoch from agents.killed_at)::float8, extract(epoch from agents.archived_at)::float8, agents.ephemeral
+from (select * from agents where purged_at is null) agents
 """
 CREATE_AGENT = """
-insert into agents (id, name, parent, forked_at, directory) values (%s, %s, %s, %s, %s)
+insert into agents (id, name, parent, forked_at, directory, ephemeral) values (%s, %s, %s, %s, %s, %s)
 on conflict (name) do nothing
 """
 FIRST_AGENT_TURN = "select pg_advisory_xact_lock(%s, 0)"
 AGENT_BY_ID = _AGENT + "where id = %s"
 AGENT_BY_NAME = _AGENT + "where name = %s"
 AGENTS_BY_ID_START = _AGENT + "where starts_with(id::text, %s) limit 2"
-AGENTS = _AGENT + "where killed_at is null or %s order by last_used_at desc limit %s"
+AGENTS = _AGENT + "where killed_at is null and archived_at is null or %s order by last_used_at desc limit %s"
 # An agent that a tool made is no place to begin: its results go to the agent that it works for.
-LAST_AGENT = _AGENT + "where killed_at is null and not made order by last_used_at desc limit 1"
-LAST_AGENT_IN = _AGENT + "where directory = %s and killed_at is null and not made order by last_used_at desc limit 1"
-AGENT_NAMES = "select name from agents where killed_at is null order by last_used_at desc limit 1000"
+_LAST = "killed_at is null and archived_at is null and not made and not ephemeral order by last_used_at desc limit 1"
+LAST_AGENT = f"{_AGENT} where {_LAST}"
+LAST_AGENT_IN = f"{_AGENT} where directory = %s and {_LAST}"
+AGENT_NAMES = """
+select name from agents where killed_at is null and archived_at is null and purged_at is null
+order by last_used_at desc limit 1000
+"""
 # The commit does not wait for the disk: a power failure within half a second loses only which agent was used last.
 USE_AGENT = """
 update agents set last_used_at = clock_timestamp(), directory = coalesce(%s, directory)

@@ -38,8 +38,9 @@ where event.id = %s
 # The agent and its first events, or neither: if the name is taken nothing is made.
 FORK = """
 with made as (
-  insert into agents (id, name, parent, forked_at, directory, made)
-  values (%(id)s, %(name)s, %(parent)s::uuid, %(at)s, %(directory)s, %(made)s)
+  insert into agents (id, name, parent, forked_at, directory, made, ephemeral)
+  values (%(id)s, %(name)s, %(parent)s::uuid, %(at)s, %(directory)s, %(made)s,
+          coalesce((select ephemeral from agents where id = %(parent)s::uuid), false))
   on conflict (name) do nothing returning id
 )
 insert into messages (agent_id, seq, event_id, kind, content, data)
@@ -64,13 +65,16 @@ from line
 # The tree -----------------------------------------------------------------------------------------------------------
 
 LINKS = """
-select id::text, name, parent::text, extract(epoch from created_at)::float8, killed_at is not null from agents
+select id::text, name, parent::text, extract(epoch from created_at)::float8, killed_at is not null,
+       archived_at is not null
+from agents where purged_at is null
 order by created_at, id
 """
 # The state of agents without loading them: their newest rows tell it. Images and long texts are not read.
 AGENT_INFOS = """
 select agents.id::text, agents.name, agents.parent::text, extract(epoch from agents.created_at)::float8,
-       agents.killed_at is not null, agents.forked_at, extract(epoch from agents.last_used_at)::float8,
+       agents.killed_at is not null, agents.archived_at is not null, agents.forked_at,
+       extract(epoch from agents.last_used_at)::float8,
        (select count(*) from messages where agent_id = agents.id and kind = 'turn_end'),
        coalesce(chosen.model, ''), coalesce(asked.tokens, 0), coalesce(said.words, ''),
        exists (
@@ -98,7 +102,7 @@ left join lateral (
   where kind in ('user', 'assistant') and content <> ''
   order by id desc limit 1
 ) said on true
-where %(dead)s or agents.killed_at is null
+where agents.purged_at is null and (%(unlisted)s or agents.killed_at is null and agents.archived_at is null)
 order by agents.created_at, agents.id
 """
 WRITE_LOCK_OWNERS = """
@@ -110,3 +114,32 @@ where held.locktype = 'advisory' and held.granted
 """
 RENAME = "update agents set name = %s where id = %s"
 SET_KILLED = "update agents set killed_at = case when %s then clock_timestamp() end where id = %s"
+
+# Archived agents -----------------------------------------------------------------------------------------------------
+
+# The agent and all below it, each at the same moment: `LIST_AGAIN` brings back those of that moment.
+_BELOW = """
+with recursive below (id) as (
+  select id from agents where id = %(agent)s
+  union
+  select agents.id from below join agents on agents.parent = below.id
+)
+"""
+ARCHIVE = f"""
+{_BELOW}
+update agents set archived_at = moment.now from below, (select statement_timestamp() as now) moment
+where agents.id = below.id and archived_at is null and purged_at is null
+"""
+LIST_AGAIN = f"""
+{_BELOW}
+update agents set archived_at = null from below, (select archived_at as at from agents where id = %(agent)s) moment
+where agents.id = below.id and archived_at = moment.at
+"""
+# The agents among these whose newest turn is open.
+IN_TURN = """
+select id::text from agents where id = any(%s) and exists (
+  select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
+    (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
+  )
+)
+"""

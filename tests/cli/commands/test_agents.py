@@ -8,6 +8,7 @@ import pytest
 from ikigai.cli.commands import agents as roster
 from ikigai.core.errors import BadDatabase, ConfigError, Rejected
 from ikigai.core.events import Forked
+from ikigai.core.state.inputs import Submitted
 from ikigai.store.database import Database
 from tests.store.talk import Talk
 from tests.store.test_forks import damage
@@ -46,6 +47,17 @@ async def test_the_tree_and_what_is_done_to_it(database: Database) -> None:
     assert "kiddo" not in await run(database) and "dead" in await run(database, "--all")
     assert "lives again" in await run(database, "revive", "kiddo")
     assert "kiddo" in await run(database)
+    archived = await run(database, "archive", "root")
+    assert archived == "Archived root, and 2 below it. To list it again: ikigai agents revive root"
+    assert await run(database) == "There are no agents yet." and "archived" in await run(database, "--all")
+    with pytest.raises(Rejected, match="root is archived already"):
+        await run(database, "archive", "root")
+    assert await run(database, "revive", "root") == (
+        "root is in the lists again, with 2 below it. ikigai -r root goes there."
+    )
+    await talk.happen(Submitted("busy"))
+    with pytest.raises(Rejected, match="root is at work"):
+        await run(database, "archive", "root")
 
 
 async def test_what_is_refused(database: Database) -> None:
@@ -55,7 +67,7 @@ async def test_what_is_refused(database: Database) -> None:
         (("show", "nobody"), "There is no agent nobody"),
         (("rename", "kid"), "takes 2 names"),
         (("list", "kid"), "takes no names"),
-        (("kill", "root", "--yes"), "roots cannot be killed"),
+        (("kill", "root", "--yes"), "only forks can be killed"),
         (("revive", "kid"), "kid lives"),
         (("rename", "kid", "two words"), "is no name"),
         (("rename", "kid", "root"), "named root already"),

@@ -13,7 +13,7 @@ import msgspec
 from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.sanitize import clean_line
-from ikigai.core.views.usage_totals import UsageTotals, format_dollars, sum_totals
+from ikigai.core.views.usage_totals import CENT, UsageTotals, at_least, format_dollars, sum_totals
 
 if TYPE_CHECKING:
     from ikigai.store.database import Database
@@ -156,10 +156,10 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def format_cost(of: UsageTotals) -> str:
-    """Return the known cost, with a question mark if a part is unknown."""
-    if of.known_cost is None:
-        return "?"
-    return format_dollars(of.known_cost) + "+?" * bool(of.unpriced)
+    """Return the cost: a lower bound if a part is unknown, "unknown" if nothing worth naming is known."""
+    if of.unpriced and of.cost <= CENT / 200:
+        return "unknown"
+    return at_least(format_dollars(of.cost), of)
 
 
 def _as_dict(of: UsageTotals) -> dict[str, Any]:

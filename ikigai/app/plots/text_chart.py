@@ -11,7 +11,7 @@ from decimal import Decimal
 from ikigai.app.plots.data import PlotData, WindowHistory
 from ikigai.core.sanitize import clean
 from ikigai.core.tokens import format_tokens
-from ikigai.core.views.usage_totals import UsageTotals, format_dollars, sum_totals
+from ikigai.core.views.usage_totals import UsageTotals, at_least, format_dollars, sum_totals
 from ikigai.terminal.render.text_width import cell_width, cut, wrap
 from ikigai.terminal.render.theme import Theme
 
@@ -77,12 +77,12 @@ def short_count(tokens: int) -> str:
 
 
 def short_cost(of: UsageTotals) -> str:
-    """Return a cost in few characters; a question mark stands for the unknown part."""
+    """Return a cost in few characters: a lower bound if a part is unknown."""
     if of.known_cost is None:
-        return "?"
+        return "unknown"
     known = of.known_cost
     text = format_dollars(known) if known < 10**4 else f"${known:,.0f}" if known < 10**7 else f"${known:.1e}"
-    return text.replace("e+", "e") + "+?" * bool(of.unpriced)
+    return at_least(text.replace("e+", "e"), of)
 
 
 # ── bars ──

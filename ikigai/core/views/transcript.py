@@ -219,7 +219,8 @@ def _filter_note(event: Filtered) -> str:
 
 def _summary_note(id: int, event: Summarised) -> str:
     turns = f"{event.turns:,} turn{'s' * (event.turns != 1)}"
-    cost = ", $?" if event.cost is None else f", {format_dollars(Decimal(repr(event.cost)))}" if event.cost else ""
+    known = f", {format_dollars(Decimal(repr(event.cost)))}" if event.cost else ""
+    cost = ", cost unknown" if event.cost is None else known
     if event.closed:
         return f"What was cleared is summarised: {turns}{cost}. /summary shows it, /quote {id} brings it back."
     unseen = f", {event.unseen:,} of them unread" if event.unseen else ""

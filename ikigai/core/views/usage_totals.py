@@ -74,21 +74,21 @@ def format_dollars(cost: Decimal) -> str:
 
 
 def format_short(of: UsageTotals) -> str:
-    """Return tokens and cost in a few characters, `↑12.3k ↓4.5k $0.12`; empty before the first request.
+    """Return tokens and cost in a few characters, `↑12.3k ↓4.5k $0.12`; empty before the first token.
 
-    A question mark stands for unpriced requests: `$0.12+?`, or `$?` when nothing has a price. A free request shows no
-    price.
+    With unpriced requests the known cost is a lower bound, `≥$0.12`, or unknown. A free request shows no price.
     """
-    if not of.requests:
-        return ""
-    return " ".join(
-        filter(None, (f"↑{tokens.format_tokens(of.input)} ↓{tokens.format_tokens(of.output)}", format_money(of)))
-    )
+    counts = f"↑{tokens.format_tokens(of.input)} ↓{tokens.format_tokens(of.output)}" if of.input or of.output else ""
+    return " ".join(filter(None, (counts, format_money(of))))
 
 
 def format_money(of: UsageTotals) -> str:
     """Return the cost alone, to the cent, as in `format_short`."""
-    if not of.cost:
-        return "$?" if of.unpriced else ""
-    amount = f"${of.cost:,.2f}" if of.cost > CENT / 2 else "<$0.01"
-    return amount + "+?" * bool(of.unpriced)
+    if of.cost <= CENT / 2:
+        return "cost unknown" if of.unpriced else "<$0.01" * bool(of.cost)
+    return at_least(f"${of.cost:,.2f}", of)
+
+
+def at_least(amount: str, of: UsageTotals) -> str:
+    """Return the amount as the cost of these requests: a lower bound where some have no known price."""
+    return f"≥{amount}" if of.unpriced else amount

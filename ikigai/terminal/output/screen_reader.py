@@ -65,7 +65,7 @@ def _status(area: LiveArea) -> Iterator[tuple[str, str]]:
             yield "condensed", f"{memory.summary.turns:,} turns"
     if spent.requests:
         cost = usage_totals.format_money(spent) or "nothing"
-        yield "session", f"{spent.input:,} tokens in, {spent.output:,} out, cost {cost}"
+        yield "session", f"{spent.input:,} tokens in, {spent.output:,} out, cost {cost.removeprefix('cost ')}"
     yield "background", area.others[1]
     yield "following", "another program writes this agent" if area.following else ""
     yield "queued", f"{len(area.live.waiting) or ''}"

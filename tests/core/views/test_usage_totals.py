@@ -71,11 +71,12 @@ def of(cost: str, unpriced: int = 0) -> UsageTotals:
     ("some", "told"),
     [
         (of("0.1234"), "$0.12"),
-        (of("0.1234", 1), "$0.12+?"),
+        (of("0.1234", 1), "≥$0.12"),
         (of("0.004"), "<$0.01"),
-        (of("0.005", 1), "<$0.01+?"),
+        (of("0.005"), "<$0.01"),
+        (of("0.005", 1), "cost unknown"),
         (of("0.006"), "$0.01"),
-        (of("0", 1), "$?"),
+        (of("0", 1), "cost unknown"),
         (of("0"), ""),
         (of("1234.5"), "$1,234.50"),
     ],
@@ -84,6 +85,8 @@ def test_money(some: UsageTotals, told: str) -> None:
     assert format_money(some) == told and format_short(some) == f"↑12.3k ↓4.5k {told}".strip()
 
 
-def test_nothing_is_said_before_the_first_request() -> None:
+def test_nothing_is_said_before_the_first_token() -> None:
     assert format_short(UsageTotals()) == ""
-    assert format_short(UsageTotals(requests=1, failed=1)) == "↑0 ↓0"
+    assert format_short(UsageTotals(requests=1, failed=1)) == ""
+    assert format_short(UsageTotals(requests=1, unpriced=1)) == "cost unknown"
+    assert format_short(UsageTotals(requests=1, input=1)) == "↑1 ↓0"

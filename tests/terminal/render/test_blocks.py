@@ -240,14 +240,14 @@ def test_the_status_line_has_the_parts_that_are_wanted_in_their_order():
 
 def test_session_usage_is_shown_where_it_fits():
     spent = UsageTotals(requests=3, input=12_345, output=4_500, cost=Decimal("0.1234"), unpriced=1)
-    full = FULL.replace(" · embedded", " · ↑12.3k ↓4.5k $0.12+? · embedded")
+    full = FULL.replace(" · embedded", " · ↑12.3k ↓4.5k ≥$0.12 · embedded")
     short = full.replace("openai/", "")
     assert line(120, spent=spent) == full and line(len(full) - 1, spent=spent) == short
     assert line(len(short) - 1, spent=spent) == short.removesuffix(" · embedded")
-    cost = FULL.replace("openai/", "").replace(" · embedded", " · $0.12+? · embedded")
+    cost = FULL.replace("openai/", "").replace(" · embedded", " · ≥$0.12 · embedded")
     assert line(len(cost), spent=spent) == cost
     assert line(75, spent=spent) == FULL.replace("openai/", "")
-    assert line(120, spent=spent, database=("warning", "gone")).endswith(" · ↑12.3k ↓4.5k $0.12+? · gone")
+    assert line(120, spent=spent, database=("warning", "gone")).endswith(" · ↑12.3k ↓4.5k ≥$0.12 · gone")
     assert line(12, spent=spent, database=("warning", "unreachable")) == "unreachable"
 
 

@@ -28,6 +28,7 @@ from ikigai.core.state.inputs import (
     Condense,
     Condensed,
     ContextOverflowed,
+    DefaultSystemChanged,
     Denied,
     Edit,
     Failed,
@@ -86,7 +87,8 @@ class AgentLoop:
     `provider` returns the provider of a model "provider/name". `max_requests` limits the requests of a turn; 0 means no
     limit. `db_timeout` is the time in seconds to wait for a lost database before Unavailable is raised; None waits for
     ever. `price` returns the cost of a request. `learn` takes a model and the context in tokens that its provider
-    reported. `instructions` returns the current instructions of the project. `condensing` returns the options for
+    reported. `instructions` returns the current instructions of the project, `default_system` the default system prompt
+    of a turn that begins with a memory. `condensing` returns the options for
     a memory; the default condenses only on request. `mail` provides the mail that a turn begins with. `redactor`
     returns the redactor of the current secrets. `outputs` keeps the output of the user's commands until it is stored.
     """
@@ -103,6 +105,7 @@ class AgentLoop:
         price: PriceOf = no_price,
         learn: Callable[[str, int], None] = lambda model, context: None,
         instructions: Callable[[], str] | None = None,
+        default_system: Callable[[Memory], str] | None = None,
         condensing: Callable[[Memory], CondenseOptions] = lambda memory: CondenseOptions(),
         mail: MailSource | None = None,
         redactor: Callable[[], Redactor] | None = None,
@@ -113,7 +116,8 @@ class AgentLoop:
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._view = store, provider, view
         self._price, self._learn, self._outputs = price, learn, outputs
-        self._instructions, self._mail, self._redactor = instructions, mail, redactor or no_redactor
+        self._instructions, self._default_system = instructions, default_system
+        self._mail, self._redactor = mail, redactor or no_redactor
         self._condenser = LazyCondenser(self._forget_context, view.notice, condensing)
         self.queue = InputQueue(view, lambda: self.unsaved)
         self._db_status = DatabaseStatus(view)
@@ -231,13 +235,13 @@ class AgentLoop:
             return
         if isinstance(incoming, ContextOverflowed) and incoming.job in work(self.memory):
             incoming = await self._shrink_request(incoming)
-        if isinstance(incoming, Submitted | Plan | Retry | MailDelivered) and self._instructions:
-            await self._change_instructions(self._instructions())
+        prompt = self._changed_prompt() if isinstance(incoming, Submitted | Plan | Retry | MailDelivered) else ()
         try:
             if isinstance(incoming, RewindTo) and not find_mark(self.memory, label := incoming.label) and is_id(label):
                 incoming = RewindAt(await self._turn_end_of(int(label)))
             returned = newest_user_text(self.memory) if isinstance(incoming, Edit) else ""
             events = decide(self.memory, incoming)
+            events = (*prompt, *events) if events else ()
         except Rejected as refusal:
             if isinstance(incoming, MailDelivered) and self._mail:
                 self._mail.refuse(incoming.mails, refusal)
@@ -276,15 +280,26 @@ class AgentLoop:
                 self._view.notice(str(refusal))
                 self._view.restore_input(steered.text)
 
-    async def _change_instructions(self, value: str) -> None:
-        """Give the run these instructions of the project; store an event if others were in force."""
+    def _changed_prompt(self) -> tuple[Event, ...]:
+        """Return the events about the project's instructions and the default system prompt, where others are in force.
+
+        They are stored together with what begins the turn: alone they would hold it up while the database is away.
+        """
+        changed: tuple[Event, ...] = ()
+        if self._instructions:
+            changed = self._changed_instructions(self._instructions())
+        if self._default_system:
+            changed += decide(self.memory, DefaultSystemChanged(self._default_system(self.memory)))
+        return changed
+
+    def _changed_instructions(self, value: str) -> tuple[Event, ...]:
+        """Give the run these instructions of the project; return the event if others are in force."""
         run = self.memory.run
         if (run.below.get(INSTRUCTIONS_KEY) or "") == value:
-            return
+            return ()
         events = decide(self.memory, InstructionsChanged(value))
         self.memory = replace(self.memory, run=replace(run, below=with_instructions(run.below, value)))
-        if events:
-            await self._append_and_apply(events)
+        return events
 
     async def _turn_end_of(self, id: int) -> int:
         """Return the id of the last event of the turn that event `id` belongs to. Raise Rejected."""

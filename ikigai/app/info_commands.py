@@ -189,8 +189,13 @@ async def _think(argument: str, config: Config, context: CommandContext) -> Comm
 
 async def _system(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     settings = context.memory.settings
-    system = str(settings.get("system") or "There is no system prompt. /system TEXT sets one.")
-    return CommandAnswer("\n\n".join(filter(None, (system, str(settings.get(INSTRUCTIONS_KEY) or "")))), {})
+    own, default = str(settings.get("system") or ""), context.services.default_system(context.memory)
+    hint = 'This is the default. /system TEXT replaces it, /system "" clears it.' if default else ""
+    if not own and not default:
+        hint = "There is no system prompt. /system TEXT sets one, /system default takes the default."
+    parts = own or default, hint, str(settings.get(INSTRUCTIONS_KEY) or "")
+    figures = {"system": own or default, "default": bool(default), "instructions": parts[-1]}
+    return CommandAnswer("\n\n".join(filter(None, parts)), figures)
 
 
 async def _status(argument: str, config: Config, context: CommandContext) -> CommandAnswer:

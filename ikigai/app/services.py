@@ -37,7 +37,7 @@ from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instruction
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.settings import with_choices
+from ikigai.core.state.settings import default_system, with_choices
 from ikigai.providers.pool import ProviderPool
 from ikigai.system.paths import current_directory, unsaved_files
 from ikigai.system.process_memory import protect_process_memory
@@ -143,6 +143,14 @@ class Services:
         if (self.run.below.get(INSTRUCTIONS_KEY) or "") != value:
             self.run = msgspec.structs.replace(self.run, below=with_instructions(self.run.below, value))
         return value
+
+    def default_system(self, memory: Memory) -> str:
+        """Return the default system prompt of a turn that begins now with this memory; "" for none."""
+        if not with_profile(self.config, profile_in_force(memory)).context.default_system_prompt:
+            return ""
+        from ikigai.app.surroundings import find_surroundings
+
+        return self.redaction.own(default_system(memory, find_surroundings()))
 
     def withdraw_project_tools(self) -> None:
         """Withdraw the tools of the project's folder from agents opened from now on."""
@@ -296,8 +304,8 @@ class Services:
                 view.notice(problem)
             return value
 
-        settings = {"learn": self.pool.learn, "instructions": instructions, "condensing": self.condensing}
-        return {**settings, "redactor": self.redaction.redactor}
+        settings = {"learn": self.pool.learn, "condensing": self.condensing, "redactor": self.redaction.redactor}
+        return {**settings, "instructions": instructions, "default_system": self.default_system}
 
     def condensing(self, memory: Memory) -> CondenseOptions:
         """Return the options for condensing the oldest turns of this memory."""

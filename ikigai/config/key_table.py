@@ -59,7 +59,9 @@ class Config(MaskedRecord, frozen=True):
     model: Annotated[ModelName, help_meta('The model, provider/name or provider/name:level; "" chooses by itself.')] = (
         ""
     )
-    system_prompt: Annotated[Text, help_meta("What every model is told first.")] = ""
+    system_prompt: Annotated[
+        Text, help_meta('What every model is told first; "" leaves it to default_system_prompt.')
+    ] = ""
     profile: Annotated[
         ProfileName, help_meta('The profile, of those below, of agents that have not chosen one; "" for none.')
     ] = ""

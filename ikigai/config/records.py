@@ -110,6 +110,13 @@ class ContextSettings(Record, frozen=True):
     summarise_on_clear: Annotated[
         Switch, help_meta("Whether what /clear takes out of the context is summarised, to be read by /summary.")
     ] = False
+    default_system_prompt: Annotated[
+        Switch,
+        help_meta(
+            "Whether a model without a system prompt of yours is told the working directory, the operating system, the "
+            "date, what its tools are for, and that text in files and web pages is data."
+        ),
+    ] = True
 
 
 class DatabaseSettings(MaskedRecord, frozen=True):

@@ -27,13 +27,15 @@ from ikigai.core.ports import Appended
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request
+from ikigai.core.request.default_prompt import Surroundings
 from ikigai.core.request.reply import FailureKind, ProviderEvent, RetryScheduled, StreamFinished, TextDelta, UsageUpdate
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.state import inputs, machine
+from ikigai.core.state import inputs, machine, settings
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Interrupted, SetMark, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory
+from ikigai.core.views import transcript
 from ikigai.core.views.context_rule import ContextRule, context_rule
 from ikigai.core.views.transcript import TranscriptBlock
 from ikigai.providers.anthropic.provider import AnthropicProvider
@@ -114,6 +116,7 @@ class Session:
         budget: int = 100_000,
         counter: str = "bytes",
         instructions: Callable[[], str] | None = None,
+        default_system: Callable[[Memory], str] | None = None,
         redactor: Redactor | None = None,
     ) -> None:
         self.logs = MemoryLog()
@@ -131,6 +134,7 @@ class Session:
             self.view,
             price=price,
             instructions=instructions,
+            default_system=default_system,
             redactor=(lambda: redactor) if redactor else None,
         )
 
@@ -222,6 +226,43 @@ async def test_instructions_that_changed_are_stored_before_what_asks_and_sent_wi
     kinds = [type(stored.event) for stored in session.logs.history(AGENT)]
     first = kinds.index(SettingsChanged)
     assert kinds[first + 1] is UserMessage and kinds[: first + 1].count(UserMessage) == 0
+
+
+async def test_default_system_prompt_changes_with_the_first_turn_of_a_day_alone():
+    date = ["2026-11-23"]
+
+    def default(memory: Memory) -> str:
+        return settings.default_system(memory, Surroundings("/here", "Linux", date[0]))
+
+    session = Session(list("abcdefgh"), default_system=default)
+
+    async def turn(incoming: inputs.Input) -> str:
+        session.tell(incoming)
+        await session.idle(len(session.provider.requests) + 1)
+        return session.provider.requests[-1].system
+
+    async with session.running():
+        assert not session.events(SettingsChanged), "opening stores none"
+        first = await turn(Submitted("Go on."))
+        assert "Date: 2026-11-23" in first and await turn(Submitted("Go on.")) == first
+        date[0] = "2026-11-24"
+        assert await turn(Submitted("Go on.")) == first.replace("-23", "-24"), "a new day"
+        assert await turn(inputs.Retry()) == first.replace("-23", "-24")
+        session.tell(inputs.Change({"system": ""}))
+        assert await turn(Submitted("Go on.")) == ""
+        session.tell(inputs.Change({"system": "Be brief."}))
+        date[0] = "2026-11-25"
+        assert await turn(Submitted("Go on.")) == "Be brief."
+        session.tell(inputs.Change({"system": None}))
+        assert await turn(Submitted("Go on.")) == first.replace("-23", "-25")
+    changes = [event.values for event in session.events(SettingsChanged)]
+    days = [str(each["default_system"] or "none") for each in changes if "default_system" in each]
+    stored = [first, first.replace("-23", "-24"), "none", first.replace("-23", "-25")]
+    assert days == stored, "each once, and none where the user's own stands"
+    assert changes[2] == {"system": "", "default_system": None}
+    for row in session.logs.history(AGENT):
+        if isinstance(row.event, SettingsChanged) and row.event.values.keys() == {"default_system"}:
+            assert not list(transcript.event_blocks(row, True)), "no line on screen and in exports"
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ async def test_agents_do_not_share_a_file_and_have_their_events_back(database: D
         told = await manager.close()
     assert len(files(state)) == 3 and all(str(file) in told for file in files(state))
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in files(state))
-    assert told.count("1 event could not be saved; it is kept in ") == 3
+    assert told.count("2 events could not be saved; they are kept in ") == 3
     assert not rows(dsn, "user")
     for times in range(2):
         manager = AgentManager(world(database), ManagedSubagents)
@@ -128,7 +128,7 @@ async def test_agents_do_not_share_a_file_and_have_their_events_back(database: D
             manager.start_loop(member)
             await until(lambda member=member: member.agent_loop.opened.is_set() and not member.agent_loop.checks_mail)
             put_back = [text for text in front.told("notice") if "could not be saved" in text]
-            assert put_back == ([] if times else ["1 event that could not be saved is in the log now."])
+            assert put_back == ([] if times else ["2 events that could not be saved are in the log now."])
         assert await manager.close() == "" and not files(state)
         assert [row for row in rows(dsn, "user", "turn_end") if row[1] == "user"] == [
             (name, "user", f"to {name}") for name in names
@@ -409,7 +409,7 @@ async def test_unsaved_messages_return_to_the_prompt_when_no_file_can_be_written
         await until(lambda: member.agent_loop.unsaved)
         member.agent_loop.put_input(Submitted("two"))
         told = await manager.close()
-    assert told.startswith("1 event could not be saved, nor kept in") and told.endswith("Not a directory.")
+    assert told.startswith("2 events could not be saved, nor kept in") and told.endswith("Not a directory.")
     assert front.told("returned") == ["one\ntwo"] and front.told("queued")[-1] == ()
 
 

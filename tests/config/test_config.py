@@ -146,6 +146,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "condense_model": "openai/x",
         "condense_prompt_file": "~/prompt.txt",
         "summarise_on_clear": "true",
+        "default_system_prompt": "false",
         "api_key_env": "MY_KEY",
         "model_file": "~/m.gguf",
         "redact": "own",
@@ -220,6 +221,7 @@ def test_the_sliding_variable_refuses_anything_else(load, text):
         ("condense_at_percent", "5", 5),
         ("condense_to_percent", "100", 100),
         ("summarise_on_clear", "true", True),
+        ("default_system_prompt", "false", False),
     ],
 )
 def test_the_window_by_variables(load, key, text, value):

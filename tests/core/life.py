@@ -316,9 +316,22 @@ class Life(Program):
                 key: value for key, value in own.items() if key not in gone
             }
             assert not mine & self.memory.own.keys() and not gone & self.memory.run.above.keys()
-            in_force = {key: value for key, value in self.memory.settings.items() if value is not None}
-            assert in_force == effective(self.memory.run, self.memory.own)
+            assert self.settings_in_force == effective(self.memory.run, self.memory.own)
             assert len(events) == 1 and (name is None or self.memory.settings["profile"] == name)
+
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
+    @rule(value=st.sampled_from(["", "Date: 1", "Date: 2 " * 9]), text=words)
+    def describe_and_submit(self, value: str, text: str) -> None:
+        """Change the default system prompt, or not, before a message goes out; the user's own stands in its place."""
+        settings, user = self.memory.settings, str(self.memory.settings.get("system") or "")
+        events = self.describe(value)
+        unsent = not value and bool(user)
+        assert bool(events) == (value != (settings.get("default_system") or "") and not unsent)
+        assert {**self.memory.settings, "default_system": 0} == {**settings, "default_system": 0}
+        assert not self.describe(value), "nothing is written the second time"
+        self.live_equals_replayed()
+        if self.happen(Submitted(text)):
+            assert request_frame(self.memory).system.startswith(user or value)
 
     @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(value=st.sampled_from(["", "Obey.", "Tabs, not spaces. " * 9]), text=words)

@@ -470,7 +470,8 @@ class Oracle:
 
     def _system(self) -> str:
         """Return the system prompt, with blank lines before the project's instructions and each pinned file."""
-        parts = [self.settings.get("system") or "", self.settings.get("instructions") or ""]
+        first = self.settings.get("system") or self.settings.get("default_system") or ""
+        parts = [first, self.settings.get("instructions") or ""]
         for path in ("/a", "/b"):
             at, _, text = str(self.settings.get(f"pin:{path}") or "").partition("\n")
             parts.append(frame_pin(Pin(path, at, text)) if text else "")

@@ -12,7 +12,7 @@ from ikigai.core.forget.request_size import add_sizes
 from ikigai.core.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve, is_accepted
-from ikigai.core.state.inputs import Input, InstructionsChanged, Job, Opened, Replied
+from ikigai.core.state.inputs import DefaultSystemChanged, Input, InstructionsChanged, Job, Opened, Replied
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus, Memory
@@ -75,7 +75,13 @@ class Program(RuleBasedStateMachine):
         assert self.memory.status is AgentStatus.IDLE
         assert decide(self.memory, Opened(self.log.draft(agent))) == (), "recovery writes nothing the second time"
         wanted = effective(self.memory.run, self.memory.own)
-        assert {k: v for k, v in self.memory.settings.items() if v is not None} == wanted, "this run's settings hold"
+        assert self.settings_in_force == wanted, "this run's settings hold"
+
+    @property
+    def settings_in_force(self) -> ev.Choices:
+        """The settings without the default system prompt, which belongs to no run."""
+        left_out = "default_system"
+        return {key: value for key, value in self.memory.settings.items() if value is not None and key != left_out}
 
     def loaded(self, agent: str) -> Memory:
         return self.log.load(load_memory(self.run, agent))
@@ -108,6 +114,13 @@ class Program(RuleBasedStateMachine):
             del below["instructions"]
         self.run = replace(self.run, below=below)
         self.memory = replace(self.memory, run=replace(self.memory.run, below=below))
+        if events:
+            self.store(events)
+        return events
+
+    def describe(self, value: str) -> tuple[ev.Event, ...]:
+        """Change the default system prompt, as at the beginning of a turn."""
+        events = decide(self.memory, DefaultSystemChanged(value))
         if events:
             self.store(events)
         return events

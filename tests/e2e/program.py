@@ -27,8 +27,10 @@ PATIENCE = 30.0
 KEPT = ("PATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "TMPDIR")
 
 
-TOOLLESS = {"IKIGAI_TOOLS_ENABLED": "false"}
-"""Variables without tools: most tests are about the conversation, and those of tools switch them on."""
+TOOLLESS = {"IKIGAI_TOOLS_ENABLED": "false", "IKIGAI_DEFAULT_SYSTEM_PROMPT": "false"}
+"""Variables without tools and default system prompt: most tests are about the conversation, and those of tools and of
+the prompt, which grows with the name of the folder, switch them on.
+"""
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

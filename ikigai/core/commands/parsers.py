@@ -129,7 +129,7 @@ def parse_model_command(argument: str) -> Meaning | None:
 def parse_system(argument: str) -> Meaning | None:
     if not argument:
         return None
-    return inputs.Change({"system": None if argument == "default" else argument})
+    return inputs.Change({"system": {"default": None, '""': "", "''": ""}.get(argument, argument)})
 
 
 def parse_search(argument: str) -> None:

@@ -44,7 +44,9 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("think", "[LEVEL]", "show or choose how much the model thinks: off, min, low, med, high",
         print_mode=PrintMode.CHANGE, parser=parsers.parse_think, completes="levels"),
     CommandSpec("system", "[text]", "show or set the system prompt; 'default' takes it back",
-        print_mode=PrintMode.CHANGE, parser=parsers.parse_system, multiline=True),
+        print_mode=PrintMode.SHOW, parser=parsers.parse_system, multiline=True,
+        more='/system "" clears it. By default a model is told the folder, the system, the date and what its tools are '
+        "for; default_system_prompt = false under [context] switches that off."),
     CommandSpec("profile", "[NAME]", "show the profiles, or choose one; 'default' takes it back",
         print_mode=PrintMode.SHOW, parser=parsers.parse_profile, completes="profiles",
         more="It replaces what was chosen before of the settings that it names; /model, /budget … replace it again."),

@@ -1,6 +1,7 @@
 """This module composes the system prompt, with the project's instructions (AGENTS.md) as the setting `instructions`.
 
-The setting is the text as the model gets it, headed by a line that names the file; empty or missing for none.
+The setting is the text as the model gets it, headed by a line that names the file; empty or missing for none. The
+setting `default_system` is the default system prompt as the last turn had it; the user's own (`system`) replaces it.
 """
 
 from ikigai.core.events import Choices
@@ -10,6 +11,7 @@ from ikigai.core.sanitize import storable
 INSTRUCTIONS_KEY = "instructions"
 """The name of the setting."""
 INSTRUCTIONS_ORIGIN = "project"
+DEFAULT_SYSTEM_KEY = "default_system"
 _BEFORE, _BEHIND = "Instructions of this project (", "):\n"
 
 
@@ -32,6 +34,9 @@ def with_instructions(below: Choices, value: str) -> Choices:
 
 
 def system_prompt(settings: Choices) -> str:
-    """Return the system prompt in force: the user's, the project's instructions, the pins, with blank lines between."""
+    """Return the system prompt in force: the user's or the default one, the project's instructions, the pins, with
+    blank lines between.
+    """
     pinned = (frame_pin(pin) for pin in list_pins(settings))
-    return "\n\n".join(str(part) for part in (settings.get("system"), settings.get(INSTRUCTIONS_KEY), *pinned) if part)
+    parts = settings.get("system") or settings.get(DEFAULT_SYSTEM_KEY), settings.get(INSTRUCTIONS_KEY), *pinned
+    return "\n\n".join(str(part) for part in parts if part)

@@ -270,6 +270,12 @@ class InstructionsChanged(Record, frozen=True):
     value: str
 
 
+class DefaultSystemChanged(Record, frozen=True):
+    """The default system prompt of the turn that begins is `value`; "" for none."""
+
+    value: str
+
+
 class Offered(Record, frozen=True):
     """The tools of the run changed; the loop loads memory anew under them."""
 
@@ -310,9 +316,11 @@ Outcome: TypeAlias = (
     | NoteClosed
 )
 
-Input: TypeAlias = Opened | Submitted | Steered | InstructionsChanged | Condensed | Outcome | Command
+Input: TypeAlias = (
+    Opened | Submitted | Steered | InstructionsChanged | DefaultSystemChanged | Condensed | Outcome | Command
+)
 
-NEEDS_IDLE = (Submitted, MailDelivered, InstructionsChanged, Condensed, *get_args(Command))
+NEEDS_IDLE = (Submitted, MailDelivered, InstructionsChanged, DefaultSystemChanged, Condensed, *get_args(Command))
 
 
 def is_command(incoming: Input) -> TypeGuard[Command]:

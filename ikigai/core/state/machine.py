@@ -65,6 +65,7 @@ from ikigai.core.state.inputs import (
     Condense,
     Condensed,
     ContextOverflowed,
+    DefaultSystemChanged,
     Denied,
     Edit,
     Failed,
@@ -107,7 +108,7 @@ from ikigai.core.state.memory import (
     used_without_open,
 )
 from ikigai.core.state.rewind import next_label, redo_change, rewind_newest, rewind_to_mark, rewind_to_turn, undo_change
-from ikigai.core.state.settings import changed_instructions, chosen_settings, settings_of_run
+from ikigai.core.state.settings import changed_default_system, changed_instructions, chosen_settings, settings_of_run
 from ikigai.core.state.turn_report import report_turn
 
 SURE_OVERFLOW_FACTOR = 4
@@ -181,12 +182,15 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
 
 
 def _decide_while_idle(
-    memory: Memory, incoming: Submitted | InstructionsChanged | MailDelivered | Condensed | Command
+    memory: Memory,
+    incoming: Submitted | InstructionsChanged | DefaultSystemChanged | MailDelivered | Condensed | Command,
 ) -> tuple[Event, ...]:
     """Return the events that follow from an input that needs an idle agent. Raise Rejected if it is refused."""
     match incoming:
         case InstructionsChanged(value):
             return changed_instructions(memory, value)
+        case DefaultSystemChanged(value):
+            return changed_default_system(memory, storable(value))
         case Submitted(text, images, sender, attended, documents):
             message = UserMessage(text, images, sender=sender, attended=attended, documents=documents)
             return _submitted(memory, message)

@@ -1,10 +1,17 @@
 """This module returns the events that change settings: by the agent's own choice, a new run, or new instructions."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.events import Choices, Event, SettingsChanged
-from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, INSTRUCTIONS_ORIGIN
+from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, INSTRUCTIONS_ORIGIN
 from ikigai.core.state.effective_settings import RunProfile
-from ikigai.core.state.memory import Memory, replace
+from ikigai.core.state.memory import Memory, offered_tools, replace
+
+if TYPE_CHECKING:
+    from ikigai.core.request.default_prompt import Surroundings
 
 
 def settings_of_run(memory: Memory) -> tuple[Event, ...]:
@@ -17,6 +24,7 @@ def _differing(memory: Memory, own: Choices) -> tuple[Choices, dict[str, str]]:
     """Return the settings that these own choices change, and the origin of each."""
     resolved = memory.run.resolve(own)
     keys = {**memory.settings, **resolved}  # a setting that no place names any more ends, too
+    keys.pop(DEFAULT_SYSTEM_KEY, None)  # it goes with the turns, not with the run
     changed = {key: resolved.get(key) for key in keys if memory.settings.get(key) != resolved.get(key)}
     return changed, {key: memory.run.origin(key, own) for key in changed}
 
@@ -42,6 +50,24 @@ def with_choices(memory: Memory, values: Choices) -> Memory:
     return replace(memory, run=memory.run.choose({*values, *replaced}, memory.run.since + 1), own=own)
 
 
+def default_system(memory: Memory, where: Surroundings) -> str:
+    """Return the default system prompt of a turn that begins now; "" if the user has set or cleared the prompt."""
+    if memory.settings.get("system") or "system" in memory.own or "system" in memory.run.above:
+        return ""
+    from ikigai.core.request.default_prompt import full_prompt, short_prompt
+
+    if memory.provider == "local" and not memory.limits.tools:
+        return short_prompt(where)
+    return full_prompt(where, {tool.set for tool in offered_tools(memory)})
+
+
+def changed_default_system(memory: Memory, value: str) -> tuple[Event, ...]:
+    """Return the change of the default system prompt, if it changes what is sent."""
+    if (memory.settings.get(DEFAULT_SYSTEM_KEY) or "") == value or (not value and memory.settings.get("system")):
+        return ()
+    return (SettingsChanged({DEFAULT_SYSTEM_KEY: value or None}, {DEFAULT_SYSTEM_KEY: "default"}),)
+
+
 def chosen_settings(memory: Memory, values: Choices) -> tuple[Event, ...]:
     """Return the change to the agent's own choices `values`, with the settings of a new profile. Raise Rejected."""
     if values.get("profile") is not None:
@@ -62,6 +88,8 @@ def chosen_settings(memory: Memory, values: Choices) -> tuple[Event, ...]:
         raise Rejected("Already set.", "Nothing was changed.")
     others, origins = _differing_with_profile(memory, chosen) if "profile" in values else ({}, {})
     others = {key: value for key, value in others.items() if key not in values}
+    if values.get("system") == "" and memory.settings.get(DEFAULT_SYSTEM_KEY):
+        others, origins = {**others, DEFAULT_SYSTEM_KEY: None}, {**origins, DEFAULT_SYSTEM_KEY: "default"}
     return (SettingsChanged({**values, **others}, {**origins, **dict.fromkeys(values, "agent")}),)
 
 

@@ -38,7 +38,7 @@ from ikigai.core.messages import Document, DocumentKind, Image, Text, Thinking, 
 from ikigai.core.record import Record
 from ikigai.core.request.pins import PIN_PREFIX, parse_pin, pin_tokens
 from ikigai.core.request.reply import SHORT_REPLY_REASONS
-from ikigai.core.request.system_prompt import instructions_file
+from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, instructions_file
 from ikigai.core.sanitize import clean_line
 from ikigai.core.tool_selection import ToolSelection
 from ikigai.core.views.context_rule import ContextRule, context_rule
@@ -140,6 +140,8 @@ def _event_text(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
             return None
         case TurnEnded(ending, reason):
             return Speaker.STOPPED, reason or ending.value, "", ending is Ending.FAILED
+        case SettingsChanged(values) if values.keys() == {DEFAULT_SYSTEM_KEY}:
+            return None
         case other:
             return Speaker.NOTE, _note(stored.id, other), "", False
 
@@ -187,6 +189,7 @@ def _note(id: int, event: object) -> str:
             return f"Undone: the {what or 'event'} {of} no longer holds. /undo {id} takes this back."
         case SettingsChanged(values, origins):
             changed = {key: value for key, value in values.items() if (key, value) != ("level", "") or len(values) == 1}
+            changed.pop(DEFAULT_SYSTEM_KEY, None)  # /system shows it
             order = sorted(changed, key=lambda key: key != "profile")  # the profile sets the others
             return "; ".join(_setting(key, changed[key], origins.get(key, "")) for key in order)
         case Forked(parent, at):

@@ -25,6 +25,7 @@ from ikigai.core.state.inputs import (
     Condense,
     Condensed,
     ContextOverflowed,
+    DefaultSystemChanged,
     Denied,
     Edit,
     Failed,
@@ -97,6 +98,7 @@ idle    | rewind elsewhere   | refused: There is no mark 'elsewhere' here.      
 idle    | change budget      | settings(budget)                                          | idle    |
 idle    | instruct           | settings(instructions)                                    | idle    |
 idle    | instruct nothing   |                                                           | idle    |
+idle    | describe           | settings(default_system)                                  | idle    |
 idle    | rewind to 0        | rewind                                                    | idle    |
 idle    | rewind at the end  | refused: Nothing in the context comes after event 20.     | idle    |
 idle    | forget ids         | refused: Nobody has looked what these ids are.            | idle    |
@@ -125,6 +127,7 @@ waiting | submit             | refused: The agent is busy (waiting for the model
 waiting | steer              | user                                                      | waiting | call
 waiting | mail               | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | instruct           | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | describe           | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | interrupt          | turn_end(interrupted)                                     | idle    |
 waiting | interrupt, words   | assistant! turn_end(interrupted)                          | idle    |
 waiting | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
@@ -184,6 +187,7 @@ tools   | submit             | refused: The agent is busy (running tools).      
 tools   | steer              | refused: The turn waits for the results of its tools.     | tools   | start c1, run c2
 tools   | mail               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | instruct           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | describe           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | interrupt          | turn_end(interrupted)                                     | idle    |
 tools   | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
 tools   | used               | usage                                                     | tools   | start c1, run c2
@@ -369,6 +373,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "steer": lambda agent: Steered("And mind the gap."),
     "instruct": lambda agent: InstructionsChanged("Obey."),
     "instruct nothing": lambda agent: InstructionsChanged(""),
+    "describe": lambda agent: DefaultSystemChanged("Date: 1"),
     "submit nothing": lambda agent: Submitted(""),
     "submit a picture": lambda agent: Submitted("", (Image("image/png", "iVBO", 2, 1),)),
     "interrupt": lambda agent: Interrupted(),
@@ -509,6 +514,7 @@ def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
             "submit",
             "mail",
             "instruct",
+            "describe",
             "clear",
             "mark",
             "rewind",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ikigai.agent.reply_reader import ReplyReader
+from ikigai.agent.reply_reader import NO_SECRETS, ReplyReader
 from ikigai.agent.usage_meter import PriceOf, UsageMeter, no_price
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import Message, Role, StopReason, Text
 from ikigai.core.model import Provider
 from ikigai.core.record import Record
+from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import StreamFailed, StreamFinished
+from ikigai.core.request.reply import StreamFailed, StreamFinished, TextDelta
 from ikigai.core.views.usage_totals import INTERRUPTED_FAILURE
 
 
@@ -67,14 +68,21 @@ async def complete_request(
     purpose: str,
     price: PriceOf = no_price,
     on_usage: Callable[[UsageReported], None] = lambda usage: None,
+    on_text: Callable[[str], None] = lambda text: None,
+    redactor: Redactor = NO_SECRETS,
 ) -> Completion:
-    """Send a whole request as `complete` does; return its result."""
-    reader, usage = ReplyReader(UsageMeter(provider, request, model, price, purpose)), list[UsageReported]()
+    """Send a whole request as `complete` does; return its result.
+
+    `on_text` gets the words of the answer as they come, `redactor` replaces ikigai's own keys in them.
+    """
+    reader, usage = ReplyReader(UsageMeter(provider, request, model, price, purpose), redactor), list[UsageReported]()
     try:
         async for event in reader.events():
             if isinstance(event, UsageReported):
                 usage.append(event)
                 on_usage(event)
+            elif isinstance(event, TextDelta):
+                on_text(event.text)
     except asyncio.CancelledError:
         if lost := await reader.meter.stop(INTERRUPTED_FAILURE):
             on_usage(lost)

@@ -33,7 +33,7 @@ from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.events import Choices
 from ikigai.core.ports import View
-from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
+from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, with_instructions
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory
@@ -151,6 +151,11 @@ class Services:
         from ikigai.app.surroundings import find_surroundings
 
         return self.redaction.own(default_system(memory, find_surroundings()))
+
+    def turn_prompt(self, memory: Memory) -> Choices:
+        """Return the settings of the system prompt that a turn which begins now would have."""
+        instructions, default = self.instructions(), self.default_system(memory)
+        return {INSTRUCTIONS_KEY: instructions or None, DEFAULT_SYSTEM_KEY: default or None}
 
     def withdraw_project_tools(self) -> None:
         """Withdraw the tools of the project's folder from agents opened from now on."""

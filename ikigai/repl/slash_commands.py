@@ -128,6 +128,32 @@ class SlashCommands:
         for each in (*map(inputs.UsageRecorded, usage), inputs.CommandFinished(f"/recall {command.argument}", answer)):
             to.put_input(each)
 
+    async def _btw(self, command: ProgramCommand) -> None:
+        """Answer a question beside the conversation."""
+        to, (services, _) = self._active_agent.runtime, self._require_open()
+        if to is None:
+            raise self._active_agent.refusal()
+        self._session.run(self._answer_beside(services, to, command.argument))
+
+    async def _answer_beside(self, services: Services, to: AgentLoop, question: str) -> None:
+        """Show the answer as it comes, then print it set apart; print what has come of it when it is stopped."""
+        from ikigai.app.side_question import ask_side_question
+        from ikigai.terminal.render.blocks import draw_aside
+
+        line, parts = f"/btw {question}", list[str]()
+
+        def on_text(text: str) -> None:
+            parts.append(text)
+            self._view.progress(line, text)
+
+        self._view.running(line)
+        try:
+            parts[:] = [await ask_side_question(services, to, question, on_text)]
+        finally:
+            self._view.running("")
+            if answer := "".join(parts):
+                self._view.print_drawn(partial(draw_aside, line, answer))
+
     async def _export(self, command: ProgramCommand) -> None:
         """Write the history to a file."""
         from ikigai.app import export
@@ -334,6 +360,7 @@ HANDLERS: Mapping[str, Handler] = {
     "answer": SlashCommands._answer,
     "approve": SlashCommands._approve,
     "archive": SlashCommands._archive,
+    "btw": SlashCommands._btw,
     "copy": SlashCommands._copy,
     "cost": SlashCommands._cost,
     "editor": SlashCommands._editor,

@@ -137,6 +137,11 @@ def parse_search(argument: str) -> None:
         raise WrongArgument("There is nothing to search for.")
 
 
+def parse_btw(argument: str) -> None:
+    if not argument:
+        raise Rejected("There is no question.", "Usage: /btw QUESTION")
+
+
 def parse_condense(argument: str) -> Meaning:
     return inputs.Condense(argument)
 

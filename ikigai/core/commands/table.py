@@ -73,6 +73,10 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("recall", "QUESTION", "answer from everything ever said, with its sources",
         question="There is no question.",
         more="Forgotten text is found, too, and does not come back into the context."),
+    CommandSpec("btw", "QUESTION", "ask about the present context, beside the conversation", parser=parsers.parse_btw,
+        multiline=True,
+        more="The answer is shown and kept nowhere: neither the context nor the history has it, /cost counts it. It is "
+        "answered without tools, also while the agent is busy. Esc stops it."),
     CommandSpec("quote", "ID", "bring a message back into the conversation",
         question="There is no message to bring back."),
     CommandSpec("approve", "[MODE|revoke N]", "how much models may do without asking; what was approved for always",

@@ -21,7 +21,7 @@
     Clear, SetMark, RewindTo, RewindAt, Filter, Undo, Edit, Change   the event; refused while busy (the loop queues it)
     Redo            undo of the newest undo                           refused while busy (the loop queues it)
     Condensed       summary; refused if the covered turns changed since   refused while busy (the loop queues it)
-    InstructionsChanged   settings, if they differ   refused (the loop checks while idle)
+    InstructionsChanged, DefaultSystemChanged   settings, if they differ   refused (the loop checks while idle)
     Retry           rewind, user                  refused (the loop queues it)
 
 The result of a turn follows its turn_end as mail, if another agent began the turn or the turn took work. It goes to the

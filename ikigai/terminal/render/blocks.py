@@ -194,6 +194,13 @@ def draw_proposed(lines: Sequence[str], width: int, theme: Theme) -> str:
     return "\n".join(" " * BLOCK_INDENT + row if row else "" for row in drawn)
 
 
+def draw_aside(title: str, text: str, width: int, theme: Theme) -> str:
+    """Draw foreign text set apart from the conversation, dim and behind a bar; the caller indents it."""
+    bar = "" if theme.words else "│ "
+    rows = (cut(clean_line(title), width - len(bar)), *wrap(clean(text).strip("\n"), width - len(bar)))
+    return "\n".join(theme.paint("dim", bar + row) for row in rows)
+
+
 def draw_marked(lines: "Iterable[MarkedText]", width: int, theme: Theme) -> str:
     """Draw lines with highlighted places in them, indented like `draw_plain`."""
     rows = (row for line in lines for row in _marked(line, width - BLOCK_INDENT, theme))

@@ -1,0 +1,46 @@
+"""Implements /btw: asks the model a question about the present context, of which the log keeps the usage alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ikigai.agent.one_shot import complete_request
+from ikigai.app import factories
+from ikigai.core.errors import IkigaiError, Rejected
+from ikigai.core.messages import StopReason
+from ikigai.core.sanitize import storable
+from ikigai.core.state.inputs import UsageRecorded
+from ikigai.core.state.side_request import side_request
+
+if TYPE_CHECKING:
+    from ikigai.agent.loop import AgentLoop
+    from ikigai.app.services import Services
+
+PURPOSE = "btw"
+"""The purpose of the request in the ledger."""
+
+
+async def ask_side_question(services: Services, loop: AgentLoop, question: str, on_text: Callable[[str], None]) -> str:
+    """Return the answer; `on_text` gets it as it comes. Raise Rejected without a model, IkigaiError for a failure.
+
+    The usage goes to the loop, also that of a cancelled request.
+    """
+    memory = loop.memory
+    if not memory.model:
+        raise Rejected("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup")
+    done = await complete_request(
+        services.pool.provider(memory.model),
+        memory.model,
+        side_request(memory, services.turn_prompt(memory), storable(question)),
+        purpose=PURPOSE,
+        price=factories.make_price(services.config),
+        on_usage=lambda usage: loop.put_input(UsageRecorded(usage)),
+        on_text=on_text,
+        redactor=services.redaction.redactor(),
+    )
+    if done.failure:
+        raise IkigaiError(done.failure.text, done.failure.remedy)
+    if done.stop is StopReason.TOOLS and not done.text.strip():
+        raise Rejected("The model wanted to call tools, which /btw does not run.", "Send the question as a message.")
+    return (done.text.strip() or "The model said nothing.") + " …" * (done.stop is StopReason.LENGTH)

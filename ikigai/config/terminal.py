@@ -15,6 +15,7 @@ from ikigai.config.value_types import (
     Switch,
     ThemeName,
     Thoughts,
+    Url,
     help_meta,
 )
 from ikigai.core.record import Record
@@ -87,6 +88,16 @@ class TerminalSettings(Record, frozen=True):
     editing: Annotated[
         Editing, help_meta('The keys that edit the input: those of "emacs", or of "vi", where Esc leaves insert mode.')
     ] = "emacs"
+    update_notice: Annotated[
+        Switch,
+        help_meta(
+            "Whether the package index is asked once a day, after the start and in the background, if there is a newer "
+            "version of ikigai."
+        ),
+    ] = False
+    update_index: Annotated[
+        Url, help_meta('The simple index that is asked; "" is that of PIP_INDEX_URL, else the public one.')
+    ] = ""
 
 
 class ThemeSettings(Record, frozen=True):

@@ -104,6 +104,17 @@ class Repl:
 
             await asyncio.to_thread(pasted_pictures.remove_old)
             self._session.track(asyncio.create_task(self._session.services.database.indexer.run(), name="index"))
+        if self._session.config.terminal.update_notice:
+            self._session.spawn(self._show_update(), "update notice")
+
+    async def _show_update(self) -> None:
+        """Print a line if there is a newer version."""
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.update_notice")
+        from ikigai.app import update_notice
+
+        index = self._session.config.terminal.update_index
+        if notice := await update_notice.find_update(index, update_notice.installed_distribution()):
+            self._view.print_text(notice)
 
     async def _begin(self) -> None:
         self._view.database("opening the database")

@@ -51,13 +51,15 @@ HELP_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "answer": ("/answer tests", "agents switch"),
         "wait": ("/wait tests", "agents send"),
         "rename": ("/rename parser", "agents"),
-        "kill": ("/kill tests", "revive agents"),
-        "revive": ("/revive tests", "kill agents"),
+        "kill": ("/kill tests", "revive archive agents"),
+        "archive": ("/archive tests", "revive kill agents"),
+        "revive": ("/revive tests", "kill archive agents"),
         "takeover": ("/takeover", "switch agents"),
     },
     "History": {
         "recall": ("/recall why we chose PostgreSQL", "search quote"),
         "quote": ("/quote 4711", "search recall"),
+        "btw": ("/btw what does this flag do?", "recall fork"),
         "export": ("/export talk.md", "copy history"),
     },
     "Tools": {

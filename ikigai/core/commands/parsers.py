@@ -139,7 +139,7 @@ def parse_search(argument: str) -> None:
 
 def parse_btw(argument: str) -> None:
     if not argument:
-        raise Rejected("There is no question.", "Usage: /btw QUESTION")
+        raise WrongArgument("There is no question.")
 
 
 def parse_condense(argument: str) -> Meaning:

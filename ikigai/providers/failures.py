@@ -55,7 +55,10 @@ invalid_request_error of OpenAI often has a more specific code.
 """
 
 FAILURE_MESSAGES = {
-    FailureKind.AUTH: ("{name} did not accept the key", "Check the key for {name}."),
+    FailureKind.AUTH: (
+        "{name} did not accept the key",
+        "Check the key, or store another with `ikigai login {name}` or /login {name}.",
+    ),
     FailureKind.NOT_FOUND: (
         "{name} knows no model {model} at {address}",
         "Check the model's name and the address, which often ends in /v1.",

@@ -47,6 +47,7 @@ class ProviderPool:
         self.known = known
         self._endpoints, self._local = endpoints, local
         self._providers: dict[str, Provider] = {}
+        self._replaced: list[Provider] = []  # with a key that is not used any more
         self._learned: dict[str, int] = {}  # contexts that proved smaller than known, in tokens
         self._encoders: dict[str, Callable[[str], Encoder]] = {}
 
@@ -132,8 +133,14 @@ class ProviderPool:
         if provider := self._providers.get(model.partition("/")[0]):
             provider.preconnect()
 
+    def renew(self, provider: str) -> None:
+        """Read the key of a provider again for its next request; what is under way goes on with the one before."""
+        if before := self._providers.pop(provider, None):
+            self._replaced.append(before)
+
     async def close(self) -> None:
-        await asyncio.gather(*(provider.close() for provider in self._providers.values()), return_exceptions=True)
+        providers = (*self._providers.values(), *self._replaced)
+        await asyncio.gather(*(provider.close() for provider in providers), return_exceptions=True)
 
     def _provider(self, model: str) -> Provider:
         name = model.partition("/")[0]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 PLAIN = {
     "all": {"--all": "killed and archived ones, too"},
+    "online": {"--online": "ask the providers, too"},
     "plot": {"--plot": "draw tokens, cost and the window"},
     "trust": {"yes": "use what this folder brings", "no": "use it no more"},
 }

@@ -65,7 +65,7 @@ class Repl:
         self._active_agent = ActiveAgent(self._screen, arguments.max_turns)
         self._session = Session(config, self._screen, self._active_agent)
         self._router = InputRouter(self._session, self.submit)
-        self._commands = SlashCommands(self._session, self._router)
+        self._commands = SlashCommands(self._session, self._router, arguments)
         self._pasting: asyncio.Task[None] | None = None
 
     # ── start and end ──
@@ -281,6 +281,11 @@ class Repl:
                 return self._commands.agents
             case "unlisted":
                 return self._commands.unlisted
+            case "providers" | "themes":
+                from ikigai.repl import setup_commands
+
+                of = setup_commands.known_providers if kind == "providers" else setup_commands.complete_themes
+                return of(self._session.config)
             case "profiles":
                 return (*self._session.config.profiles, *(["default"] if self._session.config.profiles else []))
             case _:

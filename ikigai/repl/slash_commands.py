@@ -18,6 +18,8 @@ from ikigai.repl.input_router import InputRouter
 from ikigai.repl.session import Session
 
 if TYPE_CHECKING:
+    import argparse
+
     from ikigai.agent.loop import AgentLoop
     from ikigai.app.info_commands import CommandContext
     from ikigai.app.services import Services
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 class SlashCommands:
     """Carries out commands, each as a task of its own. `agents` and `unlisted` are the names to choose from."""
 
-    def __init__(self, session: Session, router: InputRouter) -> None:
-        self._session, self._router = session, router
+    def __init__(self, session: Session, router: InputRouter, arguments: argparse.Namespace) -> None:
+        self._session, self._router, self._arguments = session, router, arguments
         self._screen, self._view, self._active_agent = session.screen, session.view, session.active_agent
         self.agents: list[str] = []
         self.unlisted: list[str] = []
@@ -94,6 +96,27 @@ class SlashCommands:
 
     async def _editor(self, command: ProgramCommand) -> None:
         self._screen.edit()
+
+    async def _login(self, command: ProgramCommand) -> None:
+        from ikigai.repl import setup_commands
+
+        if text := await setup_commands.run_login(self._session, self._arguments, command.argument):
+            self._view.print_text(text)
+
+    async def _doctor(self, command: ProgramCommand) -> None:
+        from ikigai.repl import setup_commands
+
+        await setup_commands.run_doctor(self._session, self._arguments, command.argument)
+
+    async def _theme(self, command: ProgramCommand) -> None:
+        from ikigai.repl import setup_commands
+
+        self._view.print_text(setup_commands.run_theme(self._session, command.argument))
+
+    async def _init(self, command: ProgramCommand) -> None:
+        from ikigai.repl import setup_commands
+
+        self._router.send(setup_commands.init_prompt(self._session.memory))
 
     async def _answer(self, command: ProgramCommand) -> None:
         self._active_agent.answer(command.argument)
@@ -363,12 +386,15 @@ HANDLERS: Mapping[str, Handler] = {
     "btw": SlashCommands._btw,
     "copy": SlashCommands._copy,
     "cost": SlashCommands._cost,
+    "doctor": SlashCommands._doctor,
     "editor": SlashCommands._editor,
     "exit": SlashCommands._exit,
     "export": SlashCommands._export,
     "fork": SlashCommands._change_agent,
     "history": SlashCommands._history,
+    "init": SlashCommands._init,
     "kill": SlashCommands._kill,
+    "login": SlashCommands._login,
     "new": SlashCommands._change_agent,
     "pin": SlashCommands._pin,
     "quote": SlashCommands._quote,
@@ -379,6 +405,7 @@ HANDLERS: Mapping[str, Handler] = {
     "status": SlashCommands._status,
     "switch": SlashCommands._change_agent,
     "takeover": SlashCommands._take_over,
+    "theme": SlashCommands._theme,
     "tools": SlashCommands._tools,
     "trust": SlashCommands._trust,
     "unpin": SlashCommands._pin,

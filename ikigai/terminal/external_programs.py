@@ -1,6 +1,7 @@
 """This module hands the terminal to the user's editor, the pager or the history browser, one at a time."""
 
-from collections.abc import Callable, Coroutine
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from ikigai.core.errors import Rejected
@@ -55,6 +56,26 @@ class ExternalPrograms:
             self._lend(lambda: self._browse(source, prompt, rewinding))
         else:
             self._view.hint("The conversation is being opened")
+
+    async def run(self, program: Sequence[str], hides_typing: bool) -> int | None:
+        """Run a program on the terminal as `Screen.run_program` does."""
+        if self._lent:
+            self._view.hint("Another program has the terminal")
+            return None
+        self._lent = True
+        try:
+            await self._view.drawn()
+            with self._terminal_app.away():
+                if hides_typing:
+                    self._tty.hide_typing()
+                process = await asyncio.create_subprocess_exec(*program)
+                try:
+                    return await process.wait()
+                except asyncio.CancelledError:
+                    process.terminate()
+                    raise
+        finally:
+            self._lent = False
 
     def _lend(self, program: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def run() -> None:

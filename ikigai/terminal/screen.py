@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -86,6 +86,20 @@ class Screen:
     def edit(self) -> None:
         """Change the input in the user's editor."""
         self._actions.edit()
+
+    async def run_program(self, program: Sequence[str], hides_typing: bool = False) -> int | None:
+        """Run a program on the terminal; return its exit code, or None if another one has the terminal.
+
+        With `hides_typing` keys are not echoed, from before it starts.
+        """
+        return await self._external_programs.run(program, hides_typing)
+
+    def apply_theme(self, name: str, own: Mapping[str, Mapping[str, str]]) -> bool:
+        """Use this theme from now on, one of `own` or of those there are; return False where there are no colors."""
+        if not self._theme.color:
+            return False
+        self._terminal_app.apply_theme(name, own)
+        return True
 
     @cached_property
     def _external_programs(self) -> ExternalPrograms:

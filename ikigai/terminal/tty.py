@@ -2,6 +2,7 @@
 
 import array
 import atexit
+import contextlib
 import fcntl
 import os
 import signal
@@ -67,6 +68,13 @@ class Tty:
         if not self._is_raw:
             self.write(self._on)
         self._is_raw = True
+
+    def hide_typing(self) -> None:
+        """Echo no keys until `raw`, while another program has the terminal: it is still starting when they come."""
+        with contextlib.suppress(termios.error):
+            mode = termios.tcgetattr(self.input)
+            mode[3] &= ~termios.ECHO
+            termios.tcsetattr(self.input, termios.TCSANOW, mode)
 
     def restore(self) -> None:
         """Restore the terminal as it was before `open`: safe to call from anywhere and any number of times."""

@@ -492,7 +492,9 @@ def test_failures_at_the_terminal(account: Account, wire: Wire):
     with account.terminal(*WIRE, columns=120) as program:
         program.ready()
         program.say("one")
-        program.wait_for("✗ wire did not accept the key (401): bad key. Check the key for wire.")
+        program.wait_for(
+            "✗ wire did not accept the key (401): bad key. Check the key, or store another with `ikigai login"
+        )
         program.say("two")
         trying = r"Trying again in \d+ s \(attempt 2 of 8\): wire could not answer \(503\): busy\."
         program.wait(lambda: re.search(trying, program.words()), "the countdown")

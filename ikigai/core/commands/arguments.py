@@ -25,8 +25,8 @@ def parse_ranges(text: str) -> tuple[EventRange, ...]:
         match = re.fullmatch(r"(?:(?P<first>\d+)(?:\s*[-–]\s*(?P<last>\d+))?|last\s+(?P<back>\d+))", part.strip())
         if match is None:
             return ()
-        first, back = int(match["first"] or 0), int(match["back"] or 0)
-        last = int(match["last"] or first)
+        first, back = as_number(match["first"] or "0"), as_number(match["back"] or "0")
+        last = as_number(match["last"]) if match["last"] else first
         if max(first, last, back) > MAX_EVENT_ID or (match["back"] and not back) or first > last:
             raise WrongArgument(
                 f"{quoted(part.strip())} names nothing.", "Write ids as 45-67, 70, or last 3 for turns."
@@ -39,9 +39,14 @@ MAX_EVENT_ID = 2**63 - 2
 """The largest id that an event can have, and more than any has."""
 
 
+def as_number(digits: str) -> int:
+    """Return a number as typed; of more digits than any id has, the first ones. Python refuses thousands of them."""
+    return int(digits[:MAX_QUOTED])
+
+
 def is_id(text: str) -> bool:
     """Return True if this can be the id of an event."""
-    return text.isascii() and text.isdecimal() and 0 < int(text) <= MAX_EVENT_ID
+    return text.isascii() and text.isdecimal() and 0 < as_number(text) <= MAX_EVENT_ID
 
 
 def parse_model(text: str) -> Choices:

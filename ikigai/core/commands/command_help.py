@@ -13,7 +13,8 @@ HELP_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Basics": {
         "help": ("/help forget", "keys"),
         "keys": ("/keys", "help"),
-        "model": ("/model openai/gpt-5-mini:low", "think profile"),
+        "model": ("/model openai/gpt-5-mini:low", "think login profile"),
+        "login": ("/login anthropic", "model doctor"),
         "new": ("/new side-project", "switch fork clear"),
         "switch": ("/switch side-project", "agents new fork"),
         "clear": ("/clear", "undo rewind new"),
@@ -65,11 +66,14 @@ HELP_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Tools": {
         "approve": ("/approve edits", "tools trust"),
         "tools": ("/tools off web", "approve trust"),
-        "trust": ("/trust yes", "approve tools"),
+        "trust": ("/trust yes", "approve init"),
+        "init": ("/init", "trust pin"),
     },
     "Program": {
         "status": ("/status", "context cost config"),
-        "config": ("/config", "status"),
+        "config": ("/config", "theme status"),
+        "theme": ("/theme light", "config"),
+        "doctor": ("/doctor", "login status"),
         "editor": ("/editor", "edit keys"),
     },
 }

@@ -2,8 +2,8 @@
 
 import re
 
-from ikigai.core.commands.arguments import MAX_EVENT_ID, MAX_QUOTED, parse_model, quoted
-from ikigai.core.errors import Rejected, WrongArgument
+from ikigai.core.commands.arguments import MAX_EVENT_ID, MAX_QUOTED, as_number, parse_model, quoted
+from ikigai.core.errors import WrongArgument
 from ikigai.core.events import Choices
 from ikigai.core.record import Record
 
@@ -26,8 +26,8 @@ def parse_fork(argument: str) -> ForkRequest:
     rest = argument.strip()
     at, found = 0, re.match(r"at\s+#?(\d+)(?=\s|$)", rest)
     if found:
-        if not 0 < int(found[1]) <= MAX_EVENT_ID:
-            raise Rejected(f"There is no event {found[1][:20]}.", "/search shows the ids of messages.")
+        if not 0 < as_number(found[1]) <= MAX_EVENT_ID:
+            raise WrongArgument(f"There is no event {found[1][:20]}.", "/search shows the ids of messages.")
         at, rest = int(found[1]), rest[found.end() :].lstrip()
     elif odd := re.match(
         r"at(?:\s+(?P<one>\S+)(?=\s*$|\s+--|\s+[\"'])|\s+(?P<sign>[-#]\S*|\d+[,.;:](?=\s))|\s*$)", rest

@@ -101,6 +101,12 @@ COMMANDS: tuple[CommandSpec, ...] = (
         more="--plot draws tokens and cost over time, and how full the window was; into FILE.png or FILE.svg with "
         "the extra `plot`."),
     CommandSpec("status", "", "agent, model, context, database", print_mode=PrintMode.SHOW),
+    CommandSpec("login", "PROVIDER", "store a provider's key; it is asked for, and not shown", completes="providers",
+        more="The key is tried and kept in a private file, as by `ikigai login`. It comes into no history and no log."),
+    CommandSpec("doctor", "[--online]", "check terminal, database, keys and files", completes="online",
+        more="--online asks the providers whether they take the keys. `ikigai doctor` does the same."),
+    CommandSpec("theme", "[NAME]", "list the themes, or set one for this run", completes="themes"),
+    CommandSpec("init", "", "have the model write an AGENTS.md for this folder", timing=CommandTiming.QUEUED),
     CommandSpec("config", "", "every setting, its value and where it comes from"),
     CommandSpec("new", "[name]", "begin a fresh agent and go there", timing=CommandTiming.SWITCHING),
     CommandSpec("fork", '[at ID] [--model M[:LEVEL]] [--name NAME] ["prompt"]',

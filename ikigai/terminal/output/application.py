@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import Application
@@ -20,7 +20,8 @@ from ikigai.terminal.keyboard import Keyboard
 from ikigai.terminal.output.frames import Frames
 from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.painter import Painter
-from ikigai.terminal.render.theme import Theme
+from ikigai.terminal.render.styles import theme_styles
+from ikigai.terminal.render.theme import Theme, color_depth
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
@@ -123,6 +124,16 @@ class TerminalApp:
         self._background = BackgroundColor(
             self._tty, self.keyboard.parser, self._theme, os.environ, self._app.invalidate
         )
+
+    def apply_theme(self, name: str, own: Mapping[str, Mapping[str, str]]) -> None:
+        """Use this theme from now on: one of `own`, another one, or "auto", which fits the background."""
+        from ikigai.terminal.render import colors
+
+        if name == "auto":
+            name = (self._background.kind if self._background else "") or colors.guess_background(os.environ)
+        styles = colors.named_styles(name, own, color_depth(os.environ)) if name else theme_styles(0)
+        self._theme.apply_styles(styles)
+        self._app.invalidate()
 
     async def wait_for_theme(self) -> None:
         """Wait, for ANSWER_WAIT seconds at most, until the theme for the terminal's background is known."""

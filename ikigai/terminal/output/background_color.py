@@ -31,6 +31,7 @@ class BackgroundColor:
         self, tty: Tty, parser: KeyParser, theme: Theme, environ: Mapping[str, str], on_change: Callable[[], object]
     ):
         self._tty, self._theme, self._environ, self._on_change = tty, theme, environ, on_change
+        self.kind = ""  # "light" or "dark", once it is known
         self._known = asyncio.Event()
         self._answered = False
         self._asked = time.monotonic()
@@ -75,6 +76,7 @@ class BackgroundColor:
         self._known.set()
 
     def _apply_styles(self, kind: str) -> None:
+        self.kind = kind
         self._known.set()
         self._theme.apply_styles(colors.named_styles(kind, {}, color_depth(self._environ)))
         self._on_change()

@@ -1,0 +1,122 @@
+"""This module carries out /login, /doctor, /theme and /init: what sets ikigai and a folder up from inside.
+
+/login and /doctor run the program's own subcommands on the terminal, which gets it as an editor does. So a key is asked
+for, tried and stored at one place, and never passes through the input, the history or the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ikigai.config.terminal import THEME_NAMES
+from ikigai.core.commands.arguments import quoted
+from ikigai.core.errors import NotReady, Rejected, WrongArgument
+from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.vendors import VENDORS
+from ikigai.providers.models import default_model
+from ikigai.system import paths
+
+if TYPE_CHECKING:
+    from ikigai.config import Config
+    from ikigai.core.state.memory import Memory
+    from ikigai.repl.session import Session
+
+INIT_PROMPT = """\
+Write AGENTS.md for this folder: instructions for a coding agent that works here for the first time. Look before you
+write: list the files, read the README, the build files and a few central sources. Say in at most 60 lines what the
+project is, how it is built, tested and checked, where things are, and which conventions the code keeps to. State only
+what you have seen here. If there is an AGENTS.md, keep what is right in it and improve the rest. Then show what you
+wrote in a few lines."""
+"""The message of /init."""
+FILE_TOOLS = "files"
+"""The set of tools that /init needs."""
+
+
+def known_providers(config: Config) -> list[str]:
+    """Return the providers that can have a key."""
+    return list(dict.fromkeys((*VENDORS, *config.providers, *config.keys)))
+
+
+def own_program(arguments: argparse.Namespace, *words: str) -> list[str]:
+    """Return the command line of a subcommand of this program, with the configuration and database of this run.
+
+    Nothing is imported from the working directory (-P).
+    """
+    options = [("--config", arguments.config), ("--db", arguments.db)]
+    given = [part for name, value in options if value for part in (name, value)]
+    return [sys.executable, "-P", "-m", "ikigai", *given, *words]
+
+
+async def run_login(session: Session, arguments: argparse.Namespace, provider: str) -> str:
+    """Let the user store a key; return what to do with it. Raise WrongArgument for an unknown provider."""
+    known = known_providers(session.config)
+    if provider not in known:  # it may be a key: it is neither shown nor passed on
+        what = "There is no such provider; the key is asked for." if provider else "Whose key is it?"
+        raise WrongArgument(what, f"Providers: {', '.join(known)}.")
+    code = await session.screen.run_program(own_program(arguments, "login", provider), hides_typing=True)
+    if code is None:
+        return ""
+    return "No key was stored." if code else _take_key(session, provider)
+
+
+def _take_key(session: Session, provider: str) -> str:
+    """Use the new key of a provider from now on; return a sentence about that."""
+    keys = session.config.keys
+    session.config = msgspec.structs.replace(session.config, keys={**keys, provider: keys.get(provider, "login")})
+    if services := session.services:
+        services.config = msgspec.structs.replace(services.config, keys=session.config.keys)
+        services.pool.renew(provider)
+    now = session.memory.model if session.memory else ""
+    model = default_model([provider])
+    if now.startswith(f"{provider}/") or not model:
+        return "The key is used from the next message on."
+    return f"To use it: /model {model}"
+
+
+async def run_doctor(session: Session, arguments: argparse.Namespace, argument: str) -> None:
+    """Run the checks of `ikigai doctor` on the terminal. Raise WrongArgument for other arguments than --online."""
+    if argument not in ("", "--online"):
+        raise WrongArgument(f"/doctor does not take {quoted(argument)}.")
+    await session.screen.run_program(own_program(arguments, "doctor", *argument.split()))
+
+
+def run_theme(session: Session, name: str) -> str:
+    """Set the theme for this run, or list the themes; return the text to show. Raise WrongArgument for an unknown
+    one.
+    """
+    names = (*THEME_NAMES, *session.config.themes)
+    configured = session.config.terminal.theme
+    file = paths.config_dir() / "config.toml"
+    if not name:
+        rows = [f"{each}  (configured)" if each == configured else each for each in names]
+        return "\n".join([*rows, f"/theme NAME sets one for this run; {_keeping('NAME', file)}"])
+    if name not in names:
+        raise WrongArgument(f"There is no theme {quoted(name)}.", f"Themes: {', '.join(names)}.")
+    if not session.screen.apply_theme(name, session.config.themes):
+        return "Colors are off in this terminal, so a theme changes nothing here."
+    return f"Theme for this run: {name}. {_keeping(name, file).capitalize()}"
+
+
+def _keeping(name: str, file: Path) -> str:
+    return f'to keep it, write theme = "{name}" under [terminal] in {file}.'
+
+
+def init_prompt(memory: Memory | None) -> str:
+    """Return the message of /init. Raise Rejected where the model cannot read or write files."""
+    if memory is None:
+        raise NotReady()
+    sets = {tool.set for tool in memory.run.tools}
+    if not memory.limits.tools or FILE_TOOLS not in sets or ToolSelection.of(memory.settings).is_off(FILE_TOOLS):
+        what = f"{memory.model or 'The model'} has no tools for files here, and /init needs them."
+        raise Rejected(what, "/tools shows them, /model chooses another model.")
+    return INIT_PROMPT
+
+
+def complete_themes(config: Config) -> Sequence[str]:
+    return (*THEME_NAMES, *config.themes)

@@ -1,0 +1,83 @@
+"""Tests of /login, /doctor, /theme and /init in a running program."""
+
+import json
+
+from tests.e2e.account import Account, Wire
+from tests.e2e.program import Program
+from tests.e2e.test_login import CLAUDES
+from tests.e2e.test_tools import TOOLS
+from tests.support.wire_server import failure
+
+ASKS = "Key for anthropic (it is not shown):"
+
+
+def login(program: Program, key: str) -> None:
+    asked = program.text().count(ASKS)
+    program.say("/login anthropic")
+    program.type("sk-canary-hasty\r")  # before anything asks: it is neither shown nor taken
+    program.wait(lambda: program.text().count(ASKS) > asked, "the question")
+    program.type(f"{key}\r")
+    program.wait(lambda: program.text().rstrip().endswith("· local"), "the prompt")
+
+
+def test_a_key_is_stored_from_inside_and_used(account: Account, wire: Wire):
+    """The key is nowhere but in its file: not on the screen, in the history of prompts, the log or a draft."""
+    wire.answers(failure(401, "no such key"), CLAUDES)
+    env = {"ANTHROPIC_BASE_URL": wire.server.base_url.removesuffix("/v1")}
+    with account.terminal("-m", "scripted/echo", env=env) as program:
+        program.ready().say("/login sk-canary-typed")
+        program.wait_for("There is no such provider; the key is asked for.")
+        program.wait_for("Usage: /login PROVIDER")
+        login(program, "sk-canary-wrong")
+        program.wait_for("No key was stored.")
+        login(program, "sk-canary-right")
+        program.wait_for("To use it: /model anthropic/")
+        program.say("and on")
+        program.settled()
+        assert "canary" not in program.text().replace("/login sk-canary-typed", "")
+        program.leave()
+    keys = account.home / ".config/ikigai/keys.json"
+    assert json.loads(keys.read_text()) == {"anthropic": "sk-canary-right"}
+    for file in account.home.rglob("*"):
+        if file.is_file() and file != keys:
+            assert b"canary-right" not in file.read_bytes(), file
+
+
+def test_the_checks_run_inside(account: Account):
+    with account.terminal("-m", "scripted/echo") as program:
+        program.ready().say("/doctor now")
+        program.wait_for("Usage: /doctor [--online]")
+        program.say("/doctor")
+        program.wait(lambda: "bad, " in program.text() or "All is well" in program.text(), "the findings")
+        program.wait(lambda: program.text().rstrip().endswith("· local"), "the prompt")
+        program.say("still here")
+        program.settled()
+        program.leave()
+
+
+def test_a_theme_holds_for_the_run(account: Account):
+    with account.terminal("-m", "scripted/echo") as program:
+        program.ready().say("/theme light")
+        program.wait_for('Theme for this run: light. To keep it, write theme = "light" under [terminal]')
+        program.say("/theme pink")
+        program.wait_for("There is no theme 'pink'.")
+        program.leave()
+
+
+def test_init_sends_a_message_where_there_are_tools(account: Account):
+    with account.terminal("-m", "scripted/echo", env=TOOLS) as program:
+        program.ready().say("/init")
+        program.wait_for("Write AGENTS.md for this folder")
+        program.settled()
+        program.leave()
+
+
+def test_a_slash_with_a_blank_goes_to_no_model(account: Account):
+    with account.terminal("-m", "scripted/echo") as program:
+        program.ready()
+        for line in ("/", "/ help", "/" + "x" * 10_000, "/undo " + "9" * 10_000, "/help nosuch"):
+            before = program.text().count("⚠")
+            program.type(f"\x1b[200~{line}\x1b[201~\r")
+            program.wait(lambda before=before: program.text().count("⚠") > before, "the refusal")
+        program.leave()
+    assert not account.turns()

@@ -64,6 +64,9 @@ def _run(words: list[str]) -> int:
 
         return completion.name_agents(lambda: _load_config(options))
     _check_address(options.db)
+    if len(rest) == 1 and rest not in SUBCOMMANDS and rest[0].isalpha() and (meant := _correct(rest[0])) != rest[0]:
+        words[words.index(rest[0])] = meant
+        rest = [meant]
     if rest[:1] in SUBCOMMANDS:
         from ikigai.cli import subcommands
 
@@ -87,6 +90,15 @@ def _run(words: list[str]) -> int:
 
         return print_mode.run(_load_config(arguments), arguments, _with_input(prompt), prompt)
     return _at_the_terminal(arguments, prompt)
+
+
+def _correct(word: str) -> str:
+    """Return a word alone as it was meant: most are messages, but some are subcommands with a mistake."""
+    from ikigai.cli import mistyped
+
+    name = mistyped.nearest_subcommand(word, _NAMES)
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    return mistyped.choose_meaning(word, name, interactive) if name else word
 
 
 def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:

@@ -81,3 +81,23 @@ def test_a_slash_with_a_blank_goes_to_no_model(account: Account):
             program.wait(lambda before=before: program.text().count("⚠") > before, "the refusal")
         program.leave()
     assert not account.turns()
+
+
+def test_a_mistyped_subcommand_asks_what_was_meant(account: Account):
+    refused = account.run("agnets")
+    assert refused.returncode == 2 and "ikigai -p agnets" in refused.stderr
+    assert account.run("-p", "-m", "scripted/echo", "agnets").stdout == "agnets\n"
+    with account.terminal("agnets") as program:
+        program.wait_for("There is no command 'agnets'. Run `ikigai agents`?")
+        program.type("n\r")
+        assert program.ended() == 2
+    with account.terminal("agnets") as program:
+        program.wait_for("[n] neither:")
+        program.type("y\r")
+        assert program.ended() == 0
+    with account.terminal("agnets", env={"IKIGAI_MODEL": "scripted/echo"}) as program:
+        program.wait_for("[n] neither:")
+        program.type("m\r")
+        program.wait_for("● agnets")
+        program.settled()
+        program.leave()

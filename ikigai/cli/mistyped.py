@@ -1,0 +1,47 @@
+"""This module asks what was meant by a word that is nearly a subcommand: without it, the word would go to a model."""
+
+from collections.abc import Sequence
+
+from ikigai.cli.ask import read_answer
+from ikigai.core.errors import ConfigError
+
+MAX_WORD = 20
+"""Characters of a word beyond which it cannot be a subcommand with mistakes."""
+
+
+def nearest_subcommand(word: str, names: Sequence[str]) -> str:
+    """Return the subcommand that `word` is with at most two mistakes, one in four characters or fewer; else ""."""
+    if len(word) > MAX_WORD or not word.isalpha():
+        return ""
+    distance, name = min((edit_distance(word, name), name) for name in names)
+    return name if distance <= (1 if len(word) <= 4 else 2) and len(word) > 2 else ""
+
+
+def edit_distance(one: str, other: str) -> int:
+    """Return how many characters have to be inserted, removed, replaced or swapped with the next one."""
+    before: list[int] = []
+    above = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(other, 1):
+            cost = min(above[j] + 1, row[-1] + 1, above[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        before, above = above, row
+    return above[-1]
+
+
+def choose_meaning(word: str, name: str, interactive: bool) -> str:
+    """Return what the user means: the subcommand, or the word as a message. Raise ConfigError if neither, or if nobody
+    can be asked.
+    """
+    what = f"There is no command {word!r}."
+    if not interactive:
+        raise ConfigError(what, f"Did you mean: ikigai {name}? To send it as a message: ikigai -p {word}")
+    answer = read_answer(f"{what} Run `ikigai {name}`? [y] yes, [m] send {word!r} as a message, [n] neither: ")
+    if answer.lower() in ("y", "yes"):
+        return name
+    if answer.lower() in ("m", "message"):
+        return word
+    raise ConfigError("Nothing was run.", "`ikigai --help` lists the commands.")

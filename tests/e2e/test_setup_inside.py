@@ -14,7 +14,6 @@ ASKS = "Key for anthropic (it is not shown):"
 def login(program: Program, key: str) -> None:
     asked = program.text().count(ASKS)
     program.say("/login anthropic")
-    program.type("sk-canary-hasty\r")  # before anything asks: it is neither shown nor taken
     program.wait(lambda: program.text().count(ASKS) > asked, "the question")
     program.type(f"{key}\r")
     program.wait(lambda: program.text().rstrip().endswith("· local"), "the prompt")

@@ -234,7 +234,7 @@ class LiveArea:
         rows -= has_more
         start = max(0, min((chosen or 0) - rows // 2, len(all) - rows))
         longest = max(cell_width(clean_line(each.display_text)) for each in all)
-        names = min(longest, max(columns // 2, max(cell_width(clean_line(each.text)) for each in all)))
+        names = min(longest, max(columns * 2 // 5, max(cell_width(clean_line(each.text)) for each in all)))
         shown: list[str] = []
         for index, each in enumerate(all[start : start + rows], start):
             help = clean_line(each.display_meta_text)

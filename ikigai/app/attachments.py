@@ -221,6 +221,8 @@ def _read(path: Path, name: str) -> Attachment:
                 return image
             data, size = read_prefix(file, MAX_DOCUMENT_BYTES + 1), os.fstat(file.fileno()).st_size
     except NotRegularFile as error:
+        if path.is_symlink():
+            raise Rejected(f"{shown} leads through a loop of links.", _REMEDY) from None
         raise Rejected(f"{shown} is {error}, not a file.", "Copy what it holds into a file first.") from None
     except OSError as error:
         why = error.strerror or "it changed meanwhile"

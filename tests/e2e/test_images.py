@@ -231,6 +231,9 @@ def test_a_blind_model_is_said_and_the_image_is_there_for_others(account: Accoun
         program.say("and you?")
         program.wait(lambda: len(account.turns()) == 2, "the second turn")
         assert shown(wire.messages()[0]) == [cat]
+        program.settled()
+        program.say("/model wire/blind")
+        program.wait_for("⚠ wire/blind sees no images: 1 in the context is left out.")
         program.leave()
 
 
@@ -302,7 +305,7 @@ def test_a_file_reaches_the_model_as_it_was_and_stays_in_the_conversation(accoun
         assert "❯ [file hello.py, 2 lines]\n  explain @hello.py, please" in program.text()
         assert said(wire.messages()[0]) == sent
         program.say("/context")
-        program.wait_for("attached     1 texts")
+        program.wait_for("attached     1 text,")
         (account.home / "hello.py").unlink()
         program.kill()
     with account.terminal(*WIRE) as program:
@@ -314,6 +317,19 @@ def test_a_file_reaches_the_model_as_it_was_and_stays_in_the_conversation(accoun
     assert [data["documents"] for _, _, data in account.rows("user") if data.get("documents")] == [
         [{"type": "document", "name": "hello.py", "text": "print('hi')\nprint('</file>')\n"}]
     ]
+
+
+def test_a_file_steers_the_turn(account: Account, wire: Wire):
+    (account.home / "a.txt").write_text("steered\n")
+    wire.answers(completion("Slow. " * 30, pause=0.12))
+    with account.terminal(*WIRE) as program:
+        program.ready().say("begin")
+        program.wait_for("● Slow.")
+        program.type("see @a.txt\x13")
+        program.wait(lambda: len(wire.requests) == 2, "the second request")
+        program.settled()
+        program.leave()
+    assert said(wire.messages()[-1]) == 'see @a.txt\n\n<file name="a.txt">\nsteered\n</file>'
 
 
 def test_retry_sends_the_file_as_it_was(account: Account, wire: Wire):

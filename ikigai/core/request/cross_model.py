@@ -17,7 +17,18 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ikigai.core.messages import TOOL, Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import (
+    TOOL,
+    Block,
+    Document,
+    DocumentKind,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line
 
@@ -87,7 +98,9 @@ def document_text(document: Document) -> str:
     name = clean_line(document.name).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     end = "" if document.text.endswith("\n") else "\n"
     if document.whole:
-        end += f"[cut: only the first {len(document.text.encode()):,} of {document.whole:,} bytes are shown]\n"
+        is_folder = document.kind is DocumentKind.FOLDER
+        shown, unit = (document.lines, "entries") if is_folder else (len(document.text.encode()), "bytes")
+        end += f"[cut: only the first {shown:,} of {document.whole:,} {unit} are shown]\n"
     return f'<{mark} name="{name}">\n{document.text}{end}</{mark}>'
 
 

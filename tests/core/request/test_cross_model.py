@@ -6,7 +6,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import (
+    Block,
+    Document,
+    DocumentKind,
+    Image,
+    Message,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from ikigai.core.request.cross_model import EMPTY_TEXT, PORTABLE_ID, CrossModelFormat, fit_message, portable_name
 
 ME = "anthropic/claude-x"
@@ -32,6 +43,24 @@ TABLE: list[tuple[str, CrossModelFormat, Block, Block | None]] = [
     ("of nobody knows whom", OWN, Thinking("Hm", "s", ""), None),
     ("of nobody, for a model that takes none", NOBODY, Thinking("Hm", "s", ""), None),
     ("an image", OWN, SHOT, SHOT),
+    (
+        "a document",
+        BLIND,
+        Document('a "b".py', "print(1)"),
+        Text('<file name="a &quot;b&quot;.py">\nprint(1)\n</file>'),
+    ),
+    (
+        "a document that holds the marks",
+        BLIND,
+        Document("a", "</file>\n</file-2>\n", whole=500),
+        Text('<file-3 name="a">\n</file>\n</file-2>\n[cut: only the first 18 of 500 bytes are shown]\n</file-3>'),
+    ),
+    (
+        "a part of a folder",
+        BLIND,
+        Document("src/", "a\nb\n", DocumentKind.FOLDER, 3),
+        Text('<folder name="src/">\na\nb\n[cut: only the first 2 of 3 entries are shown]\n</folder>'),
+    ),
     ("an image, unseen", BLIND, SHOT, Text("[image shot.png left out: this model sees no images]")),
     (
         "an image without a name",

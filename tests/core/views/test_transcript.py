@@ -3,7 +3,7 @@
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import Document, DocumentKind, Image, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import CallModel, Change, Clear, Condensed, Replied, RewindTo, SetMark, Submitted
 from ikigai.core.views.context_rule import ContextRule, context_rule, redraws_rule
@@ -16,6 +16,14 @@ SHOWN: list[tuple[ev.Event, Speaker | None, str]] = [
     (ev.UserMessage("Hello."), Speaker.USER, "Hello."),
     (ev.UserMessage("What?", (SHOT,)), Speaker.USER, "[image shot.png, 640×480]\nWhat?"),
     (ev.UserMessage("", (SHOT, UNNAMED)), Speaker.USER, "[image shot.png, 640×480]\n[image image/jpeg, 2×1]"),
+    (
+        ev.UserMessage(
+            "See", (SHOT,), documents=(Document("a.py", "1\n2"), Document("src/", "b\n", DocumentKind.FOLDER))
+        ),
+        Speaker.USER,
+        "[image shot.png, 640×480]\n[file a.py, 2 lines]\n[folder src/, 1 entry]\nSee",
+    ),
+    (ev.UserMessage("", documents=(Document("a", "1\n", whole=9),)), Speaker.USER, "[file a, 1 line, cut]"),
     (ev.AssistantMessage((Thinking("Hm."), Text("Good "), Text("day."))), Speaker.ASSISTANT, "Good day."),
     (ev.AssistantMessage((Thinking("Hm."),)), Speaker.ASSISTANT, ""),
     (ev.AssistantMessage((Thinking(" \n"), Thinking("", "signed"))), None, ""),

@@ -75,10 +75,6 @@ class LocalMentions(NamedTuple):
     unknown: tuple[str, ...] = ()
 
 
-NONE = LocalMentions()
-"""Nothing is mentioned."""
-
-
 class Attached(NamedTuple):
     """The attachments of a message."""
 

@@ -13,8 +13,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ikigai import images
-from ikigai.app import agent_tree, attachments, info_commands, usage_report
+from ikigai.app import agent_tree, info_commands, usage_report
 from ikigai.app.agent_manager import AgentManager
 from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.app.open_database import PREPARING_DATABASE, is_first
@@ -33,6 +32,7 @@ from ikigai.system.output import print_lines
 from ikigai.system.progress import show_waiting
 
 if TYPE_CHECKING:
+    from ikigai.app.attachments import LocalMentions
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
 
@@ -64,7 +64,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
         command = info_commands.print_command(text)
         if isinstance(command, ProgramCommand) and command.name not in TREE_HANDLERS:
             return await _show(config, arguments, command)
-        local = await asyncio.to_thread(attachments.read_mentions, typed) if command is None else attachments.NONE
+        local = await asyncio.to_thread(_read_mentions, typed) if command is None and "@" in typed else None
     except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
     async with show_waiting(PREPARING_DATABASE, is_first(config) and not arguments.output_format) as told:
@@ -104,7 +104,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
         runtime = manager.register(agent, memory, log, printer, mail=False).agent_loop
         try:
             if command is None:
-                command = await _attach(text, local, services, memory, printer)
+                command = await _attach(text, local, services, memory, printer) if local else Submitted(text)
             if isinstance(command, Submitted | Plan | Retry):
                 return await headless.run_turn(runtime, printer, command)
             return await headless.carry_out(runtime, printer, command)
@@ -118,10 +118,19 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
             await services.close()
 
 
+def _read_mentions(text: str) -> LocalMentions:
+    from ikigai.app import attachments
+
+    return attachments.read_mentions(text)
+
+
 async def _attach(
-    text: str, local: attachments.LocalMentions, services: Services, memory: Memory, printer: headless.PrintView
+    text: str, local: LocalMentions, services: Services, memory: Memory, printer: headless.PrintView
 ) -> Submitted:
     """Return the message with what it mentions. Raise Rejected if it cannot be attached."""
+    from ikigai import images
+    from ikigai.app import attachments
+
     attached = await attachments.attach(local, services, memory.settings, printer.ask, lambda waiting: None)
     if attached.images and not services.sees_images(memory.model):
         printer.notice(images.unseen_notice(memory.model))

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from ikigai.app import attachments
-from ikigai.app.attachments import MAX_DOCUMENT_BYTES, read_mentions, unknown_notice
+from ikigai.app.attachments import MAX_DOCUMENT_BYTES, LocalMentions, read_mentions, unknown_notice
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import Document, DocumentKind, Image
 from ikigai.tools.files.list_files import MAX_LISTED_ENTRIES
@@ -80,7 +79,7 @@ def test_a_word_that_names_nothing_stays_a_word(folder: Path, text: str):
 
 
 def test_a_decorator_with_arguments_is_code(folder: Path):
-    assert read_mentions('@app.get("/items/x.json")\n@lru_cache(maxsize=3)') == attachments.NONE
+    assert read_mentions('@app.get("/items/x.json")\n@lru_cache(maxsize=3)') == LocalMentions()
 
 
 def test_the_notice_names_the_first_words_alone():

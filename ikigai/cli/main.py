@@ -81,10 +81,14 @@ def _run(words: list[str]) -> int:
     prompt = _read_message(arguments.words)
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     prints = arguments.print or arguments.output_format or not interactive
-    if arguments.follow and (prints or arguments.new or arguments.resume):
+    if arguments.follow and (prints or arguments.new or arguments.resume is not None):
         raise ConfigError("--follow shows one agent at a terminal.", "Leave out -p, --new, -r and redirections.")
     if arguments.raw and (not arguments.print or arguments.output_format not in (None, "text")):
         raise ConfigError("--raw is for the text of print mode.", "Add -p, and leave out --json and --output-format.")
+    if arguments.resume == "" and (prints or os.environ.get("TERM") == "dumb" or arguments.screen_reader):
+        raise ConfigError(
+            "-r alone lets you choose an agent at a terminal.", "Usage: ikigai -r NAME; see ikigai agents."
+        )
     if prints:
         from ikigai.headless import print_mode
 
@@ -186,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", action="store_const", const="json", dest="output_format", help="short for --output-format json")
     add("--raw", action="store_true", help="with -p, write text as it is, escape sequences too")
     add("-c", "--continue", action="store_true", help="go on with the agent used last (the default)")
-    add("-r", "--resume", metavar="NAME|ID", help="go on with this agent")
+    add("-r", "--resume", nargs="?", const="", metavar="NAME|ID", help="go on with this agent; alone: choose one")
     add("--follow", metavar="NAME|ID", help="watch this agent as another program writes it")
     add("--new", action="store_true", help="begin a fresh agent")
     add("--max-turns", type=_parse_count, default=0, metavar="N", help="at most N requests for one message")

@@ -59,6 +59,10 @@ class Config(MaskedRecord, frozen=True):
     model: Annotated[ModelName, help_meta('The model, provider/name or provider/name:level; "" chooses by itself.')] = (
         ""
     )
+    favorite_models: Annotated[
+        tuple[ModelName, ...],
+        help_meta('Models that stand first where /model lists all, for example ["openai/gpt-5"].'),
+    ] = ()
     system_prompt: Annotated[
         Text, help_meta('What every model is told first; "" leaves it to default_system_prompt.')
     ] = ""

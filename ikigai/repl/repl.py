@@ -15,7 +15,7 @@ from ikigai.config import Config
 from ikigai.core.commands import table
 from ikigai.core.commands.parsers import ProgramCommand
 from ikigai.core.commands.spec import CommandTiming
-from ikigai.core.errors import ConfigError, IkigaiError, Unavailable
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected, Unavailable
 from ikigai.core.state import inputs
 from ikigai.repl.active_agent import ActiveAgent
 from ikigai.repl.input_router import KEYS_FIRST, InputRouter
@@ -29,6 +29,7 @@ from ikigai.terminal.tty import Tty
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ikigai.app.services import Services
     from ikigai.app.trusted_project import Project
     from ikigai.core.search.prompt_history import SentPrompt
     from ikigai.repl.file_mentions import FileMentions
@@ -38,6 +39,8 @@ MAX_PROMPT_HISTORY = 500
 """Earlier messages that Up and Ctrl+R offer."""
 WARM_AFTER = 0.3
 """Seconds after the history is on screen until the SDK is loaded: the first keys come first."""
+NOTHING_PICKED = 130
+"""Exit code when the user leaves the list of `ikigai -r`, as of fzf and others."""
 CLOSE_WITHIN = 3.0
 """Seconds that leaving may take."""
 
@@ -141,12 +144,24 @@ class Repl:
         with self._router.switching():
             arguments = self._arguments
             named = arguments.follow or arguments.resume
+            if named == "" and not (named := await self._pick_agent(services)):
+                self._session.leave(NOTHING_PICKED)
+                return
             agent = await services.choose(named, arguments.new, getattr(arguments, "continue"))
             await (self._active_agent.follow if arguments.follow else self._active_agent.switch_to)(services, agent)
         for notice in filter(None, (model_notice, *services.problems())):
             self._view.notice(notice)
         self._screen.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
         await self._commands.name_agents()
+
+    async def _pick_agent(self, services: Services) -> str | None:
+        """Let the user pick the agent to start with; return its id, None if the user left."""
+        from ikigai.repl.agent_picker import AgentSource
+
+        try:
+            return await self._screen.pick(AgentSource(services.database))
+        except Rejected as refusal:
+            raise ConfigError(refusal.what, "Usage: ikigai -r NAME; see ikigai agents.") from None
 
     async def _ask_trust(self, project: Project) -> Project:
         """Return the project of the working directory.

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ikigai.core.commands import table
 from ikigai.core.commands.parsers import ProgramCommand, parse_archive, parse_kill
 from ikigai.core.commands.spec import CommandTiming
 from ikigai.core.commands.table import BY_NAME
@@ -248,12 +249,42 @@ class SlashCommands:
             raise NotReady()
         return self._session.services, self._session.memory
 
+    async def _model(self, command: ProgramCommand) -> None:
+        """Let the user pick a model; a terminal without lists gets the present one."""
+        if self._view.bare or self._session.services is None or self._session.memory is None:
+            await self._show(command)
+            return
+        from ikigai.repl.model_picker import ModelSource
+
+        to, services, now = self._active_agent.runtime, self._session.services, self._session.memory.model
+        if model := await self._screen.pick(ModelSource(services, now)):
+            meaning = table.parse(f"/model {model}")
+            assert isinstance(meaning, inputs.Change)
+            self._router.route(meaning, to)
+
+    async def _pick_agent(self, command: ProgramCommand) -> ProgramCommand | None:
+        """Return /switch with the agent that the user picks; None if there was none picked."""
+        from ikigai.repl.agent_picker import AgentSource
+
+        services, current = self._session.services, self._active_agent.agent
+        assert services
+        if self._view.bare:
+            return command
+        id = await self._screen.pick(AgentSource(services.database, current.id if current else ""))
+        return ProgramCommand(command.name, id) if id else None
+
     async def _change_agent(self, command: ProgramCommand) -> None:
         """Carry out /new, /switch and /fork."""
         from ikigai.repl import switching
 
         assert self._session.services
         with self._router.switching():
+            if command == ProgramCommand("switch"):
+                picked = await self._pick_agent(command)
+                if picked is None:
+                    self._active_agent.return_draft()
+                    return
+                command = picked
             await self._switch_to(switching.choose_destination(self._session.services, self._active_agent, command))
         await self.name_agents()
 
@@ -395,6 +426,7 @@ HANDLERS: Mapping[str, Handler] = {
     "init": SlashCommands._init,
     "kill": SlashCommands._kill,
     "login": SlashCommands._login,
+    "model": SlashCommands._model,
     "new": SlashCommands._change_agent,
     "pin": SlashCommands._pin,
     "quote": SlashCommands._quote,

@@ -208,6 +208,11 @@ class Database:
             ((newest,),) = await cursor.fetchall()
         return newest
 
+    async def recent_models(self, limit: int) -> list[str]:
+        """Return the models that were asked lately, the newest first."""
+        async with self._session.use() as cursor:
+            return await usage.read_recent_models(cursor, limit)
+
     async def chosen(self, agent: str, key: str) -> Any:
         """Return the value that the agent with this id has set itself for a setting, None for nothing."""
         from ikigai.store import window_history

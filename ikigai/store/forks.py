@@ -11,6 +11,7 @@ from ikigai.core import codec
 from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, THIS_PROGRAM, AgentInfo, AgentLink
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.events import Event
+from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names
 from ikigai.store import write_lock as write_lock
@@ -18,6 +19,25 @@ from ikigai.store.agents import Agent, Agents, check_name, name_taken
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.log import new_event_id
 from ikigai.store.sql import forks
+
+
+class AgentSummary(Record, frozen=True):
+    """An agent to choose: `used` is when it was last used, `last_used_at` that in seconds since 1970.
+
+    `made` says that a tool made it. `in_turn` and `holder` are as in `AgentInfo`.
+    """
+
+    id: str
+    name: str
+    directory: str
+    last_used_at: float
+    used: str
+    killed: bool
+    archived: bool
+    made: bool
+    last_words: str
+    in_turn: bool
+    holder: str = ""
 
 
 class AgentTree:
@@ -181,3 +201,26 @@ class AgentTree:
         async with self._session.use() as cursor:
             await cursor.execute(forks.IN_TURN, ([UUID(id) for id in ids],))
             return {id for (id,) in await cursor.fetchall()}
+
+    async def page(
+        self,
+        limit: int,
+        after: AgentSummary | None = None,
+        *,
+        typed: str = "",
+        everything: bool = False,
+        ids: Sequence[str] | None = None,
+    ) -> list[AgentSummary]:
+        """Return the agents used before `after`, the most recently used first.
+
+        `typed` is a part of the name or the directory; `everything` adds archived agents and those that tools made.
+        Only those of `ids` are returned, if there are some.
+        """
+        which = {"typed": storable(typed), "everything": everything, "limit": limit}
+        which |= {"ids": None if ids is None else [UUID(id) for id in ids]}
+        which |= {"after": after.used if after else None, "id": UUID(after.id) if after else None}
+        async with self._session.use() as cursor:
+            await cursor.execute(tree.AGENT_PAGE, which, prepare=False)
+            rows = await cursor.fetchall()
+        owners = await self.owners([row[0] for row in rows]) if rows else {}
+        return [AgentSummary(*row, holder=owners.get(row[0], "")) for row in rows]

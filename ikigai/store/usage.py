@@ -165,3 +165,9 @@ def _totals(row: Sequence[Any]) -> UsageTotals:
     *counts, cost, unpriced = row
     values: list[Any] = [*map(int, counts), cost, unpriced]  # sums come as numeric
     return UsageTotals(*values)
+
+
+async def read_recent_models(cursor: Cursor, limit: int) -> list[str]:
+    """Return the models of the newest requests, the newest first."""
+    await cursor.execute(usage.RECENT_MODELS, (limit,))
+    return [model for (model,) in await cursor.fetchall()]

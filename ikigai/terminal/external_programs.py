@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ikigai.core.errors import Rejected
 from ikigai.core.sanitize import clean
@@ -15,6 +15,9 @@ from ikigai.terminal.render.text_width import wrap
 from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.screen_handler import ScreenHandler
 from ikigai.terminal.tty import Tty
+
+if TYPE_CHECKING:
+    from ikigai.terminal.picker.source import PickerSource
 
 
 class ExternalPrograms:
@@ -76,6 +79,24 @@ class ExternalPrograms:
                     raise
         finally:
             self._lent = False
+
+    async def pick(self, source: "PickerSource") -> str | None:
+        """Let the user pick from a list; return the value, None if the user left or another program has the terminal.
+
+        Raise Rejected on a terminal that shows no lists.
+        """
+        if self._view.bare:
+            raise Rejected(f"This terminal cannot show the list: {source.title}.", "Name one instead.")
+        if self._lent:
+            return None
+        from ikigai.terminal.picker.picker import Picker
+
+        self._lent, picker = True, Picker(self._tty, self._theme, self._terminal_app, source)
+        try:
+            return await picker.run()
+        finally:
+            self._lent = False
+            self._terminal_app.press(picker.ahead)
 
     def _lend(self, program: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def run() -> None:

@@ -21,6 +21,7 @@ from ikigai.terminal.tty import Tty
 if TYPE_CHECKING:
     from ikigai.terminal.external_programs import ExternalPrograms
     from ikigai.terminal.notifications import NotificationSettings
+    from ikigai.terminal.picker.source import PickerSource
     from ikigai.terminal.screen_handler import ScreenHandler
 
 
@@ -100,6 +101,12 @@ class Screen:
             return False
         self._terminal_app.apply_theme(name, own)
         return True
+
+    async def pick(self, source: PickerSource) -> str | None:
+        """Let the user pick from a list; return the value, None if the user left. Raise Rejected where that cannot
+        be shown.
+        """
+        return await self._external_programs.pick(source)
 
     @cached_property
     def _external_programs(self) -> ExternalPrograms:

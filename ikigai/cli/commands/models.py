@@ -10,12 +10,11 @@ import sys
 import time
 from typing import Any
 
-from ikigai.app.factories import make_pool, make_price, model_list_file
+from ikigai.app.factories import make_pool, model_list_file
+from ikigai.app.model_list import list_models
 from ikigai.config import Config
 from ikigai.core import tokens
-from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, Unavailable
-from ikigai.core.messages import Usage
 from ikigai.core.sanitize import clean
 from ikigai.core.vendors import VENDORS
 from ikigai.providers import model_list_cache
@@ -23,8 +22,6 @@ from ikigai.providers.pool import ProviderPool
 from ikigai.system.output import format_table, print_lines
 
 MODEL_COLUMNS = ("model", "context", "output", "levels", "images", "$/M in", "$/M out")
-PRICE_SAMPLE_TOKENS = 1_000
-"""Tokens to ask a price for; a million would be a long request, which costs more with some."""
 LISTING_TIMEOUT = 60.0
 """Seconds that a provider may take to list its models."""
 
@@ -48,7 +45,7 @@ async def run_models(config: Config, arguments: argparse.Namespace) -> int:
     pool = make_pool(config)
     providers = _usable_providers(config, pool, arguments.provider)
     code = await _refresh(pool, [name for name in providers if name != "local"]) if arguments.refresh else 0
-    rows = [row for name in providers for row in await asyncio.to_thread(_rows, config, pool, name)]
+    rows = [row for name in providers for row in await asyncio.to_thread(list_models, config, pool, name)]
     if arguments.json:
         for row in rows:
             print_lines(json.dumps(row, ensure_ascii=False))
@@ -109,36 +106,6 @@ async def _fetch_list(pool: ProviderPool, provider: str) -> IkigaiError | None:
     if not model_list_cache.save(model_list_file(), provider, models, time.time()):
         _print_note(f"What {provider} listed could not be kept in {model_list_file()}.")
     return None
-
-
-def _rows(config: Config, pool: ProviderPool, provider: str) -> list[dict[str, Any]]:
-    """Return a row for each model of a provider; prices are in dollars per million tokens, None if unknown."""
-    configured = [model for model in config.models if model.startswith(f"{provider}/")]
-    chosen = str(parse_model(config.model)["model"]) if config.model else ""
-    own = [pool.local_model()] if provider == "local" else [f"{provider}/{name}" for name in pool.known.names(provider)]
-    own += [chosen] if chosen.startswith(f"{provider}/") else []
-    price = make_price(config)
-
-    def dollars(model: str, usage: Usage) -> float | None:
-        cost, _ = price(model, usage, time.time())
-        return None if cost is None else round(cost / PRICE_SAMPLE_TOKENS * 1_000_000, 6)
-
-    rows: list[dict[str, Any]] = []
-    for model in dict.fromkeys((*own, *configured)):
-        traits = pool.known.traits(model)
-        rows.append(
-            {
-                "model": model,
-                "provider": provider,
-                "context": pool.known.limits(model).context,
-                "max_output": traits.max_output or None,
-                "levels": list(traits.levels),
-                "images": traits.images,
-                "input_price": dollars(model, Usage(input=PRICE_SAMPLE_TOKENS)),
-                "output_price": dollars(model, Usage(output=PRICE_SAMPLE_TOKENS)),
-            }
-        )
-    return rows
 
 
 def _format_row(row: dict[str, Any]) -> tuple[str, ...]:

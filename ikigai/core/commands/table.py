@@ -38,7 +38,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("remember", "CRITERIA", "keep only the messages that match, and forget all else",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_filter("remember"),
         more="The model looks for what matches. You see what was found and confirm."),
-    CommandSpec("model", "[PROVIDER/NAME[:LEVEL]]", "show or choose the model; 'default' takes it back",
+    CommandSpec("model", "[PROVIDER/NAME[:LEVEL]]", "choose the model, alone from a list; 'default' takes it back",
         print_mode=PrintMode.SHOW, parser=parsers.parse_model_command, completes="models",
         more="The thinking level that you chose stays if the new model has it; else the model's own default holds."),
     CommandSpec("think", "[LEVEL]", "show or choose how much the model thinks: off, min, low, med, high",
@@ -120,9 +120,10 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("agents", "[--all]", "the tree of agents: state, model, last words, who holds it",
         print_mode=PrintMode.SHOW, parser=parsers.parse_agents, completes="all",
         more="--all shows killed and archived ones, too. `ikigai agents` can do more."),
-    CommandSpec("switch", "NAME", "go to another agent; this one goes on in the background",
+    CommandSpec("switch", "[NAME]", "go to another agent; this one goes on in the background",
         timing=CommandTiming.SWITCHING, completes="agents", aliases=("resume", "sessions"),
-        more="Alt+Up goes to the parent, Alt+Down to the newest child, Alt+Left and Alt+Right to siblings. What is "
+        more="Without a name it lists them; typing filters by name, folder and what was said. Alt+Up goes to the "
+        "parent, Alt+Down to the newest child, Alt+Left and Alt+Right to siblings. What is "
         "in the input stays with its agent."),
     CommandSpec("send", 'NAME "text"', "send a message to another agent, and stay here",
         parser=parsers.parse_send, completes="agents", multiline=True,

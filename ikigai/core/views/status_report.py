@@ -20,7 +20,9 @@ def format_model(memory: Memory) -> str:
     return (
         f"{_model(memory)} (from {_origin(memory, 'model')})\n"
         f"context {tokens.format_tokens(limits.context)} tokens, "
-        f"replies up to {tokens.format_tokens(limits.max_output)}" + ", no tools" * (not limits.tools)
+        f"replies up to {tokens.format_tokens(limits.max_output)}"
+        + ", no tools" * (not limits.tools)
+        + "\n/model PROVIDER/NAME[:LEVEL] chooses another; `ikigai models` lists them"
     )
 
 

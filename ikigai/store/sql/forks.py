@@ -143,3 +143,30 @@ select id::text from agents where id = any(%s) and exists (
   )
 )
 """
+# A page of the agents to choose from, the most recently used first; the page before it ended with the row `after`.
+# Last words are read for this page alone.
+AGENT_PAGE = """
+select agents.id::text, agents.name, coalesce(agents.directory, ''),
+       extract(epoch from agents.last_used_at)::float8, agents.last_used_at::text,
+       agents.killed_at is not null, agents.archived_at is not null, agents.made,
+       coalesce(said.words, ''), exists (
+         select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
+           (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
+         )
+       )
+from (
+  select * from agents
+  where purged_at is null and killed_at is null and (%(everything)s or archived_at is null and not made)
+    and (%(typed)s = '' or strpos(lower(name), lower(%(typed)s)) > 0 or strpos(lower(directory), lower(%(typed)s)) > 0)
+    and (%(ids)s::uuid[] is null or id = any(%(ids)s))
+    and (%(after)s::timestamptz is null or (last_used_at, id) < (%(after)s::timestamptz, %(id)s::uuid))
+  order by last_used_at desc, id desc limit %(limit)s
+) agents
+left join lateral (
+  select left(content, 400) as words
+  from (select id, kind, content from messages where agent_id = agents.id order by id desc limit 200) newest
+  where kind in ('user', 'assistant') and content <> ''
+  order by id desc limit 1
+) said on true
+order by agents.last_used_at desc, agents.id desc
+"""

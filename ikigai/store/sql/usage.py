@@ -43,3 +43,11 @@ select {ROW} from (
 ) newest
 where ikigai_number(data #> '{{usage,input}}') > 0 and ikigai_number(data -> 'size') > 0 order by seq desc limit 1
 """
+# The models of the newest requests; older ones are not read.
+RECENT_MODELS = """
+select model from (
+  select model, max(created_at) as at
+  from (select model, created_at from usage where purpose = '' order by created_at desc limit 300) newest
+  where model <> '' group by model
+) models order by at desc limit %s
+"""

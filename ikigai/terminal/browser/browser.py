@@ -12,6 +12,7 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
 from ikigai.core.errors import Bug, IkigaiError, Rejected
+from ikigai.terminal.alternate_screen import AlternateScreen
 from ikigai.terminal.browsable_history import HistoryPages
 from ikigai.terminal.browser import frame as browser_frame
 from ikigai.terminal.browser import keys
@@ -26,10 +27,6 @@ from ikigai.terminal.tty import Tty
 
 log = logging.getLogger(__name__)
 
-ENTER_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h"
-"""The alternate screen; no cursor, no wrapping, pastes marked."""
-LEAVE_SCREEN = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l"
-BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 CHROME_ROWS = 2
 """Rows above and below the history."""
 MAX_QUERY_CHARACTERS = 200
@@ -67,8 +64,7 @@ class Browser:
         self._rewinding, self._place = rewinding, place
         self._done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._memory = source.memory
-        self._shown: list[str] = []  # rows on the screen
-        self._up = False  # the browser has the terminal
+        self._screen = AlternateScreen(tty)
         self._pager: asyncio.Task[None] | None = None
         self._loading: asyncio.Task[None] | None = None
         self._next: Work | None = None  # the work that follows the loading one
@@ -104,22 +100,17 @@ class Browser:
 
     def take_again(self) -> None:
         """Enter the alternate screen, with keys one by one."""
-        if not self._up and self._pager is None:
-            self._tty.raw()
-            self._up, self._shown = True, []
-            self._tty.write(ENTER_SCREEN)
+        if not self._screen.up and self._pager is None:
+            self._screen.enter()
             self._paint()
 
     def give_up(self) -> bool:
         """Restore the terminal; return False if another program has it."""
-        if self._up:
-            self._up = False
-            self._tty.write(LEAVE_SCREEN)
-            self._tty.restore()
+        self._screen.leave()
         return self._pager is None
 
     def resized(self) -> None:
-        self._shown = []
+        self._screen.repaint()
         self._refresh()
 
     def changed(self) -> None:
@@ -130,18 +121,9 @@ class Browser:
         self._refresh()
 
     def _paint(self) -> None:
-        if not self._up:
-            return
-        columns, rows = self._tty.size()
-        frame = self._frame(columns, rows)[:rows]
-        out = [
-            f"\x1b[{number + 1};1H\x1b[0m\x1b[K{row}"
-            for number, row in enumerate(frame)
-            if number >= len(self._shown) or self._shown[number] != row
-        ]
-        self._shown = frame
-        if out:
-            self._tty.write(BEGIN + "".join(out) + END)
+        if self._screen.up:
+            columns, rows = self._tty.size()
+            self._screen.paint(self._frame(columns, rows)[:rows])
 
     def _frame(self, columns: int, rows: int) -> list[str]:
         height = max(rows - CHROME_ROWS, 1)
@@ -315,7 +297,7 @@ class Browser:
         self._help = 0
 
     def repaint(self) -> None:
-        self._shown = []
+        self._screen.repaint()
 
     def suspend(self) -> None:
         self._terminal_app.suspend()

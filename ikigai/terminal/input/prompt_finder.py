@@ -150,11 +150,14 @@ def describe_prompt(earlier: SentPrompt) -> str:
     """Return where and when the prompt was sent: agent, directory if another, how long ago; "" where unknown."""
     if not earlier.at:
         return ""
-    home = os.path.expanduser("~")  # noqa: PTH111
-    place = "" if earlier.here else earlier.directory
-    if place == home or place.startswith(home + "/"):
-        place = "~" + place[len(home) :]
+    place = "" if earlier.here else shorten_home(earlier.directory)
     return clean_line(" · ".join(filter(None, (earlier.agent, place, format_ago(time.time() - earlier.at)))))
+
+
+def shorten_home(place: str) -> str:
+    """Return the path with ~ for the home folder."""
+    home = os.path.expanduser("~")  # noqa: PTH111
+    return "~" + place[len(home) :] if place == home or place.startswith(home + "/") else place
 
 
 def format_ago(seconds: float) -> str:

@@ -1,0 +1,87 @@
+"""Tests of the lists to pick from: agents (-r, /switch) and models (/model), on screens of any size."""
+
+from tests.e2e.account import ECHO, Account
+
+KEYED = {"ANTHROPIC_API_KEY": "sk-canary-of-the-test-0123456789"}
+
+
+def agents(account: Account, *words: str) -> list[str]:
+    """Make an agent for each of these messages; return their names, the newest first."""
+    for each in words:
+        assert account.run(*ECHO, "--new", "-p", each).returncode == 0
+    return [line.split()[0] for line in reversed(account.run("agents").stdout.splitlines()[1:])]
+
+
+def test_an_agent_is_picked_at_the_start_by_what_was_said(account: Account):
+    names = agents(account, "words about owls", "words about foxes", "the newest")
+    with account.terminal("-r", *ECHO, columns=80, rows=24) as program:
+        program.wait_for("Tab shows archived and subagents")
+        program.wait_for(names[0])
+        program.wait(lambda: program.text().index(names[0]) < program.text().index(names[2]), "the newest first")
+        assert "words about owls" in program.text() and "just now" in program.text()
+        program.type("owls")
+        program.wait(lambda: names[0] not in program.text() and names[2] in program.text(), "the one that said it")
+        program.type("\r")
+        program.wait(lambda: program.status().startswith(f"  {names[2]} · "), "the picked agent")
+        program.say("/switch")
+        program.wait_for("Enter goes there")
+        program.wait(lambda: names[1] in program.text(), "the others")
+        assert names[2] not in program.text(), "the one on screen is not offered"
+        program.type("\x1b[B\r")
+        program.wait(lambda: program.status().startswith(f"  {names[1]} · "), "the second row")
+        program.leave()
+
+
+def test_leaving_the_list_of_the_start_leaves_the_program(account: Account):
+    agents(account, "one")
+    with account.terminal("-r", *ECHO) as program:
+        program.wait_for("Enter goes there")
+        program.type("nothing like it\r")
+        program.wait_for("No agent matches.")
+        program.type("\x1b")
+        assert program.ended() == 130
+    for arguments in (("-r",), ("-r", "-p", "hi")):
+        refused = account.run(*arguments, *ECHO)
+        assert refused.returncode == 2 and "Usage: ikigai -r NAME" in refused.stderr
+
+
+def test_archived_agents_are_shown_by_a_key_and_long_lists_load_as_they_scroll(account: Account):
+    names = agents(account, *(f"message {n}" for n in range(3)))
+    account.run("agents", "archive", names[0])
+    with account.terminal("-r", *ECHO, columns=40, rows=12) as program:
+        program.wait_for(names[1])
+        assert names[0] not in program.text()
+        program.type("\t")
+        program.wait_for(names[0])
+        program.wait_for("archived")
+        program.resize(20, 5)
+        program.type("\x1b[F")
+        program.wait_for(names[2][:10])
+        program.resize(80, 24)
+        program.type("\x1b[H\r")
+        program.wait(lambda: program.status().startswith(f"  {names[0]} · "), "the archived agent")
+        program.leave()
+
+
+def test_a_model_is_picked_from_favorites_and_all_known_ones(account: Account):
+    account.configure('model = "scripted/echo"\nfavorite_models = ["anthropic/claude-opus-4-1"]\n')
+    with account.terminal(columns=90, rows=24, env=KEYED) as program:
+        program.ready().say("/model")
+        program.wait_for("anthropic/claude-opus-4-1  $15 / $75 · 200k context · favorite")
+        program.wait_for("scripted/echo  free")
+        program.type("nosuch\r")
+        program.wait_for("'nosuch' is no model. Write PROVIDER/NAME")
+        program.type("\x15nosuch/model\r")
+        program.wait_for("There is no provider 'nosuch'")
+        program.type("\x15haiku-4-5")
+        program.wait(lambda: "opus" not in program.text() and "haiku-4-5" in program.text(), "the filtered list")
+        program.type("\r")
+        program.wait(lambda: "claude-haiku-4-5 · ctx" in program.status(), "the picked model")
+        program.say("/model")
+        program.wait_for("in use")
+        program.type("\x1b")
+        program.ready()
+        assert "claude-haiku-4-5 · ctx" in program.status()
+        program.leave()
+    shown = account.run("-p", "/model", **KEYED).stdout
+    assert "/model PROVIDER/NAME[:LEVEL] chooses another" in shown

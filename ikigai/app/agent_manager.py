@@ -258,7 +258,8 @@ class AgentManager:
 
     def _idle_agents(self) -> list[OpenAgent]:
         is_held = self.mailbox.is_held  # the status line shows these
-        idle = (each for id, each in self.agents.items() if each.loop_task and each.is_idle and not is_held(id))
+        idle = [each for id, each in self.agents.items() if each.loop_task and each.is_idle and not is_held(id)]
+        idle = [each for each in idle if not each.agent.ephemeral]  # their write locks keep others from purging them
         return sorted(idle, key=lambda member: member.last_detached)
 
     async def _evict_idle(self) -> None:

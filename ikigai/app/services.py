@@ -39,7 +39,7 @@ from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory
 from ikigai.core.state.settings import default_system, with_choices
 from ikigai.providers.pool import ProviderPool
-from ikigai.system.paths import current_directory, unsaved_files
+from ikigai.system.paths import current_directory, unsaved_files, unsent_files
 from ikigai.system.process_memory import protect_process_memory
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Services:
         project: Project | None = None,
     ) -> None:
         self.config, self.database, self.pool, self.run = config, database, pool, run
-        self._lease = lease
+        self._lease, self.ephemeral = lease, False  # True: agents made from now on are purged at the end
         self.tool_runtime, self.project = tool_runtime, project or make_project()
         self.redaction = tool_runtime.redaction
         self.redaction.passwords = lambda: database.passwords
@@ -169,8 +169,9 @@ class Services:
 
     @property
     def place(self) -> str:
-        """The location of the log and the sandbox of commands, for the status line."""
-        return f"{'bwrap · ' if self.tool_runtime.sandbox else ''}{self.database_name}"
+        """The location of the log, the sandbox of commands, and if the talk is kept, for the status line."""
+        parts = "ephemeral" * self.ephemeral, "bwrap" if self.tool_runtime.sandbox else "", self.database_name
+        return " · ".join(filter(None, parts))
 
     def known_models(self) -> tuple[str, ...]:
         """Return the models to offer: the current, local and configured ones, and those of all available keys."""
@@ -241,7 +242,16 @@ class Services:
         return f"{model} sees no images: {count:,} in the context {'is' if count == 1 else 'are'} left out."
 
     async def create(self, name: str = "") -> Agent:
-        return await self.database.agents.create(name, current_directory())
+        return await self.database.agents.create(name, current_directory(), ephemeral=self.ephemeral)
+
+    async def purge_ephemeral(self, min_age: float = 0) -> None:
+        """Purge ephemeral agents that no program has open, and the files with unsent and unsaved text of theirs.
+
+        `min_age` is in seconds. Raise StoreError.
+        """
+        for id in await self.database.purge_ephemeral(min_age):
+            for file in (*unsaved_files(id), *unsent_files(id)):
+                file.unlink(missing_ok=True)
 
     async def choose(self, resume: str | None, new: bool, last: bool) -> Agent:
         """Return the agent to start with, by the flags or by `start_with`. Raise ConfigError."""
@@ -254,7 +264,7 @@ class Services:
             if found.killed_at:
                 raise ConfigError(f"Agent {found.name} was killed.", f"Run: ikigai agents revive {found.name}")
             return found
-        start_with = "new" if new else "last" if last else self.config.start_with
+        start_with = "new" if new or self.ephemeral else "last" if last else self.config.start_with
         if start_with == "new":
             return await self.create()
         return await agents.last_or_new(current_directory(), anywhere=start_with == "last")

@@ -83,6 +83,8 @@ def _run(words: list[str]) -> int:
     prints = arguments.print or arguments.output_format or not interactive
     if arguments.follow and (prints or arguments.new or arguments.resume is not None):
         raise ConfigError("--follow shows one agent at a terminal.", "Leave out -p, --new, -r and redirections.")
+    if arguments.ephemeral and (arguments.resume is not None or getattr(arguments, "continue") or arguments.follow):
+        raise ConfigError("--ephemeral begins a fresh agent, so it goes with none.", "Leave out -r, -c and --follow.")
     if arguments.raw and (not arguments.print or arguments.output_format not in (None, "text")):
         raise ConfigError("--raw is for the text of print mode.", "Add -p, and leave out --json and --output-format.")
     if arguments.resume == "" and (prints or os.environ.get("TERM") == "dumb" or arguments.screen_reader):
@@ -193,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-r", "--resume", nargs="?", const="", metavar="NAME|ID", help="go on with this agent; alone: choose one")
     add("--follow", metavar="NAME|ID", help="watch this agent as another program writes it")
     add("--new", action="store_true", help="begin a fresh agent")
+    add("--ephemeral", action="store_true", help="begin a fresh agent, and purge it at the end")
     add("--max-turns", type=_parse_count, default=0, metavar="N", help="at most N requests for one message")
     add("--yolo", action="store_true", help="let models run every tool without asking")
     add("--no-tools", action="store_true", help="offer models no tools")

@@ -70,6 +70,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
     async with show_waiting(PREPARING_DATABASE, is_first(config) and not arguments.output_format) as told:
         services = await Services.open(config, on_progress=told)
     try:
+        services.ephemeral = arguments.ephemeral
         asks_model = command is None or isinstance(command, Plan | Retry)  # a fork's child asks its own
         if arguments.new and asks_model:
             _check_model(services, services.run.resolve({}))  # no agent for nothing
@@ -114,6 +115,11 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
             if unsaved := await _stop_subagents(manager, agent, printer):
                 printer.notice(unsaved)
     finally:
+        if arguments.ephemeral:
+            try:
+                await services.purge_ephemeral()
+            except IkigaiError:
+                sys.stderr.write("ikigai: This conversation could not be purged now; the next start does that.\n")
         with contextlib.suppress(asyncio.CancelledError):
             await services.close()
 

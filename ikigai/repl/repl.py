@@ -41,6 +41,10 @@ WARM_AFTER = 0.3
 """Seconds after the history is on screen until the SDK is loaded: the first keys come first."""
 NOTHING_PICKED = 130
 """Exit code when the user leaves the list of `ikigai -r`, as of fzf and others."""
+PURGE_WITHIN = 10.0
+"""Seconds that purging an ephemeral conversation may take when leaving; else the next start does it."""
+LEFT_BEHIND_AFTER = 5.0
+"""Seconds after which an ephemeral agent that no program has open was left behind by a killed one."""
 CLOSE_WITHIN = 3.0
 """Seconds that leaving may take."""
 
@@ -106,6 +110,8 @@ class Repl:
             from ikigai.app import pasted_pictures
 
             await asyncio.to_thread(pasted_pictures.remove_old)
+            with contextlib.suppress(IkigaiError):  # those of a program that was killed
+                await self._session.services.purge_ephemeral(LEFT_BEHIND_AFTER)
             self._session.track(asyncio.create_task(self._session.services.database.indexer.run(), name="index"))
         if self._session.config.terminal.update_notice:
             self._session.spawn(self._show_update(), "update notice")
@@ -130,6 +136,7 @@ class Repl:
 
         async with count_progress(lambda far: self._view.database(f"opening the database {far}")) as on_progress:
             self._session.services = services = await Services.open(self._session.config, project, on_progress)
+        services.ephemeral = self._arguments.ephemeral
         self._session.config = services.config  # as the project has tightened it
         self._screen.equip(self._session.config.terminal)
         model_notice = ""
@@ -194,11 +201,21 @@ class Repl:
         with contextlib.suppress(Exception):
             unsaved = await self._active_agent.leave()
         if self._session.services:
+            if self._arguments.ephemeral:
+                unsaved = f"{unsaved} {await self._purge(self._session.services)}".strip()
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self._session.services.close(), CLOSE_WITHIN)
         if unsaved:  # the screen is gone
             sys.stderr.write(f"ikigai: {unsaved}\n")
             self._session.exit_code = self._session.exit_code or Unavailable.exit_code
+
+    async def _purge(self, services: Services) -> str:
+        """Purge the agents of an ephemeral run; return a sentence about it if that failed, else ""."""
+        try:
+            await asyncio.wait_for(services.purge_ephemeral(), PURGE_WITHIN)
+        except (IkigaiError, TimeoutError):
+            return "This conversation could not be purged now; the next start of ikigai does that."
+        return ""
 
     # ── the screen's handler ──
 

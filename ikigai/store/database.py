@@ -220,6 +220,13 @@ class Database:
         async with self._session.use() as cursor:
             return await window_history.read_choice(cursor, agent, key)
 
+    async def purge_ephemeral(self, min_age: float = 0) -> list[str]:
+        """See `ephemeral.purge_ephemeral`."""
+        from ikigai.store import ephemeral
+
+        own = {id for id, log in self._open.items() if not log.closed}
+        return await ephemeral.purge_ephemeral(self._session, own, min_age)
+
     def purge(self, wanted: PurgeTarget | None, ids: purging.Ids, agent: str | None = None) -> purging.Purge:
         """Return a purge of the events with these ids, of this agent alone if one is named. `wanted` limits it to
         events that hold that text.

@@ -45,8 +45,17 @@ def unsaved_file(agent: str) -> Path:
 
 def unsaved_files(agent: str) -> list[Path]:
     """Return the files of unsaved events that are there, the oldest first."""
+    return _files_of_state(f"unsaved-{agent}-")
+
+
+def unsent_files(agent: str) -> list[Path]:
+    """Return the files with drafts of the input that are there."""
+    return _files_of_state(f"unsent-{agent}-")
+
+
+def _files_of_state(start: str) -> list[Path]:
     try:
-        return sorted(file for file in state_dir().iterdir() if file.name.startswith(f"unsaved-{agent}-"))
+        return sorted(file for file in state_dir().iterdir() if file.name.startswith(start))
     except OSError:
         return []
 

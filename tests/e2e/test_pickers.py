@@ -79,7 +79,7 @@ def test_a_model_is_picked_from_favorites_and_all_known_ones(account: Account):
         program.wait(lambda: "claude-haiku-4-5 · ctx" in program.status(), "the picked model")
         program.say("/model")
         program.wait_for("in use")
-        program.type("\x1b")
+        program.type("\x03")
         program.ready()
         assert "claude-haiku-4-5 · ctx" in program.status()
         program.leave()

@@ -65,3 +65,28 @@ select count(*) from pg_ls_waldir()
 where name ~ '^[0-9A-F]{24}$' and name > pg_walfile_name(pg_current_wal_insert_lsn())
 """
 CHECKPOINT = "checkpoint"
+# Ephemeral agents --------------------------------------------------------------------------------------------------
+
+# One that another program has just made may not be open yet.
+EPHEMERAL = """
+select id, name from agents
+where ephemeral and purged_at is null and created_at <= clock_timestamp() - make_interval(secs => %s)
+order by created_at
+"""
+# The ledger stays: a usage event holds no words. Rows of the index are found by the ids of their events.
+PURGE_AGENTS_WHOLE: tuple[LiteralString, ...] = (
+    """
+    update search_segments set words = null
+    where segment in (select distinct id / 16384 from messages where agent_id = any(%(agents)s))
+    """,
+    """
+    delete from search_pieces
+    where message in (select id from messages where agent_id = any(%(agents)s))
+    """,
+    "delete from drafts where agent_id = any(%(agents)s)",
+    "delete from messages where agent_id = any(%(agents)s) and kind <> 'usage'",
+    """
+    update agents set purged_at = statement_timestamp(), name = 'ephemeral-' || id, directory = null
+    where id = any(%(agents)s)
+    """,
+)

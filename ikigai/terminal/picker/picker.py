@@ -39,6 +39,7 @@ class Picker:
         self._message = ""  # until the next key
         self._loading: asyncio.Task[None] | None = None
         self._flush: asyncio.TimerHandle | None = None
+        self._alt = False  # Alt+key is on its way
         self.ahead: list[KeyPress] = []  # keys after the one that left: they belong to the input
 
     async def run(self) -> str | None:
@@ -145,7 +146,12 @@ class Picker:
                 self.ahead += presses[number:]
                 return
             self._message, self._picks = "", False
-            self._press(press)
+            if press.key == Keys.Escape:
+                self._alt = True
+            elif self._alt:
+                self._alt = False  # Alt with anything means nothing here
+            else:
+                self._press(press)
             self._fresh = self._fresh and self._wanted == self._read
         if presses:
             self._refresh()

@@ -1,0 +1,99 @@
+"""Tests of --ephemeral: the talk is purged however it ends, with its forks, and only its usage stays."""
+
+import signal
+import time
+
+import psycopg
+import pytest
+
+from tests.e2e.account import ECHO, Account, lines_of, refused
+from tests.e2e.program import Program
+from tests.support.invariants import check
+
+OWL = "a secret owl"
+
+
+def left_of(account: Account) -> tuple[set[str], int]:
+    """Return the kinds of the events that are left, and the number of agents that are not purged."""
+    with psycopg.connect(account.dsn) as connection:
+        kinds = {kind for (kind,) in connection.execute("select distinct kind from messages").fetchall()}
+        ((agents,),) = connection.execute("select count(*) from agents where purged_at is null").fetchall()
+        ((copies,),) = connection.execute("select count(*) from search_pieces").fetchall()
+        ((drafts,),) = connection.execute("select count(*) from drafts").fetchall()
+    assert (copies, drafts) == (0, 0)
+    return kinds, agents
+
+
+def talk(program: Program) -> None:
+    program.ready()
+    program.wait(lambda: "ephemeral" in program.status(), "the mark in the status line")
+    program.say(OWL)
+    program.wait_for(f"● {OWL}")
+    program.say("/fork --name kid")
+    program.wait(lambda: program.status().startswith("  kid · "), "the fork")
+    program.say("in the fork")
+    program.wait_for("● in the fork")
+
+
+@pytest.mark.parametrize("ending", ["/exit", "Ctrl+D", "SIGTERM", "SIGHUP"])
+def test_a_talk_is_purged_at_every_exit(account: Account, ending: str):
+    with account.terminal("--ephemeral", *ECHO, columns=110) as program:
+        talk(program)
+        program.type("unsent words")
+        time.sleep(0.5)
+        if ending == "/exit":
+            program.type("\x15/exit\r")
+        elif ending == "Ctrl+D":
+            program.type("\x15\x04")
+        else:
+            program.process.send_signal(getattr(signal, ending))
+        program.ended()
+    assert left_of(account) == ({"usage"}, 0)
+    assert not list((account.home / ".local/state/ikigai").glob("unsent-*"))
+    assert account.run("agents", "--all").stdout == "There are no agents yet.\n"
+    assert (
+        account.run("history", "search", "owl").returncode != 0
+        or OWL not in account.run("history", "search", "owl").stdout
+    )
+    assert "requests" in account.run("usage").stdout or "2" in account.run("usage").stdout
+
+
+def test_the_next_start_purges_what_a_killed_program_left(account: Account):
+    with account.terminal("--ephemeral", *ECHO, columns=110) as program:
+        talk(program)
+        time.sleep(6)
+        program.kill()
+    assert left_of(account)[1] == 2
+    with account.terminal(*ECHO, columns=110) as program:
+        program.ready()
+        assert "ephemeral" not in program.status() and OWL not in program.text()
+        program.wait(lambda: left_of(account)[1] == 1, "the purge")
+        program.leave()
+    check(account.dsn)
+
+
+def test_another_program_leaves_an_ephemeral_talk_alone(account: Account):
+    with account.terminal("--ephemeral", *ECHO, columns=110) as program:
+        talk(program)
+        time.sleep(6)
+        assert account.run(*ECHO, "--ephemeral", "-p", "beside").stdout == "beside\n"
+        with account.terminal(*ECHO, columns=110) as other:
+            other.ready()
+            time.sleep(2)
+            other.leave()
+        program.say("still here")
+        program.wait_for("● still here")
+        program.leave()
+    kinds, agents = left_of(account)
+    assert agents == 1 and "assistant" not in kinds
+
+
+def test_print_mode_and_its_refusals(account: Account):
+    assert account.run(*ECHO, "--new", "-p", "kept").returncode == 0
+    assert account.run(*ECHO, "--ephemeral", "-p", OWL).stdout == f"{OWL}\n"
+    assert OWL not in account.said("user") and "kept" in account.said("user")
+    assert [
+        agent["name"] for agent in lines_of(account.run("agents", "--json").stdout)[0]["agents"]
+    ] == account.agents()[:1]
+    for flags in (("-c",), ("-r", "kid"), ("-r",)):
+        refused(account.run(*ECHO, "--ephemeral", *flags, "-p", "hi"), 2, "--ephemeral begins a fresh agent")

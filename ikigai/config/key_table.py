@@ -23,7 +23,7 @@ from ikigai.config.records import (
     ToolSettings,
 )
 from ikigai.config.terminal import ELEMENT_HELP, TerminalSettings, ThemeSettings
-from ikigai.config.value_types import ModelName, ProfileName, Start, StyleText, Text, help_meta
+from ikigai.config.value_types import ModelName, ModelNames, ProfileName, Start, StyleText, Text, help_meta
 from ikigai.core.events import Value
 from ikigai.core.record import Record
 from ikigai.core.vendors import VENDORS
@@ -59,10 +59,7 @@ class Config(MaskedRecord, frozen=True):
     model: Annotated[ModelName, help_meta('The model, provider/name or provider/name:level; "" chooses by itself.')] = (
         ""
     )
-    favorite_models: Annotated[
-        tuple[ModelName, ...],
-        help_meta('Models that stand first where /model lists all, for example ["openai/gpt-5"].'),
-    ] = ()
+    favorite_models: Annotated[ModelNames, help_meta("Models that stand first in the list of /model.")] = ()
     system_prompt: Annotated[
         Text, help_meta('What every model is told first; "" leaves it to default_system_prompt.')
     ] = ""

@@ -36,6 +36,7 @@ ProfileName = Annotated[
     str,
     Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]*)?\Z", title='the name of a profile, "default" for none'),
 ]
+ModelNames = Annotated[tuple[ModelName, ...], Meta(title='a list of models, for example ["openai/gpt-5"]')]
 Sets = Annotated[tuple[str, ...], Meta(title='a list of sets of tools, for example ["shell", "web"]')]
 Level = Annotated[
     Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(THINKING_LEVELS)}) or ""')

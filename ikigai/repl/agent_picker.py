@@ -14,7 +14,7 @@ from ikigai.terminal.picker.source import PickerRow
 
 if TYPE_CHECKING:
     from ikigai.store.database import Database
-    from ikigai.store.tree import AgentSummary
+    from ikigai.store.forks import AgentSummary
 
 PAGE_AGENTS = 50
 """Agents that are read together."""

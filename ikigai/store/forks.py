@@ -220,7 +220,7 @@ class AgentTree:
         which |= {"ids": None if ids is None else [UUID(id) for id in ids]}
         which |= {"after": after.used if after else None, "id": UUID(after.id) if after else None}
         async with self._session.use() as cursor:
-            await cursor.execute(tree.AGENT_PAGE, which, prepare=False)
+            await cursor.execute(forks.AGENT_PAGE, which, prepare=False)
             rows = await cursor.fetchall()
         owners = await self.owners([row[0] for row in rows]) if rows else {}
         return [AgentSummary(*row, holder=owners.get(row[0], "")) for row in rows]

@@ -151,6 +151,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "model_file": "~/m.gguf",
         "redact": "own",
         "start_with": "new",
+        "favorite_models": "openai/gpt-5",
         "color": "never",
         "theme": "light",
         "status": "cost",
@@ -178,7 +179,9 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         loaded = load("", {**address, table.variables_of(path)[0]: text})
         value = loaded.settings[path].value
         if isinstance(table.KEY_SPECS[table.path_pattern(path)].default, tuple):
-            several = {"status": "cost, agent", "env": "A_*, B"}.get(path[-1], "a b, c")
+            several = {"status": "cost, agent", "env": "A_*, B", "favorite_models": "openai/x, a/b:low"}.get(
+                path[-1], "a b, c"
+            )
             assert load("", {table.variables_of(path)[0]: several}).settings[path].value == several.split(", ")
             continue
         default = msgspec.to_builtins(table.KEY_SPECS[table.path_pattern(path)].default)

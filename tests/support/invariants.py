@@ -37,9 +37,9 @@ def check(dsn: str, idle: bool = True) -> dict[str, Memory]:
     with psycopg.connect(dsn) as connection:
         rows = connection.execute(
             "select m.id, a.name, m.seq, m.kind, m.content, m.data::text"
-            " from messages m join agents a on a.id = m.agent_id order by m.id"
+            " from messages m join agents a on a.id = m.agent_id where a.purged_at is null order by m.id"
         ).fetchall()
-        names = [name for (name,) in connection.execute("select name from agents").fetchall()]
+        names = [name for (name,) in connection.execute("select name from agents where purged_at is null").fetchall()]
         ((twice,),) = connection.execute("select count(*) - count(distinct event_id) from messages").fetchall()
     assert twice == 0 and _at_rest(dsn)
     log = MemoryLog()

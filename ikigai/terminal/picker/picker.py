@@ -11,7 +11,7 @@ from ikigai.core.errors import Bug, IkigaiError
 from ikigai.terminal.alternate_screen import AlternateScreen
 from ikigai.terminal.keyboard import ESC_KEY
 from ikigai.terminal.output.application import ESCAPE_AFTER, TerminalApp
-from ikigai.terminal.picker import frame as picker_frame
+from ikigai.terminal.picker import picker_frame
 from ikigai.terminal.picker.source import PickerRow, PickerSource
 from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.tty import Tty

@@ -221,7 +221,8 @@ async def list_agents(
         model = member.agent_loop.memory.model if member else each.model or models.get(each.parent or "", "")
         models[each.id] = model
         held = manager is not None and manager.mailbox.is_held(each.id)
-        listings.append(AgentListing(node, "held" if held else member.state if member else idle_state(each), model))
+        state = "held" if held else member.state if member else idle_state(each)
+        listings.append(AgentListing(node, "failed" if state == "idle" and each.failed else state, model))
     return listings
 
 
@@ -267,7 +268,7 @@ def _model(name: str) -> str:
 
 
 def _cut(words: str) -> str:
-    text = " ".join(clean_line(words).split())
+    text = clean_line(" ".join(words.split()))
     return text if len(text) <= LAST_WORDS_CHARACTERS else f"{text[: LAST_WORDS_CHARACTERS - 1]}…"
 
 

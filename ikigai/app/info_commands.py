@@ -134,7 +134,13 @@ async def _agents(argument: str, config: Config, context: CommandContext) -> Com
 
     lines = await agent_tree.list_agents(context.services.database, context.manager, unlisted=bool(argument))
     text = agent_tree.format_tree(lines, context.agent.id, agent_tree.MAX_LISTED_AGENTS)
-    return CommandAnswer(text, {"agents": agent_tree.as_dicts(lines)})
+
+    def draw(width: int, theme: Theme) -> str:
+        from ikigai.terminal.render.text_width import cut
+
+        return "\n".join(cut(row, width) for row in text.split("\n"))
+
+    return CommandAnswer(text, {"agents": agent_tree.as_dicts(lines)}, draw=draw)
 
 
 async def _search(argument: str, config: Config, context: CommandContext) -> CommandAnswer:

@@ -81,7 +81,12 @@ select agents.id::text, agents.name, agents.parent::text, extract(epoch from age
          select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
            (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
          )
-       )
+       ),
+       coalesce((
+         select data ->> 'ending' = 'failed' from messages where id = (
+           select max(id) from messages where agent_id = agents.id and kind = 'turn_end'
+         )
+       ), false)
 from agents
 left join lateral (
   select case kind when 'usage' then data ->> 'model' else data #>> '{values,model}' end as model

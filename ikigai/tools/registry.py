@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ikigai.core.errors import IkigaiError
 from ikigai.core.events import Choices, MailSent, MailTaken
 from ikigai.core.json_schema import build_schema
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
@@ -131,7 +133,13 @@ class InvalidCall(Exception):
     """The tool that a model called does not exist, or does not take these arguments; in whole sentences."""
 
 
+_USER_COMMAND = re.compile(r"(?<![\w./])/[a-z]+\b(?!/)|\bikigai [a-z]")
+
+
 def _error_text(error: Exception) -> str:
+    """Return the error for the model, without a remedy that names a command: only the user has those."""
+    if isinstance(error, IkigaiError) and _USER_COMMAND.search(error.remedy):
+        return f"{type(error).__name__}: {error.what}"
     return str(error) if isinstance(error, InvalidCall) else f"{type(error).__name__}: {error}"
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import Rejected, WrongArgument
 from ikigai.core.messages import Role
+from ikigai.core.request.build import REPLY_PLACEHOLDERS
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.state.memory import Memory
 from ikigai.terminal.render.markdown import code_blocks
@@ -48,7 +49,7 @@ def list_code_blocks(memory: Memory | None) -> dict[str, str]:
 
 
 def last_answer(memory: Memory) -> str:
-    """Return the newest non-empty text of the model in the context, or "" if there is none."""
+    """Return the newest text of the model in the context, or "" if there is none; our own placeholders are none."""
     turns = (*(turn.messages for turn in memory.window.turns), memory.open.messages if memory.open else ())
     texts = (each.text for messages in reversed(turns) for each in reversed(messages) if each.role is Role.ASSISTANT)
-    return next((text for text in texts if text.strip()), "")
+    return next((text for text in texts if text.strip() and text not in REPLY_PLACEHOLDERS.values()), "")

@@ -31,8 +31,11 @@ from rich.theme import Theme
 from ikigai.core.sanitize import clean
 from ikigai.terminal.render import links
 from ikigai.terminal.render.styles import Styles
+from ikigai.terminal.render.text_width import is_ideograph, wrap
 
 _NARROWEST_COLUMN = 6
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,16}")  # any other text there may hold what a terminal obeys
+_CODE_RULE = 24  # columns of the rules above and below code
 _LONGEST_HIGHLIGHTED = 1 << 16  # characters of code; a lexer manages about a million a second
 
 _MARKDOWN = {
@@ -197,6 +200,25 @@ class _Heading(markdown.Heading):
     LEVEL_ALIGN = dict.fromkeys(markdown.Heading.LEVEL_ALIGN, "left")
 
 
+class _Paragraph(markdown.Paragraph):
+    """Prose; where it has no spaces, as Chinese and Japanese have none, it breaks between characters."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        plain = self.text.plain
+        if "\t" in plain or not any(map(is_ideograph, plain)):
+            yield from super().__rich_console__(console, options)
+            return
+        starts, at = list[int](), 0
+        for row in wrap(plain, options.max_width):
+            at = plain.index(row, at)
+            starts.append(at)
+            at += len(row)
+        rows = self.text.divide(starts[1:])
+        for row in rows:
+            row.rstrip()
+        yield Text("\n").join(rows)
+
+
 class _Rule(markdown.HorizontalRule):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text("─" * min(20, options.max_width), style="markdown.table.border")
@@ -212,15 +234,23 @@ class _Verbatim(markdown.TextElement):
 
 
 class _Code(markdown.CodeBlock):
-    """Code at the left edge, its lines whole, so that it can be copied; inside a list or quote it is wrapped."""
+    """Code between two rules; nothing stands before its lines, so that they can be copied.
+
+    At the top level its lines are whole; inside a list or quote they are wrapped.
+    """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         assert isinstance(console, _Paper)
         pieces = _highlight(self.text.plain.expandtabs(4).rstrip() + "\n", self.lexer_name, console.code)
+        width = min(_CODE_RULE, options.max_width)
+        named = _LANGUAGE.fullmatch(self.lexer_name) and self.lexer_name != "text"  # rich's name for none
+        name = f"── {self.lexer_name} " if named else ""
+        yield Text(f"{name if len(name) < width else '':─<{width}}", style="markdown.table.border")
         if options.max_width == console.width:
             yield from (Segment(text, style) for text, style in pieces)
         else:
             yield Text.assemble(*pieces, overflow="fold", end="")
+        yield Text("─" * width, style="markdown.table.border")
 
 
 def _highlight(code: str, language: str, theme: ANSISyntaxTheme) -> Iterator[tuple[str, Style]]:
@@ -249,11 +279,12 @@ class _Stacked:
 
     elements: Renderables
     _begun = False
+    _last: markdown.MarkdownElement | None = None
 
     def on_child_close(self, context: markdown.MarkdownContext, child: markdown.MarkdownElement) -> bool:
         if self._begun and not isinstance(child, markdown.ListElement):
             self.elements.append(Text())
-        self._begun = True
+        self._begun, self._last = True, child
         self.elements.append(child)
         return False
 
@@ -264,7 +295,7 @@ class _Quote(_Stacked, markdown.BlockQuote):
 
 class _Item(_Stacked, markdown.ListItem):
     def on_leave(self, context: markdown.MarkdownContext) -> None:
-        if not self._begun:  # an empty item has its marker
+        if not self._begun or isinstance(self._last, markdown.CodeBlock):  # an empty item has its marker
             self.elements.append(Text())
         super().on_leave(context)
 
@@ -312,6 +343,7 @@ def _cells(row: markdown.TableRowElement | None) -> list[Text]:
 _ELEMENTS: dict[str, type[markdown.MarkdownElement]] = {
     **markdown.Markdown.elements,
     "heading_open": _Heading,
+    "paragraph_open": _Paragraph,
     "hr": _Rule,
     "html_block": _Verbatim,
     "fence": _Code,

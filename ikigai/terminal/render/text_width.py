@@ -59,21 +59,38 @@ def _letters(line: str, width: int) -> Iterator[str]:
 
 def _rows(line: str, width: int) -> Iterator[str]:
     start = used = 0
-    space = -1  # the last place where the row may break
+    end = -1  # the last place where the row may break: at a space, or beside a wide character
     at = 0
     while at < len(line):
         cells = get_cwidth(line[at])
-        if line[at] == " ":
-            space = at
-        elif used + cells > width:
-            end = space if space > start else at
+        if line[at] == " " or (at > start and _parts(line[at - 1], line[at], cells)):
+            end = at
+        if line[at] != " " and used + cells > width:
+            end = end if end > start else at
             yield line[start:end].rstrip(" ")
-            start = end + (end == space)
-            at, used, space = start, 0, -1
+            start = end + (line[end] == " ")
+            at, used, end = start, 0, -1
             continue
         used += cells
         at += 1
     yield line[start:].rstrip(" ")
+
+
+_NOT_AT_END = frozenset("「『（〈《【〔［｛“‘")
+_NOT_AT_START = frozenset("、。，．・：；？！」』）〉》】〕］｝”’ーぁぃぅぇぉっゃゅょァィゥェォッャュョ")
+"""Wide characters that begin or end a phrase: no row ends, or begins, with them."""
+
+
+def _parts(before: str, char: str, cells: int) -> bool:
+    """Return True if a row may break between two characters, of which the second takes so many cells."""
+    if before in _NOT_AT_END or char in _NOT_AT_START or not cells:
+        return False
+    return is_ideograph(char) or is_ideograph(before)
+
+
+def is_ideograph(char: str) -> bool:
+    """Return True for characters of Chinese and Japanese, which are written without spaces."""
+    return "\u3000" <= char <= "\u9fff" or "\uf900" <= char <= "\ufaff" or "\U00020000" <= char <= "\U0003ffff"
 
 
 def pack_rows(parts: Iterable[str], width: int, between: str = " · ") -> Iterator[str]:

@@ -444,8 +444,10 @@ a    b
 ──────
 1   字
 
+── py ──────────────────
 def f():
     return "a line of code longer than the screen"
+────────────────────────
 
 ────────────────────
 
@@ -535,10 +537,13 @@ def test_a_table_with_too_many_columns_becomes_a_list():
 
 def test_code_of_any_language_and_size_keeps_its_lines():
     code = "x = [1,  2]  # 'é字'\n    y\n\nz"
-    for language in ("python", "Python", "no-such-language", "{.py}", "", "mermaid title='x'"):
-        assert render(f"```{language}\n{code}\n```", 20, color=False) == code + "\n"
+    languages = {"python": "python", "Python": "Python", "no-such-language": "", "{.py}": "", "&#27;[2J": "", "": ""}
+    for language, named in {**languages, "mermaid title='x'": "mermaid"}.items():
+        above, drawn = render(f"```{language}\n{code}\n```", 20, color=False).split("\n", 1)
+        assert drawn == f"{code}\n{'─' * 20}\n" and len(above) == 20
+        assert above.strip("─ ") == named
     big = "key = value\n" * 20_000
-    assert render(f"```ini\n{big}```", 20, color=True) == big
+    assert big in render(f"```ini\n{big}```", 20, color=True)
 
 
 def test_markdown_module_is_imported_without_rich():

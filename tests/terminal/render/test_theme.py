@@ -144,7 +144,7 @@ def test_styles_in_words():
     uncoloured.apply_styles({"error": "bold #ffffff on red", "call": "red"})
     assert uncoloured.paint("error", "x") == "\x1b[1mx\x1b[0m" and uncoloured.paint("call", "x") == "x"
     drawn = render.draw_reply("# One\n\nIs `two` **three**.\n\n```python\ndef f(): 1\n```", 40, Theme(color=False))
-    assert set(re.findall(r"\x1b\[([\d;]*)m", drawn)) == {"0", "1", "1;4"}
+    assert set(re.findall(r"\x1b\[([\d;]*)m", drawn)) == {"0", "1", "1;4", "2"}
     assert "Is `two` " in drawn and "Is two " in strip_styles(render.draw_reply("Is `two` three", 40, Theme()))
 
 

@@ -35,7 +35,7 @@ def show_rule(view: View, memory: Memory, before: ContextRule | None, used: int 
         left = 0 if again else now.turns - (before.turns if before and not before.cleared else 0)
         view.rule(replace(now, left=left, used_before=used, used=memory.used) if left > 0 else now)
     elif before and not now:
-        view.notice("Everything is in the context again.")
+        view.note("Everything is in the context again.")
 
 
 def _tokens_without_pruning(before_row: Memory, now: Memory) -> int:

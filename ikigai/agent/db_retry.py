@@ -79,7 +79,7 @@ class RetryUntilAvailable:
                 wait = next(waits, wait)
         self._on_answer()
         if lost_at is not None:
-            self._view.notice(self._messages.passed)
+            self._view.note(self._messages.passed)
         return answer
 
 

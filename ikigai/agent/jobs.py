@@ -90,6 +90,12 @@ class Jobs:
                 self.end(task)
         return model_calls
 
+    def retry_now(self) -> None:
+        """Send the request that waits for its next attempt at once; its attempts are counted anew."""
+        for job in [job for job, model_call in self._model_calls.items() if model_call.is_waiting]:
+            self.discard(job)
+        self.reconcile()
+
     def discard(self, job: Job) -> None:
         """Cancel a job whose result is no longer wanted."""
         self._model_calls.pop(job, None)

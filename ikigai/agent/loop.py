@@ -181,6 +181,10 @@ class AgentLoop:
         self.inbox.put_nowait(None)
         return True
 
+    def retry_now(self) -> None:
+        """Send the request that waits for its next attempt at once."""
+        self._jobs.retry_now()
+
     def preload(self) -> None:
         """Load the modules that price a request, ahead of the first one."""
         preload(self._price, self.memory.model)
@@ -318,7 +322,7 @@ class AgentLoop:
             if self.memory is not before:
                 raise Rejected("The conversation has gone on meanwhile; nothing was forgotten.", "Ask again.")
             if selected is None:
-                self._view.notice("Nothing was forgotten.")
+                self._view.note("Nothing was forgotten.")
             else:
                 self.inbox.put_nowait(selected)
         except IkigaiError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from functools import reduce
@@ -19,7 +20,14 @@ from ikigai.core.model import Provider
 from ikigai.core.ports import Log, View
 from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request, append_event, close_turn
-from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, reply_events, storable_blocks
+from ikigai.core.request.reply import (
+    FailureKind,
+    RetryScheduled,
+    StreamFailed,
+    StreamFinished,
+    reply_events,
+    storable_blocks,
+)
 from ikigai.core.state.inputs import CallModel, ContextOverflowed, Failed, Input, Interrupted, Replied, UsageRecorded
 from ikigai.core.state.memory import Memory, measure, next_request, plain_size, request_frame
 from ikigai.core.views.usage_totals import INTERRUPTED_FAILURE
@@ -43,6 +51,7 @@ class ModelCall:
         size, out = plain_size(memory), memory.window.older.turns
         meter = UsageMeter(provider, next_request(memory), memory.model, price, size=size, out=out)
         self._reader = ReplyReader(meter, redactor)
+        self._waits_until = 0.0  # for the next attempt
 
     async def run(self, store: Log, view: View, status: DatabaseStatus, put_input: Callable[[Input], None]) -> None:
         """Put an input for every failed attempt, and at the end one for the whole reply or the failure."""
@@ -54,6 +63,8 @@ class ModelCall:
             aclosing(reader.events()) as events,
         ):
             async for event in events:
+                if isinstance(event, RetryScheduled):
+                    self._waits_until = time.monotonic() + event.seconds
                 if not isinstance(event, UsageReported):
                     view.show_delta(job.asked_by, event)
                     drafts.notify()
@@ -67,6 +78,11 @@ class ModelCall:
                 put_input(ContextOverflowed(job, text, reader.usage))
             case StreamFailed(_, text, remedy):
                 put_input(Failed(job, f"{text} {remedy}".strip(), reader.blocks(), reader.usage))
+
+    @property
+    def is_waiting(self) -> bool:
+        """True between two attempts: nothing is under way that could cost anything."""
+        return time.monotonic() < self._waits_until
 
     def as_written(self, stored: Sequence[ToolCall]) -> dict[str, ToolCall]:
         """Return, by id, the calls that the model wrote differently from those `stored` of this reply."""

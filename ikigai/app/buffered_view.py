@@ -10,6 +10,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from ikigai.core.events import AssistantMessage, Ending, StoredEvent, TurnEnded, UsageReported, UserMessage
 from ikigai.core.ports import Delta, View
 from ikigai.core.questions import Question, QuestionAnswer
@@ -70,7 +72,7 @@ class BufferedView:
         self.updated = asyncio.Event()  # set when its memory changed or a message to it was rejected
         self._buffer: list[StoredEvent] | None = None  # stored while the log is being read for a front end
         self._last_drawn = 0  # the last event that was drawn from the log
-        self._notices: deque[str] = deque(maxlen=MAX_BUFFERED_NOTICES)
+        self._notices: deque[tuple[str, bool]] = deque(maxlen=MAX_BUFFERED_NOTICES)  # True for a warning
         self._answering: tuple[View, str] | None = None  # where it is answered while detached, until its next reply
 
     # ── attach and detach ──
@@ -107,7 +109,8 @@ class BufferedView:
         front.queued(live.waiting)
         front.database_unreachable(live.database_unreachable)
         while self._notices:
-            front.notice(self._notices.popleft())
+            text, warns = self._notices.popleft()
+            (front.notice if warns else front.note)(text)
         for asked in self.questions:
             self.show_question(asked, front)
         text, self.returned_text = self.returned_text, ""
@@ -130,8 +133,7 @@ class BufferedView:
         async def show() -> None:
             question = asked.question
             if who:
-                title, lines = f"{who}: {question.title}", question.lines
-                question = Question(title, lines, question.choices, question.default, question.yes)
+                question = msgspec.structs.replace(question, title=f"{who}: {question.title}")
             try:
                 answered = await front.ask(question)
                 if not asked.answered.done():
@@ -203,8 +205,14 @@ class BufferedView:
     def notice(self, text: str) -> None:
         if self.attached_view:
             self.attached_view.notice(text)
-        elif text not in self._notices:
-            self._notices.append(text)
+        elif (text, True) not in self._notices:
+            self._notices.append((text, True))
+
+    def note(self, text: str) -> None:
+        if self.attached_view:
+            self.attached_view.note(text)
+        elif (text, False) not in self._notices:
+            self._notices.append((text, False))
 
     def database_unreachable(self, is_unreachable: bool) -> None:
         self.live_state.database_unreachable = is_unreachable

@@ -14,6 +14,8 @@ from ikigai.agent.reply_drafts import DatabaseStatus
 from ikigai.core.errors import Bug, IkigaiError, Rejected
 from ikigai.core.events import (
     CHANGES_THE_PAST,
+    AgentKilled,
+    AgentRevived,
     AssistantMessage,
     Event,
     StoredEvent,
@@ -60,7 +62,7 @@ class FollowedAgent:
         on_owner: Callable[[str], object],
         on_name: Callable[[str], object],
     ) -> None:
-        self.owner, self.asks = "", False
+        self.owner, self.asks, self._killed = "", False, agent.killed_at is not None
         self._on_owner, self._on_name = on_owner, on_name
         self.name, self._view = agent.name, view
         self._retry = RetryUntilAvailable(DatabaseStatus(view), view, messages=WATCHING)
@@ -120,6 +122,8 @@ class FollowedAgent:
     def refusal(self) -> Rejected:
         """Return the error for a message that cannot be sent here."""
         elsewhere = "/fork goes on from here in another agent, /new begins another, /switch goes to one."
+        if self._killed:
+            return Rejected(f"Agent {self.name} was killed.", f"/revive {self.name} brings it back.")
         if self.owner:
             what = f"Agent {self.name} is being written by another program ({self.owner})."
             return Rejected(what, f"/takeover when that has gone, {elsewhere}")
@@ -143,6 +147,9 @@ class FollowedAgent:
         if news.rows or news.memory:
             self._view.changed(self.memory)
         for row in news.rows:
+            self._killed = isinstance(row.event, AgentKilled) or (
+                self._killed and not isinstance(row.event, AgentRevived)
+            )
             if isinstance(row.event, UsageReported) and not row.event.purpose and self._has_other_model(row.event):
                 self._follower.reload()
         if news.draft:
@@ -150,7 +157,7 @@ class FollowedAgent:
         if self._deltas and CallModel(self._draft.asked_by) in work(self.memory):
             self._show_draft()
         if news.name not in ("", self.name):
-            self._view.notice(f"{self.name} is called {news.name} now.")
+            self._view.note(f"{self.name} is called {news.name} now.")
             self._on_name(news.name)
         if news.looked:
             self._check_owner(news.owner)
@@ -199,7 +206,7 @@ class FollowedAgent:
             self._view.notice(f"Agent {self.name} is being written by another program ({now}).")
         else:
             gone = f"No program writes to {self.name} any more ({self.owner} did)."
-            self._view.notice(f"{gone} /takeover goes on here.")
+            self._view.notice(str(self.refusal()) if self._killed else f"{gone} /takeover goes on here.")
         self.owner = now
         self._on_owner(now)
 

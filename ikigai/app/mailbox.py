@@ -33,12 +33,10 @@ with the program: a user who starts ikigai is present, and that counts as a mess
 """
 MAIL_HELD = (
     "What was sent to {name} is held: {turns} of its turns in a row began with messages of agents. Say so to the user: "
-    "a word of theirs to it (/send {name} TEXT) or to an agent that it works for lets it go on."
+    "a word of theirs to it or to an agent that it works for lets it go on."
 )
 """The message to models about mail that is held."""
-REFUSED = (
-    "What was sent to {name} is held, for it can begin no turn: {why} Say so to the user: /switch {name} leads there."
-)
+REFUSED = "What was sent to {name} is held, for it can begin no turn: {why} Say so to the user."
 
 
 class Recipient(Protocol):
@@ -293,7 +291,7 @@ class Mailbox:
         tree = await self._manager.services.database.mail.tree(member.agent.id)
         busy = [each.name for each in descendants(tree, member.agent.id) if self._manager.is_running(each.id)]
         if busy:
-            member.view.notice(f"Still at work for it: {', '.join(busy)}. /kill NAME stops one.")
+            member.view.note(f"Still at work for it: {', '.join(busy)}. /kill NAME stops one.")
 
     def _start_task(self, work) -> asyncio.Task[None]:
         async def guarded() -> None:

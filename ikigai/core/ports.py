@@ -138,6 +138,10 @@ class View(Protocol):
         """Show a sentence for the user that is no event: a refusal, a warning, the state of the database."""
         ...
 
+    def note(self, text: str) -> None:
+        """Show a sentence for the user that is neither event nor warning."""
+        ...
+
     def database_unreachable(self, is_unreachable: bool) -> None:
         """Take note that the database cannot be reached or takes nothing, or that it is back."""
         ...

@@ -13,7 +13,8 @@ class Choice(Record, frozen=True):
 
 class Question(Record, frozen=True):
     """A question to the user. `lines` explain it and are shown whole. `default` is the answer of Esc, and the one where
-    nobody can be asked. `yes` is the key for users who have agreed beforehand.
+    nobody can be asked. `yes` is the key for users who have agreed beforehand. `subject` are the indexes of the lines
+    that the question is about: a command, an address.
     """
 
     title: str
@@ -21,6 +22,7 @@ class Question(Record, frozen=True):
     choices: tuple[Choice, ...]
     default: str
     yes: str = ""
+    subject: tuple[int, ...] = ()
 
 
 class QuestionAnswer(Record, frozen=True):

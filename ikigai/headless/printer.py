@@ -210,6 +210,8 @@ class PrintView:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"ikigai: {clean(text)}\n")
 
+    note = notice
+
     def database_unreachable(self, is_unreachable: bool) -> None:
         pass
 

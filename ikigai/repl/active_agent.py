@@ -67,17 +67,17 @@ class ActiveAgent:
     def busy(self) -> bool:
         return self.open_agent is not None and self.open_agent.agent_loop.busy
 
-    async def switch_to(self, services: Services, agent: Agent) -> None:
+    async def switch_to(self, services: Services, agent: Agent, announced: str = "") -> None:
         """Put `agent` on screen: acquire its write lock, or follow it if another process holds the lock.
 
         The agent that was on screen goes on detached. Raise Rejected for a killed agent; then the screen stays as it
-        was.
+        was. For a new agent whose past stands on the screen `announced` is shown in place of it.
         """
         agent.check_living()
         async with self._switch_lock:
-            await self._switch_to(services, agent)
+            await self._switch_to(services, agent, announced)
 
-    async def _switch_to(self, services: Services, agent: Agent) -> None:
+    async def _switch_to(self, services: Services, agent: Agent, announced: str) -> None:
         manager = self._build_manager(services)
         open_agent, memory, corrupt = manager.agents.get(agent.id), None, None
         try:
@@ -91,7 +91,7 @@ class ActiveAgent:
         except CorruptLineage as error:
             memory = await services.load_memory(agent)
             corrupt = error
-        await self._show(services, agent, open_agent, memory)
+        await self._show(services, agent, open_agent, memory, announced=announced)
         if open_agent is None:
             self._show_read_only(corrupt)
             return
@@ -146,7 +146,7 @@ class ActiveAgent:
         self._attach(open_agent)
         self._view.agent(open_agent.agent.name)
         self._view.restore_input(open_agent.view.attach(self._view))
-        self._view.notice(f"{open_agent.agent.name} is written here now.")
+        self._view.note(f"{open_agent.agent.name} is written here now.")
         self._begin(services, manager, open_agent)
         await self.drafts.recover(agent.id, open_agent, services.database.reader(agent).history)
 
@@ -191,8 +191,12 @@ class ActiveAgent:
         open_agent: OpenAgent | None,
         memory: Memory | None,
         followed: FollowedAgent | None = None,
+        announced: str = "",
     ) -> None:
-        """Draw the last screenfuls of the agent's history, the context rule at its place, and what is under way."""
+        """Draw the agent's history, the context rule at its place, and what is under way.
+
+        At the start these are the last screenfuls, at a switch a rule and the last turn, for a fork one line.
+        """
         is_switch = self.agent is not None
         if open_agent:
             open_agent.view.start_buffering()
@@ -213,7 +217,13 @@ class ActiveAgent:
             open_agent.view.live_state.changed(memory)
         assert memory
         self._is_new = agent.events <= len(history) and not any(isinstance(row.event, UserMessage) for row in history)
-        self._draw(agent, history, memory, is_switch)
+        if announced:
+            self._view.agent(agent.name)
+            self._view.forget_agent()
+            self._view.print_text(announced)
+            self._view.changed(memory)
+        else:
+            self._draw(agent, history, memory, is_switch)
         if self._is_new and open_agent:
             from ikigai.repl.first_screen import first_lines
 
@@ -235,7 +245,7 @@ class ActiveAgent:
         self._view.agent(agent.name)
         if is_switch:
             self._view.another(agent.name)
-        self._view.history(transcript.history_items(history, memory), skipped)
+        self._view.history(transcript.history_items(history, memory, changes=False), skipped, last_turn=is_switch)
         self._view.changed(memory)
 
     def _attach(self, open_agent: OpenAgent | None) -> None:

@@ -180,10 +180,12 @@ class Repl:
         if (brings or project.approved) and not project.problems:
             from ikigai.repl import permission_commands
 
+            self._view.database("")  # nothing is opened while the user decides
             if project.trusted:
                 await permission_commands.ask_about_changes(project, self._view.ask)
             else:
                 await permission_commands.ask_trust(project, brings, self._view.ask)
+            self._view.database("opening the database")
         return project
 
     async def _close(self) -> None:
@@ -286,6 +288,10 @@ class Repl:
     def interrupt(self) -> None:
         if not (self._session.interrupt() or self._router.interrupt()) and self._active_agent.runtime:
             self._active_agent.runtime.put_input(inputs.Interrupted())
+
+    def retry_now(self) -> None:
+        if self._active_agent.runtime:
+            self._active_agent.runtime.retry_now()
 
     def history(self) -> HistoryPages | None:
         """Return the history of the agent on screen, or None while there is none."""

@@ -77,7 +77,7 @@ class Session:
         try:
             await self.catch_errors(work, "own command")
         except asyncio.CancelledError:
-            self.view.notice("The command was stopped.")
+            self.view.note("The command was stopped.")
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` as the user's own command, which Esc stops. Raise Rejected if another one is running."""

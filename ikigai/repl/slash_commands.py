@@ -306,13 +306,15 @@ class SlashCommands:
         assert self._session.services
         try:
             switch = await pending
-            await self._active_agent.switch_to(self._session.services, switch.agent)
+            announced = switch.text if switch.continues else ""
+            await self._active_agent.switch_to(self._session.services, switch.agent, announced)
         except IkigaiError:
             self._active_agent.return_draft()
             raise
-        for text, show in ((switch.text, self._view.print_text), (switch.notice, self._view.notice)):
-            if text:
-                show(text)
+        if switch.text and not announced:
+            self._view.print_text(switch.text)
+        if switch.notice:
+            self._view.notice(switch.notice)
         if switch.prompt:
             self._router.send(switch.prompt)
 

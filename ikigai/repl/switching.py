@@ -35,12 +35,16 @@ MAX_LISTED_NAMES = 10
 
 
 class AgentSwitch(NamedTuple):
-    """The agent to go to, the text and the notice to show there, and the message to send there first."""
+    """The agent to go to, the text and the notice to show there, and the message to send there first.
+
+    `continues` is True for a fork of all that stands on the screen: then the text is shown in place of its past.
+    """
 
     agent: Agent
     text: str = ""
     notice: str = ""
     prompt: str = ""
+    continues: bool = False
 
 
 async def choose_destination(services: Services, active_agent: ActiveAgent, command: ProgramCommand) -> AgentSwitch:
@@ -67,7 +71,8 @@ async def _fork(services: Services, active_agent: ActiveAgent, argument: str) ->
         raise Rejected("There is no agent to fork yet.", "Wait until one is open.")
     request = fork.parse_fork(argument)
     child = await agent_tree.fork(services, active_agent.agent, request, active_agent.memory)
-    return AgentSwitch(child.agent, agent_tree.fork_message(child), child.notice, request.prompt)
+    text, continues = agent_tree.fork_message(child), not request.at
+    return AgentSwitch(child.agent, text, child.notice, request.prompt, continues)
 
 
 async def _switch(services: Services, active_agent: ActiveAgent, argument: str) -> AgentSwitch:

@@ -1,6 +1,6 @@
 """This module sets the terminal's title and notifies a user who looks elsewhere.
 
-    title           amber-fox · working        (asks, idle); the old one waits on the terminal's stack
+    title           amber-fox · working        (waiting for you, idle); the old one waits on the terminal's stack
     notifications   a turn that took long has ended; a question waits; an agent in the background waits
 
 The terminal reports if it is in front (mode 1004). One that never does is taken to be in front and gets no
@@ -28,7 +28,7 @@ MAX_TITLE_CELLS = 60
 """Cells of a title or a notification."""
 PUSH, POP = "\x1b[22;0t", "\x1b[23;0t"
 FOCUS, NO_FOCUS = "\x1b[?1004h", "\x1b[?1004l"
-ASKS, WORKING, IDLE = "asks", "working", "idle"
+ASKS, WORKING, IDLE = "waiting for you", "working", "idle"
 
 
 class NotificationSettings(Protocol):

@@ -27,6 +27,10 @@ class ScreenHandler(Protocol):
         """Stop the turn, or the user's own command."""
         ...
 
+    def retry_now(self) -> None:
+        """Send the request that waits for its next attempt at once."""
+        ...
+
     def leave(self) -> None:
         """End the program."""
         ...

@@ -87,6 +87,8 @@ class Watcher:
     def notice(self, text: str) -> None:
         self.seen.append(("notice", text))
 
+    note = notice
+
     def database_unreachable(self, is_unreachable: bool) -> None:
         self.seen.append(("away", is_unreachable))
 

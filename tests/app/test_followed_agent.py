@@ -100,6 +100,8 @@ class Watcher:
     def notice(self, text: str) -> None:
         self.notices.append(text)
 
+    note = notice
+
     def database_unreachable(self, is_unreachable: bool) -> None:
         self.aways.append(is_unreachable)
 

@@ -108,7 +108,7 @@ async def test_question_is_shown_in_the_title_and_notified(opened: list[Front]):
     made.look()
     made.says("\x1b[O")
     made.area.dialog = Dialog(yes_or_no("Run rm -rf secret?", ()))
-    assert made.look() == "\x1b]2;owl · asks\x1b\\\x1b]9;ikigai: owl waits for your answer\x07"
+    assert made.look() == "\x1b]2;owl · waiting for you\x1b\\\x1b]9;ikigai: owl waits for your answer\x07"
     assert made.look() == ""
     made.area.others = ("warning", "fox asks: /answer")
     assert made.look() == "\x1b]9;ikigai: an agent in the background waits for you\x07"
@@ -227,7 +227,7 @@ def test_on_a_screen_with_suspension_and_editor(tmp_path: Path):
         assert FOCUS.encode() in begun and lent and NO_FOCUS.encode() in again
         console.until(lambda: FOCUS.encode() in console.raw.partition(POP.encode())[2])
         console.send("\x15\x1b[Oask 0\r")
-        console.until(lambda: console.screen.title == "amber-fox · asks")
+        console.until(lambda: console.screen.title == "amber-fox · waiting for you")
         console.until(lambda: console.raw.count(b"\x07") == 1)
         console.send("\x1b")
         console.until(lambda: console.screen.title == "amber-fox · idle")

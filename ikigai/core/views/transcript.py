@@ -68,10 +68,11 @@ class Thought(Record, frozen=True):
 class TranscriptBlock(Record, frozen=True):
     """One event on the screen. `text` is as stored: the view that draws it makes it safe.
 
-    `name` is a tool's name; `failed` marks an error; `remembered` says that the model still sees it. `thoughts` are
-    those of a model's message, in order; a message with thoughts before a tool call and no words has no text. `diff` is
-    the change of a file by a tool. Where `text` is only the beginning of a long result, `whole` is the size of it all
-    in bytes.
+    `name` is a tool's name, or the agent's that sent a message; the result of a call that the user refused together
+    with others has `tool_denial.DENIED_TOGETHER`. `failed` marks an error; `remembered` says that the model still sees
+    it. `thoughts` are those of a model's message, in order; a message with thoughts before a tool call and no words has
+    no text. `diff` is the change of a file by a tool. Where `text` is only the beginning of a long result, `whole` is
+    the size of it all in bytes.
     """
 
     id: int
@@ -123,7 +124,7 @@ def _event_text(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
         case UserMessage(text, planning=planning) if planning:
             return Speaker.USER, f"/{planning} {text}", "", False
         case UserMessage(text, sender=sender) if sender:
-            return Speaker.USER, f"[from {sender}] {text}", "", False
+            return Speaker.USER, f"[from {sender}] {text}", sender, False
         case MailTaken():
             return None
         case UserMessage(text, images, documents=documents):
@@ -134,8 +135,13 @@ def _event_text(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
             return (Speaker.ASSISTANT, message.text, "", False) if shown else None
         case ToolCall(_, name, arguments, malformed):
             return Speaker.TOOL_CALL, malformed or arguments, name, bool(malformed)
-        case ToolResult(_, content, is_error):
-            return Speaker.TOOL_RESULT, content, "", is_error
+        case ToolResult(_, content, True):
+            from ikigai.core.tool_denial import describe_denial
+
+            said, together = describe_denial(content) or ("", "")
+            return Speaker.TOOL_RESULT, said or content, together, not said
+        case ToolResult(_, content):
+            return Speaker.TOOL_RESULT, content, "", False
         case TurnEnded(Ending.COMPLETED) | ToolStarted() | UsageReported() | FilterPlanned() | ApprovalDecided():
             return None
         case TurnEnded(ending, reason):
@@ -260,14 +266,25 @@ def _pin_note(key: str, value: Value) -> str:
     return f"Pinned: {path}, {taken} tokens. /unpin {path} takes it away."
 
 
-def history_items(history: list[StoredEvent], memory: Memory) -> list[Shown]:
-    """Return a stretch of history drawn anew, oldest first, with the rule at its exact place if that lies within it."""
+_CHANGES = (
+    *(Cleared, Marked, Rewound, Filtered, Summarised, Undone),
+    *(SettingsChanged, Forked, AgentKilled, AgentRevived),
+)
+"""Events about the context, the settings and the agent itself, which are no part of a turn."""
+
+
+def history_items(history: list[StoredEvent], memory: Memory, changes: bool = True) -> list[Shown]:
+    """Return a stretch of history drawn anew, oldest first, with the rule at its exact place if that lies within it.
+
+    Without `changes` of context and settings only turns and the rule are left.
+    """
     place = context_rule(memory)
     shown: list[Shown] = []
     for stored in history:
         if place and not place.cleared and stored.id == place.before:
             shown.append(place)
-        shown.extend(event_blocks(stored, memory.has_in_context(stored.id)))
+        if changes or not isinstance(stored.event, _CHANGES):
+            shown.extend(event_blocks(stored, memory.has_in_context(stored.id)))
         if place and place.cleared and stored.id == place.before:
             shown.append(place)
     return shown

@@ -52,6 +52,13 @@ class InputActions:
         """True if a turn or command is under way that can be stopped from here."""
         return self._view.busy
 
+    def retry(self) -> None:
+        """Try a failed request again: now if it waits for that, and after the user has stopped the waiting."""
+        if self._view.retry_now():
+            self.handler.retry_now()
+        elif self._view.can_retry and not self.busy:
+            self.handler.submit("/retry")
+
     def ask_to_leave(self) -> bool:
         """Tell the user that the same key again leaves; return True if it was pressed a moment ago."""
         now = time.monotonic()

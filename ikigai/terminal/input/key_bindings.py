@@ -66,6 +66,8 @@ def _writing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes) -> N
             buffer.reset(append_to_history=True)
             event.app.vi_state.reset()
             actions.handler.submit(text)
+        elif not actions.asked:
+            actions.retry()
 
     @on("c-s")
     def _(event: KeyPressEvent) -> None:

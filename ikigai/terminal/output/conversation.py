@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import Delta, RetryScheduled
@@ -65,10 +67,12 @@ class ConversationView:
         self._tty, self._theme, self._area, self._terminal_app = tty, theme, area, terminal_app
         self._input, self._dialogs, self._handler = input, dialogs, handler
         self._printed = ""  # the question, in a bare terminal
+        self._proposed: list[str] = []  # the texts of the questions of this turn
         self._frames = terminal_app.frames
         self.bare = tty.dumb or theme.words
         self._scroll = Scrollback(self._print, self._columns)
         self.entries = Entries(theme, thinking)
+        self._unanswered = ""  # why the request failed that the user has stopped waiting for
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._warm = False
         self.usage: list[int] = []
@@ -96,19 +100,35 @@ class ConversationView:
         streaming = thinking.text if thinking and thinking.inked else ""
         return streaming or self.entries.folded, 0 if streaming or self.bare else self.entries.folded_in
 
+    def retry_now(self) -> bool:
+        """Show that the request which waits for its next attempt is sent now; return False if none waits."""
+        live = self._area.live
+        if self._area.following or live.reply is None or live.reply.waiting is None:
+            return False
+        live.reply = None
+        self._frames.soon()
+        return True
+
+    @property
+    def can_retry(self) -> bool:
+        """True if the newest turn was stopped while it waited for another attempt."""
+        return bool(self._unanswered)
+
     # ── the conversation ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def history(self, shown: Sequence[Shown], skipped: int) -> None:
-        """Draw the last screenfuls of a stretch of history; `skipped` events lie before it."""
+    def history(self, shown: Sequence[Shown], skipped: int, last_turn: bool = False) -> None:
+        """Draw the last screenfuls of a stretch of history, or its last turn; `skipped` events lie before it."""
 
         self.entries.folded, self.entries.folded_in = "", 0
         for each in shown:
             self.entries.fold(each)
         if self._theme.asks:
             self._scroll.after(self._terminal_app.wait_for_theme)
-        if self.entries.takes_markdown(shown, *self._tty.size()):
+        columns, rows = self._tty.size()
+        first = blocks.first_of_last_turn(shown) if last_turn else blocks.first_visible(shown, columns, rows)
+        if self.entries.takes_markdown(shown[first:], columns):
             self.preload()
-        self._scroll.add(lambda columns: self.entries.history(shown, skipped, columns, self._tty.size()[1]))
+        self._scroll.add(lambda columns: self.entries.history(shown, skipped, first, columns))
         self._scroll.after(self._show_at_once)
 
     async def _show_at_once(self) -> None:
@@ -126,10 +146,16 @@ class ConversationView:
             return
         if block.speaker is Speaker.STOPPED and reply:
             self._print_pieces(reply.dropped())
+            if reply.waiting and not block.failed and not self._area.following:
+                self._unanswered = reply.waiting.why
         self.entries.fold(block)
+        if block.diff and any(block.diff in proposed for proposed in self._proposed):
+            block = msgspec.structs.replace(block, diff="")  # it stands above, in the question
         if block.speaker is Speaker.ASSISTANT:
             self.preload()
         self._scroll.add(lambda columns: self.entries.of(block, columns), big=len(block.text) > THREADED_CHARACTERS)
+        if block.speaker is Speaker.STOPPED and self._unanswered:
+            self.notice(f"{self._unanswered} Enter on the empty line tries again.")
         if block.speaker is Speaker.USER:  # the answer will take it
             self.preload()
 
@@ -143,7 +169,7 @@ class ConversationView:
             self.preload()
         risen = reply.add(event)
         if isinstance(event, RetryScheduled) and self.bare:
-            self.notice(describe_retry(event, event.seconds))
+            self.notice(f"{describe_retry(event, event.seconds)}: {event.why}")
         if begins and not risen and not isinstance(event, RetryScheduled):
             self._frames.at_once()
         elif risen:
@@ -168,6 +194,9 @@ class ConversationView:
     def notice(self, text: str) -> None:
         self._scroll.add(lambda columns: [ScrollbackEntry(blocks.draw_notice(text, columns, self._theme), "notice")])
 
+    def note(self, text: str) -> None:
+        self._scroll.add(lambda columns: [ScrollbackEntry(blocks.draw_note(text, columns, self._theme))])
+
     def print_text(self, text: str) -> None:
         """Print the plain text that a command answers with."""
         self._scroll.add(lambda columns: [ScrollbackEntry(blocks.draw_plain(text, columns))])
@@ -182,11 +211,12 @@ class ConversationView:
             lambda columns: [ScrollbackEntry(blocks.indent_lines(draw(columns - blocks.BLOCK_INDENT, self._theme)))]
         )
 
-    async def propose(self, lines: Sequence[str]) -> None:
-        """Print the lines that a question is about; return when they are on screen."""
+    async def propose(self, lines: Sequence[str], subject: Sequence[int] = ()) -> None:
+        """Print the lines of a question, those with an index in `subject` set off; return when they are on screen."""
         rows = (text := "\n".join(lines)).split("\n")
+        self._proposed.append(text)
         self._scroll.add(
-            lambda columns: [ScrollbackEntry(blocks.draw_proposed(rows, columns, self._theme))],
+            lambda columns: [ScrollbackEntry(blocks.draw_proposed(rows, columns, self._theme, subject))],
             len(text) > THREADED_CHARACTERS,
         )
         await self._scroll.drained()
@@ -208,9 +238,11 @@ class ConversationView:
     def changed(self, memory: Memory) -> None:
         before = self._area.live.memory
         if memory.open is None:
+            self._proposed.clear()
             if before is None or before.open:
                 self._scroll.add(lambda columns: self.entries.ended())
         elif before is None or before.open is None or before.open.first != memory.open.first:
+            self._unanswered = ""
             self._area.began = self._began.setdefault(memory.open.first, time.monotonic())
         self._area.live.changed(memory)
         self._frames.soon()
@@ -225,7 +257,10 @@ class ConversationView:
     def database_unreachable(self, is_unreachable: bool) -> None:
         """Show that the database cannot be reached, or can be again."""
         if self.bare and is_unreachable != self._area.live.database_unreachable:
-            self.notice("The database cannot be reached." if is_unreachable else "The database can be reached again.")
+            if is_unreachable:
+                self.notice("The database cannot be reached.")
+            else:
+                self.note("The database can be reached again.")
         self._area.live.database_unreachable = is_unreachable
         self._frames.soon()
 
@@ -250,10 +285,16 @@ class ConversationView:
         else:
             self._area.first_lines = first_lines
 
-    def another(self, name: str) -> None:
-        """Show another agent: nothing of the one before stays in the live area."""
+    def forget_agent(self) -> None:
+        """Take everything of the agent on screen out of the live area."""
         self._area.first_lines = None
         self._area.live.forget_agent()
+        self._proposed.clear()
+        self._unanswered = ""
+
+    def another(self, name: str) -> None:
+        """Show another agent: nothing of the one before stays in the live area."""
+        self.forget_agent()
         self._scroll.add(lambda columns: [ScrollbackEntry(blocks.draw_agent_heading(name, columns, self._theme))])
 
     def others(self, text: str, pressing: bool) -> None:
@@ -286,7 +327,7 @@ class ConversationView:
 
         async def show() -> None:
             if question.lines:
-                await self.propose(question.lines)  # the user answers only lines that are on screen
+                await self.propose(question.lines, question.subject)  # the user answers only lines that are on screen
 
         answered = await self._dialogs.ask(question, show)
         label = next((each.label for each in question.choices if each.key == answered.key), answered.key)

@@ -33,6 +33,7 @@ class Entries:
         self.links = False
         self.words = theme.words  # plain text alone is drawn
         self.marks: PromptMarks | None = None
+        self._denied = ""  # together with other calls, as the last result told
 
     def fold(self, shown: Shown | Rising) -> None:
         """Remember the text of the newest block that is going to be shown in part."""
@@ -48,16 +49,14 @@ class Entries:
         if block.thoughts and not self.folded_in:
             self.folded_in = block.id
 
-    def takes_markdown(self, shown: Sequence[Shown], columns: int, rows: int) -> bool:
-        """Return True if `history` draws any reply that needs the modules for Markdown."""
-        drawn = shown[blocks.first_visible(shown, columns, rows) :]
-        replies = [each for each in drawn if isinstance(each, TranscriptBlock) and each.speaker is Speaker.ASSISTANT]
+    def takes_markdown(self, shown: Sequence[Shown], columns: int) -> bool:
+        """Return True if any reply in `shown` needs the modules for Markdown."""
+        replies = [each for each in shown if isinstance(each, TranscriptBlock) and each.speaker is Speaker.ASSISTANT]
         parts = (part for each in replies for part in each.parts)
         return any(isinstance(part, str) and blocks.takes_markdown(part, columns) for part in parts)
 
-    def history(self, shown: Sequence[Shown], skipped: int, columns: int, rows: int) -> Iterator[ScrollbackEntry]:
-        """Draw the last screenfuls of a history; `skipped` events lie before it."""
-        first = blocks.first_visible(shown, columns, rows)
+    def history(self, shown: Sequence[Shown], skipped: int, first: int, columns: int) -> Iterator[ScrollbackEntry]:
+        """Draw the history from its item `first` on; `skipped` events lie before it."""
         for each in shown[:first]:
             if isinstance(each, ContextRule):
                 yield from self.of(each, columns)
@@ -89,6 +88,10 @@ class Entries:
                     yield ScrollbackEntry(blocks.draw_block(words, columns, self._theme, links=self.links))
         else:
             tools = shown.speaker in (Speaker.TOOL_CALL, Speaker.TOOL_RESULT)
+            denied = shown.text if shown.speaker is Speaker.TOOL_RESULT and shown.name else ""
+            if denied and denied == self._denied:  # one answer is told once
+                return
+            self._denied = denied
             opens = bool(self.folded) and blocks.full_text(shown) == self.folded
             drawn = blocks.draw_block(shown, columns, self._theme, opens)
             yield ScrollbackEntry(drawn, STEPS_GROUP if tools else "")

@@ -77,7 +77,7 @@ class Frames:
         self.watch(self._area)
         if self.guest:
             self.guest.changed()
-        if self._area.busy:
+        if self._area.animated:
             self.soon(STEP)
 
     def invalidate(self) -> None:

@@ -9,13 +9,14 @@
       /clear  start with an empty context
     agent · model · ctx 42.1k/100k ██░░ 42% · 12 out · ↑12.3k ↓4.5k $0.12 · embedded
 
-They never take more than a third of the terminal's rows, but for two thirds with a menu of completions, and a half with
-the lines of an agent that has no conversation yet.
+They never take more than a third of the terminal's rows, but for two thirds with a menu of completions, three quarters
+with a question, and a half with the lines of an agent that has no conversation yet.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -47,13 +48,16 @@ MIN_ACTIVITY_CELLS = 20
 DIALOG_INDENT = "  "
 VI_NORMAL = "NORMAL · "
 """The beginning of the status line while keys are vi's commands."""
-THINKING, ASKING = "Thinking…", "Waiting for your answer"
+THINKING, AWAITED = "Thinking…", "waiting for you"
 ASKING_ELSEWHERE = "Waiting for an answer in the other program"
 
 
-def max_rows(rows: int) -> int:
-    """Return the rows that the live area may take of the terminal's: a third, but three at least."""
-    return max(3, rows // 3)
+def max_rows(rows: int, is_asking: bool = False) -> int:
+    """Return the rows that the live area may take of the terminal's: a third, but three at least.
+
+    While the user is asked these are three quarters.
+    """
+    return max(3, rows * 3 // 4 if is_asking else rows // 3)
 
 
 def max_menu_rows(rows: int) -> int:
@@ -96,9 +100,14 @@ class LiveArea:
         """True if this program itself runs the turn or command: it cannot stop those of another program."""
         return bool(self.live.command) or (self.busy and not self.following)
 
+    @property
+    def animated(self) -> bool:
+        """True if a spinner turns: something is under way, and it is not the user who is waited for."""
+        return self.busy and self.dialog is None and not self.asking_elsewhere
+
     def around(self, input: int, columns: int, rows: int) -> tuple[list[str], list[str]]:
         """Return the rows above and below an input of `input` rows, the most important ones if there is little room."""
-        room = max_rows(rows) - input
+        room = max_rows(rows, self.dialog is not None) - input
 
         def fit(lines: list[str]) -> list[str]:
             nonlocal room
@@ -108,10 +117,10 @@ class LiveArea:
 
         question = fit(self._asked(columns, room))
         state = fit([row] if (row := self._status(columns)) else [])
-        activity = fit([self._activity(columns)] if self.busy else [])
+        activity = fit(self._activity(columns) if self.busy and self.dialog is None else [])
         choices = self._choices(columns, room - self.apart + max_menu_rows(rows) - max_rows(rows))
         room -= len(choices)
-        queue = fit(self._queued(columns))
+        queue = fit(self._queued(columns, room))
         first = self._first_screen(columns, room - self.apart + max(3, rows // 2) - max_rows(rows))
         room -= len(first)
         gap = fit([""] if activity or queue or question else [])
@@ -130,42 +139,57 @@ class LiveArea:
             prompt[height - 1] = cut(" ".join(prompt[height - 1 :]), columns)
         if len(keys) > (room := max(rows - min(len(prompt), height), 1)):
             keys[room - 1] = cut(" · ".join(keys[room - 1 :]), columns - len(DIALOG_INDENT))
-        keys = [DIALOG_INDENT + self.theme.paint("dim", row) for row in keys[:room]]
+        keys = [DIALOG_INDENT + self._draw_keys(row) for row in keys[:room]]
         return [*(self.theme.paint("warning", row) for row in prompt[:height]), *keys]
+
+    def _draw_keys(self, row: str) -> str:
+        """Draw keys with their meanings: the letters stand out."""
+        pieces = re.split(r"(\[\w\])", row)
+        return "".join(self.theme.paint("bold" if n % 2 else "dim", piece) for n, piece in enumerate(pieces))
 
     def _status(self, columns: int) -> str:
         if self.hint:
             return DIALOG_INDENT + self.theme.paint("warning", cut(clean_line(self.hint), columns - len(DIALOG_INDENT)))
         name = f"{self.agent} (following)" if self.following else self.agent
         mode = VI_NORMAL if self.normal() and columns >= 2 * len(VI_NORMAL) else ""
-        unreachable, look = self.live.database_unreachable, (columns, id(self.theme.styles), mode)
+        awaited = f"{AWAITED} · " if self.dialog else ""
+        unreachable, look = self.live.database_unreachable, (columns, id(self.theme.styles), mode, awaited)
         sources = (name, self.database, unreachable, self.spent, self.others, *look)
         if self.live.memory is not self._drawn[0] or sources != self._drawn[1]:  # most frames show the last one again
             place = clean_line(self.database)
             database = ("warning", f"{place} unreachable") if unreachable else ("dim", place)
-            room = columns - len(DIALOG_INDENT) - len(mode)
+            room = columns - len(DIALOG_INDENT) - len(mode) - len(awaited)
             drawn = status_line.draw_status_line(
                 name, self.live.memory, database, room, self.theme, self.spent, self.others, self.parts
             )
-            row = DIALOG_INDENT + self.theme.paint("bold", mode) + drawn
-            self._drawn = self.live.memory, sources, row if mode or drawn or self.parts else ""
+            awaits = self.theme.paint("warning", awaited if drawn else awaited.removesuffix(" · "))
+            row = DIALOG_INDENT + self.theme.paint("bold", mode) + awaits + drawn
+            self._drawn = self.live.memory, sources, row if mode or awaits or drawn or self.parts else ""
         return self._drawn[2]
 
-    def _activity(self, columns: int) -> str:
+    def _activity(self, columns: int) -> list[str]:
+        """Draw what is under way in a row; before another attempt also why the last one failed."""
         now = time.monotonic()
+        if self.asking_elsewhere:
+            return [DIALOG_INDENT + self.theme.paint("dim", cut(ASKING_ELSEWHERE, columns - len(DIALOG_INDENT)))]
         sign = SPINNER_FRAMES[int((now - self.began) / SPINNER_STEP) % len(SPINNER_FRAMES)]
         ago = f" · {format_duration(now - self.began)}"
-        stops = " · Esc stops" if self.stoppable and not self.dialog else ""  # Esc answers the question first
-        activity = _under_way(self._doing(now), ago, stops, columns - 2)
-        return self.theme.paint("prompt", sign) + " " + self.theme.paint("dim", activity)
+        stops = " · Esc stops" if self.stoppable else ""
+        waiting = self.live.reply.waiting if self.live.reply and not self.live.command else None
+        doing, retry = self._doing(now), " · Enter: now"
+        if waiting and stops and not self.buffer.text and cell_width(doing + retry + stops) <= columns - 2:
+            stops = retry + stops
+        activity = _under_way(doing, "" if waiting else ago, stops, columns - 2)
+        rows = [self.theme.paint("prompt", sign) + " " + self.theme.paint("dim", activity)]
+        if waiting:
+            why = list(wrap(clean_line(waiting.why), columns - len(DIALOG_INDENT)))
+            why[1:] = [cut(" ".join(why[1:]), columns - len(DIALOG_INDENT))] if why[1:] else []
+            rows += (DIALOG_INDENT + self.theme.paint("warning", row) for row in why)
+        return rows
 
     def _doing(self, now: float) -> str:
-        if self.dialog is not None:
-            return ASKING
         if self.live.command:
             return f"Running {self.live.command}"
-        if self.asking_elsewhere:
-            return ASKING_ELSEWHERE
         memory, reply = self.live.memory, self.live.reply
         assert memory and memory.open
         from ikigai.core.state.open_turn import AgentStatus
@@ -197,11 +221,11 @@ class LiveArea:
         gap = [""] if len(shown) < rows else []
         return [*(DIALOG_INDENT + self.theme.paint("dim", row) for row in shown), *gap]
 
-    def _queued(self, columns: int) -> list[str]:
-        queue = self.live.waiting
-        rows = [f"next: {clean_line(text[:columns])}" for text in queue[:MOST_QUEUED]]
-        if len(queue) > MOST_QUEUED:
-            rows[-1] = f"and {len(queue) - MOST_QUEUED + 1} more"
+    def _queued(self, columns: int, rows_left: int) -> list[str]:
+        queue, most = self.live.waiting, max(min(rows_left, MOST_QUEUED), 1)
+        rows = [f"next: {clean_line(text[:columns])}" for text in queue[:most]]
+        if len(queue) > most:
+            rows[-1] = f"and {len(queue) - most + 1} more" if most > 1 else f"{len(queue)} messages are queued"
         return [DIALOG_INDENT + self.theme.paint("dim", cut(row, columns - len(DIALOG_INDENT))) for row in rows]
 
     def _tail(self, columns: int, rows: int) -> list[str]:
@@ -264,7 +288,7 @@ def _under_way(activity: str, ago: str, stops: str, room: int) -> str:
 
 
 def describe_retry(waiting: RetryScheduled, left: float) -> str:
-    """Return a sentence about the retry of a failed request, `left` seconds before it is made."""
+    """Return the words about the retry of a failed request, `left` seconds before it is made."""
     of = f" of {waiting.max_attempts}" if waiting.max_attempts else ""
     when = f"in {math.ceil(left)} s " if left > 0 else ""
-    return f"Trying again {when}(attempt {waiting.attempt}{of}): {waiting.why}"
+    return f"Trying again {when}(attempt {waiting.attempt}{of})"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 METER_CELLS = 4
 """Width of the context meter's bar."""
+MIN_NAME_CELLS = 5
+"""Cells of the agent's name from which a part of it is shown."""
 MIN_REST_CELLS = 12
 """Cells that stay for the other parts when the text about agents in the background is long."""
 FULL, ALMOST = 0.95, 0.80
@@ -56,7 +58,7 @@ def draw_status_line(
     short = cut(text, max(0, width - MIN_REST_CELLS))
     others = style, short if short == text or style == "warning" else ""
     trouble = database[0] == "warning"
-    for version in _versions(clean_line(agent), memory, database, spent):
+    for version in _versions(clean_line(agent), memory, database, spent, width):
         texts = {**version, "background": others}
         shown = [texts[part] for part in parts if texts.get(part, NO_TEXT)[1]]
         if trouble and database not in shown:
@@ -69,7 +71,7 @@ def draw_status_line(
 
 
 def _versions(
-    name: str, memory: Memory | None, database: StyledText, spent: UsageTotals
+    name: str, memory: Memory | None, database: StyledText, spent: UsageTotals, width: int
 ) -> Iterator[dict[str, StyledText]]:
     """Yield the texts of the parts, the fullest version first."""
     model, meter, percent, out = "", NO_TEXT, NO_TEXT, ""
@@ -91,7 +93,9 @@ def _versions(
     yield all
     yield {**all, "context": percent}
     yield {"agent": ("", name), "model": short, "context": percent}
-    yield {"model": short, "context": percent}
+    yield {"agent": ("", name), "context": percent}
+    if (room := width - cell_width(percent[1]) - 3) >= MIN_NAME_CELLS:
+        yield {"agent": ("", cut(name, room)), "context": percent}
     yield {"context": percent}
     yield {}
 

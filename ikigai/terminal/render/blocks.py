@@ -34,10 +34,13 @@ log = logging.getLogger(__name__)
 BLOCK_INDENT = 2
 LONGEST_MESSAGE = 40
 """Rows of a user's message that are shown; the whole of it is in the log."""
-LONGEST_RESULT = 3
+LONGEST_RESULT = 6
 REDRAWN_SCREENFULS = 2
 """Screenfuls of a history that are drawn anew."""
+_SHOWN_AS_DIFF = {"edit_file": ("old", "new"), "write_file": ("content",)}
+"""Arguments of the tools that change files; the diff in the question, or with the result, shows them."""
 OPEN_HINT = " (Ctrl+O)"
+SUBJECT_BAR = "▌"
 MAX_SCANNED_CHARACTERS = 1 << 16
 """Characters that are looked at where only a few rows are shown."""
 
@@ -78,6 +81,8 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
             if opens and len(rows) > LONGEST_MESSAGE and cell_width(rows[-1] + OPEN_HINT) <= width - BLOCK_INDENT:
                 rows[-1] += OPEN_HINT
             drawn = _hang(glyph.USER, "prompt", rows, "user", theme)
+            if block.name and theme.words:  # else another agent's words would be read as the user's
+                drawn = drawn.removeprefix(f"{theme.sign(glyph.USER)} ")
         case Speaker.TOOL_CALL:
             text = cut(clean_line(_format_call(block)), width - BLOCK_INDENT)
             drawn = _hang(glyph.CALL, "call", [text], "", theme)
@@ -136,7 +141,7 @@ def draw_piece(source: str, context: ReplyContext, width: int, theme: Theme, lin
         text = clean(source).strip("\n")
         begun, context.begun = context.begun, context.begun or bool(text)
         return text if begun or not text else f"{theme.sign(glyph.ASSISTANT)} {text}"
-    code = source.lstrip("\n").startswith(("```", "~~~"))
+    code = source.lstrip("\n").startswith(("```", "~~~", "    ", "\t"))
     indent = 0 if code else BLOCK_INDENT
     try:
         styles, references = theme.styles, context.references
@@ -179,16 +184,28 @@ def draw_notice(text: str, width: int, theme: Theme) -> str:
     return _hang(glyph.WARNING, "warning", _rows(text, width, LONGEST_MESSAGE), "", theme)
 
 
+def draw_note(text: str, width: int, theme: Theme) -> str:
+    return _hang(glyph.NOTE, "dim", _rows(text, width, LONGEST_MESSAGE), "", theme)
+
+
 def draw_plain(text: str, width: int) -> str:
     """Draw text of the program, set apart by its indent; a second column stays in place when it wraps."""
     rows = (row for line in clean(text).split("\n") for row in _columns(line, width - BLOCK_INDENT))
     return "\n".join(" " * BLOCK_INDENT + row if row else "" for row in rows)
 
 
-def draw_proposed(lines: Sequence[str], width: int, theme: Theme) -> str:
-    """Draw the lines that a question is about, indented like `draw_plain`; a unified diff in colors."""
+def draw_proposed(lines: Sequence[str], width: int, theme: Theme, subject: Sequence[int] = ()) -> str:
+    """Draw the lines of a question, indented like `draw_plain`; a unified diff in colors.
+
+    A bar stands before every row of the lines whose indexes are in `subject`: they are what the question is about.
+    """
     drawn = list[str]()
-    for line, style in zip(lines, diff.line_styles(lines), strict=True):
+    bar = "" if theme.words else f"{SUBJECT_BAR} "
+    for number, (line, style) in enumerate(zip(lines, diff.line_styles(lines), strict=True)):
+        if number in subject:
+            rows = wrap(clean(line), width - BLOCK_INDENT - len(bar))
+            drawn += (theme.paint("prompt", bar + row) for row in rows)
+            continue
         line = diff.draw_line(clean(line), style, theme)
         drawn += (theme.paint(style, row) for row in wrap(line, width - BLOCK_INDENT))
     return "\n".join(" " * BLOCK_INDENT + row if row else "" for row in drawn)
@@ -251,9 +268,19 @@ def first_visible(shown: Sequence[Shown], width: int, height: int) -> int:
     return 0
 
 
+def first_of_last_turn(shown: Sequence[Shown]) -> int:
+    """Return the index of the newest message of the user or of another agent, which begins a turn or steers it."""
+    users = (n for n, each in enumerate(shown) if isinstance(each, TranscriptBlock) and each.speaker is Speaker.USER)
+    return max(users, default=0)
+
+
 def draw_agent_heading(name: str, width: int, theme: Theme) -> str:
-    """Draw the heading of an agent's history that follows another agent's."""
-    return theme.paint("dim", cut(f"{theme.sign(glyph.NOTE)} Agent {clean_line(name)}", width))
+    """Draw the rule above the last turn of an agent that follows another one on the screen."""
+    text = f"Agent {clean_line(name)}"
+    if theme.words:
+        return cut(f"{theme.sign(glyph.NOTE)} {text}", width)
+    text = cut(text, width - 6)
+    return theme.paint("dim", f"── {text} {'─' * max(0, width - cell_width(text) - 4)}")
 
 
 def draw_skipped(count: int, width: int, theme: Theme) -> str:
@@ -292,7 +319,8 @@ def _format_call(block: TranscriptBlock) -> str:
         arguments = msgspec.json.decode(block.text, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeEncodeError):
         return f"{block.name}({block.text})"
-    return f"{block.name}({', '.join(f'{key}={_value(value)}' for key, value in arguments.items())})"
+    hidden = _SHOWN_AS_DIFF.get(block.name, ())
+    return f"{block.name}({', '.join(f'{key}={_value(arguments[key])}' for key in arguments if key not in hidden)})"
 
 
 def _value(value: object) -> str:

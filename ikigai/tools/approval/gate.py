@@ -13,6 +13,7 @@ from ikigai.core.events import ApprovalDecided, Choices
 from ikigai.core.messages import ToolCall
 from ikigai.core.ports import Ask, StartDecision
 from ikigai.core.questions import Choice, Question, QuestionAnswer
+from ikigai.core.tool_denial import denial
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.batch import ApprovalBatch, PendingApproval
 from ikigai.tools.approval.invisible_characters import reveal
@@ -28,8 +29,6 @@ from ikigai.tools.approval.policy import (
     deny_unasked,
 )
 from ikigai.tools.base import Effect, EffectKind
-
-DENIED_BY_USER = "The user said no. Do not try the same again, and do not work around it; ask what they want instead."
 
 
 class StandingApprovalStore(Protocol):
@@ -80,7 +79,7 @@ class ApprovalGate:
         earlier = batch.take_answer(id)
         try:
             if earlier and not earlier.allowed:
-                return StartDecision(DENIED_BY_USER, ApprovalDecided(id, False, _decided_by(earlier.others)))
+                return _refuse_all(id, earlier.others)
             if earlier and earlier.of.is_same(pending):
                 return StartDecision(decision=ApprovalDecided(id, True, _decided_by(earlier.others)))
             while True:
@@ -102,8 +101,10 @@ class ApprovalGate:
             batch.mark_answered(id)
 
     def _answer_all(self, id: str, allowed: bool, batch: ApprovalBatch) -> StartDecision:
-        by = _decided_by(batch.answer_all(id, allowed))
-        return StartDecision("" if allowed else DENIED_BY_USER, ApprovalDecided(id, allowed, by))
+        others = batch.answer_all(id, allowed)
+        if not allowed:
+            return _refuse_all(id, others)
+        return StartDecision(decision=ApprovalDecided(id, True, _decided_by(others)))
 
     def _apply_answer(self, pending: PendingApproval, answer: QuestionAnswer) -> StartDecision:
         """Return the decision that follows from the answer of the user to this one call."""
@@ -126,10 +127,13 @@ class ApprovalGate:
                 self._session.pop(call_fingerprint(call, effect), None)  # it may hold for an older script
                 return StartDecision(decision=ApprovalDecided(call.id, True, "user, for always"))
             case "r" if answer.words:
-                message = f"{DENIED_BY_USER} The user's reason: {answer.words}"
-                return StartDecision(message, ApprovalDecided(call.id, False, "user", answer.words))
+                return StartDecision(denial(answer.words), ApprovalDecided(call.id, False, "user", answer.words))
             case _:
-                return StartDecision(DENIED_BY_USER, ApprovalDecided(call.id, False, "user"))
+                return StartDecision(denial(), ApprovalDecided(call.id, False, "user"))
+
+
+def _refuse_all(id: str, others: int) -> StartDecision:
+    return StartDecision(denial(others=others), ApprovalDecided(id, False, _decided_by(others)))
 
 
 def _decided_by(others: int) -> str:
@@ -170,29 +174,40 @@ def build_question(
         *several,
     )
     title = QUESTION_TITLES.get(effect.kind, "Allow it?")
-    return Question(f"{number} of {of} · {title}" if of > 1 else title, lines, choices, default="n")
+    subject = tuple(range(1, 1 + _subject_lines(effect)))
+    return Question(f"{number} of {of} · {title}" if of > 1 else title, lines, choices, default="n", subject=subject)
 
 
 def build_batch_question(others: tuple[PendingApproval, ...], number: int, of: int) -> Question:
     """Return the question that shows the other pending calls in full and takes one answer for all."""
-    lines = [
-        line
-        for position, each in enumerate(others, number + 1)
-        for line in (*("",) * (position > number + 1), f"{position} of {of}", *describe_call(*each))
-    ]
+    lines, subject = list[str](), list[int]()
+    for position, each in enumerate(others, number + 1):
+        lines += (*("",) * (position > number + 1), f"{position} of {of}")
+        subject += range(len(lines) + 1, len(lines) + 1 + _subject_lines(each.effect))
+        lines += describe_call(*each)
     count = len(others) + 1
     choices = (Choice("y", f"yes, all {count}"), Choice("n", "no to all"), Choice(BACK_KEY, "one by one"))
-    return Question(f"Allow all {count}, {number} to {of}?", tuple(lines), choices, default=BACK_KEY)
+    return Question(
+        f"Allow all {count}, {number} to {of}?", tuple(lines), choices, default=BACK_KEY, subject=tuple(subject)
+    )
 
 
 def describe_call(call: ToolCall, effect: Effect, why: tuple[str, ...]) -> tuple[str, ...]:
     """Return the lines that describe a call for its approval."""
     where = f"in {_on_one_line(effect.directory)}" if effect.directory else ""
-    command = reveal(effect.shown) if effect.kind is EffectKind.RUN else _on_one_line(effect.shown)
-    shown = reveal(effect.diff) if effect.diff else command
+    shown = reveal(effect.diff) if effect.diff else _visible_subject(effect)
     paths = [f"touches {_on_one_line(path)}" for path in effect.paths if _on_one_line(path) not in shown]
     background = " (in the background)" if effect.background else ""
     return (f"{call.name}{background} {where}".strip(), *shown.splitlines(), *paths, *why)
+
+
+def _visible_subject(effect: Effect) -> str:
+    return reveal(effect.shown) if effect.kind is EffectKind.RUN else _on_one_line(effect.shown)
+
+
+def _subject_lines(effect: Effect) -> int:
+    """Return how many lines of a call's description are its command, address or path; a diff tells its own."""
+    return 0 if effect.diff else len(_visible_subject(effect).splitlines())
 
 
 def _on_one_line(name: str) -> str:

@@ -86,9 +86,10 @@ def test_signs():
 
 def test_results_and_very_long_messages_are_shortened():
     result = render.draw_block(TranscriptBlock(1, Speaker.TOOL_RESULT, "\n".join(map(str, range(90)))), 40, PLAIN)
-    assert result == "← 0\n  1\n  2\n  … 90 lines in all"
-    failed = TranscriptBlock(1, Speaker.TOOL_RESULT, "1\n2\n3\n4\n[exit\x1b[2J status 1]\n", failed=True)
-    assert render.draw_block(failed, 40, PLAIN) == "← 1\n  2\n  3\n  … 5 lines in all\n  [exit<U+001B>[2J status 1]"
+    assert result == "← 0\n  1\n  2\n  3\n  4\n  5\n  … 90 lines in all"
+    failed = TranscriptBlock(1, Speaker.TOOL_RESULT, "1\n2\n3\n4\n5\n6\n[exit\x1b[2J status 1]\n", failed=True)
+    last = "  … 7 lines in all\n  [exit<U+001B>[2J status 1]"
+    assert render.draw_block(failed, 40, PLAIN) == f"← 1\n  2\n  3\n  4\n  5\n  6\n{last}"
     assert (
         render.draw_block(TranscriptBlock(1, Speaker.TOOL_RESULT, "1\n2\n3", failed=True), 40, PLAIN) == "← 1\n  2\n  3"
     )
@@ -98,7 +99,8 @@ def test_results_and_very_long_messages_are_shortened():
 
 def test_code_stands_at_the_left_edge_and_prose_hangs():
     drawn = render.draw_reply("Look:\n\n```\ncode here\n```\n\nprose that is long enough to be wrapped here", 30, PLAIN)
-    assert drawn == "● Look:\n\ncode here\n\n  prose that is long enough to\n  be wrapped here"
+    rule = "─" * 24
+    assert drawn == f"● Look:\n\n{rule}\ncode here\n{rule}\n\n  prose that is long enough to\n  be wrapped here"
 
 
 def test_only_the_last_screenfuls_of_a_history_are_drawn():
@@ -212,7 +214,8 @@ def test_the_status_line_says_what_fits():
     assert line(len(FULL)) == FULL
     assert line(len(FULL) - 1) == FULL.replace("openai/", "")
     assert line(40) == "amber-fox · gpt-5-mini:med · ctx 42%"
-    assert line(20) == "ctx 42%"
+    assert line(20) == "amber-fox · ctx 42%" and line(18) == "amber-f… · ctx 42%"
+    assert line(12) == "ctx 42%"
     assert line(3) == ""
 
 
@@ -261,7 +264,7 @@ def test_background_agents_are_shown_before_other_parts():
     assert shown(20).startswith("finch a")
     assert (
         status.draw_status_line("amber-fox", memory(), ("dim", "embedded"), 20, PLAIN, others=("dim", "finch done"))
-        == "ctx 42%"
+        == "amber-fox · ctx 42%"
     )
     assert shown(40, database=("warning", "gone")).endswith(" · gone")
     for width in range(1, 130):
@@ -270,19 +273,19 @@ def test_background_agents_are_shown_before_other_parts():
                 assert cell_width(line := shown(width, text, database)) <= width and "\n" not in line
 
 
-@pytest.mark.parametrize("width", [20, 30, 38, 60, 200])
-def test_stop_hint_of_a_wait_is_shown_before_its_whole_reason(width: int):
+@pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 200])
+def test_a_wait_shows_its_keys_and_its_reason_in_rows_of_their_own(width: int):
     area = LiveArea(PLAIN, Buffer())
     area.live.memory, area.live.reply = opened(), LiveReply(1)
     area.live.reply.add(RetryScheduled(7.0, 3, "Anthropic is overloaded (529): try later.", "overloaded", "", 8))
     area.began = area.live.reply.since
-    (row,) = [row for row in area.around(1, width, 24)[0] if "Trying" in row]
-    assert cell_width(row) <= width
-    if width == 200:
-        told = "Trying again in 7 s (attempt 3 of 8): Anthropic is overloaded (529): try later."
-        assert row.endswith(f" {told} · 0 s · Esc stops")
-    else:
-        assert row.endswith("… · Esc stops") == (width >= 38)
+    rows = [row for row in area.around(1, width, 24)[0] if row]
+    assert all(cell_width(row) <= width for row in rows)
+    assert rows[0].endswith(" · Enter: now · Esc stops") == (width >= 80)
+    assert rows[0].endswith(" · Esc stops") == (width >= 40)
+    if width >= 60:
+        assert " Trying again in 7 s (attempt 3 of 8)" in rows[0]
+    assert (" ".join(row.strip() for row in rows[1:]) == "Anthropic is overloaded (529): try later.") == (width >= 30)
 
 
 def test_at_a_question_esc_does_not_stop_but_answer():
@@ -290,7 +293,8 @@ def test_at_a_question_esc_does_not_stop_but_answer():
     area.live.memory = opened()
     asyncio.run(_ask(area))
     rows = area.around(1, 80, 24)[0]
-    assert any("Waiting for your answer" in row for row in rows) and not any("Esc stops" in row for row in rows)
+    assert not area.animated and not any("Esc stops" in row or " · 0 s" in row for row in rows)
+    assert area.around(1, 80, 24)[1][0].startswith("  waiting for you · openai/")
     assert "Run it?" in rows and "  [y] yes · [n] no · Esc: no" in rows
 
 
@@ -306,8 +310,9 @@ def test_follower_sees_a_question_beside_a_running_call_and_its_end():
     area.live.memory, area.following = memory, True
     shown: list[str] = []
     for area.asking_elsewhere in (False, True, False):
-        (row,) = [row for row in area.around(1, 80, 24)[0] if " · " in row]
-        shown.append(row.split(" ", 1)[1].partition(" · ")[0])
+        (row,) = [row for row in area.around(1, 80, 24)[0] if row]
+        shown.append(row.split(" ", 1)[1].partition(" · ")[0].strip())
+        assert area.animated is not area.asking_elsewhere
     running = "Running shell, edit_file"
     assert shown == [running, "Waiting for an answer in the other program", running]
 
@@ -375,14 +380,14 @@ def test_all_of_a_long_change_can_be_opened():
 def test_the_newest_long_result_can_be_opened():
     entries = Entries(COLOUR, "fold")
     long, short = (
-        TranscriptBlock(1, Speaker.TOOL_RESULT, "a\nb\nc\nd\n"),
+        TranscriptBlock(1, Speaker.TOOL_RESULT, "a\nb\nc\nd\ne\nf\ng\n"),
         TranscriptBlock(2, Speaker.TOOL_RESULT, "a\nb\nc\n"),
     )
     entries.fold(long)
     entries.fold(short)
     assert entries.folded is long.text
     (drawn,) = (entry.text for entry in entries.of(long, 40))
-    assert strip_styles(drawn).endswith("  … 4 lines in all (Ctrl+O)")
+    assert strip_styles(drawn).endswith("  … 7 lines in all (Ctrl+O)")
     entries.fold(TranscriptBlock(3, Speaker.TOOL_RESULT, "another\n" * 9))
     assert not any("Ctrl+O" in entry.text for entry in entries.of(long, 40))
 

@@ -12,9 +12,10 @@ from ikigai.app.tool_runtime import StandingApprovals
 from ikigai.core.messages import ToolCall
 from ikigai.core.ports import StartDecision
 from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.tool_denial import DENIED_BY_USER, denial
 from ikigai.tools.approval import standing_approvals as standing
 from ikigai.tools.approval.allowlist import Allowlist
-from ikigai.tools.approval.gate import DENIED_BY_USER, ApprovalGate
+from ikigai.tools.approval.gate import ApprovalGate
 from ikigai.tools.approval.path_policy import PathScope
 from ikigai.tools.files.factory import file_tools
 from ikigai.tools.files.read_tracker import ReadTracker
@@ -113,7 +114,7 @@ async def test_no_to_all_runs_nothing_and_asks_once(agent: Agent, work: Path):
     for keys in (("x",), ("t", "n")):
         user = User(*keys)
         started = await agent.does(user, *(shell(number, f"touch {number}") for number in "1234"))
-        assert len(user.asked) == len(keys) and all(each.refusal == DENIED_BY_USER for each in started)
+        assert len(user.asked) == len(keys) and all(each.refusal == denial(others=3) for each in started)
         assert {each.decision.by for each in started if each.decision} == {"user, with 3 others"}
     assert not list(work.iterdir())
 

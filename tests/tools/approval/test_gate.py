@@ -12,11 +12,12 @@ from ikigai.core.events import Choices
 from ikigai.core.messages import ToolCall
 from ikigai.core.ports import Ask, StartDecision
 from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.tool_denial import DENIED_BY_USER
 from ikigai.headless import printer as headless
 from ikigai.tools.approval import standing_approvals as standing
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.batch import PendingApproval
-from ikigai.tools.approval.gate import DENIED_BY_USER, ApprovalGate, build_batch_question, build_question
+from ikigai.tools.approval.gate import ApprovalGate, build_batch_question, build_question
 from ikigai.tools.approval.path_policy import PathScope
 from ikigai.tools.approval.policy import call_fingerprint
 from ikigai.tools.base import Effect, EffectKind

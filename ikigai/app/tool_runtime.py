@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -51,15 +52,30 @@ class StandingApprovals:
 
         try:
             stored = standing_approvals.list_approvals(self._file)
-            scripts = {key: tuple(sorted(each.scripts.items())) for key, each in stored.items()}
+            scripts = {key: tuple(sorted(each.scripts.items())) for key, each in stored.items() if not each.rule}
             return {key: Approval(ApprovalLifetime.ALWAYS, each) for key, each in scripts.items()}
         except IkigaiError:  # damaged: then nothing is approved, and /approve reports it
             return {}
+
+    def rules(self, directory: str) -> tuple[str, ...]:
+        try:
+            stored = standing_approvals.list_approvals(self._file)
+        except IkigaiError:
+            return ()
+        return tuple(each.rule for each in stored.values() if each.rule and each.directory == directory)
+
+    def approve_rule(self, rule: str, call: ToolCall, directory: str) -> None:
+        fingerprint = hashlib.sha256(f"rule\0{call.name}\0{directory}\0{rule}".encode()).hexdigest()
+        approval = standing_approvals.StandingApproval(call.name, rule, directory, time.time(), rule=rule)
+        self._store(fingerprint, approval)
 
     def approve(self, fingerprint: str, call: ToolCall, effect: Effect) -> None:
         approval = standing_approvals.StandingApproval(
             call.name, self._own(effect.shown), effect.directory, time.time(), dict(effect.scripts)
         )
+        self._store(fingerprint, approval)
+
+    def _store(self, fingerprint: str, approval: standing_approvals.StandingApproval) -> None:
         with contextlib.suppress(OSError):  # writing the file raises the error
             paths.make_private(self._file.parent)  # with a database elsewhere the folder may not exist
         standing_approvals.approve(self._file, fingerprint, approval)

@@ -72,7 +72,8 @@ def _format_approval(memory: Memory) -> str:
         )
     approvals = standing_approvals.list_approvals(approvals_file())
     rows += [
-        f"{number}  {clean_line(each.tool)}  {clean_line(each.shown)}  in {clean_line(each.directory)}"
+        f"{number}  {clean_line(each.tool)}  {'rule: ' if each.rule else ''}{clean_line(each.shown)}"
+        f"  in {clean_line(each.directory)}"
         for number, each in enumerate(approvals.values(), 1)
     ]
     rows.append("/approve MODE changes it; Shift+Tab goes through the modes." + " /approve revoke N" * bool(approvals))

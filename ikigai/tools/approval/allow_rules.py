@@ -101,7 +101,7 @@ def _parse_rule(rule: str | dict[str, Any], place: str) -> AllowRule | ExactRule
         remedy = 'Write kinds divided by blanks, as "text path...": path, file, text, number, +text, lines.'
         raise ConfigError(f"{place}, {parsed.command}: operands cannot be {parsed.operands!r}.", remedy)
     for option in parsed.first_given_by:
-        if option not in dict(_option_kinds(parsed.options)):
+        if option not in dict(option_kinds(parsed.options)):
             raise ConfigError(f"{place}, {parsed.command}: {option!r} is not among its options.", "Add it to them.")
     return parsed
 
@@ -159,7 +159,7 @@ class _CommandReader:
 
     def __init__(self, rule: AllowRule) -> None:
         self._rule = rule
-        self._option_kinds = dict(_option_kinds(rule.options))
+        self._option_kinds = dict(option_kinds(rule.options))
         self._seen: set[str] = set()
         self._paths: list[Operand] = []
         self._operands: list[tuple[Word, bool]] = []  # True for one after --
@@ -260,7 +260,7 @@ def may_be_option(word: Word) -> bool:
     return word.wildcards and word.text[0] in "*?"
 
 
-def _option_kinds(options: Iterable[str]) -> Iterator[tuple[str, str]]:
+def option_kinds(options: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the name of each option and its value: "" none, "=" text, "=path", "=?" an attached text or none."""
     for option in options:
         name, equals, kind = option.partition("=")

@@ -75,10 +75,7 @@ class Allowlist:
             else:
                 operands = self._match_rule(command.words, scope)
                 for each in folders:
-                    _check_path(".", Operand(Word(".")), scope, each)  # a program without operands may read it
-                    for operand in operands:
-                        _check_operand(operand, scope, each)
-                    _check_search(command.words, operands, scope, each, walks)
+                    check_operands(command.words, operands, scope, each, walks)
 
     def _match_rule(self, words: Sequence[Word], scope: PathScope) -> list[Operand]:
         """Return the operands by the first rule that the words follow; the rules of the user come first."""
@@ -94,7 +91,7 @@ class Allowlist:
                 refusal = RuleMismatch(f"{name}: {mismatch}")
                 continue
             if rule not in self._own_rules:
-                _check_program(name, scope)
+                check_program(name, scope)
             return operands
         raise refusal
 
@@ -116,7 +113,17 @@ def _bracket_as_test(words: Sequence[Word]) -> Sequence[Word]:
     return (Word("test"), *words[1:-1])
 
 
-def _check_program(name: str, scope: PathScope) -> None:
+def check_operands(
+    words: Sequence[Word], operands: Sequence[Operand], scope: PathScope, folder: str, walks: FolderWalks | None = None
+) -> None:
+    """Raise RuleMismatch unless every file that the command means in `folder` may be read without a question."""
+    _check_path(".", Operand(Word(".")), scope, folder)  # a program without operands may read it
+    for operand in operands:
+        _check_operand(operand, scope, folder)
+    _check_search(words, operands, scope, folder, walks or FolderWalks())
+
+
+def check_program(name: str, scope: PathScope) -> None:
     """Raise RuleMismatch unless the name is a builtin, or a program from outside the project, as the rule means."""
     if name in _BUILTINS:
         return

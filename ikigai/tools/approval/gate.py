@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -16,7 +16,7 @@ from ikigai.core.questions import Choice, Question, QuestionAnswer
 from ikigai.core.tool_denial import denial
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.batch import ApprovalBatch, PendingApproval
-from ikigai.tools.approval.invisible_characters import reveal
+from ikigai.tools.approval.invisible_characters import describe_hidden, reveal
 from ikigai.tools.approval.path_policy import PathScope
 from ikigai.tools.approval.policy import (
     Allow,
@@ -27,6 +27,7 @@ from ikigai.tools.approval.policy import (
     call_fingerprint,
     decide_approval,
     deny_unasked,
+    takes_rule,
 )
 from ikigai.tools.base import Effect, EffectKind
 
@@ -38,6 +39,14 @@ class StandingApprovalStore(Protocol):
 
     def approve(self, fingerprint: str, call: ToolCall, effect: Effect) -> None:
         """Store an approval. Raise IkigaiError if it cannot be stored."""
+        ...
+
+    def rules(self, directory: str) -> Sequence[str]:
+        """Return the rules that were approved for commands in the directory."""
+        ...
+
+    def approve_rule(self, rule: str, call: ToolCall, directory: str) -> None:
+        """Store a rule. Raise IkigaiError if it cannot be stored."""
         ...
 
 
@@ -68,7 +77,9 @@ class ApprovalGate:
 
     def judge(self, call: ToolCall, effect: Effect, settings: Choices) -> Allow | AskUser | Deny:
         """Return the verdict of the policy on the call, given the earlier approvals."""
-        return decide_approval(ApprovalMode.of(settings), call, effect, self._scope, self._allowlist, self._lasting())
+        rules = self._standing.rules(effect.directory) if takes_rule(call, effect) else ()
+        mode = ApprovalMode.of(settings)
+        return decide_approval(mode, call, effect, self._scope, self._allowlist, self._lasting(), rules)
 
     def _lasting(self) -> dict[str, Approval]:
         return {**self._standing.known(), **self._session}
@@ -77,13 +88,14 @@ class ApprovalGate:
         """Ask about the call, unless it was answered together with others and is unchanged since."""
         id = pending.call.id
         earlier = batch.take_answer(id)
+        rule = self._offer_rule(pending.call, pending.effect)
         try:
             if earlier and not earlier.allowed:
                 return _refuse_all(id, earlier.others)
             if earlier and earlier.of.is_same(pending):
                 return StartDecision(decision=ApprovalDecided(id, True, _decided_by(earlier.others)))
             while True:
-                question = build_question(*pending, *batch.position(id), changed=earlier is not None)
+                question = build_question(*pending, *batch.position(id), changed=earlier is not None, rule=rule)
                 if not batch.can_answer_together(pending):
                     choices = tuple(choice for choice in question.choices if choice.key != TOGETHER_KEY)
                     question = msgspec.structs.replace(question, choices=choices)
@@ -96,9 +108,36 @@ class ApprovalGate:
                     return self._answer_all(id, answer.key == "y", batch)
                 if answer.key == NO_KEY:
                     return self._answer_all(id, False, batch)
+                if answer.key == RULE_KEY:
+                    if (await ask(build_rule_question(rule, pending.effect.directory))).key != "y":
+                        continue
+                    return self._approve_rule(rule, pending)
                 return self._apply_answer(pending, answer)
         finally:
             batch.mark_answered(id)
+
+    def _offer_rule(self, call: ToolCall, effect: Effect) -> str:
+        """Return the rule that the question offers; "" for none."""
+        if not takes_rule(call, effect) or describe_hidden(effect.shown):
+            return ""
+        from ikigai.tools.approval.star_rules import offer_rule
+
+        return offer_rule(effect.shown, self._scope, effect.directory)
+
+    def _approve_rule(self, rule: str, pending: PendingApproval) -> StartDecision:
+        call, effect, _ = pending
+        return self._keep(
+            lambda: self._standing.approve_rule(rule, call, effect.directory), call, f"user, for always: {rule}"
+        )
+
+    def _keep(self, store: Callable[[], None], call: ToolCall, by: str) -> StartDecision:
+        """Store a lasting approval and approve the call; one whose approval cannot be revoked later is not run now."""
+        try:
+            store()
+        except IkigaiError as error:
+            message = f"Not run: the approval could not be kept. {error}"
+            return StartDecision(message, ApprovalDecided(call.id, False, "policy", message))
+        return StartDecision(decision=ApprovalDecided(call.id, True, by))
 
     def _answer_all(self, id: str, allowed: bool, batch: ApprovalBatch) -> StartDecision:
         others = batch.answer_all(id, allowed)
@@ -119,13 +158,11 @@ class ApprovalGate:
                 self._session[call_fingerprint(call, effect)] = Approval(ApprovalLifetime.SESSION, effect.scripts)
                 return StartDecision(decision=ApprovalDecided(call.id, True, "user, for this session"))
             case "a":
-                try:
-                    self._standing.approve(call_fingerprint(call, effect), call, effect)
-                except IkigaiError as error:  # a call whose approval cannot be revoked later is not run now
-                    message = f"Not run: the approval could not be kept. {error}"
-                    return StartDecision(message, ApprovalDecided(call.id, False, "policy", message))
-                self._session.pop(call_fingerprint(call, effect), None)  # it may hold for an older script
-                return StartDecision(decision=ApprovalDecided(call.id, True, "user, for always"))
+                key = call_fingerprint(call, effect)
+                kept = self._keep(lambda: self._standing.approve(key, call, effect), call, "user, for always")
+                if not kept.refusal:
+                    self._session.pop(key, None)  # it may hold for an older script
+                return kept
             case "r" if answer.words:
                 return StartDecision(denial(answer.words), ApprovalDecided(call.id, False, "user", answer.words))
             case _:
@@ -151,15 +188,23 @@ QUESTION_TITLES = {
 
 TOGETHER_KEY, NO_KEY, BACK_KEY = "t", "x", "o"
 """Keys for several calls: show all and answer together, no to all, and back to one by one."""
+RULE_KEY = "p"
 CHANGED_SINCE_SHOWN = "This is not what was shown for it before: it has changed since, and is asked about again."
 
 
 def build_question(
-    call: ToolCall, effect: Effect, why: tuple[str, ...], number: int = 1, of: int = 1, *, changed: bool = False
+    call: ToolCall,
+    effect: Effect,
+    why: tuple[str, ...],
+    number: int = 1,
+    of: int = 1,
+    *,
+    changed: bool = False,
+    rule: str = "",
 ) -> Question:
     """Return the question about a call: the whole command or diff with all characters visible, its place, the reasons.
 
-    `number` and `of` are its position among several calls.
+    `number` and `of` are its position among several calls. `rule` is offered for later.
     """
     lines = (*describe_call(call, effect, why), *((CHANGED_SINCE_SHOWN,) if changed else ()))
     several = (
@@ -169,6 +214,7 @@ def build_question(
         Choice("y", "yes"),
         Choice("s", "this session"),
         Choice("a", "always exactly this"),
+        *((Choice(RULE_KEY, f"always {rule}"),) if rule else ()),
         Choice("n", "no"),
         Choice("r", "no, because…", "Why not? The model is told."),
         *several,
@@ -176,6 +222,19 @@ def build_question(
     title = QUESTION_TITLES.get(effect.kind, "Allow it?")
     subject = tuple(range(1, 1 + _subject_lines(effect)))
     return Question(f"{number} of {of} · {title}" if of > 1 else title, lines, choices, default="n", subject=subject)
+
+
+def build_rule_question(rule: str, directory: str) -> Question:
+    """Return the question that shows a rule in full before it holds."""
+    lines = (
+        rule,
+        f"in {_on_one_line(directory)}",
+        "The * stands for any number of plain operands, as names of files inside the working directory.",
+        "Still asked about: other options, wildcards, pipes, redirections, protected files and files with keys.",
+        "/approve lists it; /approve revoke N takes it back.",
+    )
+    choices = (Choice("y", "yes"), Choice("n", "no, back to the question"))
+    return Question("Run commands of this form without asking?", lines, choices, default="n", subject=(0,))
 
 
 def build_batch_question(others: tuple[PendingApproval, ...], number: int, of: int) -> Question:

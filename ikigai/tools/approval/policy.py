@@ -13,14 +13,15 @@
 "list" is the allow-list: a command that follows a rule runs, all others need a question. "Elsewhere" is outside the
 working directory, in ikigai's own folders, a file that looks like one with keys, and for edits also a file that other
 programs run or obey (.git, shell start files, CI …).
-A standing approval, for exactly this call and with the same scripts, answers the question. Calls about subagents run,
+A standing approval, for exactly this call and with the same scripts, answers the question, and so does a rule that the
+command follows (see `star_rules`), unless it is to run in the background. Calls about subagents run,
 as each call of a subagent is judged like those of the agent itself.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -87,8 +88,9 @@ def decide_approval(
     scope: PathScope,
     allowlist: Allowlist,
     standing: Mapping[str, Approval],
+    rules: Sequence[str] = (),
 ) -> Verdict:
-    """Return the verdict on a call. `standing` are the lasting approvals by fingerprint.
+    """Return the verdict on a call. `standing` are the lasting approvals by fingerprint, `rules` those of its place.
 
     Decide again right before the call runs: an earlier edit, or another program, may have changed what its paths mean.
     """
@@ -101,9 +103,19 @@ def decide_approval(
     if why and approval.scripts == effect.scripts:
         return Allow(why)
     verdict = _by_mode(mode, call, effect, scope, allowlist)
+    if isinstance(verdict, AskUser) and rules and takes_rule(call, effect):
+        from ikigai.tools.approval.star_rules import find_rule
+
+        if rule := find_rule(rules, effect.shown, scope, effect.directory):
+            return Allow(f"approved for always: {rule}")
     if why and isinstance(verdict, AskUser):
         return AskUser((_describe_change(dict(approval.scripts), dict(effect.scripts)), *verdict.why))
     return verdict
+
+
+def takes_rule(call: ToolCall, effect: Effect) -> bool:
+    """Return True for a call that a rule can approve: a command for the shell that ends with the call."""
+    return call.name in COMMAND_TOOLS and effect.kind is EffectKind.RUN and not effect.background
 
 
 def _describe_change(approved: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -86,6 +86,14 @@ def parse_commands(text: str) -> tuple[SimpleCommand, ...]:
     return commands
 
 
+def parse_program(text: str) -> tuple[Word, ...]:
+    """Return the words of a text that runs one program and does nothing else. Raise NotPlain."""
+    commands = parse_commands(text)
+    if any(token.kind != "word" for token in _tokenize(text)):
+        raise NotPlain("it is more than one program and its words")
+    return commands[0].words
+
+
 def parse_words(text: str) -> tuple[str, ...]:
     """Return the words of one plain command, as in a rule. Raise NotPlain."""
     tokens = _tokenize(text)

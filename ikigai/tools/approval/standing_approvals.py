@@ -26,7 +26,8 @@ _DAMAGED = ("what you approved for always", "Delete it: ikigai then asks again."
 class StandingApproval(msgspec.Struct, frozen=True):
     """Standing approval: the tool, its command, path or address, its directory, and its time (seconds since 1970).
 
-    `scripts` are those that the command runs, by path with their digests; it holds while they are unchanged.
+    `scripts` are those that the command runs, by path with their digests; it holds while they are unchanged. `rule` is
+    what was approved instead of one call, for commands in the directory (see `star_rules`).
     """
 
     tool: str
@@ -34,6 +35,7 @@ class StandingApproval(msgspec.Struct, frozen=True):
     directory: str
     at: float
     scripts: dict[str, str] = {}
+    rule: str = ""
 
 
 def list_approvals(file: Path) -> dict[str, StandingApproval]:
@@ -49,7 +51,7 @@ def approve(file: Path, fingerprint: str, approval: StandingApproval) -> None:
     text = approval.shown
     shown = storable(text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[: MAX_SHOWN_CHARACTERS - 1]}…")
     tool, folder = storable(approval.tool), storable(approval.directory)
-    stored = StandingApproval(tool, shown, folder, approval.at, approval.scripts)
+    stored = StandingApproval(tool, shown, folder, approval.at, approval.scripts, approval.rule)
     with private_json.open_for_change(file, StandingApproval, *_DAMAGED) as approvals:
         if len(approvals) >= MAX_STANDING_APPROVALS and fingerprint not in approvals:
             raise Rejected(

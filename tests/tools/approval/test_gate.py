@@ -131,6 +131,64 @@ async def test_an_approval_that_cannot_be_kept_runs_nothing(gate: Callable[[], A
         standing.list_approvals(file)
 
 
+class Keys(User):
+    """User who gives these answers, one after the other."""
+
+    def __init__(self, *keys: str) -> None:
+        super().__init__()
+        self._keys = iter(keys)
+
+    async def ask(self, question: Question) -> QuestionAnswer:
+        self.asked.append(question)
+        return QuestionAnswer(next(self._keys))
+
+
+async def test_rule_is_shown_in_full_then_holds_in_its_folder_until_revoked(
+    gate: Callable[[], ApprovalGate], work: Path, file: Path
+):
+    (work / "sub").mkdir()
+    back = Keys("p", "n", "n")
+    started = await decided(gate(), back.ask, shell(work, "ls -l sub"))
+    assert started.refusal == DENIED_BY_USER and not file.exists()
+    assert [each.title for each in back.asked] == ["Run it?", "Run commands of this form without asking?", "Run it?"]
+    assert back.asked[1].lines[:2] == ("ls -l *", f"in {work}") and back.asked[1].subject == (0,)
+    started = await decided(gate(), Keys("p", "y").ask, shell(work, "ls -l sub"))
+    assert started.decision and started.decision.by == "user, for always: ls -l *" and not started.refusal
+    nobody = User()
+    for command in ("ls -l", "ls -l .", "ls -l sub sub"):  # in another run of the program
+        started = await decided(gate(), nobody.ask, shell(work, command))
+        assert not started.refusal and started.decision and started.decision.by == "approved for always: ls -l *"
+    assert not nobody.asked
+    call, effect = shell(work, "ls -l sub")
+    background = msgspec.structs.replace(effect, background=True)
+    elsewhere = msgspec.structs.replace(effect, directory=str(work / "sub"))
+    others = [(call, background), (call, elsewhere), (msgspec.structs.replace(call, name="other"), effect)]
+    for what in (shell(work, "ls -a"), shell(work, "ls -l | cat"), shell(work, "ls -l sub > x"), *others):
+        no = User()
+        assert (await decided(gate(), no.ask, what)).refusal == DENIED_BY_USER and no.asked, what
+    assert "read-only" in (await decided(gate(), nobody.ask, (call, effect), {"approval": "read-only"})).refusal
+    ((fingerprint, stored),) = standing.list_approvals(file).items()
+    assert (stored.tool, stored.rule, stored.directory) == ("shell", "ls -l *", str(work))
+    assert standing.revoke(file, fingerprint)
+    assert (await decided(gate(), (no := User()).ask, shell(work, "ls -l sub"))).refusal and no.asked
+
+
+async def test_rule_that_cannot_be_stored_runs_nothing(gate: Callable[[], ApprovalGate], work: Path, file: Path):
+    file.parent.mkdir()
+    file.write_text("{")
+    started = await decided(gate(), Keys("p", "y").ask, shell(work, "ls"))
+    assert started.refusal.startswith("Not run: the approval could not be kept.")
+
+
+@pytest.mark.parametrize("command", ["rm x", "ls | cat", "git push", "ls '\u202e'", "cat .env"])
+async def test_choice_of_a_rule_is_absent_where_none_is_safe(
+    gate: Callable[[], ApprovalGate], work: Path, command: str
+):
+    user = User()
+    await decided(gate(), user.ask, shell(work, command))
+    assert "p" not in [choice.key for choice in user.asked[0].choices]
+
+
 @pytest.mark.parametrize("yes", [False, True])
 async def test_print_mode_denies_and_tells_the_model(
     gate: Callable[[], ApprovalGate], work: Path, yes: bool, capsys: pytest.CaptureFixture[str]

@@ -496,10 +496,12 @@ def test_failures_at_the_terminal(account: Account, wire: Wire):
             "✗ wire did not accept the key (401): bad key. Check the key, or store another with `ikigai login"
         )
         program.say("two")
-        trying = r"Trying again in \d+ s \(attempt 2 of 8\): wire could not answer \(503\): busy\."
+        trying = r"\(attempt 2 of 8\) · Enter: now · Esc stops wire could not answer \(503\): busy\."
         program.wait(lambda: re.search(trying, program.words()), "the countdown")
         program.type("\x1b")
         program.wait(lambda: account.turns() == ["failed", "interrupted"], "the end of the turn")
+        program.wait_for("⚠ wire could not answer (503): busy. Enter on the empty line tries again.")
+        program.settled()
         program.say("three")
         program.wait_for("● You said: three")
         program.leave()
@@ -507,6 +509,28 @@ def test_failures_at_the_terminal(account: Account, wire: Wire):
     assert account.said("user") == ["one", "two", "three"]
     roles = [message["role"] for message in wire.messages()]
     assert roles == ["user", "assistant", "user", "assistant", "user"]
+
+
+def test_enter_tries_again_while_a_request_waits_and_after_the_stop(account: Account, wire: Wire):
+    wire.answers(*(failure(503, "busy", Retry_After="50") for _ in range(2)))
+    with account.terminal(*WIRE, columns=100) as program:
+        program.ready()
+        program.say("one")
+        program.wait_for("(attempt 2 of 8) · Enter: now · Esc stops")
+        program.type("\r")
+        program.wait(lambda: len(wire.server.requests) == 2, "the request without the wait")
+        program.wait_for("(attempt 2 of 8) · Enter: now · Esc stops")
+        program.type("\x1b")
+        program.wait_for("Enter on the empty line tries again.")
+        program.settled()
+        program.type("\r")
+        program.wait_for("● You said: one")
+        program.settled()
+        program.type("\r\r")  # now there is nothing to try again
+        program.say("two")
+        program.wait_for("● You said: two")
+        program.leave()
+    assert account.endings()[-2:] == ["completed", "completed"]
 
 
 # -- input and output --------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def test_question_of_the_writer_is_no_running_work_to_a_follower(account: Accoun
         with account.terminal(*ECHO, columns=120, env=tools) as follower:
             follower.ready().wait_for(HELD)
             writer.say("go")
-            follower.wait_for(f"{ASKED} · ")
+            follower.wait_for(ASKED)
             writer.wait_for("1 of 2 · Run it?")
             writer.type("y")
             follower.wait_for("Running shell")

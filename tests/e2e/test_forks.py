@@ -1,6 +1,7 @@
 """Tests of several agents in one program at a terminal: forked, switched, killed, and there after a kill -9."""
 
 import json
+import re
 
 from tests.e2e.account import ECHO, Account
 from tests.e2e.program import Program
@@ -37,8 +38,8 @@ def sections(program: Program) -> list[tuple[str, str]]:
     """Return the drawn parts in order: the name of the agent, and all its words."""
     found = [("", "")]
     for line in program.scrollback():
-        if line.startswith("· Agent "):
-            found.append((line.removeprefix("· Agent "), ""))
+        if begins := re.match(r"── Agent (\S+) ─|  This is (\S+), forked from ", line):
+            found.append((begins[1] or begins[2], ""))
         else:
             found[-1] = found[-1][0], f"{found[-1][1]} {line}"
     return [(name, " ".join(words.split())) for name, words in found]

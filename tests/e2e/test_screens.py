@@ -164,6 +164,37 @@ def test_tools(golden: Account, variant: str):
         program.leave()
 
 
+QUESTIONS = {"wide": (80, 24), "small": (40, 12)}
+
+
+@pytest.mark.parametrize("size", QUESTIONS)
+def test_questions(golden: Account, size: str):
+    """A question with all its choices, one of which is a rule for later, and messages that wait meanwhile."""
+    columns, rows = QUESTIONS[size]
+    (work := golden.home / "work").mkdir()
+    ls = [shell("ls -l"), shell("echo one >> log"), shell("ls -l .")]
+    model = golden.script(ls, "All done.", "This, too.")
+    with (
+        Screens(f"questions-{size}") as screens,
+        golden.terminal(*model, columns=columns, rows=rows, env=TOOLS, cwd=work) as program,
+    ):
+        program.ready().say("Go.")
+        asked(program, "1 of 3 · Run it?")
+        screens.agrees("choices", program)
+        program.say("And then this.")
+        screens.agrees("queued", program)
+        program.type("p")
+        asked(program, "Always run commands of this")
+        screens.agrees("rule", program)
+        program.type("y")
+        asked(program, "2 of 3 · Run it?")
+        program.type("n")
+        program.wait_for("● This, too.")
+        program.settled()
+        screens.agrees("done", program)
+        program.leave()
+
+
 CONTRAST = {name: {"IKIGAI_TERMINAL_THEME": name} for name in ("dark-high-contrast", "light-high-contrast")}
 
 
@@ -286,5 +317,5 @@ def test_help_inside(golden: Account):
 
 
 def test_every_stored_screen_is_of_a_walk():
-    walks = {"contrast", "first", "help", "login", "setup", "sizes", "tools"}
+    walks = {"contrast", "first", "help", "login", "questions-small", "questions-wide", "setup", "sizes", "tools"}
     assert {folder.name for folder in FOLDER.iterdir()} == walks

@@ -110,7 +110,7 @@ def test_a_small_project_is_read_edited_and_tested(account: Account):
         program.say("repair calc.py")
         asked(program, "Run it?")
         assert f"shell in {account.home}" in program.words()
-        assert any("Waiting for your answer" in line for line in program.lines())
+        assert program.status().strip().startswith("waiting for you · ")
         answer(program, "s")
         program.wait_for("exit status 1")
         asked(program, "Make this edit?")

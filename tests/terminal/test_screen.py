@@ -214,18 +214,24 @@ def test_missing_editor_is_reported(tmp_path: Path):
 
 
 def test_hints_waits_tools_and_thoughts_are_shown(console: Console):
-    waits = re.compile(r"Trying again in (30|2\d) s \(attempt 2 of 8\): The provider is overloaded\. · ")
+    waits = re.compile(
+        r"Trying again in (30|2\d) s \(attempt 2 of 8\) · Enter: now · Esc stops\n  The provider is overloaded\."
+    )
     console.send("retry\r")
     console.until(lambda: waits.search(console.text))
     first = waits.findall(console.text)
     console.until(lambda: waits.search(console.text) and waits.findall(console.text) < first)
     console.send("\x1b")
     console.until("✗ interrupted")
+    console.until("⚠ The provider is overloaded. Enter on the empty line tries again.")
     console.send("tools\r")
     console.until(lambda: b"Running read_file, shell" in console.raw)  # it does not stand there for long
     console.until("→ read_file(path=/etc/passwd)\n→ shell(command=ls -l⏎)")  # the rows come after the status
     console.until("● That is what there is.")
-    assert "← line 0\n  line 1\n  line 2\n  … 20 lines in all (Ctrl+O)\n← no such file" in console.text
+    assert (
+        "← line 0\n  line 1\n  line 2\n  line 3\n  line 4\n  line 5\n  … 20 lines in all (Ctrl+O)\n← no such file"
+        in console.text
+    )
     assert console.history.count("● Let me look.") == 1
     console.send("think\r")
     console.until(lambda: "Thinking…".encode() in console.raw)

@@ -227,14 +227,14 @@ def build_question(
 def build_rule_question(rule: str, directory: str) -> Question:
     """Return the question that shows a rule in full before it holds."""
     lines = (
-        rule,
+        "The * stands for plain operands, as names of files inside the working directory. Options, wildcards, pipes, "
+        "redirections, protected files and files with keys are still asked about.",
+        "/approve lists it, /approve revoke N takes it back.",
         f"in {_on_one_line(directory)}",
-        "The * stands for any number of plain operands, as names of files inside the working directory.",
-        "Still asked about: other options, wildcards, pipes, redirections, protected files and files with keys.",
-        "/approve lists it; /approve revoke N takes it back.",
+        rule,
     )
-    choices = (Choice("y", "yes"), Choice("n", "no, back to the question"))
-    return Question("Run commands of this form without asking?", lines, choices, default="n", subject=(0,))
+    choices = (Choice("y", "yes"), Choice("n", "no"))
+    return Question("Always run commands of this form?", lines, choices, default="n", subject=(len(lines) - 1,))
 
 
 def build_batch_question(others: tuple[PendingApproval, ...], number: int, of: int) -> Question:

@@ -150,8 +150,8 @@ async def test_rule_is_shown_in_full_then_holds_in_its_folder_until_revoked(
     back = Keys("p", "n", "n")
     started = await decided(gate(), back.ask, shell(work, "ls -l sub"))
     assert started.refusal == DENIED_BY_USER and not file.exists()
-    assert [each.title for each in back.asked] == ["Run it?", "Run commands of this form without asking?", "Run it?"]
-    assert back.asked[1].lines[:2] == ("ls -l *", f"in {work}") and back.asked[1].subject == (0,)
+    assert [each.title for each in back.asked] == ["Run it?", "Always run commands of this form?", "Run it?"]
+    assert back.asked[1].lines[-2:] == (f"in {work}", "ls -l *") and back.asked[1].subject == (3,)
     started = await decided(gate(), Keys("p", "y").ask, shell(work, "ls -l sub"))
     assert started.decision and started.decision.by == "user, for always: ls -l *" and not started.refusal
     nobody = User()

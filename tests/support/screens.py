@@ -34,6 +34,7 @@ VARIANTS: dict[str, dict[str, str]] = {"dark": {}, "light": {"IKIGAI_TERMINAL_TH
 # What differs from run to run, and what stands for it. Nothing else does, and no width changes if it can be helped.
 _VARYING = (
     (rf"\b(?:{'|'.join(ADJECTIVES.split())})-(?:{'|'.join(NOUNS.split())})\b", "amber-fox"),
+    (r"\b[a-z-]+… · ctx", "amber-fox · ctx"),  # a name that is cut
     (r"/tmp/golden-\w{8}", "/tmp/golden-00000000"),
     (r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋"),
     (r"∴ thought for \d+ s", "∴ thought"),

@@ -54,7 +54,11 @@ class InputQueue:
         self.show()
 
     def unqueue(self) -> str:
-        """Remove and return the newest waiting message; "" if there is none."""
+        """Remove and return the newest waiting message or line; "" if there is none."""
+        if self.before_open:
+            line = self.before_open.pop()
+            self.show()
+            return line
         for queue in (self.follow_up, self.steering):
             for place in reversed(range(len(queue))):
                 if isinstance(incoming := queue[place], Submitted | Steered):

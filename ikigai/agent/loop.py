@@ -37,6 +37,7 @@ from ikigai.core.state.inputs import (
     InstructionsChanged,
     Interrupted,
     Job,
+    MailArrived,
     MailDelivered,
     Offered,
     Opened,
@@ -50,6 +51,7 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolDone,
     UsageRecorded,
+    is_command,
 )
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
@@ -158,7 +160,7 @@ class AgentLoop:
 
     async def _start_waiting(self) -> None:
         """Handle the inputs that waited for the turn to end; then begin a turn with mail if nothing else waits."""
-        while self.queue.follow_up and self.memory.open is None:
+        while self.queue.follow_up and self.memory.open is None and not self._is_selecting:
             await self._handle(self.queue.follow_up.popleft())
         mails = ()
         if self._mail and self.memory.open is None and self.inbox.empty():
@@ -174,7 +176,7 @@ class AgentLoop:
             await asyncio.sleep(0)
             self.inbox.put_nowait(None)
             return True
-        forgetting = self._forgetting if self._forgetting and not self._forgetting.done() else None
+        forgetting = self._forgetting if self._is_selecting else None
         if (task := forgetting or self._condenser.manual_task) is None:
             return False
         await asyncio.wait({task})
@@ -184,6 +186,11 @@ class AgentLoop:
     def retry_now(self) -> None:
         """Send the request that waits for its next attempt at once."""
         self._jobs.retry_now()
+
+    @property
+    def _is_selecting(self) -> bool:
+        """True from /forget with ids to the user's answer: what is typed meanwhile waits for it."""
+        return self._forgetting is not None and not self._forgetting.done()
 
     def preload(self) -> None:
         """Load the modules that price a request, ahead of the first one."""
@@ -214,7 +221,8 @@ class AgentLoop:
                 self.queue.steering.append(incoming)
                 self.queue.show()
                 return
-        if isinstance(incoming, NEEDS_IDLE) and self.memory.open is not None:
+        typed = isinstance(incoming, Submitted) or is_command(incoming)
+        if isinstance(incoming, NEEDS_IDLE) and (self.memory.open is not None or (typed and self._is_selecting)):
             if isinstance(incoming, Quote) and incoming.is_command_output and self._outputs:
                 incoming = self._outputs.save(incoming)  # mail may have begun a turn since it was told
             self.queue.follow_up.append(incoming)
@@ -223,10 +231,8 @@ class AgentLoop:
         if isinstance(incoming, Interrupted):
             incoming = await self._interrupt_streams()
         if isinstance(incoming, Forget):
-            if self._forgetting and not self._forgetting.done():
-                self._view.notice(str(Rejected("You are being asked what to forget.", "Answer that first.")))
-            else:
-                self._forgetting = asyncio.create_task(self._forget(incoming), name="forget")
+            self._forgetting = asyncio.create_task(self._forget(incoming), name="forget")
+            self._forgetting.add_done_callback(lambda _: self.inbox.put_nowait(MailArrived()))  # looks what waits
             return
         if isinstance(incoming, FOREIGN_INPUTS):
             incoming = redact_input(incoming, self._redactor())
@@ -319,10 +325,10 @@ class AgentLoop:
         before = self.memory
         try:
             selected = await select_named(self._forget_context(), before, incoming)
-            if self.memory is not before:
-                raise Rejected("The conversation has gone on meanwhile; nothing was forgotten.", "Ask again.")
             if selected is None:
                 self._view.note("Nothing was forgotten.")
+            elif self.memory is not before:
+                raise Rejected("The conversation has gone on meanwhile; nothing was forgotten.", "Ask again.")
             else:
                 self.inbox.put_nowait(selected)
         except IkigaiError as error:

@@ -10,13 +10,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-import msgspec
-
 from ikigai.core.events import AssistantMessage, Ending, StoredEvent, TurnEnded, UsageReported, UserMessage
 from ikigai.core.ports import Delta, View
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import RetryScheduled
-from ikigai.core.state.memory import Memory
+from ikigai.core.state.memory import Memory, replace
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.live_state import LiveState
 from ikigai.core.views.transcript import TranscriptBlock
@@ -133,7 +131,7 @@ class BufferedView:
         async def show() -> None:
             question = asked.question
             if who:
-                question = msgspec.structs.replace(question, title=f"{who}: {question.title}")
+                question = replace(question, title=f"{who}: {question.title}")
             try:
                 answered = await front.ask(question)
                 if not asked.answered.done():

@@ -37,7 +37,7 @@ from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_K
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.settings import default_system, with_choices
+from ikigai.core.state.settings import check_budget, default_system, with_choices
 from ikigai.providers.pool import ProviderPool
 from ikigai.system.paths import current_directory, unsaved_files, unsent_files
 from ikigai.system.process_memory import protect_process_memory
@@ -184,7 +184,10 @@ class Services:
         return tuple(dict.fromkeys(filter(None, models)))
 
     def check(self, memory: Memory, values: Choices) -> None:
-        """Raise if an agent cannot change to these settings: no provider serves the model, or it lacks the level."""
+        """Raise if an agent cannot change to these settings: no provider serves the model, it lacks the level, or the
+        budget has no room for a request.
+        """
+        check_budget(memory, values.get("budget"))
         chosen = with_choices(memory, values)
         resolved = chosen.run.resolve(chosen.own)
         inherited = {key: resolved.get(key) for key, value in values.items() if value is None}

@@ -53,7 +53,9 @@ class Config(MaskedRecord, frozen=True):
     """Every setting of this run.
 
     `keys` tells the place of the API key of each provider that has one ("environment VARIABLE" or "login"), Anthropic,
-    OpenAI and Google first. The keys themselves are nowhere in here. `settings` are those that a user set.
+    OpenAI and Google first. The keys themselves are nowhere in here. `key_changes` are the keys of actions that
+    [keys] changes, by the names of `core.key_actions`. `notices` are for the user at start. `settings` are those
+    that a user set.
     """
 
     model: Annotated[ModelName, help_meta('The model, provider/name or provider/name:level; "" chooses by itself.')] = (
@@ -80,6 +82,8 @@ class Config(MaskedRecord, frozen=True):
     profiles: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     themes: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     keys: dict[str, str] = msgspec.field(default_factory=dict)
+    key_changes: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    notices: tuple[str, ...] = ()
     settings: dict[KeyPath, Setting] = msgspec.field(default_factory=dict)
 
     def origin(self, path: KeyPath) -> str:

@@ -30,6 +30,7 @@ KEY_ACTIONS: tuple[KeyAction, ...] = (
     KeyAction("complete", ("tab",), "complete a command, an argument or a file"),
     KeyAction("search", ("ctrl-r",), "search earlier messages of all agents"),
     KeyAction("editor", ("ctrl-g", "ctrl-x ctrl-e"), "edit the input in $VISUAL or $EDITOR"),
+    KeyAction("paste_picture", ("ctrl-v",), "attach the picture in the clipboard"),
     KeyAction("history", ("ctrl-t",), "browse the whole history"),
     KeyAction("output", ("ctrl-o",), "show all of the newest tool result or thought"),
     KeyAction("cycle_approval", ("shift-tab",), "choose the next approval mode"),

@@ -14,7 +14,8 @@ class Choice(Record, frozen=True):
 class Question(Record, frozen=True):
     """A question to the user. `lines` explain it and are shown whole. `default` is the answer of Esc, and the one where
     nobody can be asked. `yes` is the key for users who have agreed beforehand. `subject` are the indexes of the lines
-    that the question is about: a command, an address.
+    that the question is about: a command, an address. While a question
+    `of_command` is open, what the user enters waits for the answer.
     """
 
     title: str
@@ -23,6 +24,7 @@ class Question(Record, frozen=True):
     default: str
     yes: str = ""
     subject: tuple[int, ...] = ()
+    of_command: bool = False
 
 
 class QuestionAnswer(Record, frozen=True):
@@ -34,4 +36,5 @@ class QuestionAnswer(Record, frozen=True):
 
 
 def yes_or_no(title: str, lines: tuple[str, ...]) -> Question:
-    return Question(title, lines, (Choice("y", "yes"), Choice("n", "no")), default="n", yes="y")
+    """Return the question of a command."""
+    return Question(title, lines, (Choice("y", "yes"), Choice("n", "no")), default="n", yes="y", of_command=True)

@@ -332,6 +332,15 @@ class ActiveAgent:
         parts += [_name_agents(failed, "failed"), _name_agents(done, "done"), f"{busy} at work" if busy else ""]
         self._view.others(" · ".join(filter(None, parts)), pressing=bool(waiting or failed))
 
+    def at_work(self) -> str:
+        """Return which agents of this process run or ask the user; "" if none do."""
+        members = list(self.manager.agents.values()) if self.manager else []
+        asking = [each for each in members if each.view.questions]
+        running = [each for each in members if each.agent_loop.busy and each not in asking]
+        return ", ".join(
+            filter(None, (_name_agents(asking, "waiting for your answer"), _name_agents(running, "running")))
+        )
+
     def _on_lost(self, open_agent: OpenAgent, why: str) -> None:
         """Handle the end of an agent's loop that nothing in this process asked for."""
         if open_agent is self.open_agent:

@@ -37,8 +37,8 @@ class InputRouter:
 
     @property
     def is_holding(self) -> bool:
-        """True if input has to wait."""
-        return self.opening or self.reading is not None
+        """True if input has to wait: also for the answer to the question of a command."""
+        return self.opening or self.reading is not None or self._view.asks_for_command
 
     @contextlib.contextmanager
     def switching(self) -> Iterator[None]:
@@ -55,6 +55,12 @@ class InputRouter:
                     self._submit(text)
             elif held:
                 self._view.restore_input("\n".join(held))
+
+    def release(self) -> None:
+        """Submit the lines that have waited, in their order, unless they have to wait for something else."""
+        if not (self.is_holding or self._session.closing):
+            for text in self._active_agent.queue.take_before_open():
+                self._submit(text)
 
     def send(self, text: str, kind: SendKind = inputs.Submitted) -> None:
         """Send `text` as a message, even if it begins like a command."""

@@ -16,12 +16,13 @@ from ikigai.core.commands import table
 from ikigai.core.commands.parsers import ProgramCommand
 from ikigai.core.commands.spec import CommandTiming
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, Unavailable
+from ikigai.core.key_actions import active_keys
 from ikigai.core.state import inputs
 from ikigai.repl.active_agent import ActiveAgent
 from ikigai.repl.input_router import KEYS_FIRST, InputRouter
 from ikigai.repl.session import Session
 from ikigai.repl.slash_commands import SlashCommands
-from ikigai.system import gc_pause
+from ikigai.system import gc_pause, paths
 from ikigai.terminal.render.theme import terminal_theme
 from ikigai.terminal.screen import Screen, ScreenOptions
 from ikigai.terminal.tty import Tty
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
     from ikigai.app.services import Services
     from ikigai.app.trusted_project import Project
+    from ikigai.core.commands.parsers import Meaning
     from ikigai.core.search.prompt_history import SentPrompt
+    from ikigai.repl.draft_stash import DraftStash
     from ikigai.repl.file_mentions import FileMentions
     from ikigai.terminal.browsable_history import HistoryPages
 
@@ -64,8 +67,10 @@ class Repl:
     def __init__(self, tty: Tty, config: Config, arguments: argparse.Namespace, prompt: str) -> None:
         self._arguments, self._prompt = arguments, prompt
         self._mentions: FileMentions | None = None
+        self._stash: DraftStash | None = None
         look = config.terminal
-        options = ScreenOptions(look.thinking, look.status, look.suggestions, look.editing == "vi")
+        changes = config.key_changes
+        options = ScreenOptions(look.thinking, look.status, look.suggestions, look.editing == "vi", changes)
         colors = terminal_theme(os.environ, look.color, look.theme, config.themes, look.screen_reader)
         self._screen = Screen(tty, colors, self, options)
         self._view = self._screen.view
@@ -160,6 +165,8 @@ class Repl:
             self._view.notice(notice)
         self._screen.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
         await self._commands.name_agents()
+        if any(paths.state_dir().glob("unsent-stash-*.txt")):
+            await self._draft_stash().recover()
 
     async def _pick_agent(self, services: Services) -> str | None:
         """Let the user pick the agent to start with; return its id, None if the user left."""
@@ -189,8 +196,9 @@ class Repl:
         return project
 
     async def _close(self) -> None:
-        """Stop and close everything within a few seconds."""
+        """Stop and close everything within a few seconds; tell where the conversation goes on."""
         self._session.closing = True
+        at_work = self.at_work()
         ending = self._session.cancel()  # a command says what it has done
         if self._router.reading:
             ending.add(self._router.reading)
@@ -199,9 +207,12 @@ class Repl:
             await asyncio.wait(ending, timeout=CLOSE_WITHIN)
         if self._mentions:
             await self._mentions.close()
-        unsaved = ""
+        unsaved, agent = "", self._active_agent.agent
         with contextlib.suppress(Exception):
             unsaved = await self._active_agent.leave()
+        if self._stash:
+            with contextlib.suppress(Exception):
+                await self._stash.close()
         if self._session.services:
             if self._arguments.ephemeral:
                 unsaved = f"{unsaved} {await self._purge(self._session.services)}".strip()
@@ -210,6 +221,10 @@ class Repl:
         if unsaved:  # the screen is gone
             sys.stderr.write(f"ikigai: {unsaved}\n")
             self._session.exit_code = self._session.exit_code or Unavailable.exit_code
+        if agent and not self._session.exit_code and not self._arguments.ephemeral:
+            from ikigai.repl.exit_message import exit_message
+
+            sys.stdout.write(f"{exit_message(agent.name, self._arguments, at_work, self._view.spent)}\n")
 
     async def _purge(self, services: Services) -> str:
         """Purge the agents of an ephemeral run; return a sentence about it if that failed, else ""."""
@@ -230,7 +245,7 @@ class Repl:
             incoming = table.parse(text) if table.is_command(text) else inputs.Submitted(text)
             is_command = isinstance(incoming, ProgramCommand)
             timing = table.BY_NAME[incoming.name].timing if is_command else CommandTiming.QUEUED
-            if self._router.is_holding and timing is not CommandTiming.NOW:
+            if self._router.is_holding and (timing is not CommandTiming.NOW or self._waits_for_answer(incoming)):
                 self._active_agent.queue.hold(text)
             elif is_command:
                 self._commands.start(incoming, timing)
@@ -242,6 +257,13 @@ class Repl:
             self._view.notice(str(error))
             if not table.is_command(text):  # a command is in the history, and the next line should not join it
                 self._view.restore_input(text)
+
+    def _waits_for_answer(self, incoming: Meaning | inputs.Submitted) -> bool:
+        """Return True for all but /exit while the question of a command is open: its answer comes first."""
+        return self._view.asks_for_command and incoming != ProgramCommand("exit")
+
+    def question_closed(self) -> None:
+        self._router.release()
 
     def steer(self, text: str) -> None:
         """Send a line into the turn under way: it goes in after the tool results that the turn waits for."""
@@ -256,6 +278,21 @@ class Repl:
 
     def take_back(self) -> str:
         return self._active_agent.queue.unqueue()
+
+    def stash(self) -> None:
+        self._view.hint(self._draft_stash().toggle())
+
+    def _draft_stash(self) -> DraftStash:
+        from ikigai.repl import draft_stash  # most runs need none
+
+        if self._stash is None:
+            key = active_keys(self._session.config.key_changes)["stash"]
+            self._stash = draft_stash.DraftStash(self._screen, key[0] if key else "stash")
+        return self._stash
+
+    def at_work(self) -> str:
+        own = "your command is running" if self._session.command_running else ""
+        return ", ".join(filter(None, (self._active_agent.at_work(), own)))
 
     def leave(self) -> None:
         self._session.leave()

@@ -48,10 +48,15 @@ class Session:
 
     def interrupt(self) -> bool:
         """Stop the user's own command; return False if none is running."""
-        running = self._command is not None and not self._command.done()
-        if self._command and running:
+        if running := self.command_running:
+            assert self._command
             self._command.cancel()
         return running
+
+    @property
+    def command_running(self) -> bool:
+        """True while the user's own command runs."""
+        return self._command is not None and not self._command.done()
 
     def cancel(self) -> set[asyncio.Task[None]]:
         """Cancel all tasks; return the user's own command, which is to be awaited."""
@@ -81,7 +86,7 @@ class Session:
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` as the user's own command, which Esc stops. Raise Rejected if another one is running."""
-        if self._command and not self._command.done():
+        if self.command_running:
             work.close()
             raise Rejected("A command of yours is still running.", "Esc stops it; or wait for its end.")
         self._command = asyncio.create_task(self._run_command(work), name="own command")

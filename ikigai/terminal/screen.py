@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikigai.terminal.input.input_actions import InputActions
@@ -29,13 +30,15 @@ class ScreenOptions(NamedTuple):
     """The user's choices.
 
     `thinking` says how thoughts are shown: "fold" (in a row, once the model speaks), "full" or "hide". `parts` are
-    those of the status line. With `suggestions` earlier prompts are suggested. With `vi` its keys edit.
+    those of the status line. With `suggestions` earlier prompts are suggested. With `vi` its keys edit. `key_changes`
+    are the keys that the user gave to actions of `core.key_actions`.
     """
 
     thinking: str = "fold"
     parts: Sequence[str] = STATUS_PARTS
     suggestions: bool = True
     vi: bool = False
+    key_changes: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class Screen:
@@ -56,7 +59,8 @@ class Screen:
         )
         self.view = ConversationView(tty, theme, self._area, terminal_app, input, dialogs, handler, options.thinking)
         self._actions = InputActions(self.view, input, dialogs, terminal_app, lambda: self._external_programs, handler)
-        terminal_app.bind(build_bindings(self._actions, input.buffer, input.pastes, input.menu, input.ghost, vi))
+        parts = self._actions, input.buffer, input.pastes, input.menu, input.ghost
+        terminal_app.bind(build_bindings(*parts, vi, options.key_changes))
 
     async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Show the prompt and take keys until `close`; `begin` starts as soon as the prompt is visible.

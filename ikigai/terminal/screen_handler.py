@@ -31,6 +31,18 @@ class ScreenHandler(Protocol):
         """Send the request that waits for its next attempt at once."""
         ...
 
+    def stash(self) -> None:
+        """Put the input aside; with an empty input bring back what was put aside last."""
+        ...
+
+    def at_work(self) -> str:
+        """Return who would be interrupted by leaving now, in words; "" if nobody would be."""
+        ...
+
+    def question_closed(self) -> None:
+        """Take note that a question of a command has been answered, or has left the screen."""
+        ...
+
     def leave(self) -> None:
         """End the program."""
         ...

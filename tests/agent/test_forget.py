@@ -11,14 +11,15 @@ import pytest
 
 from ikigai.agent.loop import AgentLoop
 from ikigai.core import tokens
-from ikigai.core.events import AssistantMessage, Ending, Event, Filtered, TurnEnded, UsageReported, UserMessage
+from ikigai.core.agents.mail import Mail
+from ikigai.core.events import AssistantMessage, Ending, Event, Filtered, Marked, TurnEnded, UsageReported, UserMessage
 from ikigai.core.forget.matching import ANSWER_SCHEMA, FILTER_CONTEXT_SPEC, MAX_PREVIEWED
 from ikigai.core.forget.selection import EventRange
 from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
-from ikigai.core.state.inputs import Forget, Input, Interrupted, Plan, Submitted
+from ikigai.core.state.inputs import Forget, Input, Interrupted, MailDelivered, Plan, SetMark, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, next_request, replace
 from ikigai.providers.models import ModelTraits
@@ -170,8 +171,8 @@ class Talk:
             await self.done(Plan(mode, "foxes"))
         return self.events(Filtered)[-1]
 
-    def events(self, kind: type) -> list[Any]:
-        return [row.event for row in self.logs.history("a") if isinstance(row.event, kind)]
+    def events(self, *kinds: type) -> list[Any]:
+        return [row.event for row in self.logs.history("a") if isinstance(row.event, kinds)]
 
     @property
     def results(self) -> list[ToolResult]:
@@ -669,16 +670,38 @@ class Pensive(User):
         return answered
 
 
-async def test_selection_is_not_forgotten_after_the_conversation_has_gone_on(talking: Talking):
+@pytest.mark.parametrize(
+    ("key", "notice"),
+    [("y", "The conversation has gone on meanwhile; nothing was forgotten."), ("n", "Nothing was forgotten.")],
+)
+async def test_selection_is_not_forgotten_after_mail_has_come(talking: Talking, key: str, notice: str):
     user = Pensive()
+    user.key = key
     talk = talking(user=user).said(FOXES)
     async with talk.running():
         await talk.tell(Forget((EventRange(newest_turns=1),)))
         await talk.until(lambda: bool(user.asked))
-        await talk.tell(Submitted("And what do bears eat?"))
+        await talk.tell(MailDelivered((Mail(1, "b", "heron", "And what do bears eat?"),)))
         await talk.until(lambda: len(talk.events(TurnEnded)) == len(FOXES) + 1 and not talk.runtime.busy)
         user.decided.set()
         await talk.until(lambda: bool(user.told("notice")))
     (told,) = user.told("notice")
-    assert "The conversation has gone on meanwhile; nothing was forgotten." in told
+    assert notice in told and ("Ask again." in told) == (key == "y")
     assert not talk.events(Filtered) and "And what do bears eat?" in talk.sent()
+
+
+@pytest.mark.parametrize("key", ["y", "n"])
+async def test_what_is_typed_waits_for_the_answer_about_forgetting(talking: Talking, key: str):
+    user = Pensive()
+    user.key = key
+    talk = talking(user=user).said(FOXES)
+    async with talk.running():
+        await talk.tell(Forget((EventRange(newest_turns=1),)))
+        await talk.tell(SetMark("then"))
+        await talk.tell(Submitted("And what do bears eat?"))
+        await talk.until(lambda: bool(user.asked) and not talk.runtime.busy)
+        assert not talk.events(Marked) and len(talk.events(TurnEnded)) == len(FOXES)
+        user.decided.set()
+        await talk.until(lambda: len(talk.events(TurnEnded)) == len(FOXES) + 1)
+    kinds = [type(event) for event in talk.events(Filtered, Marked, TurnEnded)[len(FOXES) :]]
+    assert kinds == [*([Filtered] if key == "y" else []), Marked, TurnEnded]

@@ -273,6 +273,15 @@ class Feed(SilentHandler):
         self.view.queued(tuple(self.queue))
         return text
 
+    def stash(self) -> None:
+        self.told("stash")
+
+    def at_work(self) -> str:
+        return ""
+
+    def question_closed(self) -> None:
+        self.told("question closed")
+
     def leave(self) -> None:
         self.told("quit")
         self.screen.close()

@@ -136,7 +136,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("rename", "[OLD] NEW", "give this agent, or another, a new name",
         timing=CommandTiming.QUEUED, print_mode=PrintMode.TREE, parser=parsers.rename, completes="agents"),
     CommandSpec("kill", "[NAME]", "put an agent and its children out of use",
-        timing=CommandTiming.QUEUED, print_mode=PrintMode.TREE, parser=parsers.kill, completes="agents",
+        timing=CommandTiming.BLOCKING, print_mode=PrintMode.TREE, parser=parsers.kill, completes="agents",
         more="You are asked first. Running work is cancelled; the history stays and can be searched. A root cannot "
         "be killed, but archived. /agents --all shows it, /revive brings one back."),
     CommandSpec("archive", "[NAME]", "take an agent and its forks out of the lists",

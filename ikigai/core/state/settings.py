@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ikigai.core import tokens
 from ikigai.core.errors import Rejected, closest_names
-from ikigai.core.events import Choices, Event, SettingsChanged
+from ikigai.core.events import Choices, Event, SettingsChanged, Value
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, INSTRUCTIONS_ORIGIN
 from ikigai.core.state.effective_settings import RunProfile
 from ikigai.core.state.memory import Memory, offered_tools, replace
 
 if TYPE_CHECKING:
     from ikigai.core.request.default_prompt import Surroundings
+
+MIN_CONVERSATION_TOKENS = 1000
+"""Tokens that a conversation needs beside system prompt and tools: a few short turns."""
 
 
 def settings_of_run(memory: Memory) -> tuple[Event, ...]:
@@ -91,6 +95,16 @@ def chosen_settings(memory: Memory, values: Choices) -> tuple[Event, ...]:
     if values.get("system") == "" and memory.settings.get(DEFAULT_SYSTEM_KEY):
         others, origins = {**others, DEFAULT_SYSTEM_KEY: None}, {**origins, DEFAULT_SYSTEM_KEY: "default"}
     return (SettingsChanged({**values, **others}, {**origins, **dict.fromkeys(values, "agent")}),)
+
+
+def check_budget(memory: Memory, budget: Value | None) -> None:
+    """Raise Rejected for a budget that a request without any turn exceeds; 0 is no budget."""
+    empty = tokens.count_tokens(memory.provider, memory.model, memory.envelope) if memory.model else 0
+    if isinstance(budget, int) and 0 < budget <= empty:
+        raise Rejected(
+            f"A budget of {budget:,} tokens is too small: system prompt and tools alone take {empty:,}.",
+            f"The smallest budget that works is {empty + MIN_CONVERSATION_TOKENS}; 0 turns the window off.",
+        )
 
 
 def _differing_with_profile(memory: Memory, chosen: Memory) -> tuple[Choices, dict[str, str]]:

@@ -15,13 +15,12 @@ from ikigai.core.record import Record
 from ikigai.core.request.pins import list_pins, without_pins
 from ikigai.core.request.system_prompt import system_prompt as system_prompt
 from ikigai.core.state.memory import Memory, measure, notice_size, request_frame, summary_messages
+from ikigai.core.state.settings import MIN_CONVERSATION_TOKENS
 
 replace = msgspec.structs.replace
 
 BAR_WIDTH = 8
 """Width of a part's bar."""
-MIN_CONVERSATION_TOKENS = 1000
-"""Tokens that a conversation needs beside system prompt and tools: a few short turns."""
 COUNTER_NAMES = {
     "bytes": "bytes, four to a token",
     "provider": "each turn by its provider, the rest by bytes",

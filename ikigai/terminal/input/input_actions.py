@@ -59,13 +59,14 @@ class InputActions:
         elif self._view.can_retry and not self.busy:
             self.handler.submit("/retry")
 
-    def ask_to_leave(self) -> bool:
-        """Tell the user that the same key again leaves; return True if it was pressed a moment ago."""
+    def ask_to_leave(self, key: str) -> bool:
+        """Tell the user that `key` again leaves, and what is at work; return True if this was told just now."""
         now = time.monotonic()
         if now - self._asked_to_leave < LEAVE_SECONDS:
             return True
         self._asked_to_leave = now
-        self._view.hint("Ctrl+C again leaves")
+        at_work = self.handler.at_work()
+        self._view.hint(f"{key} again leaves" + (f": {at_work}" if at_work else ""))
         return False
 
     def redraw(self) -> None:

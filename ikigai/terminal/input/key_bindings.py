@@ -1,7 +1,8 @@
-"""This module binds keys to actions: prompt_toolkit's Emacs keys, and ours over them."""
+"""This module binds keys to actions: prompt_toolkit's Emacs keys, and over them those of `core.key_actions`."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from prompt_toolkit.buffer import Buffer
@@ -9,32 +10,49 @@ from prompt_toolkit.filters import Condition, emacs_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from ikigai.core.key_actions import KEY_ACTIONS, active_keys, key_label
 from ikigai.terminal.input.completion import Menu
 from ikigai.terminal.input.input_actions import InputActions, On
 from ikigai.terminal.input.pastes import Pastes
 from ikigai.terminal.input.prompt import GhostSuggestion
-from ikigai.terminal.keyboard import ESC_KEY, NEWLINE_KEY
+from ikigai.terminal.keyboard import ESC_KEY
 
 DOUBLE_ESC_SECONDS = 0.5
 """Seconds between two presses of Esc that are meant together."""
 
 
 def build_bindings(
-    actions: InputActions, buffer: Buffer, pastes: Pastes, menu: Menu, ghost: GhostSuggestion, vi: bool = False
+    actions: InputActions,
+    buffer: Buffer,
+    pastes: Pastes,
+    menu: Menu,
+    ghost: GhostSuggestion,
+    vi: bool = False,
+    key_changes: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> KeyBindings:
+    """Return the bindings. `key_changes` are the keys that the user gave to actions, by their names."""
     keys = KeyBindings()
     always = Condition(lambda: True)
     finding = Condition(lambda: actions.finding)
+    active = active_keys(key_changes)
+    if not any("ctrl-j" in each for each in active.values()):  # terminals report Shift+Enter in many ways, all of them
+        active["newline"] += ("ctrl-j",)  # taken for this key
 
     def on(*combination: Keys | str, filter: Condition = always, eager: bool = False) -> Callable[..., Any]:
         return keys.add(*combination, filter=~finding & filter, eager=eager)
 
-    _writing(on, actions, buffer, pastes)
+    def on_action(name: str, filter: Condition = always) -> Callable[..., Any]:
+        return _binder(active, name, lambda keys, eager: on(*keys, filter=filter, eager=eager))
+
+    def in_search(*combination: Keys | str) -> Callable[..., Any]:
+        return keys.add(*combination, filter=finding, eager=True)
+
+    _writing(on_action, on, actions, buffer, pastes)
     _answering(on, actions, buffer)
-    _stopping(on, actions, buffer, menu)
-    _completing(on, actions, buffer, pastes, menu)
-    _around_the_input(on, actions, buffer)
-    _moving(on, actions, buffer)
+    _stopping(on_action, actions, buffer, menu, active)
+    _completing(on_action, on, actions, buffer, pastes, menu)
+    _around_the_input(on_action, on, actions, buffer)
+    _moving(on_action, actions, buffer)
     _accepting(on, buffer, ghost)
     if vi:
         from ikigai.terminal.input.vi import bind_vi_keys
@@ -49,12 +67,41 @@ def build_bindings(
         else:
             event.current_buffer.insert_text(" ".join(event.data.split())[:200])
 
-    _finding(lambda *combination: keys.add(*combination, filter=finding, eager=True), actions)
+    _finding(lambda name: _binder(active, name, lambda keys, _: in_search(*keys)), in_search, actions)
     return keys
 
 
-def _writing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes) -> None:
-    @on("enter")
+def _binder(
+    active: Mapping[str, tuple[str, ...]], name: str, bind: Callable[[tuple[Keys | str, ...], bool], Callable[..., Any]]
+) -> Callable[..., Any]:
+    """Return the decorator that binds a function to every key of the action.
+
+    A key that the user has chosen goes before the longer sequences of prompt_toolkit that begin with it.
+    """
+    default = next(action.keys for action in KEY_ACTIONS if action.name == name)
+
+    def decorate(function: Callable[[KeyPressEvent], None]) -> Callable[[KeyPressEvent], None]:
+        for key in active[name]:
+            bind(key_presses(key), key not in default or key == "ctrl-c")(function)
+        return function
+
+    return decorate
+
+
+def key_presses(key: str) -> tuple[Keys | str, ...]:
+    """Return the key presses of a key of `core.key_actions` as prompt_toolkit names them."""
+    presses: list[Keys | str] = []
+    for press in key.split():
+        plain = press.removeprefix("alt-")
+        if plain != press:
+            presses.append(Keys.Escape)
+        plain = plain.replace("ctrl-", "c-").replace("shift-", "s-")
+        presses.append({"escape": ESC_KEY, "space": " "}.get(plain, plain))
+    return tuple(presses)
+
+
+def _writing(on_action: On, on: On, actions: InputActions, buffer: Buffer, pastes: Pastes) -> None:
+    @on_action("send")
     def _(event: KeyPressEvent) -> None:
         if buffer.document.text_before_cursor.endswith("\\") and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor()
@@ -69,7 +116,7 @@ def _writing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes) -> N
         elif not actions.asked:
             actions.retry()
 
-    @on("c-s")
+    @on_action("steer")
     def _(event: KeyPressEvent) -> None:
         """Send the input, or else the newest queued message, into the turn under way."""
         if not actions.asked and (buffer.text.strip() or actions.take_back()):
@@ -77,13 +124,17 @@ def _writing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes) -> N
             buffer.reset(append_to_history=True)
             actions.handler.steer(text)
 
-    @on("c-v")
+    @on_action("paste_picture")
     def _(event: KeyPressEvent) -> None:
         if not actions.asked:
             actions.handler.paste_picture()
 
-    @on(NEWLINE_KEY)
-    @on(Keys.Escape, "enter")
+    @on_action("stash")
+    def _(event: KeyPressEvent) -> None:
+        if not actions.asked:
+            actions.handler.stash()
+
+    @on_action("newline")
     def _(event: KeyPressEvent) -> None:
         buffer.insert_text("\n")
 
@@ -92,8 +143,7 @@ def _writing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes) -> N
         if not actions.take_back():
             buffer.auto_up()
 
-    @on("c-g")
-    @on("c-x", "c-e")
+    @on_action("editor")
     def _(event: KeyPressEvent) -> None:
         actions.edit()
 
@@ -103,22 +153,22 @@ def _writing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes) -> N
         """Do nothing: prompt_toolkit would delete the line."""
 
 
-def _finding(on: On, actions: InputActions) -> None:
-    @on("enter")
-    @on(NEWLINE_KEY)
+def _finding(on_action: On, on: On, actions: InputActions) -> None:
+    @on_action("newline")
+    @on_action("send")
     @on("tab")
     def _(event: KeyPressEvent) -> None:
         actions.found(take=True)
 
-    @on(ESC_KEY)
-    @on("c-c")
     @on("c-g")
+    @on_action("stop")
+    @on_action("cancel")
     def _(event: KeyPressEvent) -> None:
         actions.found(take=False)
 
-    @on("c-r")
     @on("up")
     @on("c-p")
+    @on_action("search")
     def _(event: KeyPressEvent) -> None:
         actions.find_next(1)
 
@@ -128,12 +178,12 @@ def _finding(on: On, actions: InputActions) -> None:
     def _(event: KeyPressEvent) -> None:
         actions.find_next(-1)
 
-    @on("c-z")
+    @on_action("suspend")
     def _(event: KeyPressEvent) -> None:
         """Suspend the program: prompt_toolkit would type the key."""
         actions.suspend()
 
-    @on("c-l")
+    @on_action("redraw")
     def _(event: KeyPressEvent) -> None:
         actions.redraw()
 
@@ -145,10 +195,12 @@ def _answering(on: On, actions: InputActions, buffer: Buffer) -> None:
             buffer.insert_text(event.data)
 
 
-def _stopping(on: On, actions: InputActions, buffer: Buffer, menu: Menu) -> None:
+def _stopping(
+    on_action: On, actions: InputActions, buffer: Buffer, menu: Menu, active: Mapping[str, tuple[str, ...]]
+) -> None:
     pressed = 0.0  # Esc, on an empty line, with nothing to stop
 
-    @on(ESC_KEY)
+    @on_action("stop")
     def _(event: KeyPressEvent) -> None:
         nonlocal pressed
         before, pressed = pressed, 0.0
@@ -163,7 +215,7 @@ def _stopping(on: On, actions: InputActions, buffer: Buffer, menu: Menu) -> None
         elif not buffer.text:
             pressed = time.monotonic()
 
-    @on("c-c", eager=True)
+    @on_action("cancel")
     def _(event: KeyPressEvent) -> None:
         if actions.asked:
             actions.back()
@@ -171,16 +223,17 @@ def _stopping(on: On, actions: InputActions, buffer: Buffer, menu: Menu) -> None
             actions.handler.interrupt()
         elif buffer.text:
             buffer.reset(append_to_history=True)
-        elif actions.ask_to_leave():
+        elif actions.ask_to_leave(key_label(active["cancel"][0])):
             actions.handler.leave()
 
-    @on("c-d", filter=_empty(buffer))
+    @on_action("exit", filter=_empty(buffer))
     def _(event: KeyPressEvent) -> None:
-        actions.handler.leave()
+        if not actions.handler.at_work() or actions.ask_to_leave(key_label(active["exit"][0])):
+            actions.handler.leave()
 
 
-def _completing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes, menu: Menu) -> None:
-    @on("tab")
+def _completing(on_action: On, on: On, actions: InputActions, buffer: Buffer, pastes: Pastes, menu: Menu) -> None:
+    @on_action("complete")
     def _(event: KeyPressEvent) -> None:
         if not buffer.complete_state:
             menu.offer()
@@ -188,7 +241,7 @@ def _completing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes, m
             actions.offered()
         buffer.complete_next()
 
-    @on("s-tab")
+    @on_action("cycle_approval")
     def _(event: KeyPressEvent) -> None:
         if buffer.complete_state:
             buffer.complete_previous()
@@ -202,20 +255,20 @@ def _completing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes, m
         menu.offer()
 
 
-def _around_the_input(on: On, actions: InputActions, buffer: Buffer) -> None:
-    @on("c-l")
+def _around_the_input(on_action: On, on: On, actions: InputActions, buffer: Buffer) -> None:
+    @on_action("redraw")
     def _(event: KeyPressEvent) -> None:
         actions.redraw()
 
-    @on("c-z")
+    @on_action("suspend")
     def _(event: KeyPressEvent) -> None:
         actions.suspend()
 
-    @on("c-o")
+    @on_action("output")
     def _(event: KeyPressEvent) -> None:
         actions.unfold()
 
-    @on("c-r")
+    @on_action("search")
     def _(event: KeyPressEvent) -> None:
         actions.find()
 
@@ -223,25 +276,25 @@ def _around_the_input(on: On, actions: InputActions, buffer: Buffer) -> None:
     def _(event: KeyPressEvent) -> None:
         actions.handler.submit("/keys")
 
-    @on("c-t")
+    @on_action("history")
     def _(event: KeyPressEvent) -> None:
         actions.browse()
 
 
-def _moving(on: On, actions: InputActions, buffer: Buffer) -> None:
-    @on(Keys.Escape, "up")
+def _moving(on_action: On, actions: InputActions, buffer: Buffer) -> None:
+    @on_action("parent_agent")
     def _(event: KeyPressEvent) -> None:
         actions.handler.go_to("up")
 
-    @on(Keys.Escape, "down")
+    @on_action("child_agent")
     def _(event: KeyPressEvent) -> None:
         actions.handler.go_to("down")
 
-    @on(Keys.Escape, "left", filter=_empty(buffer))
+    @on_action("previous_agent", filter=_empty(buffer))
     def _(event: KeyPressEvent) -> None:
         actions.handler.go_to("left")
 
-    @on(Keys.Escape, "right", filter=_empty(buffer))
+    @on_action("next_agent", filter=_empty(buffer))
     def _(event: KeyPressEvent) -> None:
         actions.handler.go_to("right")
 

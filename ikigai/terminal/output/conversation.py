@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
     from ikigai.core.search.snippets import MarkedText
     from ikigai.core.state.memory import Memory
+    from ikigai.core.views.usage_totals import UsageTotals
     from ikigai.terminal.screen_handler import ScreenHandler
 
-HINT_SECONDS = 1.0
+HINT_SECONDS = 2.0
 """Seconds that a hint stays in the status line."""
 THREADED_CHARACTERS = 2000
 """Characters of Markdown from which it is drawn in a thread."""
@@ -75,6 +76,7 @@ class ConversationView:
         self._unanswered = ""  # why the request failed that the user has stopped waiting for
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._warm = False
+        self._command_questions = 0  # open ones
         self.usage: list[int] = []
         area.thoughts = thinking != "hide"
 
@@ -92,6 +94,11 @@ class ConversationView:
     def busy(self) -> bool:
         """True if a turn or command is under way that can be stopped from here."""
         return self._area.stoppable
+
+    @property
+    def spent(self) -> UsageTotals:
+        """The usage of this session."""
+        return self._area.spent
 
     @property
     def folded(self) -> tuple[str, int]:
@@ -329,10 +336,21 @@ class ConversationView:
             if question.lines:
                 await self.propose(question.lines, question.subject)  # the user answers only lines that are on screen
 
-        answered = await self._dialogs.ask(question, show)
+        self._command_questions += question.of_command
+        try:
+            answered = await self._dialogs.ask(question, show)
+        finally:
+            self._command_questions -= question.of_command
+            if question.of_command:
+                self._handler.question_closed()
         label = next((each.label for each in question.choices if each.key == answered.key), answered.key)
         self.print_text(f"{question.title} {label}" + (f": {answered.words}" if answered.words else ""))
         return answered
+
+    @property
+    def asks_for_command(self) -> bool:
+        """True while a question of a command is open."""
+        return self._command_questions > 0
 
     @property
     def wording(self) -> bool:

@@ -57,6 +57,10 @@ class Pressed:
 
         return called
 
+    def at_work(self) -> str:
+        self.calls.append("at_work")
+        return "running" if self.busy else ""
+
     def take_back(self) -> bool:
         if self.queue:
             self.buffer.document = Document(self.queue.pop())
@@ -120,8 +124,10 @@ KEYS: list[tuple[str, str, str, str, list[str]]] = [
     ("Esc", ESC, DRAFT, "one two¦", []),
     ("Esc Esc", f"{ESC}‖{ESC}", EMPTY, "¦", ["browse True"]),
     ("Ctrl+C with text", "\x03", DRAFT, "¦", []),
-    ("Ctrl+C without", "\x03", EMPTY, "¦", ["ask_to_leave"]),
-    ("Ctrl+D without text", "\x04", EMPTY, "¦", ["leave"]),
+    ("Ctrl+C without", "\x03", EMPTY, "¦", ["ask_to_leave Ctrl+C"]),
+    ("Ctrl+D without text", "\x04", EMPTY, "¦", ["at_work", "leave"]),
+    ("Alt+Q", ESC + "q", DRAFT, "one two¦", ["stash"]),
+    ("Ctrl+X Ctrl+S on an empty line", "\x18\x13", EMPTY, "¦", ["stash"]),
     ("Ctrl+D with text", "\x01\x04", DRAFT, "¦ne two", []),
     ("Ctrl+R", "\x12", DRAFT, "one two¦", ["find"]),
     ("Up", ESC + "[A", EMPTY, "earlier one¦", []),
@@ -174,6 +180,8 @@ BUSY = [
     ("Ctrl+S", "\x13", DRAFT, "¦", ["steer one two"]),
     ("Ctrl+S without text", "\x13", "", "¦", ["steer queued"]),
     ("Ctrl+S twice", "\x13\x13", "", "¦", ["steer queued"]),
+    ("Ctrl+D", "\x04", "", "¦", ["at_work", "ask_to_leave Ctrl+D"]),
+    ("Alt+Q", ESC + "q", DRAFT, "one two¦", ["stash"]),
 ]
 
 

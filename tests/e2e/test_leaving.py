@@ -1,0 +1,79 @@
+"""Tests of leaving: no key loses work, and a line says where the conversation goes on."""
+
+import json
+import re
+
+import pytest
+
+from tests.e2e.account import ECHO, Account, Wire
+from tests.support.wire_server import completion
+
+WIRE = ("-m", "wire/test-model")
+
+
+@pytest.mark.parametrize("terminal", ["xterm-256color", "dumb"])
+def test_leaving_names_the_command_that_continues_and_the_usage(account: Account, terminal: str):
+    with account.terminal(*ECHO, env={"TERM": terminal}, columns=120) as program:
+        program.wait_for("❯")
+        program.say("spoken")
+        program.wait_for("● spoken")
+        program.settled()
+        program.type("\x04")
+        assert program.ended() == 0
+        (name,) = account.agents()
+        line = rf"To continue {name}: ikigai -r {name} \(this run: \d+ tokens in, \d+ out\)"
+        assert re.search(line, program.words()), program.text()
+    assert "To continue" not in (printed := account.run(*ECHO, "-p", "spoken")).stdout + printed.stderr
+
+
+def test_ctrl_d_names_running_agents_and_wants_a_second_press(account: Account, wire: Wire):
+    wire.answers(completion("slow and steady", pause=4), completion("slow again", pause=4))
+    for key, ending in (("\x04", "\x04"), ("\x04", "/exit\r")):
+        with account.terminal(*WIRE) as program:
+            program.ready().say("go")
+            program.wait_for("Esc stops")
+            program.type(key)
+            program.wait_for("Ctrl+D again leaves: ")
+            assert "running" in program.status()
+            program.type(ending)
+            assert program.ended() == 0
+            assert re.search(r"Interrupted: \S+ running\. To continue \S+: ikigai -r ", program.words())
+    assert account.endings() == ["interrupted", "interrupted"]
+
+
+def test_stash_survives_a_kill_and_brings_drafts_back_newest_first(account: Account):
+    second = "second\nline \u2028 \U0001f600"
+    with account.terminal(*ECHO) as program:
+        program.ready().type("\x1bq")
+        program.wait_for("No draft is put aside.")
+        program.type("first draft\x1bq")
+        program.wait_for("Draft put aside (1 in the stash). Alt+Q on an empty line brings it back.")
+        program.type(second)
+        program.wait_for("line")
+        program.type("\x18\x13")
+        program.wait_for("(2 in the stash)")
+        program.keeps("\n".join(json.dumps(each, ensure_ascii=False) for each in ("first draft", second)))
+        program.kill()
+    with account.terminal(*ECHO) as program:
+        program.ready().wait_for("2 drafts are put aside. Alt+Q on an empty line brings the newest back.")
+        program.type("\x1bq")
+        program.wait_for("Draft brought back (1 in the stash).")
+        program.wait(lambda: "second" in program.input() and "line" in program.input(), "the newest")
+        program.type("\x03\x1bq")
+        program.wait_for_input("first draft")
+        program.type("\x03")
+        program.leave()
+    with account.terminal(*ECHO) as program:
+        program.ready()
+        program.keeps()
+        assert "put aside" not in program.text()
+        program.leave()
+
+
+def test_budget_without_room_for_an_empty_request_is_refused_with_its_size(account: Account):
+    with account.terminal(*ECHO, "--system-prompt", "word " * 200) as program:
+        program.ready().say("/budget 100")
+        program.wait_for("A budget of 100 tokens is too small: system prompt and tools alone take")
+        program.wait_for("The smallest budget that works is")
+        program.leave()
+    assert not [data for _, _, data in account.rows("settings") if data["values"].get("budget") == 100]

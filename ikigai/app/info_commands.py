@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from ikigai.app.run_profiles import format_profiles, profile_in_force, profiles_as_dict
-from ikigai.config import Config, describe
+from ikigai.app.run_profiles import format_profiles, profiles_as_dict
+from ikigai.config import Config
 from ikigai.core.commands import table
 from ikigai.core.commands.parsers import Meaning, ProgramCommand
 from ikigai.core.commands.spec import PrintMode
@@ -102,14 +102,11 @@ async def _help(argument: str, config: Config, context: CommandContext | None) -
 async def _keys(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
     from ikigai.core import key_help
 
-    rows = [{"keys": keys, "help": effect} for keys, effect in key_help.key_rows({})]
-    text = key_help.format_keys(PIPED_WIDTH, {})
-    return CommandAnswer(text, {"keys": rows}, draw=lambda columns, _: key_help.format_keys(columns, {}))
-
-
-async def _config(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
-    rows = describe(config, profile_in_force(context.memory) if context else None)
-    return CommandAnswer("\n".join(f"{key} = {value}  ({origin})" for key, value, origin in rows), {})
+    rows = [{"keys": keys, "help": effect} for keys, effect in key_help.key_rows(config.key_changes)]
+    text = key_help.format_keys(PIPED_WIDTH, config.key_changes)
+    return CommandAnswer(
+        text, {"keys": rows}, draw=lambda columns, _: key_help.format_keys(columns, config.key_changes)
+    )
 
 
 async def _cost(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
@@ -214,7 +211,7 @@ async def _status(argument: str, config: Config, context: CommandContext) -> Com
 FindAnywhere: TypeAlias = Callable[[str, Config, "CommandContext | None"], Awaitable[CommandAnswer]]
 FindHere: TypeAlias = Callable[[str, Config, CommandContext], Awaitable[CommandAnswer]]
 
-COMMANDS_WITHOUT_AGENT: Mapping[str, FindAnywhere] = {"help": _help, "keys": _keys, "config": _config}
+COMMANDS_WITHOUT_AGENT: Mapping[str, FindAnywhere] = {"help": _help, "keys": _keys}
 """Handlers of the commands that need no agent."""
 
 HERE: Mapping[str, FindHere] = {

@@ -76,6 +76,8 @@ def _run(words: list[str]) -> int:
             return subcommands.completion.run(_parser(), subparser, arguments)
         if arguments.command == "doctor":  # reports an unreadable configuration as a finding
             return subcommands.doctor.run(lambda: _load_config(arguments), arguments)
+        if arguments.command == "config" and arguments.what in subcommands.configuration.OF_FILE:
+            return subcommands.configuration.run_on_file(_config_file(arguments), arguments)
         return subcommands.run(_load_config(arguments), arguments)
     arguments = _parser().parse_intermixed_args(words)
     prompt = _read_message(arguments.words)
@@ -126,6 +128,10 @@ def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
         tty.restore()
 
 
+def _config_file(arguments: argparse.Namespace) -> Path:
+    return Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
+
+
 def _load_config(arguments: argparse.Namespace) -> Config:
     from ikigai.config import key_sources, load
     from ikigai.core.approval_mode import ApprovalMode
@@ -141,7 +147,7 @@ def _load_config(arguments: argparse.Namespace) -> Config:
         "terminal.screen_reader": True if getattr(arguments, "screen_reader", False) else None,
         "tools.enabled": False if getattr(arguments, "no_tools", False) else None,
     }
-    file = Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
+    file = _config_file(arguments)
     logins = key_sources.stored_logins()
     return load(file, os.environ, flags, must_exist=bool(arguments.config), logins=logins)
 

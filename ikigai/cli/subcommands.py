@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -14,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai.app import export, search_results, usage_report
-from ikigai.app.factories import make_pool, make_project, tighten
+from ikigai.app.factories import make_pool
 from ikigai.app.open_database import PREPARING_DATABASE, import_module, locate_database, open_database
 from ikigai.cli import completion, doctor, help_pages
-from ikigai.cli.commands import agents, login, models, psql, purge
-from ikigai.config import Config, describe, mask_passwords
+from ikigai.cli.commands import agents, configuration, login, models, psql, purge
+from ikigai.config import Config, mask_passwords
 from ikigai.core.commands.arguments import parse_model
-from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.errors import ConfigError
 from ikigai.system import paths
-from ikigai.system.output import format_table, print_lines
+from ikigai.system.output import print_lines
 from ikigai.system.progress import show_progress, show_waiting
 
 if TYPE_CHECKING:
@@ -38,11 +36,7 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     setup = commands.add_parser("setup", parents=[common], help="prepare database and model; asks nothing")
     setup.set_defaults(act=_setup)
 
-    config = commands.add_parser("config", parents=[common], help="settings and where they come from")
-    config.add_argument("what", nargs="?", choices=("show", "path", "init"), default="show", help="all values (show)")
-    config.add_argument("--json", action="store_true", help="one object per setting")
-    config.set_defaults(act=_config)
-
+    configuration.add(commands, common)
     login.add(commands, common)
     models.add(commands, common)
 
@@ -115,42 +109,6 @@ async def _setup(config: Config, arguments: argparse.Namespace) -> None:
     model, level = (str(parse_model(chosen).get(key) or "") for key in ("model", "level"))
     pool.check(model, level)
     print_lines(f"ready      {chosen} will answer. Start with: ikigai")
-
-
-# ── config ──
-
-
-async def _config(config: Config, arguments: argparse.Namespace) -> None:
-    file = Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
-    if arguments.what == "show":
-        project = make_project()
-        project.check_trust()
-        config, _ = tighten(config, project)
-    match arguments.what:
-        case "path":
-            print_lines(str(file))
-        case "init":
-            _write_example(file)
-            print_lines(f"{file} written; every key in it stands at its default.")
-        case _ if arguments.json:
-            for key, value, origin in describe(config):
-                print_lines(json.dumps({"key": key, "value": value, "origin": origin}, ensure_ascii=False))
-        case _:
-            print_lines(format_table(describe(config)))
-
-
-def _write_example(file: Path) -> None:
-    paths.make_private(file.parent)
-    try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
-            out.write(paths.shipped_path("config.example.toml").read_text(encoding="utf-8"))
-    except FileExistsError:
-        raise ConfigError(f"{file} is there already.", "Edit it, or move it away first.") from None
-    except OSError as error:
-        raise IkigaiError(f"{file} cannot be written: {error.strerror}.", "Check the folder's permissions.") from None
-
-
-# ── usage ──
 
 
 async def _usage(config: Config, arguments: argparse.Namespace) -> None:

@@ -48,12 +48,16 @@ from ikigai.core.vendors import VENDORS
 __all__ = [
     "Config",
     "ConfigLayers",
+    "build",
+    "check_setting",
     "describe",
     "load",
     "mask_passwords",
     "profile_choices",
+    "read_text_value",
     "split_layers",
     "with_profile",
+    "with_setting",
 ]
 
 LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
@@ -85,20 +89,50 @@ def load(
     are the providers whose keys `ikigai login` has stored. Raise ConfigError that names place, key, value and the
     allowed values.
     """
-    settings = {setting.path: _checked(setting) for setting in _from_file(file, must_exist)}
-    providers = {path[1] for path in settings if path_pattern(path)[:2] == ("providers", "*")}
+    return build(toml_file.read(file, must_exist), file, environ, flags, logins=logins)
+
+
+def build(
+    entries: Iterable[toml_file.TomlEntry],
+    file: Path,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    *,
+    logins: Iterable[str] = (),
+) -> Config:
+    """Return the configuration with the `entries` of `file`; otherwise as `load`."""
+    settings: dict[KeyPath, Setting] = {}
+    key_settings: dict[KeyPath, Setting] = {}
+    providers: set[str] = set()
+    for setting in _from_file(entries, file):
+        _add(setting, settings, key_settings)
+        providers |= {setting.path[1]} if path_pattern(setting.path)[:2] == ("providers", "*") else set()
     for setting in chain(_from_environment(environ, providers), _from_flags(flags)):
-        settings[setting.path] = _checked(setting)
+        _add(setting, settings, key_settings)
     settings[DATABASE_URL] = _database(settings.get(DATABASE_URL), environ)
-    config = _built(settings)
+    notices: tuple[str, ...] = ()
+    if key_settings:
+        from ikigai.config import key_changes
+
+        usable, notices = key_changes.resolve(key_settings.values())
+        settings |= usable
+    config = msgspec.structs.replace(_built(settings), notices=notices, file=str(file))
     profiles.check(config)
     if config.terminal.theme not in (*THEME_NAMES, *config.themes):
         raise diagnostics.no_theme(settings["terminal", "theme"], config.themes)
     return msgspec.structs.replace(config, keys=key_sources.find_sources(config.providers, environ, logins))
 
 
-def _from_file(file: Path, must_exist: bool) -> Iterator[Setting]:
-    for path, value, line in toml_file.read(file, must_exist):
+def _add(setting: Setting, settings: dict[KeyPath, Setting], key_settings: dict[KeyPath, Setting]) -> None:
+    """Add a setting to its kind. Those of [keys] are checked together, and no wrong one of them stops the program."""
+    if setting.path[0] == "keys":
+        key_settings[setting.path] = setting
+    else:
+        settings[setting.path] = check_setting(setting)
+
+
+def _from_file(entries: Iterable[toml_file.TomlEntry], file: Path) -> Iterator[Setting]:
+    for path, value, line in entries:
         if value == {} and (
             path_pattern(path) in RECORD_OF_TABLE or path in (("providers",), ("models",), ("profiles",), ("themes",))
         ):
@@ -118,11 +152,11 @@ def _from_environment(environ: Mapping[str, str], providers: Iterable[str]) -> I
         for variable in variables_of(path):
             text = environ.get(variable)
             if text or (not isinstance(default, str) and text is not None):
-                yield Setting(path, _read(text, default), "environment", variable)
+                yield Setting(path, read_text_value(text, default), "environment", variable)
                 break
 
 
-def _read(text: str, default: Any) -> Any:
+def read_text_value(text: str, default: Any) -> Any:
     """Return the variable's text as a value like the key's default; an unreadable text as it is, to be refused."""
     match default:
         case bool():
@@ -144,7 +178,8 @@ def _from_flags(flags: Mapping[str, Any]) -> Iterator[Setting]:
             yield Setting(path, value, "flag", FLAGS[path])
 
 
-def _checked(setting: Setting) -> Setting:
+def check_setting(setting: Setting) -> Setting:
+    """Return the setting. Raise ConfigError for an unknown key and for a value that is not allowed."""
     place = path_pattern(setting.path)
     if place not in KEY_SPECS:
         raise diagnostics.unknown_key(setting)
@@ -195,7 +230,11 @@ def _database(setting: Setting | None, environ: Mapping[str, str]) -> Setting:
 
 def _built(settings: dict[KeyPath, Setting]) -> Config:
     values: dict[str, Any] = {}
+    chosen = {path: setting.value for path, setting in settings.items() if path[0] == "keys"}
+    key_changes = {path[1]: keys for path, keys in chosen.items() if keys != KEY_SPECS[path].default}
     for setting in settings.values():
+        if setting.path[0] == "keys":
+            continue
         *tables, key = setting.path[1:] if setting.path[:2] == ("providers", "local") else setting.path
         table = values
         for name in tables:
@@ -208,7 +247,7 @@ def _built(settings: dict[KeyPath, Setting]) -> Config:
             raise ConfigError(
                 f"{place}: the provider {name} has no base_url.", 'Add one: base_url = "http://localhost:11434/v1".'
             )
-    return msgspec.structs.replace(config, settings=settings)
+    return msgspec.structs.replace(config, settings=settings, key_changes=key_changes)
 
 
 def _at_home(name: str, api: str) -> bool:
@@ -267,7 +306,18 @@ def with_profile(config: Config, name: str) -> Config:
     """Return the configuration for the agents of this profile; `config` itself for no name or an unknown one."""
     if name not in config.profiles:
         return config
-    return msgspec.structs.replace(_built(profiles.settings_with_profile(config, name)), keys=config.keys)
+    profiled = _built(profiles.settings_with_profile(config, name))
+    return _with_run(profiled, config)
+
+
+def with_setting(config: Config, setting: Setting) -> Config:
+    """Return the configuration with one more setting in force."""
+    return _with_run(_built({**config.settings, setting.path: setting}), config)
+
+
+def _with_run(built: Config, config: Config) -> Config:
+    """Return what was built of other settings, with all of this run's that no setting holds."""
+    return msgspec.structs.replace(built, keys=config.keys, notices=config.notices, file=config.file)
 
 
 def profile_choices(config: Config, name: str) -> Choices:

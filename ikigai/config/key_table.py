@@ -23,8 +23,9 @@ from ikigai.config.records import (
     ToolSettings,
 )
 from ikigai.config.terminal import ELEMENT_HELP, TerminalSettings, ThemeSettings
-from ikigai.config.value_types import ModelName, ModelNames, ProfileName, Start, StyleText, Text, help_meta
+from ikigai.config.value_types import KeyNames, ModelName, ModelNames, ProfileName, Start, StyleText, Text, help_meta
 from ikigai.core.events import Value
+from ikigai.core.key_actions import KEY_ACTIONS
 from ikigai.core.record import Record
 from ikigai.core.vendors import VENDORS
 
@@ -53,9 +54,9 @@ class Config(MaskedRecord, frozen=True):
     """Every setting of this run.
 
     `keys` tells the place of the API key of each provider that has one ("environment VARIABLE" or "login"), Anthropic,
-    OpenAI and Google first. The keys themselves are nowhere in here. `key_changes` are the keys of actions that
-    [keys] changes, by the names of `core.key_actions`. `notices` are for the user at start. `settings` are those
-    that a user set.
+    OpenAI and Google first. The keys themselves are nowhere in here. `key_changes` are the keys of actions that [keys]
+    changes, by the names of `core.key_actions`. `notices` are for the user at start. `file` is the user's own
+    configuration file. `settings` are those that a user set.
     """
 
     model: Annotated[ModelName, help_meta('The model, provider/name or provider/name:level; "" chooses by itself.')] = (
@@ -84,6 +85,7 @@ class Config(MaskedRecord, frozen=True):
     keys: dict[str, str] = msgspec.field(default_factory=dict)
     key_changes: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    file: str = ""
     settings: dict[KeyPath, Setting] = msgspec.field(default_factory=dict)
 
     def origin(self, path: KeyPath) -> str:
@@ -125,8 +127,12 @@ def _keys() -> Iterator[tuple[KeyPath, KeySpec]]:
         for field in msgspec.structs.fields(record):
             if metas := getattr(field.type, "__metadata__", ()):
                 yield (*table, field.name), KeySpec(field.type, field.default, metas[0].title, metas[-1].description)
-    for element, about in ELEMENT_HELP.items():  # they come last in the table
+    for element, about in ELEMENT_HELP.items():
         yield ("themes", "*", element), KeySpec(StyleText, "", get_args(StyleText)[1].title, about)
+    for action in KEY_ACTIONS:
+        allowed = get_args(KeyNames)[1].title
+        about = f"{action.help[0].upper()}{action.help[1:]}."
+        yield ("keys", action.name), KeySpec(KeyNames, action.keys, allowed, about)
 
 
 KEY_SPECS: dict[KeyPath, KeySpec] = dict(_keys())

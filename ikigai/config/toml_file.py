@@ -31,7 +31,7 @@ def read(file: Path, must_exist: bool) -> list[TomlEntry]:
 
     A missing file has no entries, unless it `must_exist`.
     """
-    return parse(file, _content(file, must_exist))
+    return parse(file, read_bytes(file, must_exist))
 
 
 def parse(file: Path, content: bytes) -> list[TomlEntry]:
@@ -52,7 +52,8 @@ def parse(file: Path, content: bytes) -> list[TomlEntry]:
     return [TomlEntry(path, value, _line(path, places)) for path, value in _values(document)]
 
 
-def _content(file: Path, must_exist: bool) -> bytes:
+def read_bytes(file: Path, must_exist: bool) -> bytes:
+    """Return the content of `file`, as `read` reads it."""
     try:
         if file.is_fifo() and not must_exist:
             raise ConfigError(f"{file} is a pipe, not a file.", _REMEDY)

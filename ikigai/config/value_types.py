@@ -117,6 +117,9 @@ Variables = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\*?\Z")], ...],
     Meta(title='a list of variables\' names, for example ["KUBECONFIG", "AWS_*"]'),
 ]
+KeyNames = Annotated[
+    tuple[str, ...], Meta(title='a list of keys, for example ["ctrl-x ctrl-e", "alt-enter", "f2"]; [] for none')
+]
 Sight = Annotated[Literal["auto", "yes", "no"], Meta(title='"auto", "yes" or "no"')]
 
 

@@ -161,7 +161,7 @@ class Repl:
                 return
             agent = await services.choose(named, arguments.new, getattr(arguments, "continue"))
             await (self._active_agent.follow if arguments.follow else self._active_agent.switch_to)(services, agent)
-        for notice in filter(None, (model_notice, *services.problems())):
+        for notice in filter(None, (*self._session.config.notices, model_notice, *services.problems())):
             self._view.notice(notice)
         self._screen.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
         await self._commands.name_agents()
@@ -361,6 +361,10 @@ class Repl:
 
                 of = setup_commands.known_providers if kind == "providers" else setup_commands.complete_themes
                 return of(self._session.config)
+            case "settings":
+                from ikigai.repl import config_command
+
+                return config_command.complete_config(self._session.config, typed)
             case "profiles":
                 return (*self._session.config.profiles, *(["default"] if self._session.config.profiles else []))
             case _:

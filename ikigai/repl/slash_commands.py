@@ -73,6 +73,14 @@ class SlashCommands:
         else:
             self._view.print_text("\n".join(filter(None, (answer.text, more))))
 
+    async def _config(self, command: ProgramCommand) -> None:
+        from ikigai.app.run_profiles import profile_in_force
+        from ikigai.repl import config_command
+
+        memory = self._session.memory
+        profile = profile_in_force(memory) if memory else None
+        self._view.print_text(await config_command.run_config(self._session, command.argument, profile))
+
     async def _status(self, command: ProgramCommand) -> None:
         await self._show(command, self._view.status_rows().rstrip())
 
@@ -417,6 +425,7 @@ HANDLERS: Mapping[str, Handler] = {
     "approve": SlashCommands._approve,
     "archive": SlashCommands._archive,
     "btw": SlashCommands._btw,
+    "config": SlashCommands._config,
     "copy": SlashCommands._copy,
     "cost": SlashCommands._cost,
     "doctor": SlashCommands._doctor,

@@ -59,8 +59,8 @@ class Screen:
         )
         self.view = ConversationView(tty, theme, self._area, terminal_app, input, dialogs, handler, options.thinking)
         self._actions = InputActions(self.view, input, dialogs, terminal_app, lambda: self._external_programs, handler)
-        parts = self._actions, input.buffer, input.pastes, input.menu, input.ghost
-        terminal_app.bind(build_bindings(*parts, vi, options.key_changes))
+        self._vi = vi
+        self.bind_keys(options.key_changes)
 
     async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Show the prompt and take keys until `close`; `begin` starts as soon as the prompt is visible.
@@ -74,6 +74,17 @@ class Screen:
         from ikigai.terminal.notifications import equip_terminal
 
         equip_terminal(self._tty, self._terminal_app, self.view.entries, settings, os.environ)
+
+    def bind_keys(self, key_changes: Mapping[str, tuple[str, ...]]) -> None:
+        """Bind the keys of all actions; `key_changes` as in ScreenOptions."""
+        input = self._input
+        parts = self._actions, input.buffer, input.pastes, input.menu, input.ghost
+        self._terminal_app.bind(build_bindings(*parts, self._vi, key_changes))
+
+    def show_status_parts(self, parts: Sequence[str]) -> None:
+        """Show these parts in the status line from now on."""
+        self._area.parts = parts
+        self._terminal_app.frames.soon()
 
     async def copied(self, text: str) -> str:
         """Copy clean `text` to the terminal's clipboard; return a message about that.

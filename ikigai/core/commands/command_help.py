@@ -71,7 +71,7 @@ HELP_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Program": {
         "status": ("/status", "context cost config"),
-        "config": ("/config", "theme status"),
+        "config": ("/config terminal.theme", "theme keys"),
         "theme": ("/theme light", "config"),
         "doctor": ("/doctor", "login status"),
         "editor": ("/editor", "edit keys"),

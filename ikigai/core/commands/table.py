@@ -107,7 +107,9 @@ COMMANDS: tuple[CommandSpec, ...] = (
         more="--online asks the providers whether they take the keys. `ikigai doctor` does the same."),
     CommandSpec("theme", "[NAME]", "list the themes, or set one for this run", completes="themes"),
     CommandSpec("init", "", "have the model write an AGENTS.md for this folder", timing=CommandTiming.QUEUED),
-    CommandSpec("config", "", "every setting, its value and where it comes from"),
+    CommandSpec("config", "[KEY [VALUE]]", "show settings and where they come from; set one", completes="settings",
+        more="With a KEY: its value, its origin and what is allowed. With a VALUE it is written to your configuration "
+        "file; the answer says when it takes effect. `ikigai config edit` opens the file."),
     CommandSpec("new", "[name]", "begin a fresh agent and go there", timing=CommandTiming.SWITCHING),
     CommandSpec("fork", '[at ID] [--model M[:LEVEL]] [--name NAME] ["prompt"]',
         "go on in a child that shares the past, at once with a prompt",

@@ -10,7 +10,7 @@ from ikigai.core.record import Record
 
 Complete = Callable[[str, str], Iterable[str]]
 """A function that returns the values of an argument, as `ScreenHandler.complete` does."""
-SPACED_KINDS = ("marks", "files", "pins", "sets", "modes", "turns")
+SPACED_KINDS = ("marks", "files", "pins", "sets", "modes", "turns", "settings")
 """Kinds of arguments that may hold spaces."""
 
 MAX_CANDIDATES = 200

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.key_binding import KeyBindings, KeyPress, defaults
+from prompt_toolkit.key_binding import DynamicKeyBindings, KeyBindings, KeyPress, defaults
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 
@@ -67,6 +67,7 @@ class TerminalApp:
         self.keyboard = Keyboard(tty.take_early())
         self._tty = tty
         self._handler, self._last_words = handler, last_words
+        self._keys: KeyBindings | None = None
         bare = tty.dumb or theme.words
         painter = _bare_painter() if bare else Painter
         painter_theme = Theme(plain=True) if bare else theme
@@ -162,9 +163,11 @@ class TerminalApp:
             self._app.exit(exception=error) if error else self._app.exit()
 
     def bind(self, keys: KeyBindings) -> None:
-        """Bind `keys`. After each key the draft may have changed."""
-        self._app.key_bindings = keys
-        self._app.key_processor.after_key_press += lambda _: self._handler.draft_changed(False)
+        """Bind `keys` in the place of all before. After each key the draft may have changed."""
+        is_first, self._keys = self._keys is None, keys
+        if is_first:  # prompt_toolkit keeps what it has once merged: it asks for these each time
+            self._app.key_bindings = DynamicKeyBindings(lambda: self._keys)
+            self._app.key_processor.after_key_press += lambda _: self._handler.draft_changed(False)
 
     def inserting(self) -> None:
         """Enter vi's insert mode: the next keys are text."""

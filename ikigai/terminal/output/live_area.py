@@ -153,7 +153,8 @@ class LiveArea:
         name = f"{self.agent} (following)" if self.following else self.agent
         mode = VI_NORMAL if self.normal() and columns >= 2 * len(VI_NORMAL) else ""
         awaited = f"{AWAITED} · " if self.dialog else ""
-        unreachable, look = self.live.database_unreachable, (columns, id(self.theme.styles), mode, awaited)
+        unreachable = self.live.database_unreachable
+        look = (columns, id(self.theme.styles), mode, awaited, id(self.parts))
         sources = (name, self.database, unreachable, self.spent, self.others, *look)
         if self.live.memory is not self._drawn[0] or sources != self._drawn[1]:  # most frames show the last one again
             place = clean_line(self.database)

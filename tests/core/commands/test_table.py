@@ -136,7 +136,6 @@ REFUSED = [
     ("/fork at noon", "'noon' is not an event id.", "Quote a prompt that begins with `at`. Usage: /fork"),
     ("/CLEAR", "There is no command '/CLEAR'.", "/help"),
     ("/status now", "/status takes no argument.", "Usage: /status"),
-    ("/config now", "/config takes no argument.", "Usage: /config"),
     ("/clear all", "/clear takes no argument.", "Usage: /clear"),
     ("/exit now", "/exit takes no argument.", "Usage: /exit"),
     ("/quit now", "/exit takes no argument.", "Usage: /exit"),

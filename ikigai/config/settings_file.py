@@ -1,0 +1,205 @@
+"""This module shows single settings, and writes them to the user's configuration file with its comments kept.
+
+    find_key        the path of a key as typed
+    describe_key    a key with its value, origin, help and what is allowed
+    group_settings  all settings by table, those that are set first
+    set_value       one value in the file
+    validate        a file checked as at start
+    replace_file    all of the file, unless it has changed meanwhile
+
+Nothing in here shows a password or writes one.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ikigai.config import (
+    build,
+    check_setting,
+    describe,
+    diagnostics,
+    mask_passwords,
+    read_text_value,
+    split_layers,
+    toml_file,
+    with_profile,
+)
+from ikigai.config.key_table import KEY_SPECS, Config, KeyPath, Setting, all_paths, dotted_path, path_pattern
+from ikigai.core.errors import ConfigError
+from ikigai.core.record import Record
+from ikigai.system import paths
+
+_PART = r'[A-Za-z0-9_*-]+|"[^"\n]*"'
+
+
+class KeyDescription(Record, frozen=True):
+    """One key: its value and default as a file has them, without passwords."""
+
+    key: str
+    value: str
+    origin: str
+    default: str
+    allowed: str
+    help: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.key} = {self.value}"
+
+    @property
+    def text(self) -> str:
+        default = "" if self.value == self.default else f"Default: {self.default}\n"
+        return f"{self.line}  ({self.origin})\n{self.help}\n{default}Allowed: {self.allowed}."
+
+
+def find_key(config: Config, text: str) -> KeyPath:
+    """Return the path of a key as typed: with its tables, or alone if only one table has it. Raise ConfigError."""
+    short = text[:200]
+    if not re.fullmatch(rf"(?:{_PART})(?:\.(?:{_PART}))*", short) or short != text:
+        raise ConfigError(f"{diagnostics.format_value(text)} is not a key.", "`/config` lists them all.")
+    path = tuple(part.strip('"') for part in re.findall(_PART, text))
+    known = [each for each in all_paths(config.providers, config.models) if each[-1:] == path]
+    if path_pattern(path) not in KEY_SPECS and len(known) == 1:
+        return known[0]
+    if path_pattern(path) not in KEY_SPECS or "*" in path:
+        raise diagnostics.unknown_key(Setting(path, None, "flag", "configuration"))
+    return path
+
+
+def pending_value(config: Config, path: KeyPath) -> str:
+    """Return the value in the file that is not in force yet, or is overruled; "" if there is none such."""
+    with contextlib.suppress(ConfigError):
+        file = Path(config.file)
+        written = validate(file, toml_file.read_bytes(file, must_exist=False)).settings.get(path)
+        if written and written.value != (config.settings[path].value if path in config.settings else None):
+            return _shown(written.value)
+    return ""
+
+
+def describe_key(config: Config, path: KeyPath, profile: str | None = None) -> KeyDescription:
+    """Return the key as it is in force under `profile`, by default the configured one."""
+    spec = KEY_SPECS[path_pattern(path)]
+    config = with_profile(config, config.profile if profile is None else profile)
+    value = config.settings[path].value if path in config.settings else spec.default
+    return KeyDescription(
+        dotted_path(path), _shown(value), config.origin(path), _shown(spec.default), spec.allowed, spec.help
+    )
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(mask_passwords(value) if isinstance(value, str) else value, ensure_ascii=False)
+
+
+def group_settings(config: Config, profile: str | None = None) -> str:
+    """Return all settings as text: the file, what is set, then the defaults by table."""
+    rows = describe(config, profile)
+    lines = [f"File: {config.file}", "", "Set:"]
+    lines += [f"  {key} = {value}  ({origin})" for key, value, origin in rows if origin != "default"] or ["  nothing"]
+    table = None
+    for key, value, origin in rows:
+        if origin == "default":
+            name, _, leaf = key.rpartition(".")
+            if name != table:
+                lines += ["", f"Defaults of [{name}]:" if name else "Defaults:"]
+                table = name
+            lines.append(f"  {leaf} = {value}")
+    return "\n".join([*lines, "", "/config KEY says what is allowed; /config KEY VALUE sets it."])
+
+
+def allowed_values(path: KeyPath) -> list[str]:
+    """Return the values to complete: those in quotes in the list of what is allowed, or true and false."""
+    spec = KEY_SPECS[path_pattern(path)]
+    if isinstance(spec.default, bool):
+        return ["true", "false"]
+    is_choice = isinstance(spec.default, str) and "for example" not in spec.allowed and "host=" not in spec.allowed
+    return re.findall(r'"([^"\s]+)"', spec.allowed) if is_choice else []
+
+
+def parse_value(path: KeyPath, text: str) -> Any:
+    """Return the value that `text` means for the key: as in a file, or as in a variable. Raise ConfigError."""
+    import tomllib
+
+    value = read_text_value(text, KEY_SPECS[path_pattern(path)].default)
+    if text[:1] in ("[", '"', "'", "-"):
+        with contextlib.suppress(ValueError, RecursionError):
+            value = tomllib.loads(f"value = {text}")["value"]
+    if mask_passwords(str(value)) != str(value):
+        raise ConfigError(
+            f"A value of {dotted_path(path)} with a password is not written by this command.",
+            "`ikigai config edit` opens the file; IKIGAI_DATABASE_URL and ~/.pgpass do without it.",
+        )
+    if path[0] != "keys":
+        check_setting(Setting(path, value, "flag", dotted_path(path)))
+    return value
+
+
+def validate(file: Path, content: bytes) -> Config:
+    """Return the configuration that this content alone makes. Raise ConfigError for the first thing wrong in it."""
+    config = build(toml_file.parse(file, content), file, {}, {})
+    split_layers(config)
+    return config
+
+
+def set_value(file: Path, path: KeyPath, text: str) -> Config:
+    """Write the value of the key to the file; return the configuration that the file makes alone.
+
+    A link is followed, and the file keeps its mode. Raise ConfigError, and change nothing, for a value that is not
+    allowed, and for a file that is wrong, read-only or changed meanwhile.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    value = parse_value(path, text)
+    before = toml_file.read_bytes(file, must_exist=False)
+    toml_file.parse(file, before)  # its errors name the line
+    try:
+        document = tomlkit.parse(before.decode("utf-8-sig"))
+        table: Any = document
+        *tables, key = path
+        for name in tables:
+            if name not in table:
+                table[name] = tomlkit.table(is_super_table=len(path) > 2 and table is document)
+            table = table[name]
+        table[key] = value
+        after = document.as_string().encode()
+    except (TOMLKitError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{file} cannot be changed: {error}.", "Edit it: ikigai config edit") from None
+    config = validate(file, after)
+    if path not in config.settings:  # [keys] says so without an error
+        raise ConfigError(next(each for each in config.notices if dotted_path(path) in each), "Nothing was changed.")
+    replace_file(file, before, after)
+    return config
+
+
+def replace_file(file: Path, before: bytes, after: bytes) -> None:
+    """Write `after` to the file whole or not at all. Raise ConfigError if its content is not `before` any more."""
+    target = file.resolve()
+    try:
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        if not mode & 0o200:
+            raise ConfigError(f"{file} is read-only.", f"Run: chmod u+w {shlex.quote(str(target))}")
+        if not target.parent.exists():
+            paths.make_private(target.parent)
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(after)
+                out.flush()
+                os.fchmod(out.fileno(), mode)
+                os.fsync(out.fileno())
+            if toml_file.read_bytes(file, must_exist=False) != before:
+                raise ConfigError(
+                    f"{file} was changed by another program meanwhile.", "Nothing was written. Try again."
+                )
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}.", "Check the rights of its folder.") from None

@@ -1,0 +1,79 @@
+"""This module carries out /config: it shows settings, writes one to the user's file, and applies what it can."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ikigai.config import Config, settings_file, with_setting
+from ikigai.config.key_table import KeyPath, all_paths, dotted_path
+from ikigai.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ikigai.repl.session import Session
+
+COMMANDS_OF_KEYS: dict[KeyPath, str] = {
+    ("model",): "/model",
+    ("system_prompt",): "/system",
+    ("profile",): "/profile",
+    ("context", "sliding_context_tokens"): "/budget",
+    ("tools", "approval"): "/approve",
+    ("terminal", "theme"): "/theme",
+}
+"""The commands that change what these keys set at once, for this run or the agent on screen."""
+
+
+async def run_config(session: Session, argument: str, profile: str | None) -> str:
+    """Return the answer to /config [KEY [VALUE]]. Raise ConfigError for what is not allowed."""
+    name, value = _split(argument)
+    if not name:
+        return settings_file.group_settings(session.config, profile)
+    path = settings_file.find_key(session.config, name)
+    if not value:
+        text = settings_file.describe_key(session.config, path, profile).text
+        pending = settings_file.pending_value(session.config, path)
+        return text + (f"\nIn {session.config.file}: {pending}" if pending else "")
+    written = await asyncio.to_thread(settings_file.set_value, Path(session.config.file), path, value)
+    line = settings_file.describe_key(written, path).line
+    return f"{line} is in {session.config.file}. {_apply(session, path, written)}"
+
+
+def _split(argument: str) -> tuple[str, str]:
+    """Return key and value as typed. A part of the key in quotes may hold spaces."""
+    found = re.match(r'(?P<key>(?:"[^"]*"|[^\s"])*)\s*(?P<value>.*)', argument, re.DOTALL)
+    assert found
+    return found["key"], found["value"].strip()
+
+
+def _apply(session: Session, path: KeyPath, written: Config) -> str:
+    """Put a written setting in force if that is possible now; return a sentence about it."""
+    config = session.config
+    if config.kind(path) in ("environment", "flag", "project"):
+        return f"In this run {config.origin(path)} overrides it."
+    now = with_setting(config, written.settings[path])
+    if path[0] == "keys":
+        session.screen.bind_keys(now.key_changes)
+    elif path == ("terminal", "status"):
+        session.screen.show_status_parts(now.terminal.status)
+    else:
+        command = COMMANDS_OF_KEYS.get(path)
+        return "It takes effect at the next start." + (f" {command} changes it now." if command else "")
+    session.config = now
+    return "It is in effect now."
+
+
+def complete_config(config: Config, typed: str) -> Mapping[str, str]:
+    """Return completions of /config: the keys with their values, then what is allowed for one."""
+    name, space, _ = typed.partition(" ")
+    if not space:
+        paths = all_paths(config.providers, config.models)
+        return {dotted_path(path): settings_file.describe_key(config, path, "").line for path in paths}
+    try:
+        path = settings_file.find_key(config, name)
+    except ConfigError:
+        return {}
+    return {f"{name} {value}": "" for value in settings_file.allowed_values(path)}

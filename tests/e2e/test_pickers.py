@@ -70,7 +70,7 @@ def test_a_model_is_picked_from_favorites_and_all_known_ones(account: Account):
         program.wait_for("anthropic/claude-opus-4-1  $15 / $75 · 200k context · favorite")
         program.wait_for("scripted/echo  free")
         program.type("nosuch\r")
-        program.wait_for("'nosuch' is no model. Write PROVIDER/NAME")
+        program.wait_for("'nosuch' is not a model")
         program.type("\x15nosuch/model\r")
         program.wait_for("There is no provider 'nosuch'")
         program.type("\x15haiku-4-5")

@@ -48,6 +48,16 @@ begin
 end
 $$
 """
+# Connections of the tests find the tables by their plain names; those of the program have their own search_path.
+FILL = """
+do $$
+begin
+  execute format('alter database %I set search_path = ikigai, public', current_database());
+end
+$$;
+create schema ikigai;
+set search_path = ikigai;
+"""
 CLEAN = "select shobj_description(oid, 'pg_database') from pg_database where datname = current_database()"
 # A digest of everything in the database that is no row of a table: whoever makes or changes one of these renews its
 # xmin. Not of pg_class, which TRUNCATE renews too.
@@ -82,7 +92,7 @@ declare filled text; begun regclass;
 begin
   set local session_replication_role = replica;
   select string_agg(format('%I', relname), ', ') into filled from pg_class
-    where relnamespace = 'public'::regnamespace and relkind = 'r' and relname <> 'ikigai_migrations'
+    where relnamespace = 'ikigai'::regnamespace and relkind = 'r' and relname <> 'ikigai_migrations'
       and pg_relation_size(oid) > 0;
   if filled is not null then
     execute 'truncate ' || filled || ' cascade';
@@ -166,11 +176,12 @@ def _make_clean(other: psycopg.Connection) -> None:
     The digest of a database whose schema has just been made is stored as its comment.
     """
     files = schema.read_migrations(MIGRATIONS)
-    wanted = sha256(b"".join(file.read_bytes() for _, file in files)).hexdigest()
+    wanted = sha256(b"".join([FILL.encode(), *(file.read_bytes() for _, file in files)])).hexdigest()
     if other.execute(CLEAN).fetchall() == [(f"{wanted} {_made(other)}",)]:
         other.execute(TRUNCATE)
         return
     other.execute(EMPTY)
+    other.execute(FILL)
     with other.transaction():
         for version, file in files:
             other.execute(file.read_bytes())

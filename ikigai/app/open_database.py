@@ -64,7 +64,8 @@ async def open_database(
         from ikigai.store.database import Database
 
         migrations = paths.shipped_path("migrations")
-        return lease, await Database.open(dsn, migrations, write=write, revive=revive, on_progress=on_progress)
+        name = config.database.schema
+        return lease, await Database.open(dsn, migrations, write, revive=revive, on_progress=on_progress, name=name)
     except BaseException:
         if lease:
             lease.close()

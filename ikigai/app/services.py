@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import html  # noqa: F401  here, where one thread loads: later pygments in one and markdown-it in another may want it
+import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,7 +29,7 @@ from ikigai.app.factories import (
 from ikigai.app.open_database import import_module, open_database
 from ikigai.app.run_profiles import profile_in_force
 from ikigai.app.trusted_project import Project
-from ikigai.config import Config, split_layers, with_profile
+from ikigai.config import Config, split_layers, unused_address, with_profile
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.events import Choices
@@ -73,6 +74,9 @@ class Services:
         self.redaction = tool_runtime.redaction
         self.redaction.passwords = lambda: database.passwords
         self._too_short = self.redaction.warnings()
+        # Said once, where the history begins in a database of its own instead of that one.
+        note = unused_address(config, os.environ) if lease and lease.initialised else ""
+        self._unused_address = [note] if note else []
 
     @classmethod
     async def open(
@@ -130,8 +134,8 @@ class Services:
                 self._lease.close()
 
     def problems(self) -> list[str]:
-        """Return messages about unusable files of the project and the user's tools, each only once."""
-        sources = self.project.problems, self.tool_runtime.problems, self._too_short
+        """Return messages about unusable files of the project and the user's tools, and the like, each only once."""
+        sources = self.project.problems, self.tool_runtime.problems, self._too_short, self._unused_address
         problems = [problem for source in sources for problem in source]
         for source in sources:
             source.clear()

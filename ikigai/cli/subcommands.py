@@ -16,9 +16,9 @@ from ikigai.app.factories import make_pool
 from ikigai.app.open_database import PREPARING_DATABASE, import_module, locate_database, open_database
 from ikigai.cli import completion, doctor, help_pages
 from ikigai.cli.commands import agents, configuration, login, models, psql, purge
-from ikigai.config import Config, mask_passwords
+from ikigai.config import Config, mask_passwords, unused_address
 from ikigai.core.commands.arguments import parse_model
-from ikigai.core.errors import ConfigError
+from ikigai.core.errors import BadDatabase, ConfigError
 from ikigai.system import paths
 from ikigai.system.output import print_lines
 from ikigai.system.progress import show_progress, show_waiting
@@ -60,6 +60,7 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     migrate.set_defaults(act=_migrate)
     dump = db.add_parser("dump", parents=[common], help="write everything to a file")
     dump.add_argument("file", metavar="FILE|-", help="where to; - is the standard output")
+    dump.add_argument("--force", action="store_true", help="replace a file that is there")
     dump.set_defaults(act=_dump)
     restore = db.add_parser("restore", parents=[common], help="read a dump into an empty database")
     restore.add_argument("file", metavar="FILE", help="what `ikigai db dump` wrote")
@@ -92,6 +93,8 @@ async def _setup(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config) as (lease, _):
         if lease:
             print_lines(f"database   embedded PostgreSQL {lease.major}, {'made' if lease.initialised else 'ready'}")
+            if note := unused_address(config, os.environ):
+                print_lines(f"           {note}")
         else:
             print_lines(f"database   {mask_passwords(config.database.dsn or '') or 'as libpq finds it'}, ready")
     pool = make_pool(config)
@@ -204,7 +207,7 @@ async def _dump(config: Config, arguments: argparse.Namespace) -> None:
 
     async with locate_server(config) as (dsn, binaries):
         with show_progress("Dumping", "bytes", target is not None) as on_progress:
-            await dump(dsn, binaries, target, on_progress)
+            await dump(dsn, binaries, target, on_progress, schema_name=config.database.schema, replace=arguments.force)
     if target:
         print_lines(f"{target} holds everything. `ikigai db restore {target}` reads it into an empty database.")
 
@@ -215,7 +218,10 @@ async def _restore(config: Config, arguments: argparse.Namespace) -> None:
 
     async with locate_server(config) as (dsn, binaries):
         with show_progress("Restoring", "bytes") as on_progress:
-            events = await restore(dsn, binaries, Path(arguments.file), paths.shipped_path("migrations"), on_progress)
+            events = await restore(
+                dsn, binaries, Path(arguments.file), paths.shipped_path("migrations"), on_progress,
+                schema_name=config.database.schema,
+            )  # fmt: skip
     print_lines(f"{events:,} events restored.")
 
 
@@ -232,20 +238,24 @@ async def opened_database(config: Config, write: bool = True) -> AsyncIterator[t
             lease.close()
 
 
-async def _embedded_binaries() -> Path:
+async def _embedded_binaries() -> Path | None:
+    """Return the folder of the embedded programs, also where another server is used; None if they are missing."""
     await import_module("ikigai.store.embedded.server")
     from ikigai.store.embedded.server import find_binaries
 
-    return find_binaries()
+    try:
+        return find_binaries()
+    except BadDatabase:
+        return None
 
 
 @contextlib.asynccontextmanager
 async def locate_server(config: Config) -> AsyncIterator[tuple[str, Path | None]]:
-    """Yield the DSN and the folder of PostgreSQL's own programs: the embedded ones, or None for those on the PATH."""
+    """Yield the DSN and the folder of the embedded programs of PostgreSQL, None if there are none."""
     async with show_waiting(PREPARING_DATABASE):
         lease, dsn = await locate_database(config)
     try:
-        yield dsn, await _embedded_binaries() if lease else None
+        yield dsn, await _embedded_binaries()
     finally:
         if lease:
             lease.close()

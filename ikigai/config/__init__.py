@@ -6,6 +6,7 @@
     profile_choices    the settings of a profile, in the place of the lower layer
     describe           every key, its value and its origin
     mask_passwords     an address without its password
+    unused_address     a variable that names another program's database
 
 `tighten_with` (of `config.project_settings`) adds the settings of a trusted project. Nothing else is read from the
 working directory. API keys stay where they are: only their places are kept here.
@@ -56,12 +57,16 @@ __all__ = [
     "profile_choices",
     "read_text_value",
     "split_layers",
+    "unused_address",
     "with_profile",
     "with_setting",
 ]
 
-LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
-"""Those that name a server; PGUSER or PGPASSWORD alone do not."""
+ADDRESS_VARIABLES = {
+    "DATABASE_URL": "env:DATABASE_URL",
+    **dict.fromkeys(("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE"), "libpq"),
+}
+"""Variables that name the database of another program, each with the `url` that takes it for ikigai, too."""
 
 APPROVAL: KeyPath = ("tools", "approval")
 FLAGS: dict[KeyPath, str] = {
@@ -220,12 +225,25 @@ def _is_model(name: str) -> bool:
 
 
 def _database(setting: Setting | None, environ: Mapping[str, str]) -> Setting:
-    """Return the database setting: where there is none, libpq's variables decide, and without them it is our own."""
-    if setting and setting.value:
+    """Return the database setting, with the address itself where it names a variable; the default is our own."""
+    if not setting or not setting.value:
+        return Setting(DATABASE_URL, "embedded", "default")
+    if not setting.value.startswith("env:"):
         return setting
-    if variable := key_sources.first_set(LIBPQ_VARIABLES, environ):
-        return Setting(DATABASE_URL, "libpq", "environment", variable)
-    return Setting(DATABASE_URL, "embedded", "default")
+    variable = setting.value.removeprefix("env:")
+    if not (address := environ.get(variable)):
+        raise ConfigError(
+            f"{setting.place}: database.url takes the address from {variable}, and that is not set.",
+            f'Set {variable}, or name the address itself; "embedded" is ikigai\'s own server.',
+        )
+    return _checked(Setting(DATABASE_URL, address, setting.kind, f"{setting.place} ({variable})"))
+
+
+def unused_address(config: Config, environ: Mapping[str, str]) -> str:
+    """Return a sentence about a variable that names a database, where the default database is used; "" for none."""
+    variable = "" if config.kind(DATABASE_URL) != "default" else key_sources.first_set(ADDRESS_VARIABLES, environ)
+    how = f'url = "{ADDRESS_VARIABLES[variable]}" under [database] takes it' if variable else ""
+    return f"{variable} is set, but not used: {how}." if variable else ""
 
 
 def _built(settings: dict[KeyPath, Setting]) -> Config:

@@ -146,8 +146,7 @@ PROFILE_KEYS: dict[str, KeyPath] = {
 
 DATABASE_URL: KeyPath = ("database", "url")
 USUAL_VARIABLES: dict[KeyPath, str] = {
-    DATABASE_URL: "DATABASE_URL",
-    **{("providers", name, "base_url"): vendor.address_variable for name, vendor in VENDORS.items()},
+    ("providers", name, "base_url"): vendor.address_variable for name, vendor in VENDORS.items()
 }
 
 

@@ -24,6 +24,7 @@ from ikigai.config.value_types import (
     Results,
     Rules,
     Sandbox,
+    SchemaName,
     Seconds,
     Sets,
     Share,
@@ -125,10 +126,17 @@ class DatabaseSettings(MaskedRecord, frozen=True):
     url: Annotated[
         Dsn,
         help_meta(
-            'A PostgreSQL address; "embedded" is ikigai\'s own server, "libpq" leaves it to PGHOST, PGSERVICE and the '
-            'like. "" takes "libpq" if such a variable is set, else "embedded".'
+            'A PostgreSQL address; "embedded" or "" is ikigai\'s own server, "libpq" leaves it to PGHOST, PGSERVICE '
+            'and the like, "env:DATABASE_URL" takes the address from that variable.'
         ),
     ] = ""
+    schema: Annotated[
+        SchemaName,
+        help_meta(
+            "The schema with the tables; it is made if it does not exist. Two schemas of one database are two separate "
+            "histories."
+        ),
+    ] = "ikigai"
 
     @property
     def dsn(self) -> str | None:

@@ -82,8 +82,16 @@ Switch = Annotated[bool, Meta(title="true or false")]
 Dsn = Annotated[
     str,
     Meta(
-        pattern=rf"^(|embedded|libpq|postgres(ql)?://{_ANY}*|\s*[a-z_]+\s*={_ANY}*)\Z",
-        title='a PostgreSQL address (postgresql://USER@HOST/NAME or "host=HOST dbname=NAME"), "libpq" or "embedded"',
+        pattern=rf"^(|embedded|libpq|env:[A-Za-z_][A-Za-z0-9_]*|postgres(ql)?://{_ANY}*|\s*[a-z_]+\s*={_ANY}*)\Z",
+        title='a PostgreSQL address (postgresql://USER@HOST/NAME or "host=HOST dbname=NAME"), "env:VARIABLE", '
+        '"libpq" or "embedded"',
+    ),
+]
+SchemaName = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?!pg_|information_schema\Z)[A-Za-z_][A-Za-z0-9_-]{0,62}\Z",
+        title="a name of at most 63 letters, digits, _ and - that does not begin with pg_",
     ),
 ]
 Url = Annotated[

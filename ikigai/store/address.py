@@ -3,17 +3,23 @@
 import os
 import re
 import socket
+import zlib
 from typing import NamedTuple
 
 import psycopg
 from psycopg import conninfo, pq
 
 from ikigai.core.errors import BadDatabase
+from ikigai.core.sanitize import storable
 
 CONNECT_TIMEOUT = 5
 """Seconds for one attempt to connect to one host, unless `connect_timeout` of the DSN or PGCONNECT_TIMEOUT says
 otherwise.
 """
+
+DEFAULT_SCHEMA = "ikigai"
+MAX_NAME_BYTES = 63
+"""The server cuts longer names of databases and schemas, which then name others."""
 
 KEEPALIVE_OPTIONS = {
     "keepalives_idle": "30",
@@ -54,6 +60,8 @@ def parse_dsn(dsn: str) -> dict[str, str]:
         parameters = {key: str(value) for key, value in conninfo.conninfo_to_dict(dsn).items()}
         if not re.fullmatch(r"(\d{1,5}(,|$)|,)*", parameters.get("port", "")):
             raise psycopg.ProgrammingError("the port is no number")
+        if len(parameters.get("dbname", "").encode()) > MAX_NAME_BYTES:
+            raise psycopg.ProgrammingError(f"the name of the database is longer than {MAX_NAME_BYTES} bytes")
     except (psycopg.Error, UnicodeError) as error:
         # libpq quotes pieces of the text that it could not read, and a piece may belong to the password.
         text = "it is no text" if isinstance(error, UnicodeError) else str(error)
@@ -74,9 +82,32 @@ def place(parameters: dict[str, str]) -> ServerAddress:
     return ServerAddress(host, values.get("port", "5432"), values.get("dbname") or user, user)
 
 
+def quoted(name: str) -> str:
+    """Return the name as an identifier in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def schema_number(schema: str) -> int:
+    """Return a signed number of 32 bits that keeps the advisory locks of a database's schemas apart.
+
+    It is 0 for the default schema: programs of earlier versions may hold locks there.
+    """
+    return 0 if schema == DEFAULT_SCHEMA else zlib.crc32(schema.encode()) - 2**31
+
+
 def application_name() -> str:
     """Return the name of this process in the database; other processes identify the lock owner by it."""
     return f"ikigai/{this_host()}/{os.getpid()}"
+
+
+def this_user() -> str:
+    """Return the name of the user of the operating system who runs this process; the number of one without a name."""
+    import pwd  # not needed before the first prompt
+
+    try:
+        return storable(pwd.getpwuid(os.getuid()).pw_name)
+    except KeyError:
+        return str(os.getuid())
 
 
 def this_host() -> str:

@@ -7,6 +7,7 @@ from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names
+from ikigai.store.address import schema_number, this_user
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import agents
 
@@ -98,14 +99,16 @@ class Agents:
         return await self._select(agents.AGENTS, unlisted, limit)
 
     async def last(self, directory: str = "") -> Agent | None:
-        """Return the most recently used agent that is neither killed nor archived nor ephemeral and was not made by a
-        tool, in this database or in `directory`.
+        """Return the agent that this user used last, anywhere or in `directory`: not a killed, archived or ephemeral one,
+        nor one that a tool made.
+
+        A user is one of the operating system under one role of the database.
         """
         async with self._session.use() as cursor:
             return await _last(cursor, directory)
 
     async def last_or_new(self, directory: str, anywhere: bool = True) -> Agent:
-        """Return the most recently used agent, of `directory` unless `anywhere`; create one if there is none.
+        """Return the agent that this user used last, in `directory` unless `anywhere`; create one if there is none.
 
         Processes that start at once create only one between them.
         """
@@ -113,8 +116,11 @@ class Agents:
         if found := await self.last(where):
             return found
         async with self._session.use() as cursor, cursor.connection.transaction():
-            await cursor.execute(agents.FIRST_AGENT_TURN, (FIRST_AGENT_LOCK,))
-            return await _last(cursor, where) or await _create(cursor, "", directory)
+            await cursor.execute(agents.FIRST_AGENT_TURN, (FIRST_AGENT_LOCK, schema_number(self._session.schema)))
+            if not (found := await _last(cursor, where)):
+                found = await _create(cursor, "", directory)
+                await mark_used(cursor, UUID(found.id), None)
+            return found
 
     async def _select(self, query: LiteralString, *parameters: object) -> list[Agent]:
         async with self._session.use() as cursor:
@@ -124,11 +130,18 @@ class Agents:
 
 async def _last(cursor: Cursor, directory: str) -> Agent | None:
     if directory:
-        await cursor.execute(agents.LAST_AGENT_IN, (storable(directory),))
+        await cursor.execute(agents.LAST_AGENT_IN, (this_user(), storable(directory)))
     else:
-        await cursor.execute(agents.LAST_AGENT)
+        await cursor.execute(agents.LAST_AGENT, (this_user(),))
     rows = await cursor.fetchall()
     return Agent(*rows[0]) if rows else None
+
+
+async def mark_used(cursor: Cursor, agent: UUID, directory: str | None) -> None:
+    """Mark the agent as the one that this user used last, in `directory` unless that is None. The row that comes back
+    has the seq and event_id of its newest event, and if it is killed; none if there is no such agent.
+    """
+    await cursor.execute(agents.USE_AGENT, {"user": this_user(), "directory": directory, "agent": agent})
 
 
 async def _create(

@@ -30,15 +30,24 @@ FIRST_CONNECT_TIMEOUT = 3.0
 
 OLDEST_SERVER = 150000
 
+MOVED_VERSION = 9999
+"""The version that stands in `public` once the tables have moved. Programs that would make new ones there refuse to,
+because they know no schema as new as this.
+"""
+
 # The driver warns of rollbacks that fail on a lost connection; without a handler that would land on the screen.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class ConnectionGreeting(NamedTuple):
-    """The server's greeting on a new connection: the pid of its process, and the version of ikigai's schema."""
+    """The server's greeting on a new connection: the pid of its process, and the version of ikigai's schema.
+
+    `unmoved` says that there is no such schema, and that an earlier version left its tables in `public`.
+    """
 
     backend: int
     schema_version: int
+    unmoved: bool = False
 
 
 class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
@@ -112,8 +121,9 @@ class DatabaseSession:
     `parameters` are those of libpq, the password included, for programs that connect by themselves. `lost` holds the
     server processes of connections that were dropped without a farewell: they may still hold locks. `revive` runs
     before each reconnect and returns the address: an embedded server may have to be started. `newest` is the newest
-    schema that may be written; on a newer one every write raises NewerSchema. The connection is closed after `idle`
-    seconds without a use; the next use makes one.
+    schema version that may be written; on a newer one every write raises NewerSchema. The connection is closed after
+    `idle` seconds without a use; the next use makes one. `schema` is the name of the one schema on the search_path:
+    nothing that others put elsewhere is taken for a table or function of ikigai.
     """
 
     def __init__(
@@ -124,7 +134,9 @@ class DatabaseSession:
         revive: Callable[[], Awaitable[str]] | None = None,
         newest: int | None = None,
         idle: float | None = None,
+        schema: str = address.DEFAULT_SCHEMA,
     ) -> None:
+        self.schema = schema
         self._resolve_address(dsn)
         self._write = write
         self._deadline = deadline
@@ -145,7 +157,7 @@ class DatabaseSession:
 
     def another(self) -> "DatabaseSession":
         """Return a further connection to the same place, which changes nothing."""
-        return DatabaseSession(self._conninfo, False, self._deadline, self._revive)
+        return DatabaseSession(self._conninfo, False, self._deadline, self._revive, schema=self.schema)
 
     @property
     def place(self) -> address.ServerAddress:
@@ -246,11 +258,11 @@ class DatabaseSession:
             raise
         return connection, connection.cursor(binary=True)
 
-    def newer_schema(self) -> NewerSchema:
+    def newer_schema(self, version: int = 0) -> NewerSchema:
         """Return the error for a schema that this program must not write to."""
         return NewerSchema(
-            f"The database {self.place} has schema {self.greeting.schema_version}, and this ikigai knows schemas up to "
-            f"{self._newest}.",
+            f"The database {self.place} has schema {version or self.greeting.schema_version}, and this ikigai knows "
+            f"schemas up to {self._newest}.",
             "Install a newer ikigai to write to it.",
         )
 
@@ -290,17 +302,54 @@ class DatabaseSession:
                 f"The database {self.place} is encoded in {encoding}, which cannot hold every text.",
                 "Create one with: createdb --encoding=UTF8 --template=template0 ikigai",
             )
+        settings = address.quoted(self.schema), not self._write, self._newest
+        unmoved = False
         try:
-            rows = await connection.execute(agents.GREET, (not self._write, self._newest))
+            rows = await connection.execute(agents.greet(self.schema), settings)
         except psycopg.errors.UndefinedTable:
-            rows = await connection.execute(agents.GREET_EMPTY, (not self._write, self._newest))
-        greeting = ConnectionGreeting._make((await rows.fetchall())[0][-2:])
+            unmoved = await self._is_unmoved(connection)
+            rows = await connection.execute(agents.GREET_EMPTY, settings)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise await self._no_rights(connection) or error from None
+        *_, backend, version = (await rows.fetchall())[0]
+        greeting = ConnectionGreeting(backend, version, unmoved)
+        if greeting.schema_version == MOVED_VERSION:
+            raise BadDatabase(
+                f"The tables of ikigai have moved from the schema {self.schema} to {address.DEFAULT_SCHEMA}.",
+                f"Set schema to {address.DEFAULT_SCHEMA} under [database], or leave it out.",
+            )
         if greeting.backend != info.backend_pid and await self._is_shared(connection, greeting.backend):
             raise BadDatabase(
                 f"The database {self.place} is behind a pooler in transaction mode, which cannot keep a lock.",
                 "Connect to the server itself, or to a pool in session mode.",
             )
         return greeting
+
+    async def _is_unmoved(self, connection: Connection) -> bool:
+        """Return True if an earlier version's tables are in `public`; see `schema.make_current`.
+
+        Such programs had no schema of their own, only the search_path of the connection. Raise BadDatabase if it leads
+        to tables in another schema: there may be several, and none is taken for the one that is meant.
+        """
+        if self.schema != address.DEFAULT_SCHEMA:
+            return False
+        found = await (await connection.execute(agents.EARLIER_SCHEMA)).fetchall()
+        if not found or found == [("public",)]:
+            return bool(found)
+        raise BadDatabase(
+            f"The search_path of {self.place.user} leads to tables of ikigai in the schema {found[0][0]}.",
+            f'Name it: schema = "{found[0][0]}" under [database], or in IKIGAI_DATABASE_SCHEMA.',
+        )
+
+    async def _no_rights(self, connection: Connection) -> BadDatabase | None:
+        """Return the error for a schema that the user may not use; None if it may."""
+        if await (await connection.execute(agents.MAY_USE_SCHEMA, (self.schema,))).fetchall() == [(True,)]:
+            return None
+        name, user = address.quoted(self.schema), address.quoted(self.place.user)
+        return Misconfigured(
+            f"The database user {self.place.user} may not use the schema {self.schema} {self.place}.",
+            f"Let its owner run: GRANT USAGE, CREATE ON SCHEMA {name} TO {user};",
+        )
 
     async def _is_shared(self, connection: Connection, backend: int) -> bool:
         """Return True if another connection can get the server process of this one while this one is idle."""

@@ -17,6 +17,7 @@ from ikigai.core.record import Record
 from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.store import history, reading, schema, usage
+from ikigai.store.address import DEFAULT_SCHEMA
 from ikigai.store.agents import Agent, Agents
 from ikigai.store.connection import STATEMENT_DEADLINE, DatabaseSession
 from ikigai.store.follow import Follower
@@ -89,8 +90,9 @@ class Database:
         deadline: float = STATEMENT_DEADLINE,
         revive: Callable[[], Awaitable[str]] | None = None,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
+        name: str = DEFAULT_SCHEMA,
     ) -> Self:
-        """Connect, and bring the schema up to this program's.
+        """Connect, and bring the schema `name` up to this program's.
 
         `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a newer schema is allowed.
         `deadline` is how many seconds any one statement may take. `revive` runs before each reconnect and returns the
@@ -105,8 +107,8 @@ class Database:
                 return await revive()
 
         again, newest = revived if revive else None, len(schema.read_migrations(migrations))
-        session = DatabaseSession(dsn, write, deadline, again, newest)
-        beside = DatabaseSession(dsn, write, deadline, again, newest, IDLE_TIMEOUT)
+        session = DatabaseSession(dsn, write, deadline, again, newest, schema=name)
+        beside = DatabaseSession(dsn, write, deadline, again, newest, IDLE_TIMEOUT, name)
         try:
             return cls(session, beside, await schema.make_current(session, migrations, write, on_progress))
         except BaseException:

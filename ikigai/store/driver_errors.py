@@ -50,10 +50,6 @@ _BY_STATE = {
     ),
     "25P03": _LOST,
     "25P04": _LOST,
-    "3F000": _wrong(
-        "There is no schema to work in: none of the search_path is there, or {user} may not use it.",
-        "Create the schema, grant its use, or mend the search_path.",
-    ),
     "42501": _wrong(
         "The database user {user} may not do that: {said}.", "Ask the owner of the database for the right."
     ),

@@ -16,7 +16,7 @@ from typing import LiteralString, TypeAlias
 
 from ikigai.core.errors import BadDatabase, NewerSchema, Rejected
 from ikigai.store import pg_programs, schema
-from ikigai.store.address import ServerAddress
+from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress, quoted
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import agents
 from ikigai.store.sql import dump as own
@@ -47,27 +47,35 @@ def ignore_progress(done: int, total: int | None) -> None:
 
 
 async def dump(
-    dsn: str, binaries: Path | None, target: Path | None, on_progress: DumpProgress = ignore_progress
+    dsn: str,
+    binaries: Path | None,
+    target: Path | None,
+    on_progress: DumpProgress = ignore_progress,
+    *,
+    schema_name: str = DEFAULT_SCHEMA,
+    replace: bool = False,
 ) -> None:
     """Write the archive to `target`, whole or not at all, readable by its owner alone; None is standard output.
 
-    `binaries` is the folder of PostgreSQL's programs, None the PATH.
+    `binaries` is a folder of PostgreSQL's programs; the newest of those and of the ones on the PATH is used. Raise
+    Rejected if there is a file already, unless `replace`.
     """
-    pg_dump = pg_programs.find("pg_dump", binaries)
-    session = DatabaseSession(dsn, write=False)
+    if target:
+        _check_target(target, replace)
+    pg_dump = pg_programs.find_newest("pg_dump", binaries)
+    session = DatabaseSession(dsn, write=False, schema=schema_name)
     try:
-        async with session.use() as cursor:
-            await cursor.execute(own.TABLE_SCHEMA)
-            rows = await cursor.fetchall()
+        async with session.use():
+            unmoved, version = session.greeting.unmoved, session.greeting.schema_version
     finally:
         await session.close()
-    if not rows:
+    if not unmoved and not version:
         raise Rejected(
             f"There is nothing of ikigai's in the database {session.place.database} {session.place}.",
             "Name the database that holds your agents.",
         )
-    quoted = '"' + rows[0][0].replace('"', '""') + '"'
-    tables = [f"--table={quoted}.{table}" for table in ("ikigai_migrations", *DUMPED_TABLES)]
+    place = quoted("public" if unmoved else schema_name)
+    tables = [f"--table={place}.{table}" for table in ("ikigai_migrations", *DUMPED_TABLES)]
     address, secrets = pg_programs.without_secrets(session.parameters)
     command = [pg_dump, "--format=custom", "--no-password", "--strict-names", *tables, f"--dbname={address}"]
     if target is None:
@@ -83,6 +91,7 @@ async def dump(
             await _finish(process)
         finally:
             watching.cancel()
+        _check_target(target, replace)
         partial.replace(target)
     except OSError as error:
         raise Rejected(
@@ -91,6 +100,13 @@ async def dump(
     finally:
         if partial:
             partial.unlink(missing_ok=True)
+
+
+def _check_target(target: Path, replace: bool) -> None:
+    if os.path.lexists(target) and not replace:
+        raise Rejected(f"{target} is there already.", "Name another file, or add --force to replace it.")
+    if target.exists() and not target.is_file():  # a device would be replaced by a file
+        raise Rejected(f"{target} is no ordinary file.", "Name a file, or - for the standard output.")
 
 
 async def _watch(file: Path, on_progress: DumpProgress) -> None:
@@ -102,27 +118,36 @@ async def _watch(file: Path, on_progress: DumpProgress) -> None:
 
 
 async def restore(
-    dsn: str, binaries: Path | None, file: Path, migrations: Path, on_progress: DumpProgress = ignore_progress
+    dsn: str,
+    binaries: Path | None,
+    file: Path,
+    migrations: Path,
+    on_progress: DumpProgress = ignore_progress,
+    *,
+    schema_name: str = DEFAULT_SCHEMA,
 ) -> int:
-    """Fill a database that has no agents yet; return how many events it has then.
+    """Fill a schema that has no agents yet; return how many events it has then.
 
-    Raise Rejected if the file is no dump or the database is not empty: then nothing is changed.
+    The rows may come from a schema of any name. Raise Rejected if the file is no dump or the schema is not empty: then
+    nothing is changed.
     """
     known = schema.read_migrations(migrations)
-    pg_restore = pg_programs.find("pg_restore", binaries)
+    pg_restore = pg_programs.find_newest("pg_restore", binaries)
     dumped = await _version(pg_restore, file)
     if dumped > len(known):
         raise NewerSchema(
             f"{file} has schema {dumped}, and this ikigai knows schemas up to {len(known)}.", "Install a newer ikigai."
         )
-    session = DatabaseSession(dsn)
+    session = DatabaseSession(dsn, schema=schema_name)
     try:
         async with session.use(patient=True) as cursor, cursor.connection.transaction():
+            await schema.prepare(cursor.connection, session, len(known))
             for migration in known[:dumped]:
-                await schema.apply(cursor.connection, migration, session.place)
+                await schema.apply(cursor.connection, migration, session)
             events = await _fill(session.place, cursor, pg_restore, file, on_progress)
             for migration in known[dumped:]:
-                await schema.apply(cursor.connection, migration, session.place)
+                await schema.apply(cursor.connection, migration, session)
+            await cursor.execute(own.CLAIM_AGENTS)
         await schema.analyze_tables(session)
     finally:
         await session.close()

@@ -1,6 +1,6 @@
 """This module follows an agent that another process writes: it reads new rows of the log by `seq`, and the reply draft.
 
-    writer: append, save_draft ──► NOTIFY ikigai, 'agent seq' or 'agent draft', if the agent has followers
+    writer: append, save_draft ──► NOTIFY schema, 'agent seq' or 'agent draft', if the agent has followers
     follower: LISTEN ──► rows with seq above the last one read ──► the new part of the draft
 
 A notification only triggers a read: a lost one costs POLL_SECONDS seconds. Followers share a lock on the agent; the
@@ -37,9 +37,9 @@ FOLLOW_PAGE_ROWS = 500
 """Rows read at a time, after a long absence."""
 
 
-def lock(agent: UUID) -> tuple[int, int]:
-    """Return the two numbers of the lock that the followers of an agent share."""
-    return FOLLOWER_LOCK, write_lock.lock_number(agent)
+def lock(agent: UUID, schema: str) -> tuple[int, int]:
+    """Return the two numbers of the lock that the followers of an agent in this schema share."""
+    return FOLLOWER_LOCK, write_lock.lock_number(agent, schema)
 
 
 def encode_parts(parts: Parts) -> str:
@@ -93,7 +93,7 @@ class Follower:
             await cursor.execute(agents.LAST_SEQ, (self._uuid,))
             ((seq,),) = await cursor.fetchall()
             memory = await reading.load(cursor, self._load())
-            holder = await write_lock.read_owner(cursor, self._uuid)
+            holder = await write_lock.read_owner(self._session, cursor, self._uuid)
         self.seq = seq
         return memory, holder
 
@@ -111,7 +111,7 @@ class Follower:
             holder, name = None, ""
             looked = clock() - self._owner_read_at >= POLL_SECONDS or (self._owner_waits and bool(rows))
             if looked:
-                holder, self._owner_read_at = await write_lock.read_owner(cursor, self._uuid), clock()
+                holder, self._owner_read_at = await write_lock.read_owner(self._session, cursor, self._uuid), clock()
                 self._owner_waits = holder is not None and holder.is_waiting
                 await cursor.execute(agents.AGENT_NAME, (self._uuid,))
                 name = "".join(name for (name,) in await cursor.fetchall())
@@ -138,8 +138,8 @@ class Follower:
         async with self._session.use() as cursor:
             if cursor.connection is not self._listens_on:
                 cursor.connection.add_notify_handler(lambda note: self._note(note.payload))
-                await cursor.execute(agents.LISTEN)
-                await cursor.execute(agents.FOLLOW, lock(self._uuid))
+                await cursor.execute(agents.listen(self._session.schema))
+                await cursor.execute(agents.FOLLOW, lock(self._uuid, self._session.schema))
                 self._listens_on = cursor.connection
             yield cursor
 

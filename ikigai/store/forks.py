@@ -138,8 +138,8 @@ class AgentTree:
         async with self._session.use() as cursor:
             await cursor.execute(forks.AGENT_INFOS, {"unlisted": unlisted})
             rows = await cursor.fetchall()
-        owners = await self.holders()
-        return [AgentInfo(*row, holder=owners.get(write_lock.lock_key(UUID(row[0])), "")) for row in rows]
+        owners, schema = await self.holders(), self._session.schema
+        return [AgentInfo(*row, holder=owners.get(write_lock.lock_key(UUID(row[0]), schema), "")) for row in rows]
 
     async def holders(self) -> dict[int, str]:
         """Return the lock owners by lock key: THIS_PROGRAM for this process, else "host, pid N"."""
@@ -154,7 +154,7 @@ class AgentTree:
 
     async def holder(self, id: str) -> str:
         """Return the lock owner of this agent; "" if there is none."""
-        return (await self.holders()).get(write_lock.lock_key(UUID(id)), "")
+        return (await self.holders()).get(write_lock.lock_key(UUID(id), self._session.schema), "")
 
     async def owners(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the lock owners of these agents as `holders` does, by the ids of those that have one."""
@@ -168,7 +168,7 @@ class AgentTree:
         """
         check_name(name)
         async with self._session.use() as cursor:
-            holder = await write_lock.read_owner(cursor, UUID(agent.id))
+            holder = await write_lock.read_owner(self._session, cursor, UUID(agent.id))
             ours = holder and holder.backend in (self._session.greeting.backend, *self._session.lost)
             if holder and not ours and not holder.is_dead():
                 raise AgentLocked(

@@ -22,7 +22,7 @@ from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.state.memory import Memory
 from ikigai.store import follow, reading
 from ikigai.store import write_lock as write_lock
-from ikigai.store.agents import Agent
+from ikigai.store.agents import Agent, mark_used
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import agents, forks
 
@@ -145,7 +145,7 @@ class AgentLog:
         async with self._write_lock() as cursor:
             self._has_draft = True
             values = (self._uuid, draft.asked_by, text, thinking, follow.encode_parts(draft.parts))
-            await cursor.execute(agents.SAVE_DRAFT, (*values, *follow.lock(self._uuid)))
+            await cursor.execute(agents.SAVE_DRAFT, (*values, *follow.lock(self._uuid, self._session.schema)))
 
     async def draft(self) -> Draft | None:
         async with self._write_lock() as cursor:
@@ -157,13 +157,13 @@ class AgentLog:
         """Tell followers if the user is being asked something; the mark ends with the process."""
         async with self._write_lock() as cursor:
             if asks is not self._asks:
-                await write_lock.set_waiting(cursor, self._uuid, asks)
+                await write_lock.set_waiting(self._session, cursor, self._uuid, asks)
                 self._asks = asks
 
     async def mark_used(self) -> None:
         """Mark the agent as the most recently used one."""
         async with self._write_lock() as cursor:
-            await cursor.execute(agents.USE_AGENT, (self._directory, self._uuid))
+            await mark_used(cursor, self._uuid, self._directory)
 
     async def close(self) -> None:
         """Release the write lock. Never fails: without an answer of the database the lock ends with the connection."""
@@ -174,10 +174,10 @@ class AgentLog:
         with suppress(StoreError):
             async with self._session.use() as cursor:
                 if cursor.connection is locked_on:
-                    await cursor.execute(agents.USE_AGENT, (self._directory, self._uuid))
+                    await mark_used(cursor, self._uuid, self._directory)
                     if self._asks:
-                        await write_lock.set_waiting(cursor, self._uuid, False)
-                    await write_lock.release(cursor, self._uuid)
+                        await write_lock.set_waiting(self._session, cursor, self._uuid, False)
+                    await write_lock.release(self._session, cursor, self._uuid)
 
     @asynccontextmanager
     async def _write_lock(self, events: Sequence[Event] | None = None) -> AsyncIterator[Cursor]:
@@ -192,15 +192,15 @@ class AgentLog:
                 except BaseException:
                     # Else the same connection would acquire it a second time, and have to release it twice.
                     with suppress(psycopg.Error, TimeoutError):
-                        await write_lock.release(cursor, self._uuid)
+                        await write_lock.release(self._session, cursor, self._uuid)
                     raise
                 self._locked_on = cursor.connection
                 if self._asks:
-                    await write_lock.set_waiting(cursor, self._uuid, True)
+                    await write_lock.set_waiting(self._session, cursor, self._uuid, True)
             yield cursor
 
     async def _read_log_end(self, cursor: Cursor, events: Sequence[Event] | None) -> None:
-        await cursor.execute(agents.USE_AGENT, (self._directory, self._uuid))
+        await mark_used(cursor, self._uuid, self._directory)
         rows = await cursor.fetchall()
         if not rows:
             raise Rejected(f"There is no agent {self.name} in this database any more.", "Use another, or --new.")
@@ -213,12 +213,18 @@ class AgentLog:
 
     async def _store(self, cursor: Cursor, attempt: _Attempt, ends_reply: bool) -> tuple[StoredEvent, ...]:
         if len(attempt.rows) == 1 and not ends_reply:
-            values = (self._uuid, attempt.last_seq, attempt.ids[0], *attempt.rows[0], *follow.lock(self._uuid))
+            values = (
+                self._uuid,
+                attempt.last_seq,
+                attempt.ids[0],
+                *attempt.rows[0],
+                *follow.lock(self._uuid, self._session.schema),
+            )
             await cursor.execute(agents.APPEND_ONE, values)
         elif attempt.rows:
             kinds, contents, datas = (list(column) for column in zip(*attempt.rows, strict=True))
             values = {"agent": self._uuid, "after": attempt.after, "ids": attempt.ids, "forget": ends_reply}
-            following, key = follow.lock(self._uuid)
+            following, key = follow.lock(self._uuid, self._session.schema)
             values |= {"kinds": kinds, "contents": contents, "datas": datas, "following": following, "key": key}
             await cursor.execute(agents.APPEND_ALL, values)
         else:

@@ -1,6 +1,8 @@
 """This module finds PostgreSQL's own programs, and passes them the database without showing its password."""
 
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 from psycopg import conninfo, pq
@@ -14,9 +16,32 @@ def find(name: str, binaries: Path | None) -> str:
 
     Raise BadDatabase if it is missing.
     """
-    if path := shutil.which(name, path=str(binaries) if binaries else None):
+    if path := _which(name, binaries):
         return path
     raise BadDatabase(f"{name} is not installed.", "Install PostgreSQL's client programs (postgresql-client).")
+
+
+def find_newest(name: str, folder: Path | None) -> str:
+    """Return the path of the newest program of this name, in `folder` and on the PATH.
+
+    A program works with servers and archives of its own version and older ones. Raise BadDatabase if there is none.
+    """
+    found = [path for place in (folder, None) if (path := _which(name, place))] if folder else []
+    return max(found, key=_version, default="") or find(name, None)
+
+
+def _which(name: str, folder: Path | None) -> str | None:
+    return shutil.which(name, path=str(folder) if folder else None)
+
+
+def _version(program: str) -> tuple[int, ...]:
+    """Return the version that the program reports; () if it reports none."""
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    number = re.search(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?", said)
+    return tuple(int(part or 0) for part in number.groups()) if number else ()
 
 
 def without_secrets(parameters: dict[str, str]) -> tuple[str, dict[str, str]]:

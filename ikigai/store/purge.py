@@ -243,7 +243,7 @@ class Purge:
         finally:
             for id in held:
                 with suppress(psycopg.Error, TimeoutError):
-                    await write_lock.release(cursor, id)
+                    await write_lock.release(self._session, cursor, id)
 
 
 async def _exists(cursor: Cursor, table: str) -> bool:

@@ -1,7 +1,6 @@
 """This module applies the schema: numbered SQL files, each applied once, in one transaction with its number."""
 
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -9,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import psycopg
 
 from ikigai.core.errors import BadDatabase, StoreError
-from ikigai.store.address import ServerAddress
+from ikigai.store.address import quoted, schema_number
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.sql import agents
 
@@ -58,6 +57,8 @@ async def make_current(
         raise BadDatabase(
             f"The database {session.place} has schema {version}, and this ikigai needs {len(known)}."
             if version
+            else f"An earlier version left its tables in the schema public {session.place}; they have to move first."
+            if session.greeting.unmoved
             else f"There is nothing of ikigai's in the database {session.place.database} {session.place}.",
             "Run: ikigai db migrate",
         )
@@ -70,13 +71,44 @@ async def migrate(
     """Apply the missing migrations, in order; return the version reached. Processes that migrate take turns."""
     before = session.greeting.schema_version
     version = 0
+    if not before:  # all or nothing: where the schema exists, it may hold tables that are not ikigai's
+        async with session.use(patient=True) as cursor, cursor.connection.transaction():
+            await prepare(cursor.connection, session, len(migrations))
+            for migration in migrations:
+                on_progress(migration.version, len(migrations))
+                version = await apply(cursor.connection, migration, session)
+        return version
     for migration in migrations:
         on_progress(migration.version, len(migrations))
         async with session.use(patient=True) as cursor:
-            version = await apply(cursor.connection, migration, session.place)
-    if 0 < before < version:
+            version = await apply(cursor.connection, migration, session)
+    if before < version:
         await analyze_tables(session)
     return version
+
+
+async def prepare(connection: psycopg.AsyncConnection, session: DatabaseSession, newest: int) -> None:
+    """Make the schema if it does not exist, and move the tables of an earlier version into it, in the open
+    transaction.
+
+    Programs of earlier versions kept their tables in `public`; see `connection.MOVED_VERSION`.
+    """
+    where, name = session.place, session.schema
+    await connection.execute(agents.MIGRATION_TURN, (MIGRATION_LOCK, schema_number(name)))
+    ((exists,),) = await (await connection.execute(agents.HAS_SCHEMA, (name,))).fetchall()
+    if not exists:
+        try:
+            await connection.execute(f"create schema {quoted(name)}".encode())
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise BadDatabase(
+                f"The database user {where.user} may not create the schema {name} in the database {where.database} "
+                f"{where}.",
+                f"Let its owner run: GRANT CREATE ON DATABASE {quoted(where.database)} TO {quoted(where.user)};",
+            ) from error
+    if session.greeting.unmoved and not await read_version(connection):
+        from ikigai.store.move_tables import move_tables
+
+        await move_tables(connection, session, newest)
 
 
 async def analyze_tables(session: DatabaseSession) -> None:
@@ -92,20 +124,20 @@ async def analyze_tables(session: DatabaseSession) -> None:
         log.warning("the tables were not analyzed: %s", error)
 
 
-async def apply(connection: psycopg.AsyncConnection, migration: Migration, where: ServerAddress) -> int:
+async def apply(connection: psycopg.AsyncConnection, migration: Migration, session: DatabaseSession) -> int:
     """Apply a migration unless it is applied already, in the open transaction if there is one; return the version
     reached.
     """
     try:
         async with connection.transaction():
-            await connection.execute(agents.MIGRATION_TURN, (MIGRATION_LOCK,))
+            await connection.execute(agents.MIGRATION_TURN, (MIGRATION_LOCK, schema_number(session.schema)))
             version = await read_version(connection)
             if version < migration.version:
                 await connection.execute(migration.file.read_bytes())
                 version = migration.version
                 await connection.execute(agents.MIGRATED, (version, migration.file.stem[5:]))
     except psycopg.DatabaseError as error:
-        if failure := _migration_error(error, migration, where):
+        if failure := _migration_error(error, migration, session):
             raise failure from error
         raise
     return version
@@ -120,21 +152,24 @@ async def read_version(connection: psycopg.AsyncConnection) -> int:
     return version
 
 
-def _migration_error(error: psycopg.DatabaseError, migration: Migration, where: ServerAddress) -> BadDatabase | None:
+def _migration_error(
+    error: psycopg.DatabaseError, migration: Migration, session: DatabaseSession
+) -> BadDatabase | None:
     """Return the error for failures that only a migration has; None for those of any statement."""
+    where, schema = session.place, quoted(session.schema)
     match error:
         case psycopg.errors.InsufficientPrivilege():
-            denied = re.search(r"schema (\S+)", str(error))
             return BadDatabase(
-                f"The database user {where.user} may not make tables in the database {where.database} {where}.",
-                f"Let its owner run: GRANT CREATE ON SCHEMA {denied[1] if denied else 'public'} TO {where.user};",
+                f"The database user {where.user} may not make tables in the schema {session.schema} {where}.",
+                f"Let its owner run: GRANT USAGE, CREATE ON SCHEMA {schema} TO {quoted(where.user)};",
             )
         case psycopg.errors.DuplicateTable():
             return BadDatabase(
-                f"The database {where.database} {where} has tables of these names that are not ikigai's.",
-                "Give ikigai a database of its own (createdb ikigai), or a schema: …?options=-csearch_path%3Dikigai",
+                f"The schema {session.schema} of the database {where.database} {where} has tables of these names that "
+                "are not ikigai's.",
+                "Name another one: schema under [database], or IKIGAI_DATABASE_SCHEMA.",
             )
-        case psycopg.ProgrammingError() | psycopg.IntegrityError() | psycopg.DataError() if error.sqlstate != "3F000":
+        case psycopg.ProgrammingError() | psycopg.IntegrityError() | psycopg.DataError():
             return BadDatabase(
                 f"Migration {migration.file.name} failed on the database {where}: {error.diag.message_primary}.",
                 "It changed nothing; look into the log file.",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ikigai.core.errors import AgentLocked, Unavailable
-from ikigai.store.address import this_host
+from ikigai.store.address import schema_number, this_host
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import agents
 
@@ -57,14 +57,14 @@ class LockOwner(NamedTuple):
         return False
 
 
-def lock_number(agent: UUID) -> int:
-    """Return the second number of the lock."""
-    return int.from_bytes(agent.bytes[-4:], signed=True)
+def lock_number(agent: UUID, schema: str) -> int:
+    """Return the second number of the lock of an agent in this schema; another schema may have the same agent."""
+    return int.from_bytes(agent.bytes[-4:], signed=True) ^ schema_number(schema)
 
 
-def lock_key(agent: UUID) -> int:
+def lock_key(agent: UUID, schema: str) -> int:
     """Return the second number of the lock as the server lists it: without a sign."""
-    return lock_number(agent) & 0xFFFFFFFF
+    return lock_number(agent, schema) & 0xFFFFFFFF
 
 
 async def acquire(session: DatabaseSession, cursor: Cursor, agent: UUID, name: str) -> None:
@@ -74,10 +74,10 @@ async def acquire(session: DatabaseSession, cursor: Cursor, agent: UUID, name: s
     """
     until = asyncio.get_running_loop().time() + DEAD_OWNER_TIMEOUT
     while True:
-        await cursor.execute(agents.ACQUIRE_LOCK, (WRITE_LOCK, lock_number(agent)))
+        await cursor.execute(agents.ACQUIRE_LOCK, (WRITE_LOCK, lock_number(agent, session.schema)))
         if await cursor.fetchall() == [(True,)]:
             return
-        owner = await read_owner(cursor, agent)
+        owner = await read_owner(session, cursor, agent)
         if owner is not None:
             ours = owner.backend in session.lost and owner.program == session.parameters["application_name"]
             if not ours and not owner.is_dead():
@@ -95,17 +95,18 @@ async def acquire(session: DatabaseSession, cursor: Cursor, agent: UUID, name: s
         await asyncio.sleep(0.05)
 
 
-async def set_waiting(cursor: Cursor, agent: UUID, waits: bool) -> None:
+async def set_waiting(session: DatabaseSession, cursor: Cursor, agent: UUID, waits: bool) -> None:
     """Mark the owner, whose connection this is, as waiting for its user, or not."""
-    await cursor.execute(agents.ACQUIRE_LOCK if waits else agents.RELEASE_LOCK, (WAITING_LOCK, lock_number(agent)))
+    statement = agents.ACQUIRE_LOCK if waits else agents.RELEASE_LOCK
+    await cursor.execute(statement, (WAITING_LOCK, lock_number(agent, session.schema)))
 
 
-async def release(cursor: Cursor, agent: UUID) -> None:
-    await cursor.execute(agents.RELEASE_LOCK, (WRITE_LOCK, lock_number(agent)))
+async def release(session: DatabaseSession, cursor: Cursor, agent: UUID) -> None:
+    await cursor.execute(agents.RELEASE_LOCK, (WRITE_LOCK, lock_number(agent, session.schema)))
 
 
-async def read_owner(cursor: Cursor, agent: UUID) -> LockOwner | None:
+async def read_owner(session: DatabaseSession, cursor: Cursor, agent: UUID) -> LockOwner | None:
     """Return the lock owner, None if there is none."""
-    await cursor.execute(agents.LOCK_OWNER, (WAITING_LOCK, WRITE_LOCK, lock_key(agent)))
+    await cursor.execute(agents.LOCK_OWNER, (WAITING_LOCK, WRITE_LOCK, lock_key(agent, session.schema)))
     rows = await cursor.fetchall()
     return LockOwner(*rows[0]) if rows else None

@@ -309,8 +309,12 @@ async def test_agent_with_a_lost_write_lock_shows_the_events_of_the_other_progra
         id = UUID(member.agent.id)
         with psycopg.connect(dsn, autocommit=True) as other:
             held = "select pid from pg_locks where locktype = 'advisory' and objid = %s and granted"
-            other.execute(f"select pg_terminate_backend(pid, 5000) from ({held}) as gone", (write_lock.lock_key(id),))
-            other.execute("select pg_advisory_lock(%s, %s)", (write_lock.WRITE_LOCK, write_lock.lock_number(id)))
+            other.execute(
+                f"select pg_terminate_backend(pid, 5000) from ({held}) as gone", (write_lock.lock_key(id, "ikigai"),)
+            )
+            other.execute(
+                "select pg_advisory_lock(%s, %s)", (write_lock.WRITE_LOCK, write_lock.lock_number(id, "ikigai"))
+            )
             chosen = '{"values": {"budget": 7777}, "origins": {"budget": "agent"}}'
             other.execute(
                 "insert into messages (agent_id, seq, event_id, kind, data) select %s, coalesce(max(seq), 0) + 1,"
@@ -340,14 +344,14 @@ async def test_a_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database,
         with psycopg.connect(dsn, autocommit=True) as other, psycopg.connect(dsn, autocommit=True) as cutter:
             take = "select pg_advisory_lock(%s, %s)"
             waiting = asyncio.create_task(
-                asyncio.to_thread(other.execute, take, (write_lock.WRITE_LOCK, write_lock.lock_number(id)))
+                asyncio.to_thread(other.execute, take, (write_lock.WRITE_LOCK, write_lock.lock_number(id, "ikigai")))
             )
             cut = (
                 "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = %s and granted"
             )
             waits = "select from pg_locks where locktype = 'advisory' and objid = %s and not granted"
-            await until(lambda: cutter.execute(waits, (write_lock.lock_key(id),)).rowcount)
-            cutter.execute(cut, (write_lock.lock_key(id),))
+            await until(lambda: cutter.execute(waits, (write_lock.lock_key(id, "ikigai"),)).rowcount)
+            cutter.execute(cut, (write_lock.lock_key(id, "ikigai"),))
             await waiting
             await until(lambda: lost)
         assert "is being written by another program" in lost[0] and "kept in" in lost[0]

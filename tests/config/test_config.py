@@ -172,6 +172,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "sandbox_network": "true",
         "model": "openai/x",
         "system_prompt": "42",
+        "schema": "own",
     }
     for path in table.all_paths([], []):
         text = "f12" if path[0] == "keys" else samples.get(path[-1], "77")
@@ -295,7 +296,7 @@ def test_an_empty_variable_of_text_is_unset(load):
 
 def test_an_empty_flag_is_not(load):
     environ = {"IKIGAI_SYSTEM_PROMPT": "be brief", "DATABASE_URL": "postgresql://h/d"}
-    loaded = load("", environ, {"system_prompt": "", "database.url": ""})
+    loaded = load("", {**environ, "IKIGAI_DATABASE_URL": "postgresql:///x"}, {"system_prompt": "", "database.url": ""})
     assert loaded.system_prompt == "" and loaded.database.dsn is None
 
 
@@ -304,10 +305,8 @@ def test_an_empty_flag_is_not(load):
 
 RANKS = [
     ({"IKIGAI_DATABASE_URL": "postgresql:///one"}, "", "postgresql:///one", "environment IKIGAI_DATABASE_URL"),
-    ({"DATABASE_URL": "postgres://h/two"}, "", "postgres://h/two", "environment DATABASE_URL"),
     ({}, '[database]\nurl = "host=h dbname=three"', "host=h dbname=three", "configuration {}:2"),
-    ({"PGHOST": "four"}, "", "", "environment PGHOST"),
-    ({}, "", None, "default"),
+    ({"DATABASE_URL": "postgres://h/two", "PGHOST": "four"}, "", None, "default"),
 ]
 
 
@@ -320,15 +319,33 @@ def test_who_names_the_database_first(load, first):
     assert loaded.origin(table.DATABASE_URL) == RANKS[first][3].format(load.file)
 
 
-@pytest.mark.parametrize("variable", ["PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE"])
-def test_libpqs_variables_decide(load, variable):
-    assert load("", {variable: "1"}).database.dsn == ""
-    assert load('[database]\nurl = ""', {variable: "1"}).database.dsn == ""
-    assert load('[database]\nurl = "embedded"', {variable: "1"}).database.dsn is None
+@pytest.mark.parametrize("variable", ["DATABASE_URL", "PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE"])
+def test_variables_of_other_programs_are_taken_only_by_name(load, variable):
+    """Where one is set and the default is used, one sentence says how to take it; where anything was chosen, none."""
+    environ = {variable: "postgresql://h/app"}
+    loaded = load('[database]\nurl = ""', environ)
+    assert loaded.database.dsn is None
+    said = config.unused_address(loaded, environ)
+    assert said.startswith(f"{variable} is set, but not used: url = ") and said.count("\n") == 0
+    chosen = load(f"[database]\nurl = {said.split()[8]}", environ)
+    assert chosen.database.dsn == ("postgresql://h/app" if variable == "DATABASE_URL" else "")
+    assert config.unused_address(chosen, environ) == ""
+    assert config.unused_address(load('[database]\nurl = "embedded"', environ), environ) == ""
+    assert config.unused_address(load("", {}), {variable: "", "PGUSER": "me", "PGPASSWORD": "x"}) == ""
 
 
-def test_a_user_or_password_alone_names_no_server(load):
-    assert load("", {"PGUSER": "me", "PGPASSWORD": "x", "PGSSLMODE": "require", "PGHOST": ""}).database.dsn is None
+def test_a_variable_that_is_not_set_is_named(load):
+    for environ in ({}, {"APP_URL": ""}):
+        said = refusal(load, '[database]\nurl = "env:APP_URL"', environ)
+        assert "config.toml:2: database.url takes the address from APP_URL, and that is not set. Set APP_URL" in said
+    assert "Allowed" in refusal(load, '[database]\nurl = "env:A B"', {})
+
+
+def test_names_of_schemas(load):
+    for name in ("ikigai", "public", "_1", "Own-Schema", "x" * 63):
+        assert load("", {"IKIGAI_DATABASE_SCHEMA": name}).database.schema == name
+    for name in ("", "pg_x", "pg_catalog", "information_schema", "1a", "a b", 'a"; drop', "$user", "x" * 64, "ő"):
+        assert "Allowed: a name of at most 63" in refusal(load, f"[database]\nschema = '{name}'", {}), name
 
 
 def test_embedded_and_libpq_by_name(load):
@@ -348,7 +365,8 @@ def test_embedded_and_libpq_by_name(load):
     ],
 )
 def test_addresses_of_postgresql(load, dsn):
-    assert load("", {"DATABASE_URL": dsn}).database.dsn == dsn
+    assert load("", {"IKIGAI_DATABASE_URL": dsn}).database.dsn == dsn
+    assert load('[database]\nurl = "env:APP"', {"APP": dsn}).database.dsn == dsn
 
 
 @pytest.mark.parametrize(
@@ -356,10 +374,13 @@ def test_addresses_of_postgresql(load, dsn):
             "ikigai", "postgresql://h/\0", "postgresql://h/\udcff", "Embedded"]
 )  # fmt: skip
 def test_an_address_of_another_kind_is_named(load, dsn):
-    said = refusal(load, "", {"DATABASE_URL": dsn})
-    assert said.startswith(f"DATABASE_URL cannot be {config.mask_passwords(dsn)!r}. Allowed: a PostgreSQL address")
-    assert said.endswith("If DATABASE_URL is meant for another program, set IKIGAI_DATABASE_URL: it goes first.")
-    assert "hush" not in said
+    for place, text, environ in (
+        ("IKIGAI_DATABASE_URL", "", {"IKIGAI_DATABASE_URL": dsn}),
+        ("config.toml:2 (APP): database.url", '[database]\nurl = "env:APP"', {"APP": dsn}),
+    ):
+        said = refusal(load, text, environ)
+        assert f"{place} cannot be {config.mask_passwords(dsn)!r}. Allowed: a PostgreSQL address" in said
+        assert "hush" not in said
 
 
 # ── Providers, keys, models ──
@@ -368,6 +389,7 @@ def test_an_address_of_another_kind_is_named(load, dsn):
 def test_keys_are_known_by_the_name_of_their_variable_only(load):
     environ = {"OPENAI_API_KEY": "sk-canary", "GOOGLE_API_KEY": "AIcanary", "GEMINI_API_KEY": "", "GROQ": "canary",
                "ANTHROPIC_API_KEY": " ", "OPENAI_BASE_URL": "http://me:canary@h/v1",
+               "IKIGAI_DATABASE_URL": "env:DATABASE_URL",
                "DATABASE_URL": "postgresql://me:canary@h/db"}  # fmt: skip
     text = '[providers.groq]\nbase_url = "https://g/v1"\napi_key_env = "GROQ"\n'
     loaded = load(text, environ)
@@ -378,7 +400,7 @@ def test_keys_are_known_by_the_name_of_their_variable_only(load):
     }
     rows = config.describe(loaded)
     assert ("API key of openai", "set", "environment OPENAI_API_KEY") in rows
-    assert ("database.url", '"postgresql://me:***@h/db"', "environment DATABASE_URL") in rows
+    assert ("database.url", '"postgresql://me:***@h/db"', "environment IKIGAI_DATABASE_URL (DATABASE_URL)") in rows
     assert "canary" not in f"{rows} {loaded!r} {loaded.settings} {loaded.providers} {loaded.database}"
     assert "canary" in loaded.database.url
 

@@ -117,6 +117,7 @@ async def test_the_last_one_used(dsn: str) -> None:
 
 async def test_a_directory_with_an_odd_name(database: Database) -> None:
     agent = await database.agents.create(directory="/tmp/\udcff'\"%s")
+    await database.open_agent(agent, "/tmp/\udcff'\"%s")
     found = await database.agents.last("/tmp/\udcff'\"%s")
     assert found and found.id == agent.id
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import stat
 import sys
 from pathlib import Path
@@ -14,12 +13,12 @@ from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase, IkigaiError, NewerSchema, Rejected
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, SetMark, Submitted
-from ikigai.store import dump
+from ikigai.store import dump, pg_programs
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
-from tests.store.test_schema import NEWEST, analyzed, description, folder
+from tests.store.test_schema import NEWEST, analyzed, description, folder, tables
 
 TABLES = {
     "agents": "select * from agents order by id",
@@ -29,7 +28,7 @@ TABLES = {
 
 
 def contents(dsn: str) -> dict[str, list[tuple[object, ...]]]:
-    with psycopg.connect(dsn) as other:
+    with psycopg.connect(tables(dsn)) as other:
         return {name: other.execute(query.encode()).fetchall() for name, query in TABLES.items()}
 
 
@@ -70,7 +69,7 @@ async def test_what_was_dumped_is_restored(used: str, empty_dsn: str, tmp_path: 
     assert await dump.restore(empty_dsn, find_binaries(), file, MIGRATIONS) == len(before["messages"]) > 30
     assert contents(empty_dsn) == before and len(before["drafts"]) == 2
     assert description(empty_dsn) == description(used) and analyzed(empty_dsn)
-    with psycopg.connect(empty_dsn) as other, pytest.raises(psycopg.errors.RestrictViolation):
+    with psycopg.connect(tables(empty_dsn)) as other, pytest.raises(psycopg.errors.RestrictViolation):
         other.execute("delete from messages")
 
     # It goes on: memory, recovery from the draft, and new ids behind the old ones.
@@ -175,26 +174,68 @@ async def test_files_that_are_no_dumps(empty_dsn: str, used: str, tmp_path: Path
         assert description(empty_dsn) == "\n", f"{name}: nothing is left, no empty table either"
 
 
-async def test_where_it_cannot_be_written(used: str, empty_dsn: str, tmp_path: Path) -> None:
+async def test_where_it_cannot_be_written(
+    used: str, empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(Rejected, match="cannot be written"):
         await dump.dump(used, find_binaries(), tmp_path / "no" / "such" / "folder")
-    with pytest.raises(Rejected, match="cannot be written"):
+    with pytest.raises(Rejected, match="is there already"):
         await dump.dump(used, find_binaries(), tmp_path)
-    with pytest.raises(BadDatabase, match="not installed"):
+    for target in (tmp_path, Path("/dev/null")):
+        with pytest.raises(Rejected, match="is no ordinary file"):
+            await dump.dump(used, find_binaries(), target, replace=True)
+    with monkeypatch.context() as patched, pytest.raises(BadDatabase, match="not installed"):
+        patched.setenv("PATH", str(tmp_path))
         await dump.dump(used, tmp_path, tmp_path / "d")
     with pytest.raises(Rejected, match="nothing of ikigai's"):
         await dump.dump(empty_dsn, find_binaries(), tmp_path / "d")
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not shutil.which("pg_dump"), reason="needs a pg_dump on the PATH")
-async def test_a_pg_dump_that_is_too_old(used: str, tmp_path: Path) -> None:
-    """Told in words, and the file that was there stays."""
-    (tmp_path / "d").write_text("yesterday's")
-    try:
-        await dump.dump(used, None, tmp_path / "d")
-    except BadDatabase as error:
-        assert "version mismatch" in error.what and "server's version or later" in error.remedy
-        assert (tmp_path / "d").read_text() == "yesterday's"
-    else:
-        assert (tmp_path / "d").read_bytes().startswith(b"PGDMP")
+async def test_a_dump_replaces_a_file_only_on_request(used: str, tmp_path: Path) -> None:
+    (target := tmp_path / "d").write_text("yesterday's")
+    with pytest.raises(Rejected, match="is there already") as refused:
+        await dump.dump(used, find_binaries(), target)
+    assert "--force" in refused.value.remedy and target.read_text() == "yesterday's"
+    await dump.dump(used, find_binaries(), target, replace=True)
+    assert target.read_bytes().startswith(b"PGDMP") and list(tmp_path.iterdir()) == [target]
+
+
+async def test_programs_that_are_too_old(used: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest of those at hand are taken; where all are too old it is told, and the file that was there stays."""
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    for name in ("pg_dump", "pg_restore"):
+        (bin / name).write_text(
+            f'#!/bin/sh\n[ "$1" = --version ] && echo "{name} (PostgreSQL) 9.6.1" && exit\n'
+            f'echo "{name}: error: aborting because of server version mismatch" >&2; exit 1\n'
+        )
+        (bin / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin}:/usr/bin:/bin")
+    assert pg_programs.find_newest("pg_dump", find_binaries()) != str(bin / "pg_dump")
+    (target := tmp_path / "d").write_text("yesterday's")
+    with pytest.raises(BadDatabase, match="version mismatch") as refused:
+        await dump.dump(used, bin, target, replace=True)
+    assert "server's version or later" in refused.value.remedy and target.read_text() == "yesterday's"
+
+
+async def test_to_a_schema_of_another_name_and_back(used: str, empty_dsn: str, tmp_path: Path) -> None:
+    before = contents(used)
+    await dump.dump(used, find_binaries(), tmp_path / "d")
+    events = await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS, schema_name="Other-One")
+    with psycopg.connect(empty_dsn) as other:
+        assert other.execute("select to_regclass('ikigai.agents')").fetchall() == [(None,)]
+    await dump.dump(empty_dsn, find_binaries(), tmp_path / "back", schema_name="Other-One")
+    assert await dump.restore(empty_dsn, find_binaries(), tmp_path / "back", MIGRATIONS) == events
+    assert contents(empty_dsn) == before
+
+
+async def test_agents_of_a_dump_are_those_of_who_restores_it(used: str, empty_dsn: str, tmp_path: Path) -> None:
+    await dump.dump(used, find_binaries(), tmp_path / "d")
+    await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS)
+    old, new = await Database.open(used, MIGRATIONS), await Database.open(empty_dsn, MIGRATIONS)
+    for directory in ("", "/a b/\\N"):
+        expected, found = await old.agents.last(directory), await new.agents.last(directory)
+        assert expected and found and expected.id == found.id
+    await old.close()
+    await new.close()

@@ -175,7 +175,7 @@ async def test_the_writer_notifies_where_somebody_follows(database: Database, ds
     talk, other = await Talk.open(database), await Talk.open(database)
     heard: list[str] = []
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as listening:
-        await listening.execute(queries.LISTEN)
+        await listening.execute(queries.listen("ikigai"))
 
         async def hear(least: int = 0) -> list[str]:
             """Wait for so many, and a moment for more than those."""

@@ -323,9 +323,12 @@ async def test_who_does_not_own_the_tables_is_told(dsn: str, role: str, database
     await talk.turn(SECRET, "!")
     await talk.log.close()
     name = psycopg.conninfo.conninfo_to_dict(role)["user"]
-    rows_granted = "grant select, insert, update, delete on all tables in schema public to "
+    rows_granted = (
+        "grant usage on schema ikigai to {0}; "
+        "grant select, insert, update, delete on all tables in schema ikigai to {0}"
+    )
     with psycopg.connect(dsn, autocommit=True) as admin:
-        admin.execute(f"{rows_granted}{name}".encode())
+        admin.execute(rows_granted.format(name).encode())
     theirs = await Database.open(role, MIGRATIONS)
     task = theirs.purge(PurgeTarget(SECRET), EVERYTHING)
     found = await task.find()

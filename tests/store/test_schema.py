@@ -1,22 +1,26 @@
 """Migrations: applied once, whole or not at all, and never under a program that is too old."""
 
 import asyncio
+import re
 import shutil
 from pathlib import Path
 
 import psycopg
 import pytest
+from ikigai.store.tree import THIS_PROGRAM
 
 from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase, NewerSchema
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS
+from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
 from ikigai.store import schema
+from ikigai.store.address import quoted
 from ikigai.store.database import Database
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import reading as reading_queries
 from tests import GOLDEN
 from tests.conftest import MIGRATIONS, address
+from tests.core.agent import RUN
 from tests.store.talk import Talk
 
 SCHEMA = GOLDEN / "schema.txt"
@@ -31,26 +35,31 @@ select 'column ' || relname || '.' || attname || ' ' || format_type(atttypid, at
        || coalesce('  -- ' || col_description(attrelid, attnum), ''), 1, relname, attnum::int
 from pg_attribute join pg_class on pg_class.oid = attrelid
 left join pg_attrdef on adrelid = attrelid and adnum = attnum
-where relnamespace = current_schema()::regnamespace and relkind in ('r', 'v') and attnum > 0 and not attisdropped
+where relnamespace = to_regnamespace('ikigai') and relkind in ('r', 'v') and attnum > 0 and not attisdropped
 union all
 select 'constraint ' || conrelid::regclass || ' ' || pg_get_constraintdef(oid), 2, conrelid::regclass::text, 0
-from pg_constraint where connamespace = current_schema()::regnamespace and contype <> 'n'
+from pg_constraint where connamespace = to_regnamespace('ikigai') and contype <> 'n'
 union all
 select 'index ' || replace(pg_get_indexdef(indexrelid), current_schema() || '.', ''), 3, indrelid::regclass::text, 0
-from pg_index join pg_class on pg_class.oid = indrelid where relnamespace = current_schema()::regnamespace
+from pg_index join pg_class on pg_class.oid = indrelid where relnamespace = to_regnamespace('ikigai')
 union all
 select 'trigger ' || replace(pg_get_triggerdef(pg_trigger.oid), current_schema() || '.', ''), 4, relname, 0
 from pg_trigger join pg_class on pg_class.oid = tgrelid
-where relnamespace = current_schema()::regnamespace and not tgisinternal
+where relnamespace = to_regnamespace('ikigai') and not tgisinternal
 union all
 select 'table ' || relname || '  -- ' || coalesce(obj_description(oid, 'pg_class'), 'WITHOUT COMMENT'), 0, relname, 0
-from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'v')
+from pg_class where relnamespace = to_regnamespace('ikigai') and relkind in ('r', 'v')
 order by 3, 2, 4, 1
 """
 
 
+def tables(dsn: str) -> str:
+    """Return the address for a connection that finds the tables by their plain names."""
+    return address(dsn, options="-c search_path=ikigai")
+
+
 def description(dsn: str) -> str:
-    with psycopg.connect(dsn) as other:
+    with psycopg.connect(tables(dsn)) as other:
         return "\n".join(line for line, *_ in other.execute(DESCRIPTION.encode()).fetchall()) + "\n"
 
 
@@ -74,7 +83,7 @@ async def test_ten_programs_start_on_an_empty_database(empty_dsn: str) -> None:
     for database in databases:
         await database.close()
     assert description(empty_dsn) == SCHEMA.read_text()
-    with psycopg.connect(empty_dsn) as other:
+    with psycopg.connect(tables(empty_dsn)) as other:
         applied = other.execute("select version, name from ikigai_migrations order by version").fetchall()
     assert applied == [(found.version, found.file.stem[5:]) for found in schema.read_migrations(MIGRATIONS)]
 
@@ -185,46 +194,102 @@ async def test_an_older_schema_is_not_read(dsn: str, tmp_path: Path) -> None:
         await Database.open(dsn, folder(tmp_path / "m", "select 1"), write=False)
 
 
-async def test_a_schema_of_its_own(empty_dsn: str) -> None:
-    with psycopg.connect(empty_dsn) as other:
-        other.execute('create schema "Odd ""name"""')
+async def test_the_tables_are_in_a_schema_of_their_own(empty_dsn: str) -> None:
+    """Neither the search_path of the database nor what others put into `public` is in the way, nor is it changed."""
+    with psycopg.connect(empty_dsn, autocommit=True) as other:
         other.execute("create table public.messages (mine int)")
-    dsn = address(empty_dsn, options='-c search_path="Odd\\ ""name""",public')
-    database = await Database.open(dsn, MIGRATIONS)
-    talk = await Talk.open(database)
-    await talk.turn()
-    assert (await database.status()).schema == 'Odd "name"'
-    await database.close()
+        other.execute("create function public.ikigai_id(jsonb) returns bigint language sql return 1 / 0")
+        other.execute(f"alter database {other.info.dbname} set search_path = nowhere, public".encode())
+    for name in ("ikigai", "Odd-Name", 'odd %s "name"'):
+        database = await Database.open(empty_dsn, MIGRATIONS, name=name)
+        talk = await Talk.open(database)
+        await talk.turn()
+        assert (await database.status()).schema == name
+        assert await database.tree.all()
+        async with database._beside.use() as cursor:
+            await cursor.execute("select current_setting('search_path')")
+            assert await cursor.fetchall() == [(quoted(name),)]
+        await database.close()
     with psycopg.connect(empty_dsn) as other:
+        assert other.execute("show search_path").fetchall() == [("nowhere, public",)]
         assert other.execute("select count(*) from public.messages").fetchall() == [(0,)]
+        assert other.execute("select to_regclass('public.agents')").fetchall() == [(None,)]
         with pytest.raises(psycopg.errors.RestrictViolation):
-            other.execute('delete from "Odd ""name""".messages')
+            other.execute('delete from "odd %s ""name""".messages')
+
+
+async def test_two_schemas_are_two_histories(empty_dsn: str) -> None:
+    """An agent that is in both has locks and notifications of its own in each."""
+    first = await Database.open(empty_dsn, MIGRATIONS)
+    second = await Database.open(empty_dsn, MIGRATIONS, name="second")
+    ours, theirs = await Talk.open(first), await first.agents.get((await first.agents.all())[0].id)
+    await ours.turn()
+    assert theirs and await second.agents.all() == [] and await second.agents.last() is None
+    with psycopg.connect(empty_dsn, autocommit=True) as other:
+        other.execute("insert into second.agents select * from ikigai.agents")
+    copy = await second.open_agent(theirs)
+    listener = await psycopg.AsyncConnection.connect(empty_dsn, autocommit=True)
+    await listener.execute("listen second")
+    await listener.execute("listen ikigai")
+    follower = second.follow(theirs, lambda: load_memory(RUN, theirs.id))
+    await follower.begin()
+    await ours.turn("unheard")
+    assert [note async for note in listener.notifies(timeout=0.2)] == []
+    await copy.append((ev.UserMessage("heard"),))
+    heard = [note.channel async for note in listener.notifies(timeout=30, stop_after=1)]
+    assert heard == ["second"] and len((await follower.look()).rows) == 1
+    owner = {name: (await each.tree.all())[0].holder for name, each in (("first", first), ("second", second))}
+    await ours.log.close()
+    assert owner == {"first": THIS_PROGRAM, "second": THIS_PROGRAM}
+    assert [(await each.tree.all())[0].holder for each in (first, second)] == ["", THIS_PROGRAM]
+    await listener.close()
+    await follower.close()
+    await first.close()
+    await second.close()
 
 
 async def test_tables_that_are_not_ikigais(empty_dsn: str) -> None:
-    with psycopg.connect(empty_dsn) as other:
-        other.execute("create table messages (mine int)")
-    with pytest.raises(BadDatabase, match="not ikigai's"):
-        await Database.open(empty_dsn, MIGRATIONS)
-    with psycopg.connect(empty_dsn) as other:
-        assert other.execute("select to_regclass('agents')").fetchall() == [(None,)]
+    """Nothing is left behind, whichever migration finds them."""
+    for table in ("messages", "search_pieces", "usage"):
+        with psycopg.connect(empty_dsn, autocommit=True) as other:
+            other.execute(f"create schema ikigai create table {table} (mine int)".encode())
+            with pytest.raises(BadDatabase, match=r"schema ikigai .* not ikigai's") as refused:
+                await Database.open(empty_dsn, MIGRATIONS)
+            assert "IKIGAI_DATABASE_SCHEMA" in refused.value.remedy
+            listed = (
+                "select relname from pg_class where relnamespace = 'ikigai'::regnamespace and relkind in ('r', 'v')"
+            )
+            assert other.execute(listed).fetchall() == [(table,)]
+            other.execute("drop schema ikigai cascade")
 
 
-async def test_no_right_to_make_tables(empty_role: str) -> None:
-    with pytest.raises(BadDatabase, match="may not make tables") as refused:
-        await Database.open(empty_role, MIGRATIONS)
-    assert refused.value.remedy.startswith("Let its owner run: GRANT CREATE ON SCHEMA public TO role_")
-    assert refused.value.exit_code == 2
+async def test_no_right_to_make_the_schema_or_its_tables(empty_dsn: str, empty_role: str) -> None:
+    """Each remedy leads to the next step, and the last one to the tables."""
+    grants: list[str] = []
+    with psycopg.connect(empty_dsn, autocommit=True) as owner:
+        owner.execute(f"create schema {quoted('Own-Schema')}".encode())
+        for name in ("ikigai", "Own-Schema"):
+            with pytest.raises(BadDatabase, match=f"may not (create|use) the schema {name}") as refused:
+                await Database.open(empty_role, MIGRATIONS, name=name)
+            assert refused.value.exit_code == 2 and refused.value.remedy.startswith("Let its owner run: GRANT ")
+            grants.append(refused.value.remedy.removeprefix("Let its owner run: "))
+            if name == "Own-Schema":
+                owner.execute(f"grant usage on schema {quoted(name)} to public".encode())
+                with pytest.raises(BadDatabase, match="may not make tables in the schema Own-Schema") as refused:
+                    await Database.open(empty_role, MIGRATIONS, name=name)
+                assert refused.value.remedy.endswith(grants[-1])
+            owner.execute(grants[-1].encode())
+            await (await Database.open(empty_role, MIGRATIONS, name=name)).close()
+    user = psycopg.conninfo.conninfo_to_dict(empty_role)["user"]
+    assert re.fullmatch(rf'GRANT CREATE ON DATABASE ".*" TO "{user}";', grants[0])
+    assert grants[1] == f'GRANT USAGE, CREATE ON SCHEMA "Own-Schema" TO "{user}";'
 
 
-async def test_no_right_to_read(role: str) -> None:
+async def test_no_right_to_read(dsn: str, role: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as owner:
+        owner.execute("grant usage on schema ikigai to public")
     with pytest.raises(BadDatabase, match="permission denied for table ikigai_migrations"):
         await Database.open(role, MIGRATIONS)
-
-
-async def test_no_schema_to_work_in(empty_dsn: str) -> None:
-    with pytest.raises(BadDatabase, match="no schema to work in"):
-        await Database.open(address(empty_dsn, options="-c search_path=nowhere"), MIGRATIONS)
 
 
 async def test_an_encoding_that_cannot_hold_every_text(server: str, empty_dsn: str) -> None:
@@ -266,7 +331,7 @@ async def test_the_check_at_start_is_one_query(dsn: str, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
     database = await Database.open(dsn, MIGRATIONS)
-    assert sent == [queries.GREET]
+    assert sent == [queries.greet("ikigai")]
     agent = await database.agents.create()
     sent.clear()
     log = await database.open_agent(agent)

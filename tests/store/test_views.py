@@ -302,9 +302,9 @@ def test_views_of_a_schema_that_is_not_on_the_path(log: Log, dsn: str) -> None:
     log.put(agent, "undo", None, {"of": id})
     with psycopg.connect(dsn) as other:
         other.execute("set search_path = pg_catalog")
-        found = other.execute("select filtered_message_ids, in_force from public.filter_events").fetchall()
+        found = other.execute("select filtered_message_ids, in_force from ikigai.filter_events").fetchall()
         assert found == [([first, first + 1], False)]
-        assert other.execute("select depth from public.agent_tree").fetchall() == [(0,)]
+        assert other.execute("select depth from ikigai.agent_tree").fetchall() == [(0,)]
 
 
 NEWEST = {

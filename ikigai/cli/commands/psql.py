@@ -40,9 +40,12 @@ async def run_psql(config: Config, arguments: argparse.Namespace) -> int:
         dsn = lease.dsn if lease else config.database.dsn or ""
         await import_module("ikigai.store.pg_programs")
         from ikigai.store import pg_programs
-        from ikigai.store.address import parse_dsn
+        from ikigai.store.address import parse_dsn, quoted
 
-        where, password = pg_programs.without_secrets(parse_dsn(dsn))
+        parameters = parse_dsn(dsn)
+        options = parameters.get("options", os.environ.get("PGOPTIONS", ""))
+        parameters["options"] = f"{options} -csearch_path={quoted(config.database.schema)},public".strip()
+        where, password = pg_programs.without_secrets(parameters)
         if not lease and not password and (theirs := os.environ.get("PGPASSWORD")):
             password = {"PGPASSWORD": theirs}
         command = [await _find_psql(), f"--dbname={where}", *arguments.rest]

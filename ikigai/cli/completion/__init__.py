@@ -71,7 +71,7 @@ async def _agents(config: Config) -> list[str]:
             return []
         lease = server.start(paths.data_dir())
         dsn = lease.dsn
-    session = connection.DatabaseSession(dsn, write=False, deadline=COMPLETION_TIMEOUT)
+    session = connection.DatabaseSession(dsn, write=False, deadline=COMPLETION_TIMEOUT, schema=config.database.schema)
     try:
         async with asyncio.timeout(COMPLETION_TIMEOUT):
             return await agents.names_of(session)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
 
 from ikigai.app.open_database import import_module, open_database
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
-from ikigai.config import Config
+from ikigai.config import Config, unused_address
 from ikigai.core.errors import IkigaiError
 from ikigai.system import paths
 
@@ -25,7 +26,7 @@ async def check_database(config: Config) -> list[Finding]:
         embedded = await asyncio.to_thread(embedded_status, paths.data_dir())
         if not embedded.exists:
             text = f"none yet: the first start makes an embedded PostgreSQL {embedded.version} in {embedded.folder}"
-            return [Finding("database", OK, text), _disk()]
+            return [Finding("database", OK, text), *_unused(config), _disk()]
         findings.append(_disk())
     try:
         lease, database = await open_database(config, write=False)
@@ -51,8 +52,14 @@ async def check_database(config: Config) -> list[Finding]:
         Finding("connection", OK, "to a server process of its own: no pooler in transaction mode is between"),
         _durable(status.durable),
         Finding("holds", OK, holds),
+        *_unused(config),
         *findings,
     ]
+
+
+def _unused(config: Config) -> list[Finding]:
+    note = unused_address(config, os.environ)
+    return [Finding("variable", OK, note)] if note else []
 
 
 def _schema(version: int, known: int) -> Finding:

@@ -48,7 +48,8 @@ class Lease:
         self.major = location.MAJOR_VERSION
         host = socket_dir.replace("\\", "\\\\").replace("'", "\\'")
         # Unset values would come from PG* variables, which are meant for another server.
-        self.dsn = f"host='{host}' hostaddr='' port={location.SOCKET_PORT} dbname=ikigai user=ikigai gssencmode=disable"
+        own = f"host='{host}' hostaddr='' port={location.SOCKET_PORT} dbname=ikigai user=ikigai gssencmode=disable"
+        self.dsn = f"{own} options='' sslmode=disable channel_binding=disable requirepeer='' target_session_attrs=any"
 
     def renew(self) -> str:
         """Find the server again after a connection broke, and start it if it was killed.

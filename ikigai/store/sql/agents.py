@@ -4,6 +4,7 @@ Statements that read, count, purge and move logs have modules of their own. Rows
 `reading.decode_row` takes.
 """
 
+from ikigai.store.address import quoted
 from ikigai.store.sql.fragments import ROW
 
 # One connection -----------------------------------------------------------------------------------------------------
@@ -13,7 +14,8 @@ from ikigai.store.sql.fragments import ROW
 # it. Without statistics, or with old ones, the planner expects few rows for an agent, and for each page reads all of
 # them as a bitmap to sort them: 70 ms for an agent of 200,000 events. In the order of an index it takes a quarter.
 _SETTINGS = """
-select set_config('statement_timeout', '15s', false),
+select set_config('search_path', %s, false),
+       set_config('statement_timeout', '15s', false),
        set_config('lock_timeout', '5s', false),
        set_config('idle_in_transaction_session_timeout', '30s', false),
        set_config('client_connection_check_interval',
@@ -26,16 +28,30 @@ select set_config('statement_timeout', '15s', false),
                        else current_setting('default_transaction_read_only') end, false),
        pg_backend_pid(), version
 """
-GREET = _SETTINGS + "from (select max(version) from ikigai_migrations) as migrations (version)"
+
+
+def greet(schema: str) -> bytes:
+    """Return the statement that applies the settings of a connection to this schema; it fails if there is none."""
+    table = f"{quoted(schema)}.ikigai_migrations".replace("%", "%%")
+    return f"{_SETTINGS}from (select max(version) from {table}) as migrations (version)".encode()
+
+
 GREET_EMPTY = _SETTINGS + "from (values (0)) as migrations (version)"
 BACKEND = "select pg_backend_pid()"
+# The marker that a move leaves behind is a view.
+EARLIER_SCHEMA = """
+select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+where pg_class.oid = to_regclass('ikigai_migrations') and relkind = 'r'
+"""
+MAY_USE_SCHEMA = "select has_schema_privilege(%s::text, 'usage')"
 
 # Migrations ---------------------------------------------------------------------------------------------------------
 
 MIGRATION_TURN = """
 select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
-       pg_advisory_xact_lock(%s, 0)
+       pg_advisory_xact_lock(%s, %s)
 """
+HAS_SCHEMA = "select exists (select from pg_namespace where nspname = %s)"
 HAS_MIGRATIONS = "select to_regclass('ikigai_migrations') is not null"
 SCHEMA_VERSION = "select max(version) from ikigai_migrations"
 MIGRATED = "insert into ikigai_migrations (version, name) values (%s, %s)"
@@ -71,24 +87,33 @@ CREATE_AGENT = """
 insert into agents (id, name, parent, forked_at, directory, ephemeral) values (%s, %s, %s, %s, %s, %s)
 on conflict (name) do nothing
 """
-FIRST_AGENT_TURN = "select pg_advisory_xact_lock(%s, 0)"
+FIRST_AGENT_TURN = "select pg_advisory_xact_lock(%s, %s)"
 AGENT_BY_ID = _AGENT + "where id = %s"
 AGENT_BY_NAME = _AGENT + "where name = %s"
 AGENTS_BY_ID_START = _AGENT + "where starts_with(id::text, %s) limit 2"
 AGENTS = _AGENT + "where killed_at is null and archived_at is null or %s order by last_used_at desc limit %s"
 # An agent that a tool made is no place to begin: its results go to the agent that it works for.
-_LAST = "killed_at is null and archived_at is null and not made and not ephemeral order by last_used_at desc limit 1"
-LAST_AGENT = f"{_AGENT} where {_LAST}"
-LAST_AGENT_IN = f"{_AGENT} where directory = %s and {_LAST}"
+_LAST = """
+join agent_uses uses on uses.agent_id = agents.id and uses.role = session_user::text and uses.os_user in (%s, '')
+where killed_at is null and archived_at is null and not made and not ephemeral
+"""
+LAST_AGENT = f"{_AGENT}{_LAST}order by uses.used_at desc limit 1"
+LAST_AGENT_IN = f"{_AGENT}{_LAST}and uses.directory = %s order by uses.used_at desc limit 1"
 AGENT_NAMES = """
 select name from agents where killed_at is null and archived_at is null and purged_at is null
 order by last_used_at desc limit 1000
 """
 # The commit does not wait for the disk: a power failure within half a second loses only which agent was used last.
 USE_AGENT = """
-update agents set last_used_at = clock_timestamp(), directory = coalesce(%s, directory)
+with used as (
+  insert into agent_uses (role, os_user, agent_id, directory)
+  select session_user, %(user)s, id, coalesce(%(directory)s, directory) from agents where id = %(agent)s
+  on conflict (role, os_user, agent_id)
+  do update set used_at = clock_timestamp(), directory = coalesce(%(directory)s, agent_uses.directory)
+)
+update agents set last_used_at = clock_timestamp(), directory = coalesce(%(directory)s, directory)
 from (select set_config('synchronous_commit', 'off', true)) as commit (waits)
-where id = %s and commit.waits = 'off'
+where id = %(agent)s and commit.waits = 'off'
 returning coalesce((select max(seq) from messages where agent_id = agents.id), 0),
           (select event_id from messages where agent_id = agents.id order by seq desc limit 1), killed_at is not null
 """
@@ -98,7 +123,7 @@ returning coalesce((select max(seq) from messages where agent_id = agents.id), 0
 
 # Followers are notified of stored rows; see `follow`. A notification would make all commits wait for one another, so
 # without followers there is none: a follower shares a lock, and taking it exclusively fails then.
-_NOTIFY = "case when not pg_try_advisory_xact_lock({}, {}) then pg_notify('ikigai', agent_id || ' ' || {}) end"
+_NOTIFY = "case when not pg_try_advisory_xact_lock({}, {}) then pg_notify(current_schema(), agent_id || ' ' || {}) end"
 _NOTIFY_ONE = _NOTIFY.format("%s", "%s", "seq")
 _NOTIFY_ALL = _NOTIFY.format("%(following)s", "%(key)s", "seq")
 
@@ -129,7 +154,12 @@ DRAFT = "select asked_by, text, thinking from drafts where agent_id = %s"
 
 # Following ----------------------------------------------------------------------------------------------------------
 
-LISTEN = "listen ikigai"
+
+def listen(schema: str) -> bytes:
+    """Return the statement that listens to what is stored in this schema."""
+    return f"listen {quoted(schema)}".encode()
+
+
 FOLLOW = "select pg_advisory_lock_shared(%s, %s)"
 AGENT_NAME = "select name from agents where id = %s"
 LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"

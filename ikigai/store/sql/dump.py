@@ -1,9 +1,5 @@
 """This module holds the SQL statements of dump and restore."""
 
-TABLE_SCHEMA = """
-select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-where pg_class.oid = to_regclass('ikigai_migrations')
-"""
 RESTORE_TURN = """
 select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)
 """
@@ -16,6 +12,11 @@ where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped and attgene
 COPY_AGENTS = "copy agents from stdin"
 COPY_MESSAGES = "copy messages from stdin"
 COPY_DRAFTS = "copy drafts from stdin"
+# Who used them is not dumped: roles and users are others elsewhere.
+CLAIM_AGENTS = """
+insert into agent_uses (role, os_user, agent_id, directory, used_at)
+select session_user, '', id, directory, last_used_at from agents where not made on conflict do nothing
+"""
 SET_IDENTITY = (
     "select setval(pg_get_serial_sequence('messages', 'id'), max(id)) from messages having max(id) is not null"
 )

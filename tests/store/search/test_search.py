@@ -344,7 +344,8 @@ async def test_a_role_without_the_right_to_make_extensions(role: str, dsn: str):
     """Nothing is needed that only a superuser could install."""
     with psycopg.connect(dsn) as other:
         name = psycopg.conninfo.conninfo_to_dict(role)["user"]
-        other.execute("grant select, insert, update, delete on all tables in schema public to " + str(name))
+        other.execute(f"grant usage on schema ikigai to {name}".encode())
+        other.execute(f"grant select, insert, update, delete on all tables in schema ikigai to {name}".encode())
         assert not other.execute("select from pg_extension where extname in ('pg_trgm', 'unaccent')").fetchall()
     database = await Database.open(role, MIGRATIONS)
     (id,) = await said(database, "a word")

@@ -1,0 +1,59 @@
+"""This module holds the SQL statements that move the tables of earlier versions into the schema of ikigai."""
+
+from typing import LiteralString
+
+SEARCH = "select set_config('search_path', %s, true)"
+# All that the migrations make, by the version that has it first; indexes, triggers and sequences go with their tables.
+MOVES: tuple[tuple[int, LiteralString], ...] = (
+    (1, "alter table ikigai_migrations"),
+    (1, "alter table agents"),
+    (10, "alter table agent_uses"),
+    (1, "alter table messages"),
+    (1, "alter table drafts"),
+    (6, "alter table search_pieces"),
+    (6, "alter table search_segments"),
+    (6, "alter table search_progress"),
+    (2, "alter view usage"),
+    (2, "alter view usage_by_day"),
+    (2, "alter view usage_by_model"),
+    (4, "alter view prunes"),
+    (5, "alter view turns"),
+    (5, "alter view transcript"),
+    (5, "alter view agent_tree"),
+    (5, "alter view filter_events"),
+    (1, "alter function ikigai_append_only()"),
+    (2, "alter function ikigai_number(jsonb)"),
+    (5, "alter function ikigai_id(jsonb)"),
+    (5, "alter function ikigai_lineage(uuid)"),
+    (5, "alter function ikigai_filtered(uuid, jsonb)"),
+    (5, "alter function ikigai_take_back(bigint[], bigint, bigint)"),
+    (5, "alter aggregate ikigai_taken_back(bigint, bigint)"),
+)
+# Roles had the use of `public` as everybody has.
+GRANT_USAGE = """
+do $$
+declare grantee oid;
+begin
+  for grantee in
+    select distinct granted.grantee from pg_class cross join aclexplode(relacl) as granted
+    where relnamespace = current_schema()::regnamespace
+  loop
+    execute format('grant usage on schema %I to %s', current_schema(),
+                   case grantee when 0 then 'public' else grantee::regrole::text end);
+  end loop;
+end
+$$
+"""
+# Where the user may not make it, programs of earlier versions that run as this user could make no tables either.
+LEAVE_MARKER = """
+do $$
+begin
+  if has_schema_privilege('public', 'create') then
+    create view public.ikigai_migrations as select {} as version;
+    comment on view public.ikigai_migrations is
+      'The tables of ikigai have moved to a schema of their own. This stops programs of earlier versions.';
+    grant select on public.ikigai_migrations to public;
+  end if;
+end
+$$
+"""

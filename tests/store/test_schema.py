@@ -10,6 +10,7 @@ import pytest
 from ikigai.store.tree import THIS_PROGRAM
 
 from ikigai.core import events as ev
+from ikigai.core.agents.tree import THIS_PROGRAM
 from ikigai.core.errors import BadDatabase, NewerSchema
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory

@@ -9,7 +9,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, Rejected, StoreError
-from ikigai.store import names
+from ikigai.store import agents, names
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 
@@ -143,3 +143,36 @@ async def test_logs_that_were_closed_are_forgotten(database: Database) -> None:
         await database.open_agent(third)
     await held.close()
     assert not (await database.open_agent(first)).closed
+
+
+async def test_each_user_goes_on_with_an_agent_of_their_own(
+    dsn: str, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Users are told apart by role and by their name on their machine; what is older than that is the role's."""
+    with psycopg.connect(dsn, autocommit=True) as owner:
+        owner.execute("grant usage on schema ikigai to public")
+        owner.execute("grant select, insert, update on all tables in schema ikigai to public")
+
+    async def went_on_with(address: str, user: str, open: str = "", directory: str = "") -> str:
+        monkeypatch.setattr(agents, "this_user", lambda: user)
+        database = await Database.open(address, MIGRATIONS)
+        if open:
+            await (await database.open_agent(await database.agents.find(open), "/work")).close()
+        last = await database.agents.last(directory)
+        await database.close()
+        return last.name if last else ""
+
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as owner:
+        for name in ("old", "theirs", "mine"):
+            await owner.execute("insert into agents (id, name) values (gen_random_uuid(), %s)", (name,))
+        await owner.execute(
+            "insert into agent_uses (role, os_user, agent_id)"
+            " select session_user, '', id from agents where name = 'old'"
+        )
+    assert await went_on_with(dsn, "anna") == await went_on_with(dsn, "bela") == "old"
+    assert await went_on_with(role, "anna") == ""
+    assert await went_on_with(dsn, "anna", open="mine") == "mine"
+    assert await went_on_with(dsn, "bela", open="theirs") == "theirs"
+    assert await went_on_with(role, "anna", open="old") == "old"
+    assert await went_on_with(dsn, "anna") == await went_on_with(dsn, "anna", directory="/work") == "mine"
+    assert await went_on_with(dsn, "bela", directory="/elsewhere") == ""

@@ -236,7 +236,7 @@ def _database(setting: Setting | None, environ: Mapping[str, str]) -> Setting:
             f"{setting.place}: database.url takes the address from {variable}, and that is not set.",
             f'Set {variable}, or name the address itself; "embedded" is ikigai\'s own server.',
         )
-    return _checked(Setting(DATABASE_URL, address, setting.kind, f"{setting.place} ({variable})"))
+    return check_setting(Setting(DATABASE_URL, address, setting.kind, f"{setting.place} ({variable})"))
 
 
 def unused_address(config: Config, environ: Mapping[str, str]) -> str:

@@ -99,8 +99,8 @@ class Agents:
         return await self._select(agents.AGENTS, unlisted, limit)
 
     async def last(self, directory: str = "") -> Agent | None:
-        """Return the agent that this user used last, anywhere or in `directory`: not a killed, archived or ephemeral one,
-        nor one that a tool made.
+        """Return the agent that this user used last, anywhere or in `directory`: not one that is killed, archived or
+        ephemeral, nor one that a tool made.
 
         A user is one of the operating system under one role of the database.
         """

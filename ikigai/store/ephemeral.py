@@ -36,5 +36,5 @@ async def purge_ephemeral(session: DatabaseSession, own: Collection[str], min_ag
         finally:
             for id in held:
                 with suppress(psycopg.Error, TimeoutError):
-                    await write_lock.release(cursor, id)
+                    await write_lock.release(session, cursor, id)
     return [str(id) for id in held]

@@ -159,7 +159,7 @@ class AgentTree:
     async def owners(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the lock owners of these agents as `holders` does, by the ids of those that have one."""
         owners = await self.holders()
-        keys = {id: write_lock.lock_key(UUID(id)) for id in ids}
+        keys = {id: write_lock.lock_key(UUID(id), self._session.schema) for id in ids}
         return {id: owners[key] for id, key in keys.items() if key in owners}
 
     async def rename(self, agent: Agent, name: str) -> None:

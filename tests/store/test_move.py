@@ -19,7 +19,7 @@ from tests.store.talk import Talk
 from tests.store.test_dump import TABLES
 from tests.store.test_schema import NEWEST, SCHEMA, description, tables
 
-BEFORE = 10
+BEFORE = 11
 """The version of the schema of the last program that kept its tables in `public`."""
 IN_PUBLIC = "select relkind, relname from pg_class where relnamespace = 'public'::regnamespace order by 2"
 FUNCTIONS_IN_PUBLIC = "select proname from pg_proc where pronamespace = 'public'::regnamespace"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from ikigai.store.tree import THIS_PROGRAM
 
 from ikigai.core import events as ev
 from ikigai.core.agents.tree import THIS_PROGRAM

@@ -7,7 +7,7 @@ SEARCH = "select set_config('search_path', %s, true)"
 MOVES: tuple[tuple[int, LiteralString], ...] = (
     (1, "alter table ikigai_migrations"),
     (1, "alter table agents"),
-    (11, "alter table agent_uses"),
+    (12, "alter table agent_uses"),
     (1, "alter table messages"),
     (1, "alter table drafts"),
     (6, "alter table search_pieces"),

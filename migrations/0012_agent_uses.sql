@@ -1,4 +1,4 @@
--- Version 11: who used which agent last, so that each user of a shared database goes on in a conversation of their own.
+-- Version 12: who used which agent last, so that each user of a shared database goes on in a conversation of their own.
 
 create table agent_uses (
   role text not null,

@@ -207,6 +207,7 @@ async def test_an_archived_agent_leaves_the_lists_with_its_forks_and_works_as_be
     child = await fork(database, talk.agent, "child")
     early = await fork(database, child, "early")
     other = await database.agents.create("other")
+    await (await database.open_agent(other)).close()
     assert await database.tree.archive(early) == 1
     assert await database.tree.archive(talk.agent) == 2, "the one below was archived before"
     assert [agent.name for agent in await database.agents.all()] == ["other"]

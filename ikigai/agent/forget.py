@@ -40,7 +40,7 @@ ID_TOKENS = 8
 MAX_LISTED_TURNS = 12
 """Turns that a question lists one by one."""
 UNUSABLE_STOPS = {StopReason.LENGTH: "gave an answer longer than it may be", StopReason.REFUSED: "refused to answer"}
-FIRST_WORDS_CHARACTERS = 44
+PREVIEW_CHARACTERS = 44
 """Characters of the first words of each turn: a line of a terminal holds them with ids and sizes."""
 _T = TypeVar("_T")
 
@@ -95,7 +95,7 @@ def list_turns(selection: Selection) -> tuple[str, ...]:
 
 
 def _short(words: str) -> str:
-    return words if len(words) <= FIRST_WORDS_CHARACTERS else f"{words[: FIRST_WORDS_CHARACTERS - 1].rstrip()}…"
+    return words if len(words) <= PREVIEW_CHARACTERS else f"{words[: PREVIEW_CHARACTERS - 1].rstrip()}…"
 
 
 def _span(ids: Sequence[int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from ikigai.agent.apply_events import show_rows, show_rule
 from ikigai.agent.db_retry import RetryUntilAvailable
@@ -83,16 +83,37 @@ class MailSource(Protocol):
         ...
 
 
+class LoopOptions(NamedTuple):
+    """The optional parts of an AgentLoop.
+
+    `max_requests` limits the requests of a turn; 0 means no limit. `db_timeout` is the time in seconds to wait for a
+    lost database before Unavailable is raised; None waits for ever. `price` returns the cost of a request. `learn`
+    takes a model and the context in tokens that its provider reported. `instructions` returns the current instructions
+    of the project, `default_system` the default system prompt of a turn that begins with a memory. `condensing` returns
+    the options for a memory; without it, only a request condenses. `mail` provides the mail that a turn begins with.
+    `redactor` returns the redactor of the current secrets. `outputs` keeps the output of the user's commands until it
+    is stored.
+    """
+
+    max_requests: int = 0
+    db_timeout: float | None = None
+    price: PriceOf = no_price
+    learn: Callable[[str, int], None] = lambda model, context: None
+    instructions: Callable[[], str] | None = None
+    default_system: Callable[[Memory], str] | None = None
+    condensing: Callable[[Memory], CondenseOptions] | None = None
+    mail: MailSource | None = None
+    redactor: Callable[[], Redactor] = no_redactor
+    outputs: CommandOutputStore | None = None
+
+
+DEFAULTS = LoopOptions()
+
+
 class AgentLoop:
     """Drives one agent. Put inputs into `inbox`; None ends the loop. `memory` is the fold of the log so far.
 
-    `provider` returns the provider of a model "provider/name". `max_requests` limits the requests of a turn; 0 means no
-    limit. `db_timeout` is the time in seconds to wait for a lost database before Unavailable is raised; None waits for
-    ever. `price` returns the cost of a request. `learn` takes a model and the context in tokens that its provider
-    reported. `instructions` returns the current instructions of the project, `default_system` the default system prompt
-    of a turn that begins with a memory. `condensing` returns the options for
-    a memory; the default condenses only on request. `mail` provides the mail that a turn begins with. `redactor`
-    returns the redactor of the current secrets. `outputs` keeps the output of the user's commands until it is stored.
+    `provider` returns the provider of a model "provider/name".
     """
 
     def __init__(
@@ -102,29 +123,22 @@ class AgentLoop:
         provider: Callable[[str], Provider],
         tools: Tools,
         view: View,
-        max_requests: int = 0,
-        db_timeout: float | None = None,
-        price: PriceOf = no_price,
-        learn: Callable[[str, int], None] = lambda model, context: None,
-        instructions: Callable[[], str] | None = None,
-        default_system: Callable[[Memory], str] | None = None,
-        condensing: Callable[[Memory], CondenseOptions] = lambda memory: CondenseOptions(),
-        mail: MailSource | None = None,
-        redactor: Callable[[], Redactor] | None = None,
-        outputs: CommandOutputStore | None = None,
+        options: LoopOptions = DEFAULTS,
     ) -> None:
         self.memory = memory
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._view = store, provider, view
-        self._price, self._learn, self._outputs = price, learn, outputs
-        self._instructions, self._default_system = instructions, default_system
-        self._mail, self._redactor = mail, redactor or no_redactor
+        self._price, self._learn, self._outputs = options.price, options.learn, options.outputs
+        self._instructions, self._default_system = options.instructions, options.default_system
+        self._mail, self._redactor = options.mail, options.redactor
+        condensing = options.condensing or (lambda memory: CondenseOptions())
         self._condenser = LazyCondenser(self._forget_context, view.notice, condensing)
         self.queue = InputQueue(view, lambda: self.unsaved)
         self._db_status = DatabaseStatus(view)
-        self._retry = RetryUntilAvailable(self._db_status, view, db_timeout, self.queue.show, self.queue.sent.clear)
-        terms = price, self._forget_context, self.inbox.put_nowait, max_requests, self._redactor
+        shown = self.queue.show, self.queue.sent.clear
+        self._retry = RetryUntilAvailable(self._db_status, view, options.db_timeout, *shown)
+        terms = self._price, self._forget_context, self.inbox.put_nowait, options.max_requests, self._redactor
         self._jobs = Jobs(lambda: self.memory, store, provider, tools, view, self._db_status, *terms)
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
         self.checks_mail = False  # which may begin a turn

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ikigai.agent.forget import ForgetContext
 from ikigai.agent.one_shot import Completion, complete, complete_request
@@ -74,15 +74,30 @@ class SummaryWriter:
         prompt = await asyncio.to_thread(read_prompt, self._options.prompt_file)
         scope, summary = self._scope, self._scope.earlier.text if self._scope.earlier else ""
         own = self._model == self._memory.model and not self._level
+        price, on_usage = self._context.price, self._record_usage
         request = appended_request(self._memory, scope, prompt, self._focus, self._allowance) if own else None
         if request:
-            summary = await self._checked(complete_request(self._provider, self._model, request, **self._call_options))
+            summary = await self._checked(
+                complete_request(
+                    self._provider, self._model, request, purpose="summary", price=price, on_usage=on_usage
+                )
+            )
         else:
             parts = join_into_parts(format_turns(scope.turns), self._room(prompt, summary))
             for number, part in enumerate(parts, 1):
                 text = part_question(part, summary, self._focus, self._allowance, last=number == len(parts))
-                options = {"max_output": self._max_output, "level": self._level, **self._call_options}
-                summary = await self._checked(complete(self._provider, self._model, prompt, text, **options))
+                completion = complete(
+                    self._provider,
+                    self._model,
+                    prompt,
+                    text,
+                    purpose="summary",
+                    max_output=self._max_output,
+                    level=self._level,
+                    price=price,
+                    on_usage=on_usage,
+                )
+                summary = await self._checked(completion)
         if defect := summary_defect(self._memory, summary, scope):
             raise Rejected(f"{self._model} {defect}: it was discarded.", f"{CONTEXT_UNCHANGED} {RETRY_REMEDY}")
         return WrittenSummary(summary.strip(), self._model, None if self._cost is None else float(self._cost))
@@ -110,10 +125,6 @@ class SummaryWriter:
     @property
     def _provider(self) -> Provider:
         return self._context.provider(self._model)
-
-    @property
-    def _call_options(self) -> dict[str, Any]:
-        return {"purpose": "summary", "price": self._context.price, "on_usage": self._record_usage}
 
     async def _checked(self, completion: Awaitable[Completion]) -> str:
         """Return the text of the answer. Raise Rejected if it is unusable."""

@@ -10,8 +10,9 @@ import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ikigai.agent.loop import DEFAULTS, LoopOptions
 from ikigai.app.buffered_view import BufferedView
 from ikigai.app.command_outputs import CommandOutputs
 from ikigai.app.mailbox import Mailbox
@@ -106,7 +107,7 @@ class AgentManager:
     `subagents` returns the subagents of an agent, by its id. `on_change` is called when the state of a detached agent
     changed; `on_usage` gets the usage of its requests. `on_lost` gets an agent whose loop has ended by itself, and the
     message about it. With `can_ask` false, questions of detached agents are answered with their default, and no agent
-    is opened for mail. `limits` are further arguments of every AgentLoop.
+    is opened for mail. `options` are those of every loop, but for mail and outputs.
     """
 
     def __init__(
@@ -118,10 +119,10 @@ class AgentManager:
         on_usage: Callable[[StoredEvent], object] = lambda event: None,
         on_lost: Callable[[OpenAgent, str], object] = lambda member, message: None,
         can_ask: bool = True,
-        **limits: Any,
+        options: LoopOptions = DEFAULTS,
     ) -> None:
         self.services, self.agents = services, dict[str, OpenAgent]()
-        self._news, self._ledger, self._lost, self._asks, self._limits = on_change, on_usage, on_lost, can_ask, limits
+        self._news, self._ledger, self._lost, self._asks, self._options = on_change, on_usage, on_lost, can_ask, options
         self._subagents = subagents
         self.mailbox = Mailbox(self, opens=can_ask)
         self._opening = asyncio.Lock()
@@ -156,8 +157,8 @@ class AgentManager:
         view.live_state.changed(memory)
         source = _AgentMail(self.mailbox, lambda: member, self._on_change) if mail else None
         subagents, outputs = partial(self._subagents, self, agent.id), CommandOutputs(log, view.notice)
-        limits = {"mail": source, "outputs": outputs, **self._limits}
-        loop = self.services.make_loop(agent, memory, log, view, subagents, **limits)
+        options = self._options._replace(mail=source, outputs=outputs)
+        loop = self.services.make_loop(agent, memory, log, view, subagents, options)
         self.agents[agent.id] = member = OpenAgent(agent, log, loop, view, outputs)
         self.mailbox.on_opened(member)
         return member

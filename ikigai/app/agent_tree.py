@@ -24,7 +24,7 @@ MAX_INDENT_LEVELS = 12
 """Levels of the tree shown as indentation; deeper ones show the depth as a number."""
 LAST_WORDS_CHARACTERS = 36
 """Characters of the last words."""
-LONGEST_MODEL = 32
+MAX_MODEL_CHARACTERS = 32
 """Characters of a model name; a longer one is shown without its vendor."""
 MAX_LISTED_AGENTS = 100
 """Agents that /agents lists."""
@@ -264,7 +264,7 @@ def format_tree(lines: Sequence[AgentListing], current: str = "", most: int | No
 
 
 def _model(name: str) -> str:
-    return (name if len(name) <= LONGEST_MODEL else name.rpartition("/")[2]) or "-"
+    return (name if len(name) <= MAX_MODEL_CHARACTERS else name.rpartition("/")[2]) or "-"
 
 
 def _cut(words: str) -> str:

@@ -12,9 +12,9 @@ that it works for. An idle agent begins a turn with the message: `app.mailbox` c
 from ikigai.core.agents.mail import Mail
 from ikigai.core.errors import Rejected
 
-ANSWERS = 16
+MAX_ANSWERS = 16
 """Messages in a row that only answer one another, within turns under way."""
-NO_ANSWER = f"The last {ANSWERS} messages only answered one another, which is the limit: none is answered any more."
+NO_ANSWER = f"The last {MAX_ANSWERS} messages only answered one another, which is the limit: none is answered any more."
 """The message to a model that waits for another answer."""
 
 
@@ -46,6 +46,6 @@ class Exchanges:
 def refusal(to: str) -> Rejected:
     """Return the error for a model whose message to the agent called `to` is one too many."""
     return Rejected(
-        f"Not sent to {to}: the last {ANSWERS} messages only answered one another, which is the limit.",
+        f"Not sent to {to}: the last {MAX_ANSWERS} messages only answered one another, which is the limit.",
         "Say so to the user, whose word to you or to an agent that you work for lets it go on; or end your turn.",
     )

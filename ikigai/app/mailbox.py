@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ikigai.app.exchanges import ANSWERS, Exchanges
+from ikigai.app.exchanges import MAX_ANSWERS, Exchanges
 from ikigai.app.waiting_calls import WaitingCalls
 from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS, Mail
 from ikigai.core.agents.tree import descendants
@@ -36,7 +36,7 @@ MAIL_HELD = (
     "a word of theirs to it or to an agent that it works for lets it go on."
 )
 """The message to models about mail that is held."""
-REFUSED = "What was sent to {name} is held, for it can begin no turn: {why} Say so to the user."
+REFUSED_MAIL = "What was sent to {name} is held, for it can begin no turn: {why} Say so to the user."
 
 
 class Recipient(Protocol):
@@ -202,7 +202,7 @@ class Mailbox:
     def refuse(self, member: Recipient, mails: Sequence[Mail], error: Rejected) -> None:
         """Hold these messages, which the agent could not begin a turn with, until it changes; tell the user once."""
         id, name = member.agent.id, member.agent.name
-        before, self.refused[id] = self.refused.get(id), REFUSED.format(name=name, why=error.what)
+        before, self.refused[id] = self.refused.get(id), REFUSED_MAIL.format(name=name, why=error.what)
         if not any(mail.by_user or mail.attended for mail in mails):
             self._unattended[id] -= 1
         if before != self.refused[id]:
@@ -237,7 +237,10 @@ class Mailbox:
         if member.agent.id in self.exchanges.over:
             return
         self.exchanges.over.add(member.agent.id)
-        name, begun = member.agent.name, f"The last {ANSWERS} messages of agents only answered one another:"
+        name, begun = (
+            member.agent.name,
+            f"The last {MAX_ANSWERS} messages of agents only answered one another:",
+        )
         self._notify_user(
             member,
             f"{begun} nothing more is sent to {to} in this turn. Say something here to let it go on.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from ikigai.app import agent_tree
-from ikigai.app.exchanges import ANSWERS, NO_ANSWER, refusal
+from ikigai.app.exchanges import MAX_ANSWERS, NO_ANSWER, refusal
 from ikigai.core.agents.mail import WORKS_FOR, Mail
 from ikigai.core.agents.subagent_port import Subagent, WaitOutcome
 from ikigai.core.agents.tree import SubagentNode, descendants
@@ -110,7 +110,7 @@ class ManagedSubagents:
         work = agent.id in {each.id for each in descendants(tree, self._id)}
         attended = work and self._attended
         mailbox, answers = self._manager.mailbox, self._manager.mailbox.exchanges.next(self._id)
-        if answers >= ANSWERS and self._manager.is_running(agent.id):
+        if answers >= MAX_ANSWERS and self._manager.is_running(agent.id):
             mailbox.refuse_answer(self._own, agent.name)
             raise refusal(agent.name)
         mail = MailSent(agent.id, storable(text), agent.name, wants_reply=work, attended=attended, answers=answers)
@@ -152,7 +152,7 @@ class ManagedSubagents:
         names = tuple(f"{each.name} (killed)" if each.killed_at else each.name for each in silent)
         claimed = mailbox.claim(self._id, matches)
         quiet = silent if wanted or matches else await self._tree()
-        no_answer = NO_ANSWER if not matches and mailbox.exchanges.next(self._id) >= ANSWERS - 1 else ""
+        no_answer = NO_ANSWER if not matches and mailbox.exchanges.next(self._id) >= MAX_ANSWERS - 1 else ""
         message = " ".join(filter(None, (*(mailbox.hold_reason(each.id) for each in quiet), no_answer, why)))
         return WaitOutcome(claimed, tuple(busy), names, len(mails) - len(matches), message)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ikigai.core.model import Provider
     from ikigai.store.database import Database
 
-EXCERPTS, MOST = 12, 12_000
+MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS = 12, 12_000
 """Excerpts that a question is answered from, and their characters in all."""
 RECALL_ANSWER_TOKENS = 1500
 MAX_QUOTED_CHARACTERS = 8_000
@@ -38,7 +38,7 @@ async def answer_from_log(
 
     Raise Rejected if nothing matches, IkigaiError if the model gives no answer.
     """
-    hits = await database.excerpts(question, EXCERPTS, MOST)
+    hits = await database.excerpts(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)
     if not hits:
         raise Rejected("Nothing that was ever said has these words in it.", "/search looks for parts of words: *part*")
     text = f"{format_excerpts(hits)}\n\nQuestion: {question}"

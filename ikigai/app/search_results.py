@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_RESULTS = 1_000
 """Hits or events that one command lists."""
-ROWS, BESIDE = 40, 3
+EVENT_LINES, NEIGHBOR_LINES = 40, 3
 """Lines of the event and of each neighbor that /search #ID shows."""
 EXCERPT_CHARACTERS = 100
 """Characters of an event in a list."""
@@ -214,14 +214,14 @@ async def show_event(database: Database, arguments: argparse.Namespace) -> str:
     return format_neighbors(name, events, arguments.id, most=None)
 
 
-def format_neighbors(agent: str, events: Sequence[StoredEvent], id: int, most: int | None = ROWS) -> str:
+def format_neighbors(agent: str, events: Sequence[StoredEvent], id: int, most: int | None = EVENT_LINES) -> str:
     """Return an event, `most` lines of it (None: all), and a few lines of its neighbors."""
     parts: list[str] = []
     for event in events:
         block = transcript.event_block(event)
         text = clean(block.text).strip("\n") if block else ""
         rows = text.split("\n")
-        keep = (most if event.id == id else BESIDE) or len(rows)
+        keep = (most if event.id == id else NEIGHBOR_LINES) or len(rows)
         more = [f"… {len(rows):,} lines in all"] if len(rows) > keep else []
         head = f"#{event.id}  {format_time(event.at)}  {clean_line(agent)}  {_kind(event, block)}"
         parts.append("\n".join((head, *(f"  {row}" for row in (*rows[:keep], *more)))))

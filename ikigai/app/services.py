@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 import html  # noqa: F401  here, where one thread loads: later pygments in one and markdown-it in another may want it
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from ikigai.agent.loop import AgentLoop
+from ikigai.agent.loop import AgentLoop, LoopOptions
 from ikigai.app.factories import (
     make_options,
     make_pool,
@@ -306,28 +306,37 @@ class Services:
         return self.pool.limits(model).context < self.pool.known.limits(model).context
 
     async def _recall(self, question: str) -> str:
-        from ikigai.app.recall_commands import EXCERPTS, MOST, format_excerpts
+        from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS, format_excerpts
 
-        return format_excerpts(await self.database.excerpts(question, EXCERPTS, MOST))
+        return format_excerpts(await self.database.excerpts(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS))
 
     def make_loop(
-        self, agent: Agent, memory: Memory, log: AgentLog, view: View, subagents: Callable[[], Subagents], **limits: Any
+        self,
+        agent: Agent,
+        memory: Memory,
+        log: AgentLog,
+        view: View,
+        subagents: Callable[[], Subagents],
+        options: LoopOptions,
     ) -> AgentLoop:
+        """Return the loop of an agent, which gets from these services what the options leave out."""
         tools = self.tool_runtime.registry(self.database.reader(agent).result, self._recall, subagents, agent.id)
-        price = make_price(self.config)
-        return AgentLoop(
-            memory, log, self.pool.provider, tools, view, price=price, **{**self._run_settings(view), **limits}
-        )
 
-    def _run_settings(self, view: View) -> dict[str, Any]:
         def instructions() -> str:
             value = self.instructions()
             for problem in self.problems():
                 view.notice(problem)
             return value
 
-        settings = {"learn": self.pool.learn, "condensing": self.condensing, "redactor": self.redaction.redactor}
-        return {**settings, "instructions": instructions, "default_system": self.default_system}
+        options = options._replace(
+            price=make_price(self.config),
+            learn=self.pool.learn,
+            instructions=instructions,
+            default_system=self.default_system,
+            condensing=options.condensing or self.condensing,
+            redactor=self.redaction.redactor,
+        )
+        return AgentLoop(memory, log, self.pool.provider, tools, view, options)
 
     def condensing(self, memory: Memory) -> CondenseOptions:
         """Return the options for condensing the oldest turns of this memory."""

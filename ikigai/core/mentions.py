@@ -22,7 +22,7 @@ _MENTION = re.compile(_START + r"""(?:"([^"\n]+)"|'([^'\n]+)'|((?:\\.|[^\s\\"'])
 _BEGUN = re.compile(_START + r"""(?:"([^"\n]*)|'([^'\n]*)|((?!["'])(?:\\.|[^\s\\])*))\Z""")
 """A mention that ends with the text. A path without quotes may hold a quote later."""
 _URL = re.compile(r"https?://", re.IGNORECASE)
-_AFTER, _MOST_AFTER = ".,;:!?…)]}>\"'”’»", 8
+_CLOSING_PUNCTUATION, _MAX_CLOSING_PUNCTUATION = ".,;:!?…)]}>\"'”’»", 8
 """Punctuation that may follow a path and is rarely its end, and the most marks of it."""
 
 
@@ -61,7 +61,7 @@ def _read(quoted: str, bare: str) -> Mention:
 def _shorter(word: str) -> list[str]:
     """Return the word, then the word without the punctuation behind it, mark by mark."""
     words = [word]
-    while word and word[-1] in _AFTER and len(words) <= _MOST_AFTER:
+    while word and word[-1] in _CLOSING_PUNCTUATION and len(words) <= _MAX_CLOSING_PUNCTUATION:
         word = word[:-1]
         words.append(word)
     return words
@@ -69,7 +69,7 @@ def _shorter(word: str) -> list[str]:
 
 def _without_punctuation(url: str) -> str:
     """Return a URL without the punctuation of the sentence behind it; a parenthesis that opens within it stays."""
-    while url[-1] in _AFTER and not (url[-1] == ")" and url.count("(") >= url.count(")")):
+    while url[-1] in _CLOSING_PUNCTUATION and not (url[-1] == ")" and url.count("(") >= url.count(")")):
         url = url[:-1]
     return url
 
@@ -83,7 +83,7 @@ def begun_mention(before: str) -> tuple[str, str] | None:
 
 def format_mention(name: str) -> str:
     """Return the words that mention the file of this name."""
-    if not re.search(r"[\s\\\"']", name) and not name.endswith(tuple(_AFTER)):
+    if not re.search(r"[\s\\\"']", name) and not name.endswith(tuple(_CLOSING_PUNCTUATION)):
         return f"@{name}"
     if '"' in name and "'" in name:
         return "@" + re.sub(r"""([\s\\"'])""", r"\\\1", name)

@@ -24,11 +24,11 @@ from ikigai.core.transfer.checksum import Checksum
 from ikigai.core.transfer.renumber import RawRow
 from ikigai.export.json_export import FORMAT, VERSION
 
-LONGEST_LINE = 300_000_000
+MAX_LINE_BYTES = 300_000_000
 """The bytes of the longest line: PostgreSQL keeps no JSON string that is longer."""
-LONGEST_WHOLE = 1_000_000_000
+MAX_DOCUMENT_BYTES = 1_000_000_000
 """Most bytes of a file that is not laid out in lines."""
-LONGEST_KIND = 64
+MAX_KIND_CHARACTERS = 64
 A_DAY = 86_400
 """Seconds by which the clock of the program that stored an event may be ahead of ours."""
 NOTHING_IMPORTED = "Nothing was imported."
@@ -153,18 +153,18 @@ class ImportReader:
             self._damaged("the count cannot be read")
 
     def _next(self) -> bytes:
-        text = self._file.readline(LONGEST_LINE)
+        text = self._file.readline(MAX_LINE_BYTES)
         self._line += 1
         self.done += len(text)
         if not text:
             self._foreign() if self._line == 1 else self._cut_off()
-        if len(text) == LONGEST_LINE:
+        if len(text) == MAX_LINE_BYTES:
             self._foreign() if self._line == 1 else self._refuse("it is too long", "Take it out of the file.")
         return text.rstrip(b"\r\n")
 
     def _laid_out_anew(self, first: bytes) -> tuple[_ExportHead, bytes]:
         """Return the metadata of a file that is one object."""
-        if not first.lstrip().startswith(b"{") or self.size > LONGEST_WHOLE:
+        if not first.lstrip().startswith(b"{") or self.size > MAX_DOCUMENT_BYTES:
             self._foreign()
         head = _beginning(first + b"\n" + self._file.read())
         self.done = self.size
@@ -187,7 +187,7 @@ class ImportReader:
             self._damaged("it is nested too deep")
         if not self._last < event.id < 2**63:
             self._damaged(f"the id {event.id} does not ascend")
-        if not 0 < len(event.kind) <= LONGEST_KIND or not event.kind.isprintable():
+        if not 0 < len(event.kind) <= MAX_KIND_CHARACTERS or not event.kind.isprintable():
             self._damaged("that is no kind of event")
         if storable(event.content or "") != (event.content or ""):
             self._damaged("there is a character in `content` that the database cannot hold")

@@ -13,6 +13,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ikigai.agent.loop import LoopOptions
 from ikigai.app import agent_tree, info_commands, usage_report
 from ikigai.app.agent_manager import AgentManager
 from ikigai.app.managed_subagents import ManagedSubagents
@@ -99,9 +100,10 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
         notices += (missing_profile_notice(memory), services.level_notice(memory))
         for notice in filter(None, notices):
             printer.notice(notice)
-        asked = {"condensing": lambda of: services.condensing(of).manual_only}
-        limits = {"max_requests": arguments.max_turns, "db_timeout": DATABASE_TIMEOUT, **asked}
-        manager = AgentManager(services, ManagedSubagents, on_usage=printer.add_subagent_usage, can_ask=False, **limits)
+        condensing = lambda of: services.condensing(of).manual_only  # noqa: E731
+        options = LoopOptions(arguments.max_turns, DATABASE_TIMEOUT, condensing=condensing)
+        on_usage = printer.add_subagent_usage
+        manager = AgentManager(services, ManagedSubagents, on_usage=on_usage, can_ask=False, options=options)
         runtime = manager.register(agent, memory, log, printer, mail=False).agent_loop
         try:
             if command is None:

@@ -47,7 +47,7 @@ LOSSY_QUALITIES = (90, 75, 60)
 _FORMATS = {PNG: "PNG", JPEG: "JPEG", WEBP: "WEBP", GIF: "GIF"}
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")
 _ORIENTATION = 0x0112
-_LARGEST_PROFILE = 1 << 16
+_MAX_COLOR_PROFILE_BYTES = 1 << 16
 
 
 def read_picture(file: BinaryIO, name: str) -> Image | None:
@@ -165,7 +165,7 @@ def _encodings(drawn: "Picture", kind: str) -> Iterator[tuple[str, bytes]]:
     """
     profile = drawn.info.get("icc_profile") or b""
     space = b"GRAY" if drawn.mode == "L" else b"RGB "
-    icc = profile if profile[16:20] == space and len(profile) <= _LARGEST_PROFILE else None
+    icc = profile if profile[16:20] == space and len(profile) <= _MAX_COLOR_PROFILE_BYTES else None
     lossy = WEBP if kind == WEBP or drawn.mode == "RGBA" else JPEG
 
     def file(form: str, **options: object) -> tuple[str, bytes]:

@@ -17,7 +17,7 @@ from ikigai.providers.bundled_models import ModelFamily
 UNKNOWN_LIMITS = ModelLimits(128_000, 8_192)
 LOCAL_LIMITS = ModelLimits(8_192, 2_048)
 
-REPLY, THOUGHTFUL_REPLY = 8_192, 32_768
+MAX_REPLY_TOKENS, MAX_THINKING_REPLY_TOKENS = 8_192, 32_768
 """Tokens of output to ask for, if the model gives as many. Thinking counts as output, so models that think get more."""
 
 
@@ -101,7 +101,7 @@ class ModelCatalog:
             context = listed.context or (family.context if family else UNKNOWN_LIMITS.context)
             most = listed.max_output or (family.output if family else 0)
             thinks = bool(listed.thinking) or (family is not None and family.thinking not in ("", "none"))
-            reply = THOUGHTFUL_REPLY if thinks else REPLY
+            reply = MAX_THINKING_REPLY_TOKENS if thinks else MAX_REPLY_TOKENS
             guess = ModelLimits(context, min(reply, most or reply, context // 4))
         return ModelLimits(known.context or guess.context, known.max_output or guess.max_output)
 

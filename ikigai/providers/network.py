@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 CERTIFICATES_VARIABLE = "SSL_CERT_FILE"
 MAX_KEPT_CONNECTIONS = 8
 """Connections kept open for later requests."""
-KEPT_FOR = 60.0
+KEEP_ALIVE_SECONDS = 60.0
 """Seconds that they are kept: people read an answer before they ask again. With the HTTP client's own five seconds
 nearly every message would pay for a new TLS connection. An earlier end by the server is noticed.
 """
-UNUSED_FOR = 4.0
+UNUSED_CONNECTION_SECONDS = 4.0
 """Seconds that an unused connection waits for its first request if connections are not kept: many servers (llama.cpp's,
 say) give a client five seconds to speak.
 """

@@ -26,9 +26,9 @@ from ikigai.providers import failures
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.network import (
-    KEPT_FOR,
+    KEEP_ALIVE_SECONDS,
     MAX_KEPT_CONNECTIONS,
-    UNUSED_FOR,
+    UNUSED_CONNECTION_SECONDS,
     bracket_ipv6,
     is_loopback,
     keeps_connections,
@@ -192,7 +192,7 @@ class StreamingProvider(ABC):
         import httpx2
 
         keeps = keeps_connections(self.base_url)
-        kept_for = KEPT_FOR if keeps else UNUSED_FOR
+        kept_for = KEEP_ALIVE_SECONDS if keeps else UNUSED_CONNECTION_SECONDS
         return {
             "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
             # A proxy from the environment is not meant for servers on this machine.

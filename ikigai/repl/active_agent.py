@@ -157,12 +157,17 @@ class ActiveAgent:
         return Rejected("This agent is read-only here.", "/new begins another, /switch goes to one.")
 
     def _build_manager(self, services: Services) -> AgentManager:
+        from ikigai.agent.loop import LoopOptions
         from ikigai.app.agent_manager import AgentManager
 
         if self.manager is None:
-            news, lost, limit = self._show_background, self._on_lost, self._max_requests
             self.manager = AgentManager(
-                services, subagents_of, on_change=news, on_usage=self._view.stored, on_lost=lost, max_requests=limit
+                services,
+                subagents_of,
+                on_change=self._show_background,
+                on_usage=self._view.stored,
+                on_lost=self._on_lost,
+                options=LoopOptions(self._max_requests),
             )
         return self.manager
 

@@ -19,7 +19,7 @@ PLAIN = {
     "trust": {"yes": "use what this folder brings", "no": "use it no more"},
 }
 """Completions that never change, by kind."""
-NEWEST, FIRST_WORDS = 50, 80
+MAX_FORK_TURNS, PREVIEW_CHARACTERS = 50, 80
 """Turns that /fork offers, and characters of the first words shown of each."""
 
 
@@ -57,8 +57,8 @@ def complete_turns(memory: Memory | None) -> dict[str, str]:
     if memory is None:
         return {}
     first = (memory.window.first,) if memory.window.first else ()
-    newest = (*reversed(memory.window.turns[-NEWEST:]), *first)
-    return {f"at {turn.end}": " ".join(turn.messages[0].text[:FIRST_WORDS].split()) for turn in newest}
+    newest = (*reversed(memory.window.turns[-MAX_FORK_TURNS:]), *first)
+    return {f"at {turn.end}": " ".join(turn.messages[0].text[:PREVIEW_CHARACTERS].split()) for turn in newest}
 
 
 def complete_files(typed: str) -> list[str]:

@@ -19,8 +19,8 @@ MESSAGES_PER_STATEMENT = 2_000
 """Messages of users that one statement looks through: about a hundredth of a second, for which others wait."""
 
 
-_HEAD, _TAIL = 1 << 16, 1 << 12
-GLANCE_ENDS = TextEnds(4 * (_HEAD + _TAIL), _HEAD, _TAIL)
+_HEAD_CHARACTERS, _TAIL_CHARACTERS = 1 << 16, 1 << 12
+GLANCE_ENDS = TextEnds(4 * (_HEAD_CHARACTERS + _TAIL_CHARACTERS), _HEAD_CHARACTERS, _TAIL_CHARACTERS)
 """The part that is read of a long tool result of which a few lines are shown; the tail only of failed ones. A character
 takes four bytes at most, so that the ends never overlap.
 """

@@ -27,9 +27,9 @@ ESC_KEY = Keys.ShiftEscape
 NEWLINE_KEY = Keys.ControlJ
 """Ctrl+J, and Enter with any modifier that the terminal reports."""
 
-LONGEST_PASTE = 16 << 20
+MAX_PASTE_BYTES = 16 << 20
 """Characters of a paste; those beyond are dropped and counted."""
-LONGEST_BURST = 1 << 16
+MAX_BURST_BYTES = 1 << 16
 """Characters that nobody types between two calls of `flush`: they belong to the paste before them."""
 PASTE_TIMEOUT = 1.0
 """Seconds without input after which a key press ends a paste whose end mark got lost."""
@@ -123,7 +123,7 @@ class KeyParser:
                 yield from _press(text[at])
                 at += 1
             elif text.startswith(_BEGIN, at):
-                self._paste, self._room, self.dropped = [], LONGEST_PASTE, 0
+                self._paste, self._room, self.dropped = [], MAX_PASTE_BYTES, 0
                 self._add_to_paste(text[at + len(_BEGIN) :])
                 return
             elif match := _SEQUENCE.match(text, at):
@@ -158,7 +158,7 @@ class KeyParser:
         while self._after and _END in self._after:
             body, _, self._after = self._after.partition(_END)
             self._append_to_paste(body.removeprefix(_BEGIN) if body.startswith(_BEGIN) else _END + body)
-        if len(self._after) > LONGEST_BURST:
+        if len(self._after) > MAX_BURST_BYTES:
             self._append_to_paste(_END + self._after)
             self._after = None
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ikigai.agent import condenser as condensing
-from ikigai.agent.loop import AgentLoop
+from ikigai.agent.loop import AgentLoop, LoopOptions
 from ikigai.core.condense.prompt import CONDENSE_PROMPT
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.events import StoredEvent, Summarised, UsageReported
@@ -88,8 +88,7 @@ class Talk:
             lambda _: self.provider,
             ToolRegistry(),
             self.view,
-            price=price,
-            condensing=lambda _: self.options,
+            LoopOptions(price=price, condensing=lambda _: self.options),
         )
         try:
             async with running(self.runtime):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ikigai.agent.loop import AgentLoop
+from ikigai.agent.loop import AgentLoop, LoopOptions
 from ikigai.core import tokens
 from ikigai.core.agents.mail import Mail
 from ikigai.core.events import AssistantMessage, Ending, Event, Filtered, Marked, TurnEnded, UsageReported, UserMessage
@@ -143,7 +143,8 @@ class Talk:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Talk"]:
         log = LogOf(self.logs, "a")
-        self.runtime = AgentLoop(self.load(), log, lambda _: self.provider, ToolRegistry(), self.user, price=price)
+        options = LoopOptions(price=price)
+        self.runtime = AgentLoop(self.load(), log, lambda _: self.provider, ToolRegistry(), self.user, options)
         try:
             async with running(self.runtime):
                 yield self

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ikigai.agent.loop import AgentLoop
+from ikigai.agent.loop import AgentLoop, LoopOptions
 from ikigai.core.errors import Unavailable
 from ikigai.core.events import (
     AssistantMessage,
@@ -35,6 +35,7 @@ from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Interrupted, SetMark, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory
+from ikigai.core.state.redacted_inputs import no_redactor
 from ikigai.core.views import transcript
 from ikigai.core.views.context_rule import ContextRule, context_rule
 from ikigai.core.views.transcript import TranscriptBlock
@@ -134,10 +135,12 @@ class Session:
             lambda model: self.provider,
             tools or ToolRegistry(),
             self.view,
-            price=price,
-            instructions=instructions,
-            default_system=default_system,
-            redactor=(lambda: redactor) if redactor else None,
+            LoopOptions(
+                price=price,
+                instructions=instructions,
+                default_system=default_system,
+                redactor=(lambda: redactor) if redactor else no_redactor,
+            ),
         )
 
     def load(self) -> Memory:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ikigai.agent.loop import AgentLoop
+from ikigai.agent.loop import AgentLoop, LoopOptions
 from ikigai.core.errors import Unavailable
 from ikigai.core.events import Ending, TurnEnded, UsageReported
 from ikigai.core.messages import ToolResult
@@ -54,8 +54,7 @@ class Narrow(Session):
             lambda model: self.provider,
             tools or ToolRegistry(),
             self.view,
-            price=price,
-            learn=self.learned.learn,
+            LoopOptions(price=price, learn=self.learned.learn),
         )
 
     async def ask(self, text: str) -> Ending:

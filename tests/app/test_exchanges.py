@@ -2,13 +2,13 @@
 
 import pytest
 
-from ikigai.app.exchanges import ANSWERS
+from ikigai.app.exchanges import MAX_ANSWERS
 from ikigai.core.agents.mail import Mail
 from ikigai.core.events import MailSent
 from ikigai.core.state.inputs import Submitted
 from tests.app.house import House, call
 
-MANY = ANSWERS + 4
+MANY = MAX_ANSWERS + 4
 
 
 def answering(other: str, first: bool) -> list[list[dict]]:
@@ -30,10 +30,10 @@ async def test_two_that_answer_each_other_within_single_turns_are_stopped(house:
     )
     boss.agent_loop.put_input(Submitted("Do it."))
     await house.rested()
-    assert await numbers(house, "kid") == list(range(0, ANSWERS, 2))
-    assert [n for n in await numbers(house, "boss") if n] == list(range(1, ANSWERS, 2))
+    assert await numbers(house, "kid") == list(range(0, MAX_ANSWERS, 2))
+    assert [n for n in await numbers(house, "boss") if n] == list(range(1, MAX_ANSWERS, 2))
     told = await house.results("kid")
-    assert any(f"Not sent to boss: the last {ANSWERS} messages only answered one another" in text for text in told)
+    assert any(f"Not sent to boss: the last {MAX_ANSWERS} messages only answered one another" in text for text in told)
     assert any("none is answered any more" in text for text in told), "whoever waits for one more is told"
     (notice,) = boss.view._notices
     assert "kid sends nothing more to boss in its turn. Say something here, or /send kid TEXT." in notice
@@ -49,7 +49,7 @@ async def test_ring_of_three_within_single_turns_is_stopped(house: House) -> Non
     boss = await house.member("boss", forks, [call("wait", agents=list(ring))], "Over.", *["So."] * 40)
     boss.agent_loop.put_input(Submitted("Do it."))
     await house.rested()
-    assert max(await numbers(house, *ring)) == ANSWERS - 1
+    assert max(await numbers(house, *ring)) == MAX_ANSWERS - 1
     refused = [text for name in ring for text in await house.results(name) if "Not sent to " in text]
     assert refused and any("only answered one another" in notice for notice in boss.view._notices)
 
@@ -74,9 +74,9 @@ async def test_word_of_the_user_lets_an_exchange_go_on(house: House, to: str) ->
     kid = await house.member("kid", "Hello.")
     post = house.manager.mailbox
     post._makers[kid.agent.id] = boss.agent.id
-    post.claim(kid.agent.id, [Mail(1, boss.agent.id, "boss", "?", answers=ANSWERS - 1)])
+    post.claim(kid.agent.id, [Mail(1, boss.agent.id, "boss", "?", answers=MAX_ANSWERS - 1)])
     post.refuse_answer(kid, "boss")
-    assert post.exchanges.next(kid.agent.id) == ANSWERS and post.is_held(kid.agent.id)
+    assert post.exchanges.next(kid.agent.id) == MAX_ANSWERS and post.is_held(kid.agent.id)
     (house.manager.find(to) or kid).agent_loop.put_input(Submitted("Go on."))
     await house.rested()
     assert post.exchanges.next(kid.agent.id) == 0 and not post.is_held(kid.agent.id)

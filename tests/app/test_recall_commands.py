@@ -3,7 +3,7 @@
 import pytest
 
 from ikigai.agent.usage_meter import no_price
-from ikigai.app.recall_commands import MOST, answer_from_log, quote_event
+from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, answer_from_log, quote_event
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.state.inputs import Filter, NoteClosed
@@ -83,7 +83,7 @@ async def test_the_tool_brings_excerpts_with_ids(database: Database):
     async def found(question: str) -> str:
         from ikigai.app.recall_commands import format_excerpts
 
-        return format_excerpts(await database.excerpts(question, 3, MOST))
+        return format_excerpts(await database.excerpts(question, 3, MAX_EXCERPT_CHARACTERS))
 
     output = await Recall(found).run(RecallArguments("walrus"), lambda text: None)
     assert "[#" in output.text and "The walrus was turquoise." in output.text

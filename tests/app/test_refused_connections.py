@@ -11,6 +11,7 @@ import pytest
 from psycopg import conninfo
 
 from ikigai.agent import db_retry
+from ikigai.agent.loop import LoopOptions
 from ikigai.core.errors import Misconfigured, Unavailable
 from ikigai.core.state.inputs import Submitted
 from ikigai.providers.scripted import ScriptedPause
@@ -183,7 +184,7 @@ async def test_print_mode_says_what_has_to_be_mended_and_ends(dsn: str) -> None:
     """Its patience has an end."""
     async with proxied(dsn) as (proxy, through):
         database = await Database.open(through, MIGRATIONS)
-        async with sailing(database, db_timeout=0.5) as manager:
+        async with sailing(database, options=LoopOptions(db_timeout=0.5)) as manager:
             member = await joined(manager)
             await until(lambda: member.agent_loop.opened.is_set() and not member.agent_loop.checks_mail)
             proxy.refuse(*WRONG[0][:2])

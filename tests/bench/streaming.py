@@ -25,7 +25,7 @@ from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.request.reply import TextDelta
 from ikigai.core.state.fold import empty_memory, evolve
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
-from ikigai.terminal.output.frames import FRAME
+from ikigai.terminal.output.frames import STREAMING_FRAME_SECONDS
 from ikigai.terminal.render.theme import terminal_theme
 from ikigai.terminal.screen import Screen, ScreenOptions
 from ikigai.terminal.tty import Tty
@@ -100,8 +100,8 @@ async def _tell(screen: Screen, text: str) -> None:
         if loop.time() - saved_at >= DRAFT_EVERY:
             saved_at = loop.time()
             screen.view.draft_saved(ASKED_BY, said)
-        if said % round(DELTA * PACE * FRAME) == 0:
-            due += FRAME
+        if said % round(DELTA * PACE * STREAMING_FRAME_SECONDS) == 0:
+            due += STREAMING_FRAME_SECONDS
             await asyncio.sleep(due - loop.time())
 
 

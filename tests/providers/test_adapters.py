@@ -155,7 +155,7 @@ from ikigai.providers.{module}.provider import {name}
 
 async def main():
     provider = {name}("wire", sys.argv[1], "key-of-the-test")
-    await provider.warm()
+    await provider.preload()
     before = set(sys.modules)
     async for event in provider.stream(Request("m", (Message(Role.USER, (Text("hi"),)),))):
         pass

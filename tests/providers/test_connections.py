@@ -231,7 +231,7 @@ provider = Provider("{form.provider}", "http://127.0.0.1:1", "key"{api})
 provider.encoder("{form.name}").body(Request("{form.name}"))
 heavy = {{"anthropic", "google", "openai", "httpx2", "httpx", "pydantic"}}
 assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
-asyncio.run(provider.warm())
+asyncio.run(provider.preload())
 assert "{sdk}" in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())})

@@ -237,7 +237,7 @@ prices.price_request("x/y", Usage(1, 1), 0.0, prices.ModelPrices(1, 1))
 prices.price_request("scripted/echo", Usage(1, 1), 0.0)
 prices.price_request("ollama/y", Usage(1, 1), 0.0, None, "http://localhost:11434/v1")
 print(*sorted((heavy - {"decimal"}) & set(sys.modules)))
-prices.warm()
+prices.preload()
 print(*sorted((heavy - {"decimal"}) & set(sys.modules)))
 """
 
@@ -254,7 +254,7 @@ import sys
 sys.modules["genai_prices"] = None
 import ikigai.providers.prices as prices
 from ikigai.core.messages import Usage
-prices.warm()
+prices.preload()
 assert prices.price_request("openai/gpt-5", Usage(1, 1), 0.0) == prices.UNPRICED
 """
 

@@ -163,7 +163,7 @@ async def test_recover_returns_whole_draft_when_log_cannot_be_read(folder: Path,
     child.kill()
     child.wait()
     given = list[str]()
-    screen = SimpleNamespace(unsent="", returned=given.append, notice=given.append)
+    screen = SimpleNamespace(unsent="", restore_input=given.append, notice=given.append)
     kept = typed.InputDrafts(itself_as_view(screen), lambda: "agent", dict)  # type: ignore[arg-type]
 
     async def away(before: int | None, limit: int) -> list[StoredEvent]:

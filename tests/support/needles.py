@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ikigai.agent.loop import AgentLoop
-from ikigai.app.recall_commands import EXCERPTS, MOST
+from ikigai.agent.loop import AgentLoop, LoopOptions
+from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig
@@ -153,7 +153,8 @@ async def ours(
         agent = await database.agents.create()
         log = await database.open_agent(agent)
         memory = await log.load(load_memory(run, agent.id))
-        runtime = AgentLoop(memory, log, lambda _: provider, ToolRegistry(), Watcher(), condensing=lambda _: options)
+        chosen = LoopOptions(condensing=lambda _: options)
+        runtime = AgentLoop(memory, log, lambda _: provider, ToolRegistry(), Watcher(), chosen)
         loop = asyncio.create_task(runtime.run())
         for turn, (asked, _) in enumerate(talk, 1):
             runtime.inbox.put_nowait(Submitted(asked))
@@ -173,7 +174,7 @@ async def ours(
         if needle.text in last:
             kept += 1
             continue
-        found = await database.excerpts(needle.question, EXCERPTS, MOST)
+        found = await database.excerpts(needle.question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)
         text = "".join(hit.snippet.text for hit in found)
         recalled += needle.text in text
         recalling += WRITTEN * len(text) / 4

@@ -37,7 +37,7 @@ from ikigai.terminal.screen import Screen, ScreenOptions  # noqa: E402
 from tests.support.silent_handler import SilentHandler  # noqa: E402
 
 if patience := os.environ.get("DEMO_PATIENCE"):  # for terminals that answer late on a busy machine
-    background.ANSWER_WAIT = background.LENT = background.OWED = float(patience)
+    background.ANSWER_WAIT = background.MAX_HANDOVER_SECONDS = background.MAX_ANSWER_SECONDS = float(patience)
 if pause := os.environ.get("DEMO_PAUSE"):
     dialog.TYPING_GUARD = float(pause)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.keys import Keys
 
 from ikigai.terminal.input.pastes import Pastes
-from ikigai.terminal.keyboard import ESC_KEY, LONGEST_PASTE, NEWLINE_KEY, KeyParser
+from ikigai.terminal.keyboard import ESC_KEY, MAX_PASTE_BYTES, NEWLINE_KEY, KeyParser
 
 Seen = list[tuple[str, str]]
 
@@ -103,7 +103,7 @@ def test_a_paste_has_a_limit():
     parser = KeyParser()
     chunk = "x" * (1 << 20)
     pressed = keys("\x1b[200~", *[chunk] * 17, "\x1b[201~", parser=parser)
-    assert len(pressed[0][1]) == LONGEST_PASTE
+    assert len(pressed[0][1]) == MAX_PASTE_BYTES
     assert parser.dropped == 1 << 20
 
 

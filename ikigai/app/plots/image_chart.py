@@ -25,7 +25,7 @@ INCHES, DPI = 9.0, 150
 MAX_DRAWN_VALUE = 1e15
 """Larger values are drawn as this: they are unrealistic, and numbers of hundreds of digits break scales."""
 # From the palette of Okabe and Ito, which color-blind people can distinguish; hatches repeat the distinction.
-FRESH, CACHED, OUT, COST, EDGE = "#0072b2", "#9ecae1", "#d55e00", "#009e73", "#333333"
+FRESH_COLOR, CACHED_COLOR, OUTPUT_COLOR, COST_COLOR, EDGE_COLOR = "#0072b2", "#9ecae1", "#d55e00", "#009e73", "#333333"
 LEGEND_OPTIONS: dict[str, Any] = {
     "loc": "lower left",
     "frameon": False,
@@ -83,11 +83,11 @@ def _tokens(axes: Axes, figures: PlotData) -> None:
     cached = [_height(of.cached) for _, of in figures.rows]
     fresh = [_height(of.input - of.cached) for _, of in figures.rows]
     out = [_height(of.output) for _, of in figures.rows]
-    look: dict[str, Any] = {"edgecolor": EDGE, "linewidth": 0.4}
-    axes.bar(places, cached, color=CACHED, hatch="///", label="in, read from a cache", **look)
-    axes.bar(places, fresh, bottom=cached, color=FRESH, label="in", **look)
+    look: dict[str, Any] = {"edgecolor": EDGE_COLOR, "linewidth": 0.4}
+    axes.bar(places, cached, color=CACHED_COLOR, hatch="///", label="in, read from a cache", **look)
+    axes.bar(places, fresh, bottom=cached, color=FRESH_COLOR, label="in", **look)
     under = [low + high for low, high in zip(cached, fresh, strict=True)]
-    axes.bar(places, out, bottom=under, color=OUT, hatch="...", label="out", **look)
+    axes.bar(places, out, bottom=under, color=OUTPUT_COLOR, hatch="...", label="out", **look)
     axes.set_ylabel("tokens")
     axes.yaxis.set_major_formatter(lambda value, place: short_count(int(value)))
     axes.legend(**LEGEND_OPTIONS)
@@ -97,7 +97,7 @@ def _tokens(axes: Axes, figures: PlotData) -> None:
 def _costs(axes: Axes, figures: PlotData) -> None:
     places = range(len(figures.rows))
     costs = [_height(of.known_cost or 0) for _, of in figures.rows]
-    bars = axes.bar(places, costs, color=COST, edgecolor=EDGE, linewidth=0.4)
+    bars = axes.bar(places, costs, color=COST_COLOR, edgecolor=EDGE_COLOR, linewidth=0.4)
     axes.set_ylabel("cost in US dollars")
     axes.set_ylim(0, max(costs, default=0) * 1.15 or 1)
     labels = [short_cost(of) if of.requests and (of.cost or of.unpriced) else "" for _, of in figures.rows]
@@ -120,15 +120,17 @@ def _names(axes: Axes, figures: PlotData) -> None:
 def _window(axes: Axes, window: WindowHistory) -> None:
     held = [_height(turn.tokens) for turn in window.turns]
     places = list(range(1, len(held) + 1))
-    axes.bar(places, held, width=1, color=CACHED, alpha=0.6)
-    axes.step(places, held, where="mid", color=FRESH, linewidth=1.2, label="in the window")
+    axes.bar(places, held, width=1, color=CACHED_COLOR, alpha=0.6)
+    axes.step(places, held, where="mid", color=FRESH_COLOR, linewidth=1.2, label="in the window")
     if window.budget:
         axes.axhline(
-            _height(window.budget), color=EDGE, linestyle="--", linewidth=1, label=f"budget, {window.budget:,}"
+            _height(window.budget), color=EDGE_COLOR, linestyle="--", linewidth=1, label=f"budget, {window.budget:,}"
         )
     pruned = [(place, high) for place, high, left in zip(places, held, window.left, strict=True) if left]
     if pruned:
-        axes.plot(*zip(*pruned, strict=True), linestyle="", marker="v", color=OUT, label="turns left the window")
+        axes.plot(
+            *zip(*pruned, strict=True), linestyle="", marker="v", color=OUTPUT_COLOR, label="turns left the window"
+        )
     axes.set_title(f"The window of {window.agent}", loc="left", fontsize=9, pad=20)
     axes.set_ylabel("tokens")
     axes.set_xlabel("its newest turns" if len(held) > 1 else "its turn")

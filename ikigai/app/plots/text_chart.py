@@ -15,15 +15,15 @@ from ikigai.core.views.usage_totals import UsageTotals, at_least, format_dollars
 from ikigai.terminal.render.text_width import cell_width, cut, wrap
 from ikigai.terminal.render.theme import Theme
 
-NARROWEST, WIDEST = 24, 120
+MIN_CHART_CELLS, MAX_CHART_CELLS = 24, 120
 """Width of a plot in cells; a narrower terminal gets the minimum, too."""
 MIN_WIDTH_SIDE_BY_SIDE = 72
 """Width in cells from which cost stands beside tokens instead of below."""
 MAX_LABEL_WIDTH = 24
 CHART_ROWS = 8
 """Rows of the window's plot."""
-ACROSS, UP = " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█"
-HATCHED, LINE, LEFT = "▒", "╌", "↓"
+HORIZONTAL_BARS, VERTICAL_BARS = " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█"
+CACHED_BAR, BUDGET_LINE, PRUNE_SIGN = "▒", "╌", "↓"
 NO_REQUESTS = "There are no requests to add up."
 MAX_DESCRIBED_TURNS = 30
 """Turns that are described in words at most."""
@@ -33,10 +33,10 @@ def draw_text(figures: PlotData, width: int, theme: Theme) -> str:
     """Return the plot in at most `width` cells (24 at least), painted with `theme`."""
     if not figures.rows:
         return NO_REQUESTS
-    width = max(NARROWEST, min(WIDEST, width))
+    width = max(MIN_CHART_CELLS, min(MAX_CHART_CELLS, width))
     lines = [theme.paint("bold", cut(figures.title, width)), *_bars(figures, width)]
     if any(of.cached for _, of in figures.rows):
-        lines.append(theme.paint("dim", cut(f"{HATCHED} read from a cache", width)))
+        lines.append(theme.paint("dim", cut(f"{CACHED_BAR} read from a cache", width)))
     lines += _wrap(figures.notes, width)
     if figures.window:
         lines += ["", *_sawtooth(figures.window, width, theme)]
@@ -141,7 +141,7 @@ def _bar(row: _Row, most: int | Decimal, cells: int) -> str:
         return ""
     whole, rest = divmod(max(1, int(row.value * cells * 8 // most)), 8)
     hatched = min(whole, int(row.hatched * cells // most))
-    return HATCHED * hatched + ACROSS[8] * (whole - hatched) + ACROSS[rest].strip()
+    return CACHED_BAR * hatched + HORIZONTAL_BARS[8] * (whole - hatched) + HORIZONTAL_BARS[rest].strip()
 
 
 def _short_day(by: str, name: str) -> str:
@@ -166,28 +166,28 @@ def _sawtooth(window: WindowHistory, width: int, theme: Theme) -> Iterator[str]:
     budget = -(-window.budget * CHART_ROWS // top) if shown else 0
     ticks = {CHART_ROWS: short_count(top), CHART_ROWS // 2: short_count(top // 2)}
     for row in range(CHART_ROWS, 0, -1):
-        cells = [UP[min(8, max(0, level - 8 * (row - 1)))] for level in levels]
+        cells = [VERTICAL_BARS[min(8, max(0, level - 8 * (row - 1)))] for level in levels]
         if row == budget:
-            cells = [LINE if cell == " " else cell for cell in cells]
-        gap = LINE if row == budget else " "
+            cells = [BUDGET_LINE if cell == " " else cell for cell in cells]
+        gap = BUDGET_LINE if row == budget else " "
         line = "".join(cell * (step - (step > 2)) + gap * (step > 2) for cell in cells)
         yield f"{ticks.get(row, ''):>{scale}} {'┤' if row in ticks else '│'}{line}"
     yield f"{'0':>{scale}} └{'─' * (step * len(turns))}"
     if any(left):
-        yield " " * (scale + 2) + "".join((LEFT if gone else " ").ljust(step) for gone in left)
+        yield " " * (scale + 2) + "".join((PRUNE_SIGN if gone else " ").ljust(step) for gone in left)
     yield from (theme.paint("dim", line) for line in _wrap(_legend(window, left, shown), width))
 
 
 def _legend(window: WindowHistory, left: Sequence[int], shown: bool) -> Iterator[str]:
     if shown:
-        yield f"{LINE} the budget, {window.budget:,} tokens"
+        yield f"{BUDGET_LINE} the budget, {window.budget:,} tokens"
     elif window.budget:
         yield f"The budget, {window.budget:,} tokens, is far above."
     else:
         yield "There is no budget: nothing slides out."
     if times := sum(map(bool, left)):
         often = "once" if times == 1 else f"{times:,} times"
-        yield f"{LEFT} turns left the window: {often}, {sum(left):,} in all"
+        yield f"{PRUNE_SIGN} turns left the window: {often}, {sum(left):,} in all"
 
 
 def _wrap(lines: Iterable[str], width: int) -> list[str]:

@@ -58,15 +58,15 @@ def run(load: Callable[[], Config], arguments: argparse.Namespace) -> int:
 
 
 async def _run_checks(load: Callable[[], Config], online: bool) -> list[Finding]:
-    from ikigai.cli.doctor import database, installation, models, terminal
+    from ikigai.cli.doctor import database, models, software, terminal
 
     findings = _run_check("terminal", terminal.check_terminal)
-    findings += _run_check("machine", installation.check_machine)
+    findings += _run_check("machine", software.check_machine)
     try:
         config = load()
     except IkigaiError as error:
         return [*findings, Finding("configuration", BAD, error.what, error.remedy)]
-    findings += _run_check("configuration", lambda: installation.check_configuration(config))
+    findings += _run_check("configuration", lambda: software.check_configuration(config))
     checks = (("database", database.check_database(config)), ("models", models.check_models(config, online)))
     for name, check in checks:
         try:

@@ -19,11 +19,11 @@ TERMINAL_TIMEOUT = 1.0
 
 A terminal behind a slow line answers in that time; only one that never answers takes it.
 """
-COLUMNS, ROWS = 40, 10
+MIN_COLUMNS, MIN_ROWS = 40, 10
 """Columns and rows below which the interface is cramped."""
 SLOWEST_ESCAPE = 50
 """Milliseconds that tmux may hold an Esc back; ikigai itself waits up to 100."""
-PASTE, SYNCHRONIZED = 2004, 2026
+PASTE_MODE, SYNCHRONIZED_OUTPUT_MODE = 2004, 2026
 """Modes that DECRQM asks about: bracketed paste and synchronized output."""
 MODE_STATES = {0: "no", 1: "yes", 2: "yes", 3: "yes", 4: "no"}
 """Answers to DECRQM: not known, on, off, always on, always off."""
@@ -55,8 +55,8 @@ def _size() -> Finding:
     columns, rows = shutil.get_terminal_size((0, 0))
     if not columns or not rows:
         return Finding("size", WARN, "not known; 80×24 is assumed", "Run: stty columns 80 rows 24")
-    if columns < COLUMNS or rows < ROWS:
-        return Finding("size", WARN, f"{columns}×{rows} is small", f"Make it {COLUMNS}×{ROWS} or larger.")
+    if columns < MIN_COLUMNS or rows < MIN_ROWS:
+        return Finding("size", WARN, f"{columns}×{rows} is small", f"Make it {MIN_COLUMNS}×{MIN_ROWS} or larger.")
     return Finding("size", OK, f"{columns}×{rows}")
 
 
@@ -77,13 +77,13 @@ def _modes() -> list[Finding]:
         return []
     from ikigai.terminal.render.colors import background_kind
 
-    answer = _query_modes((PASTE, SYNCHRONIZED))
+    answer = _query_modes((PASTE_MODE, SYNCHRONIZED_OUTPUT_MODE))
     states = {int(mode): int(state) for mode, state in re.findall(rb"\x1b\[\?(\d+);(\d)\$y", answer)}
     reported = re.search(rb"\x1b\]11;[^\x07\x1b]*", answer)
     background = background_kind(reported[0].decode("ascii", "replace")) if reported else ""
     unknown = "the terminal does not say, so its own sixteen colours are used, or [terminal] theme"
     findings = [Finding("background", OK, background or unknown)]
-    match MODE_STATES.get(states.get(PASTE, -1)):
+    match MODE_STATES.get(states.get(PASTE_MODE, -1)):
         case "yes":
             findings.append(Finding("pastes", OK, "marked as such (bracketed paste)"))
         case "no":
@@ -91,7 +91,7 @@ def _modes() -> list[Finding]:
             findings.append(Finding("pastes", WARN, "not marked: each line of a paste is sent by itself", remedy))
         case _:
             findings.append(Finding("pastes", OK, "probably marked; the terminal does not say"))
-    synchronized = MODE_STATES.get(states.get(SYNCHRONIZED, -1)) == "yes"
+    synchronized = MODE_STATES.get(states.get(SYNCHRONIZED_OUTPUT_MODE, -1)) == "yes"
     findings.append(Finding("updates", OK, "drawn at once (mode 2026)" if synchronized else "drawn as they come"))
     return findings
 

@@ -28,7 +28,7 @@ from ikigai.core.state.window import Turn
 
 MIN_KEPT_TURNS = 2
 """The number of the newest turns, which no summary covers."""
-LONGEST, SHORTEST = 4_000, 100
+MAX_SUMMARY_TOKENS, MIN_SUMMARY_TOKENS = 4_000, 100
 """The largest and the smallest limit of a summary, in tokens: a page or two, and a few sentences."""
 SUMMARY_SHARE = 20
 """The part of a request that a summary may take: one in 20, 5 %."""
@@ -130,13 +130,13 @@ def _choose_scope(memory: Memory, turns: tuple[Turn, ...], unseen: int, allowed:
     replaced = measure(memory, messages) + measure(memory, summary_messages(memory))
     count = len(turns) + unseen + (earlier.turns if earlier else 0)
     size = tokens.count_tokens(memory.provider, memory.model, replaced)
-    limit = max(SHORTEST, min(allowed, size // 2))
+    limit = max(MIN_SUMMARY_TOKENS, min(allowed, size // 2))
     return SummaryScope(turns, earlier, unseen, count, replaced, limit, memory.start_up_to(turns[-1].end))
 
 
 def summary_allowance(total: int) -> int:
     """Return the tokens that a summary is asked to take at the most, where a request may have `total`."""
-    return max(SHORTEST, min(LONGEST, total // SUMMARY_SHARE))
+    return max(MIN_SUMMARY_TOKENS, min(MAX_SUMMARY_TOKENS, total // SUMMARY_SHARE))
 
 
 def has_grown(since: Memory, now: Memory) -> bool:

@@ -10,7 +10,7 @@ from ikigai.core.record import Record
 
 DEFAULT_RESERVE = 8_192
 """Tokens kept free for a reply of unknown length (Roo-Code's figure)."""
-LEAST_PERCENT, MOST_PERCENT = 5, 100
+MIN_PERCENT, MAX_PERCENT = 5, 100
 INHERITED_THRESHOLD = -1
 """The threshold of a profile that leaves it to the others."""
 
@@ -71,10 +71,10 @@ def check_pressure(
     leave.
     """
     warning = ""
-    if LEAST_PERCENT <= profile <= MOST_PERCENT:
+    if MIN_PERCENT <= profile <= MAX_PERCENT:
         threshold = profile
     elif profile != INHERITED_THRESHOLD:
-        warning = f"A threshold of {profile} % is none ({LEAST_PERCENT} to {MOST_PERCENT}); {threshold} % holds."
+        warning = f"A threshold of {profile} % is none ({MIN_PERCENT} to {MAX_PERCENT}); {threshold} % holds."
     limit = context - (reserve or DEFAULT_RESERVE) - context // 10
     base = context
     if budget:

@@ -16,7 +16,7 @@ from ikigai.core.search.stop_words import STOP_WORDS
 MAX_KEY_CHARACTERS = 64
 """Most characters of a key; a longer word is in the index as several keys."""
 PAIR_JOINER = "+"
-PIECE, OVERLAP = 16_000, 200
+PIECE_CHARACTERS, OVERLAP_CHARACTERS = 16_000, 200
 """Characters of a piece, and how many of them the next one begins with: with both no piece is above 64 KB."""
 
 # Scripts that put no spaces between words, Hangul with its particles, and symbols with a meaning of their own.
@@ -140,9 +140,9 @@ def searchable_text(kind: str, content: str) -> str:
 def split_pieces(text: str) -> Iterator[tuple[int, str]]:
     """Split a long text into pieces with their places, cut between words where possible."""
     start = 0
-    while len(text) - start > PIECE + OVERLAP:
-        end = _space(text, start + PIECE - 1_000, start + PIECE)
-        yield start, text[start : end + OVERLAP]
+    while len(text) - start > PIECE_CHARACTERS + OVERLAP_CHARACTERS:
+        end = _space(text, start + PIECE_CHARACTERS - 1_000, start + PIECE_CHARACTERS)
+        yield start, text[start : end + OVERLAP_CHARACTERS]
         start = end
     if start < len(text):
         yield start, text[start:]

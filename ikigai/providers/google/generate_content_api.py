@@ -58,7 +58,7 @@ UNSIGNED_CALL = "skip_thought_signature_validator"
 turn whose first call has no signature (ai.google.dev/gemini-api/docs/thought-signatures).
 """
 
-TILE, TILES = 258, (256, 768)
+TOKENS_PER_TILE, TILE_SIDE_PIXELS = 258, (256, 768)
 """Tokens of a tile, and the minimum and maximum pixels of its side before it is scaled."""
 SMALL_IMAGE_PIXELS = 384
 """Pixels up to which both sides make one tile."""
@@ -171,10 +171,10 @@ class ContentsEncoder(BodyEncoder):
         if self._traits.thinking == "level":
             return FIXED_IMAGE_TOKENS
         if max(image.width, image.height) <= SMALL_IMAGE_PIXELS:
-            return TILE
-        least, most = TILES
+            return TOKENS_PER_TILE
+        least, most = TILE_SIDE_PIXELS
         side = min(max(min(image.width, image.height) * 2 // 3, least), most)
-        return TILE * -(-image.width // side) * -(-image.height // side)
+        return TOKENS_PER_TILE * -(-image.width // side) * -(-image.height // side)
 
 
 def _part(block: Text | Image | Document | ToolCall | ToolResult) -> dict[str, Any]:

@@ -27,7 +27,7 @@ SEGMENT_BITS = 14
 """Ids of a segment, as a power of two; `migrations/0006_search.sql` and the statements contain it, too."""
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-"
 
-EVENTS, CHARACTERS = 400, 100_000
+STEP_EVENTS, STEP_CHARACTERS = 400, 100_000
 """Limits of one step of indexing."""
 SEGMENT_CHARACTERS = 1_000_000
 """Characters of a longer event in one step: the server unpacks all that is before them, each time."""
@@ -150,7 +150,7 @@ class Indexer:
                 return 0
             ((seq, place),) = rows
             which = {"agent": agent, "seq": seq, "place": place, "kinds": list(SEARCHED_KINDS)}
-            sizes = {"events": EVENTS, "most": CHARACTERS, "stretch": SEGMENT_CHARACTERS}
+            sizes = {"events": STEP_EVENTS, "most": STEP_CHARACTERS, "stretch": SEGMENT_CHARACTERS}
             await cursor.execute(search.NEXT_EVENTS, which | sizes, prepare=False)
             events = [_IndexedEvent(*row) for row in await cursor.fetchall()]
             if not events:

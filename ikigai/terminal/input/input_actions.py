@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ikigai.terminal.input.input_line import InputLine
-from ikigai.terminal.keyboard import LONGEST_PASTE
+from ikigai.terminal.keyboard import MAX_PASTE_BYTES
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.conversation import HINT_SECONDS, ConversationView
 from ikigai.terminal.output.dialog import Dialogs
@@ -109,7 +109,7 @@ class InputActions:
     def pasted(self, text: str) -> str:
         """Return the text that stands in the input for a pasted text."""
         if self._terminal_app.keyboard.parser.dropped:
-            message = f"The paste is longer than {LONGEST_PASTE >> 20} million characters. The rest was left out."
+            message = f"The paste is longer than {MAX_PASTE_BYTES >> 20} million characters. The rest was left out."
             self._view.notice(message)
         return self._input.pastes.collapsed(text)
 

@@ -2,7 +2,7 @@
 
 import re
 
-LINES, CHARACTERS = 10, 2000
+MAX_PASTE_LINES, MAX_PASTE_CHARACTERS = 10, 2000
 """A paste longer than this is collapsed."""
 
 
@@ -16,11 +16,11 @@ class Pastes:
     def collapsed(self, text: str) -> str:
         """Return `text` itself if it is small, else its label. Equal texts have one label."""
         lines = text.count("\n") + 1
-        if lines <= LINES and len(text) <= CHARACTERS:
+        if lines <= MAX_PASTE_LINES and len(text) <= MAX_PASTE_CHARACTERS:
             return text
         if text in self._labels:
             return self._labels[text]
-        size = f"{lines:,} lines" if lines > LINES else f"{len(text):,} characters"
+        size = f"{lines:,} lines" if lines > MAX_PASTE_LINES else f"{len(text):,} characters"
         label = f"[pasted {size}]"
         if label in self._texts:
             label = f"[pasted {size}, {len(self._texts) + 1}]"

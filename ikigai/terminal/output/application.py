@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 ESCAPE_AFTER = 0.05
 """Seconds after which Esc is the key and not the start of a sequence."""
-LAST_WORDS = 1.0
+CLOSING_SECONDS = 1.0
 """Seconds that pending output and tasks may take when the screen closes."""
 BLOCK_CURSOR = "\x1b[2 q"
-BAR, LINE = "\x1b[6 q", "\x1b[4 q"
+BAR_CURSOR, UNDERLINE_CURSOR = "\x1b[6 q", "\x1b[4 q"
 VI_CURSORS = {
-    InputMode.INSERT: BAR,
-    InputMode.INSERT_MULTIPLE: BAR,
-    InputMode.REPLACE: LINE,
-    InputMode.REPLACE_SINGLE: LINE,
+    InputMode.INSERT: BAR_CURSOR,
+    InputMode.INSERT_MULTIPLE: BAR_CURSOR,
+    InputMode.REPLACE: UNDERLINE_CURSOR,
+    InputMode.REPLACE_SINGLE: UNDERLINE_CURSOR,
 }
 """The cursor's shape in the modes of vi: a bar where text goes in, a line where it is replaced, else a block."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -48,7 +48,7 @@ class TerminalApp:
     """A runner of prompt_toolkit's application over a Painter.
 
     `handler` gets INT, TERM, HUP and QUIT; a terminal that goes away is a HUP. `last_words` is awaited when the screen
-    closes, for LAST_WORDS seconds at most. With `vi` its keys edit, instead of those of Emacs.
+    closes, for CLOSING_SECONDS at most. With `vi` its keys edit, instead of those of Emacs.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class TerminalApp:
             for task in self._tasks:
                 task.cancel()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LAST_WORDS):
+                async with asyncio.timeout(CLOSING_SECONDS):
                     await self._last_words()
                     await asyncio.gather(*self._tasks, return_exceptions=True)
             self._painter.erase()

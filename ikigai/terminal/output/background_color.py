@@ -20,7 +20,7 @@ COLOR_QUERY = "\x1b]11;?\x1b\\\x1b[c"
 """The queries for the background (OSC 11) and, last, the attributes (DA1), which every terminal answers."""
 ANSWER_WAIT = 0.1
 """Seconds that the history waits for the answer: opening the database takes longer."""
-OWED, LENT = 1.0, 0.2
+MAX_ANSWER_SECONDS, MAX_HANDOVER_SECONDS = 1.0, 0.2
 """Seconds after which no answer is expected any more, and seconds to wait for one before the terminal is given away."""
 
 
@@ -47,8 +47,8 @@ class BackgroundColor:
     def settle(self) -> None:
         """Read and drop an answer that is on its way: the terminal is about to be given away."""
         answer = b""
-        until = time.monotonic() + LENT
-        if self._answered or time.monotonic() > self._asked + OWED:
+        until = time.monotonic() + MAX_HANDOVER_SECONDS
+        if self._answered or time.monotonic() > self._asked + MAX_ANSWER_SECONDS:
             return
         while not re.search(rb"\x1b\[\?[\d;]*c", answer) and (left := until - time.monotonic()) > 0:
             if not select.select([self._tty.input], [], [], left)[0]:

@@ -26,8 +26,6 @@ from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from ikigai.core.search.snippets import MarkedText
     from ikigai.core.state.memory import Memory
     from ikigai.core.views.usage_totals import UsageTotals
@@ -325,7 +323,9 @@ class ConversationView:
 
     def status_rows(self) -> str:
         """Return the parts of the status line in rows, beside those that memory tells."""
-        return self._in_words().speak_status(self._area)
+        from ikigai.terminal.output.screen_reader import speak_status
+
+        return speak_status(self._area)
 
     # ── questions, and what the user has sent ─────────────────────────────────────────────────────────────────────────
 
@@ -363,7 +363,9 @@ class ConversationView:
         if self.bare and dialog and dialog.since:
             asked = f"{dialog.prompt}\n{' · '.join(dialog.keys)}"
             if self._theme.words:
-                asked = self._in_words().speak_question(dialog)
+                from ikigai.terminal.output.screen_reader import speak_question
+
+                asked = speak_question(dialog)
             if asked != self._printed:
                 self.print_text(asked)
             self._printed = asked
@@ -387,14 +389,17 @@ class ConversationView:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _in_words(self) -> ModuleType:
-        from ikigai.terminal.output import screen_reader  # most never need it
-
-        return screen_reader
-
     def _columns(self) -> int:
         """Return the columns that the scrollback is drawn for."""
-        return self._in_words().UNWRAPPED_COLUMNS if self._theme.words else self._tty.size()[0]
+        if not self._theme.words:
+            return self._tty.size()[0]
+        from ikigai.terminal.output.screen_reader import UNWRAPPED_COLUMNS
+
+        return UNWRAPPED_COLUMNS
 
     def _print(self, text: str) -> None:
-        self._frames.print(self._in_words().wrap_lines(text, self._tty.size()[0]) if self._theme.words else text)
+        if self._theme.words:
+            from ikigai.terminal.output.screen_reader import wrap_lines
+
+            text = wrap_lines(text, self._tty.size()[0])
+        self._frames.print(text)

@@ -11,7 +11,7 @@ from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.painter import Painter
 from ikigai.terminal.tty import Tty
 
-FRAME, STEP = 0.07, 0.1
+STREAMING_FRAME_SECONDS, CLOCK_FRAME_SECONDS = 0.07, 0.1
 """Seconds between two frames while text streams in, and while only the time changes."""
 RESIZE_SETTLE = 0.3 if "TMUX" in os.environ else 0.1
 """Seconds without a change until the terminal's size is believed: tmux reports changes every 250 ms at most."""
@@ -55,12 +55,12 @@ class Frames:
         if self._soonest:  # it cannot be sooner
             return
         loop = asyncio.get_running_loop()
-        due = max(loop.time() + delay, self._drawn + FRAME)
+        due = max(loop.time() + delay, self._drawn + STREAMING_FRAME_SECONDS)
         if self._timer is None or due < self._timer.when():
             if self._timer:
                 self._timer.cancel()
             self._timer = loop.call_at(due, self._frame)
-            self._soonest = due <= self._drawn + FRAME
+            self._soonest = due <= self._drawn + STREAMING_FRAME_SECONDS
 
     def at_once(self) -> None:
         """Draw a frame now: the user has been waiting for its content."""
@@ -78,7 +78,7 @@ class Frames:
         if self.guest:
             self.guest.changed()
         if self._area.animated:
-            self.soon(STEP)
+            self.soon(CLOCK_FRAME_SECONDS)
 
     def invalidate(self) -> None:
         """Lay the input out anew after a change."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SPINNER_STEP = 0.1
 """Seconds per step of the spinner."""
-MOST_QUEUED, MOST_THOUGHT, MOST_OUTPUT = 2, 3, 4
+MAX_QUEUED_ROWS, MAX_THINKING_ROWS, MAX_OUTPUT_ROWS = 2, 3, 4
 MIN_ACTIVITY_CELLS = 20
 """Cells of the activity that are shown before the hint how to stop it is."""
 DIALOG_INDENT = "  "
@@ -223,7 +223,7 @@ class LiveArea:
         return [*(DIALOG_INDENT + self.theme.paint("dim", row) for row in shown), *gap]
 
     def _queued(self, columns: int, rows_left: int) -> list[str]:
-        queue, most = self.live.waiting, max(min(rows_left, MOST_QUEUED), 1)
+        queue, most = self.live.waiting, max(min(rows_left, MAX_QUEUED_ROWS), 1)
         rows = [f"next: {clean_line(text[:columns])}" for text in queue[:most]]
         if len(queue) > most:
             rows[-1] = f"and {len(queue) - most + 1} more" if most > 1 else f"{len(queue)} messages are queued"
@@ -233,12 +233,12 @@ class LiveArea:
         if self.live.outputs and rows > 0:
             latest = next(reversed(self.live.outputs.values()))
             last = [row for row in wrap(clean(latest), columns - len(DIALOG_INDENT)) if row.strip()]
-            return [DIALOG_INDENT + self.theme.paint("dim", row) for row in last[-min(rows, MOST_OUTPUT) :]]
+            return [DIALOG_INDENT + self.theme.paint("dim", row) for row in last[-min(rows, MAX_OUTPUT_ROWS) :]]
         reply, room = self.live.reply, columns - len(DIALOG_INDENT)
         if reply is None or rows < 1:
             return []
         if reply.thinking and reply.thinking.inked:
-            shown = min(rows, MOST_THOUGHT) if self.thoughts else 0
+            shown = min(rows, MAX_THINKING_ROWS) if self.thoughts else 0
             last = [row for row in wrap(reply.thinking.last, room) if row]
             return (
                 [DIALOG_INDENT + self.theme.paint("thought", row) for row in last[len(last) - shown :]] if shown else []

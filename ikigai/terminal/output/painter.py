@@ -23,7 +23,7 @@ from prompt_toolkit.utils import get_cwidth
 from ikigai.terminal.render.theme import Theme, strip_styles
 from ikigai.terminal.tty import Tty
 
-BEGIN, END = "\x1b[?2026h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?2026l"
+BEGIN_FRAME, END_FRAME = "\x1b[?2026h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?2026l"
 """The sequences around a frame: terminals that can show it at once, none shows the cursor moving, no row is wrapped."""
 ERASE_BELOW = "\r\x1b[K\x1b7\x1b[B\x1b[J\x1b8"
 """Erases this row and all below it, in two steps: from the top row, tmux would keep a copy of the screen first."""
@@ -98,7 +98,9 @@ class Painter(Renderer):
         """Erase the area and print the pending lines in its place."""
         if "away" not in self.holds:
             lifted = self._lift(self._tty.size()[0])
-            self._tty.write(BEGIN + lifted + self._print() + END + PASTES_BARE + OWN_CURSOR * bool(self._shape))
+            self._tty.write(
+                BEGIN_FRAME + lifted + self._print() + END_FRAME + PASTES_BARE + OWN_CURSOR * bool(self._shape)
+            )
         self._forget()
 
     def settle(self) -> None:
@@ -138,7 +140,7 @@ class Painter(Renderer):
             self._shape = shape
         if out or (x, y) != (self._x, self._y):
             out.append(f"{self._to(y)}\r" + (f"\x1b[{x}C" if x else ""))
-            self._tty.write(BEGIN + "".join(out) + END)
+            self._tty.write(BEGIN_FRAME + "".join(out) + END_FRAME)
             self._x = x
 
     def _print(self) -> str:

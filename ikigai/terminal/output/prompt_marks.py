@@ -12,8 +12,8 @@ from ikigai.terminal.output.scrollback import ScrollbackEntry
 
 PROMPT_BEGIN = "\x1b]133;A;redraw=0\x1b\\"
 """The option `redraw=0` is for kitty: it erases the rows after a prompt on a resize, for shells draw them again."""
-WORDS, OUTPUT = "\x1b]133;B\x1b\\", "\x1b]133;C\x1b\\"
-FAILED, STOPPED = 1, 130
+INPUT_MARK, OUTPUT_MARK = "\x1b]133;B\x1b\\", "\x1b]133;C\x1b\\"
+FAILED_STATUS, INTERRUPTED_STATUS = 1, 130
 _SIGN = re.compile(r"(?:\x1b\[[\d;]*m)*[^\s\x1b]+(?:\x1b\[[\d;]*m)* ?")
 _OUTPUT = (Speaker.ASSISTANT, Speaker.TOOL_CALL, Speaker.TOOL_RESULT, Speaker.STOPPED, Speaker.SHORT)
 
@@ -35,8 +35,8 @@ class PromptMarks:
         if isinstance(shown, TranscriptBlock) and shown.speaker not in _OUTPUT:
             return entry
         if shown and shown.speaker is Speaker.STOPPED:
-            self._status = FAILED if shown.failed else STOPPED
-        mark, self._asked = OUTPUT if self._asked else "", False
+            self._status = FAILED_STATUS if shown.failed else INTERRUPTED_STATUS
+        mark, self._asked = OUTPUT_MARK if self._asked else "", False
         return entry._replace(text=mark + entry.text)
 
     def ended(self) -> str:
@@ -50,4 +50,4 @@ class PromptMarks:
         mark = self.ended() + PROMPT_BEGIN
         self._asked = self._open = True
         sign = match.end() if (match := _SIGN.match(drawn)) else 0
-        return f"{mark}{drawn[:sign]}{WORDS}{drawn[sign:]}"
+        return f"{mark}{drawn[:sign]}{INPUT_MARK}{drawn[sign:]}"

@@ -22,7 +22,7 @@ MIN_NAME_CELLS = 5
 """Cells of the agent's name from which a part of it is shown."""
 MIN_REST_CELLS = 12
 """Cells that stay for the other parts when the text about agents in the background is long."""
-FULL, ALMOST = 0.95, 0.80
+FULL_SHARE, ALMOST_FULL = 0.95, 0.80
 """Shares of the room from which the meter is red with two marks, and yellow with one.
 
 Turns that can slide out do not count, for they make room by themselves.
@@ -117,7 +117,9 @@ def _meter(memory: Memory) -> tuple[StyledText, StyledText]:
     if not memory.model or ceiling <= 0:
         return NO_TEXT, NO_TEXT
     share, taken = memory.used / ceiling, memory.used_at_least / memory.room
-    style, mark = ("error", " !!") if taken >= FULL else ("warning", " !") if taken >= ALMOST else ("dim", "")
+    style, mark = (
+        ("error", " !!") if taken >= FULL_SHARE else ("warning", " !") if taken >= ALMOST_FULL else ("dim", "")
+    )
     filled = min(METER_CELLS, round(share * METER_CELLS))
     bar = "█" * filled + "░" * (METER_CELLS - filled)
     percent = f"{share * 100:.0f}%"

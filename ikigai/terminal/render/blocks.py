@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BLOCK_INDENT = 2
-LONGEST_MESSAGE = 40
+MAX_MESSAGE_ROWS = 40
 """Rows of a user's message that are shown; the whole of it is in the log."""
-LONGEST_RESULT = 6
+MAX_RESULT_ROWS = 6
 REDRAWN_SCREENFULS = 2
 """Screenfuls of a history that are drawn anew."""
 _SHOWN_AS_DIFF = {"edit_file": ("old", "new"), "write_file": ("content",)}
@@ -56,8 +56,8 @@ def is_long(block: TranscriptBlock) -> bool:
     """Return True if a tool's result or a user's message, as of a !command, is longer than its shown rows."""
     lines = block.text.rstrip("\n").count("\n")
     if block.speaker is Speaker.USER:
-        return lines >= LONGEST_MESSAGE
-    long = lines >= LONGEST_RESULT or block.whole
+        return lines >= MAX_MESSAGE_ROWS
+    long = lines >= MAX_RESULT_ROWS or block.whole
     return block.speaker is Speaker.TOOL_RESULT and (bool(long) or diff.is_long(block.diff))
 
 
@@ -77,8 +77,8 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
         case Speaker.ASSISTANT:
             drawn = draw_reply(block.text, width, theme, links and block.remembered)
         case Speaker.USER:
-            rows = _rows(block.text, width, LONGEST_MESSAGE)
-            if opens and len(rows) > LONGEST_MESSAGE and cell_width(rows[-1] + OPEN_HINT) <= width - BLOCK_INDENT:
+            rows = _rows(block.text, width, MAX_MESSAGE_ROWS)
+            if opens and len(rows) > MAX_MESSAGE_ROWS and cell_width(rows[-1] + OPEN_HINT) <= width - BLOCK_INDENT:
                 rows[-1] += OPEN_HINT
             drawn = _hang(glyph.USER, "prompt", rows, "user", theme)
             if block.name and theme.words:  # else another agent's words would be read as the user's
@@ -87,10 +87,10 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
             text = cut(clean_line(_format_call(block)), width - BLOCK_INDENT)
             drawn = _hang(glyph.CALL, "call", [text], "", theme)
         case Speaker.TOOL_RESULT:
-            rows = _rows(block.text, width, LONGEST_RESULT, wrapped=False, whole=block.whole)
-            if opens and len(rows) > LONGEST_RESULT and cell_width(rows[-1] + OPEN_HINT) <= width - BLOCK_INDENT:
+            rows = _rows(block.text, width, MAX_RESULT_ROWS, wrapped=False, whole=block.whole)
+            if opens and len(rows) > MAX_RESULT_ROWS and cell_width(rows[-1] + OPEN_HINT) <= width - BLOCK_INDENT:
                 rows[-1] += OPEN_HINT
-            if block.failed and len(rows) > LONGEST_RESULT:  # how it ended stands at the end
+            if block.failed and len(rows) > MAX_RESULT_ROWS:  # how it ended stands at the end
                 last = block.text.rstrip()[-MAX_SCANNED_CHARACTERS:].rpartition("\n")[2]
                 rows.append(cut(clean_line(last), width - BLOCK_INDENT))
             drawn = _hang(glyph.RESULT, "error" if block.failed else "dim", rows, "dim", theme, block.failed)
@@ -98,11 +98,11 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
             drawn = "\n".join((drawn, *(" " * BLOCK_INDENT + row for row in changes)))
         case Speaker.STOPPED:
             style = "error" if block.failed else "warning"
-            drawn = _hang(glyph.STOPPED, style, _rows(block.text, width, LONGEST_MESSAGE), "", theme, block.failed)
+            drawn = _hang(glyph.STOPPED, style, _rows(block.text, width, MAX_MESSAGE_ROWS), "", theme, block.failed)
         case Speaker.SHORT:
             drawn = draw_notice(block.text, width, theme)
         case Speaker.NOTE:
-            drawn = _hang(glyph.NOTE, "dim", _rows(block.text, width, LONGEST_MESSAGE), "dim", theme)
+            drawn = _hang(glyph.NOTE, "dim", _rows(block.text, width, MAX_MESSAGE_ROWS), "dim", theme)
     if block.remembered:
         return drawn
     return "\n".join(map(theme.dimmed, ("Out of context. " * theme.words + drawn).split("\n")))
@@ -181,11 +181,11 @@ def draw_thought(
 
 
 def draw_notice(text: str, width: int, theme: Theme) -> str:
-    return _hang(glyph.WARNING, "warning", _rows(text, width, LONGEST_MESSAGE), "", theme)
+    return _hang(glyph.WARNING, "warning", _rows(text, width, MAX_MESSAGE_ROWS), "", theme)
 
 
 def draw_note(text: str, width: int, theme: Theme) -> str:
-    return _hang(glyph.NOTE, "dim", _rows(text, width, LONGEST_MESSAGE), "", theme)
+    return _hang(glyph.NOTE, "dim", _rows(text, width, MAX_MESSAGE_ROWS), "", theme)
 
 
 def draw_plain(text: str, width: int) -> str:
@@ -262,7 +262,7 @@ def first_visible(shown: Sequence[Shown], width: int, height: int) -> int:
         if isinstance(each, ContextRule):
             continue
         taken = each.text.count("\n") + len(each.text) // width + 2 + 2 * len(each.thoughts)
-        rows += taken if each.speaker is Speaker.ASSISTANT else min(taken, LONGEST_MESSAGE)
+        rows += taken if each.speaker is Speaker.ASSISTANT else min(taken, MAX_MESSAGE_ROWS)
         if rows > REDRAWN_SCREENFULS * height and each.speaker is Speaker.USER:
             return index
     return 0

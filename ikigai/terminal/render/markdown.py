@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_STYLES = theme_styles(0)
-_DEEPEST = 20  # lists and quotes within one another; deeper, or with fewer columns left, the source is shown instead
-_NARROWEST = 8
-_INDENT = 4  # columns that a list or a quote takes at most
-_CREDIT = 2  # characters that may be parsed for each that came in
+_MAX_NESTING = 20  # lists and quotes within one another; deeper, or with fewer columns, the source is shown instead
+_MIN_COLUMNS = 8
+_MAX_INDENT_COLUMNS = 4  # columns that a list or a quote takes at most
+_PARSED_PER_CHARACTER = 2  # characters that may be parsed for each that came in
 _OPENER = re.compile(r" {0,3}(?:#{1,6}[ \t]|```|~~~|[><]|[-+*][ \t]|1[.)][ \t]|[-=*_]{3,}[ \t]*$)")
 _ITEM = re.compile(r" {0,3}(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)")
 
@@ -120,7 +120,7 @@ class MarkdownStream:
             self._add(self._cleaner.feed(text))
 
     def _add(self, text: str) -> None:
-        self._credit += _CREDIT * len(text)
+        self._credit += _PARSED_PER_CHARACTER * len(text)
         if "\n" not in text:
             if text:
                 self._partial.append(text)
@@ -264,7 +264,7 @@ def code_blocks(source: str) -> tuple[str, ...]:
 @cache
 def _parser() -> MarkdownIt:
     # Where it reaches this depth it drops the rest; a list counts twice. What is too deep for us must get through.
-    return build_parser(2 * _DEEPEST + 2)
+    return build_parser(2 * _MAX_NESTING + 2)
 
 
 def _too_deep(block: list[Token], width: int) -> bool:
@@ -273,7 +273,7 @@ def _too_deep(block: list[Token], width: int) -> bool:
         if token.type.startswith(("list_item_", "blockquote_")):
             depth += token.nesting
             deepest = max(deepest, depth)
-    return deepest > max(1, min(_DEEPEST, (width - _NARROWEST) // _INDENT))
+    return deepest > max(1, min(_MAX_NESTING, (width - _MIN_COLUMNS) // _MAX_INDENT_COLUMNS))
 
 
 def _span(block: Token) -> list[int]:

@@ -33,10 +33,10 @@ from ikigai.terminal.render import links
 from ikigai.terminal.render.styles import Styles
 from ikigai.terminal.render.text_width import is_ideograph, wrap
 
-_NARROWEST_COLUMN = 6
+_MIN_COLUMN_CELLS = 6
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,16}")  # any other text there may hold what a terminal obeys
 _CODE_RULE = 24  # columns of the rules above and below code
-_LONGEST_HIGHLIGHTED = 1 << 16  # characters of code; a lexer manages about a million a second
+_MAX_HIGHLIGHTED_CHARACTERS = 1 << 16  # characters of code; a lexer manages about a million a second
 
 _MARKDOWN = {
     "h1": "bold underline {heading}",
@@ -254,7 +254,7 @@ class _Code(markdown.CodeBlock):
 
 
 def _highlight(code: str, language: str, theme: ANSISyntaxTheme) -> Iterator[tuple[str, Style]]:
-    lexer = _lexer(language.lower()) if len(code) <= _LONGEST_HIGHLIGHTED else None
+    lexer = _lexer(language.lower()) if len(code) <= _MAX_HIGHLIGHTED_CHARACTERS else None
     if lexer is None:
         yield code, Style.null()
     else:
@@ -320,7 +320,7 @@ class _Table(markdown.TableElement):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         head = _cells(self.header.row if self.header else None)
         rows = [_cells(row) for row in self.body.rows] if self.body else []
-        if len(head) * _NARROWEST_COLUMN > options.max_width:
+        if len(head) * _MIN_COLUMN_CELLS > options.max_width:
             for index, row in enumerate(rows or [[Text() for _ in head]]):
                 if index:
                     yield Text()

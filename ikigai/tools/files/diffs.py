@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 CONTEXT_LINES = 3
-LINES, LINE = 2_000, 1_000
+MAX_DIFF_LINES, MAX_LINE_CHARACTERS = 2_000, 1_000
 """Lines of a diff, and characters of each, that are shown; a note says how much is left out."""
 CUT_MARKER = re.compile(r"… \[[\d,]+ more\]$|^\[([\d,]+ more lines of this|replaces a binary)", re.MULTILINE)
 """Notes in a diff about text that is left out or cannot be shown."""
@@ -25,9 +25,18 @@ def unified_diff(before: str, after: str, name: str, *, new: bool = False) -> st
     name = name.replace("\n", "⏎")  # a line break would start another line of the diff
     header = ["--- /dev/null" if new else f"--- a/{name}", f"+++ b/{name}"]
     body = _hunks(a, b, begin)
-    shown = [line if len(line) <= LINE else f"{line[:LINE]}… [{len(line) - LINE:,} more]" for line in body[:LINES]]
-    more = [f"[{len(body) - LINES:,} more lines of this diff are not shown]"] if len(body) > LINES else []
+    shown = map(_cut_line, body[:MAX_DIFF_LINES])
+    more = (
+        [f"[{len(body) - MAX_DIFF_LINES:,} more lines of this diff are not shown]"]
+        if len(body) > MAX_DIFF_LINES
+        else []
+    )
     return "\n".join((*header, *shown, *more))
+
+
+def _cut_line(line: str) -> str:
+    more = len(line) - MAX_LINE_CHARACTERS
+    return line if more <= 0 else f"{line[:MAX_LINE_CHARACTERS]}… [{more:,} more]"
 
 
 def is_whole(diff: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-SHOWN, LINE = 12, 200
+SHOWN_LINES, SHOWN_LINE_CHARACTERS = 12, 200
 """Lines of the nearest place, and characters of each, that are shown."""
 _MAX_CANDIDATES, _MAX_ANCHORS = 3_000, 200
 """Lines of the file that are compared letter by letter, and lines of the text that are searched for as a whole."""
@@ -22,8 +22,8 @@ def nearest_place(text: str, old: str) -> str:
     else:
         why = "is nearest"
     numbers = f"line {start + 1}" if len(nearest) == 1 else f"lines {start + 1} to {start + len(nearest)}"
-    shown = "\n".join(f"{start + n:6}\t{_short(line)}" for n, line in enumerate(nearest[:SHOWN], 1))
-    more = f"\n[{len(nearest) - SHOWN:,} more lines]" if len(nearest) > SHOWN else ""
+    shown = "\n".join(f"{start + n:6}\t{_short(line)}" for n, line in enumerate(nearest[:SHOWN_LINES], 1))
+    more = f"\n[{len(nearest) - SHOWN_LINES:,} more lines]" if len(nearest) > SHOWN_LINES else ""
     return f"The text in {numbers} {why}:\n{shown}{more}"
 
 
@@ -51,14 +51,14 @@ def _find_similar_line(lines: list[str], old_lines: list[str]) -> int | None:
     longest = max(range(len(old_lines)), key=lambda n: len(old_lines[n]))
     import difflib
 
-    matcher = difflib.SequenceMatcher(b=old_lines[longest][:LINE], autojunk=False)
+    matcher = difflib.SequenceMatcher(b=old_lines[longest][:SHOWN_LINE_CHARACTERS], autojunk=False)
     best, start = 0.5, None
     for number, line in enumerate(lines[:_MAX_CANDIDATES]):
-        matcher.set_seq1(line[:LINE])
+        matcher.set_seq1(line[:SHOWN_LINE_CHARACTERS])
         if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best and (ratio := matcher.ratio()) > best:
             best, start = ratio, max(0, number - longest)
     return start
 
 
 def _short(line: str) -> str:
-    return line if len(line) <= LINE else f"{line[:LINE]}…"
+    return line if len(line) <= SHOWN_LINE_CHARACTERS else f"{line[:SHOWN_LINE_CHARACTERS]}…"

@@ -26,7 +26,7 @@ Picture: TypeAlias = Callable[[BinaryIO, str], Image | None]
 Raise an exception, in words, if the image is damaged.
 """
 
-LIMIT, LINE, PAGE = 2_000, 2_000, 400_000
+DEFAULT_LINES, MAX_LINE_CHARACTERS, MAX_RESULT_CHARACTERS = 2_000, 2_000, 400_000
 """Default number of lines, characters of a line that are shown, characters of a result."""
 MAX_SCANNED_BYTES = 256_000_000
 """Maximum bytes of a large file that are scanned for the first line."""
@@ -36,7 +36,7 @@ _BLOCK = 1 << 18
 class ReadFileArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     path: Annotated[str, Meta(description="The file, absolute or from the working directory on; ~ is the home.")]
     offset: Annotated[int, Meta(ge=1, description="The line to begin at, counted from 1.")] = 1
-    limit: Annotated[int, Meta(ge=1, description="How many lines.")] = LIMIT
+    limit: Annotated[int, Meta(ge=1, description="How many lines.")] = DEFAULT_LINES
     encoding: Annotated[
         str, Meta(description="Only where what is recognised is wrong: the encoding of the file, as shift_jis.")
     ] = ""
@@ -110,10 +110,10 @@ def _page(text: str, arguments: ReadFileArguments) -> FilePage:
 
 def _limit_lines(lines: Iterator[str]) -> Iterator[str]:
     """Yield as many lines as a result holds, at least one."""
-    room = PAGE
+    room = MAX_RESULT_CHARACTERS
     for line in lines:
         yield line
-        room -= min(len(line), LINE) + 8
+        room -= min(len(line), MAX_LINE_CHARACTERS) + 8
         if room < 0:
             return
 
@@ -125,24 +125,24 @@ def _large_file_page(file: BinaryIO, head: bytes, arguments: ReadFileArguments) 
         return None, FilePage([], False, None)
     decoder = codecs.getincrementaldecoder(encoding.name)("surrogateescape" if encoding.name == "utf-8" else "replace")
     file.seek(len(encoding.mark))
-    lines, number, line, room, scanned = list[str](), 1, "", PAGE, 0
+    lines, number, line, room, scanned = list[str](), 1, "", MAX_RESULT_CHARACTERS, 0
     while scanned < MAX_SCANNED_BYTES and (block := read_prefix(file, _BLOCK)):
         scanned += len(block)
         text = decoder.decode(block)
         if (skipped := text.count("\n")) < arguments.offset - number:
             number += skipped
-            line = ("" if skipped else line) + text.rpartition("\n")[2][: LINE + 1]
+            line = ("" if skipped else line) + text.rpartition("\n")[2][: MAX_LINE_CHARACTERS + 1]
             continue
         first, *rest = text.split("\n")
-        line += first[: LINE + 1]
+        line += first[: MAX_LINE_CHARACTERS + 1]
         for following in rest:
             if number >= arguments.offset:
                 lines.append(line.removesuffix("\r"))
-                room -= min(len(line), LINE) + 8
+                room -= min(len(line), MAX_LINE_CHARACTERS) + 8
             if len(lines) == arguments.limit or room < 0:
                 return encoding, FilePage(lines, True, None)
-            number, line = number + 1, following[: LINE + 1]
-        line = line[: LINE + 1]
+            number, line = number + 1, following[: MAX_LINE_CHARACTERS + 1]
+        line = line[: MAX_LINE_CHARACTERS + 1]
     if scanned >= MAX_SCANNED_BYTES:
         if not lines:
             raise ValueError(
@@ -172,4 +172,6 @@ def _format_lines(page: FilePage, arguments: ReadFileArguments, encoding: Encodi
 
 
 def _cut_line(line: str) -> str:
-    return visible_text(line if len(line) <= LINE else f"{line[:LINE]}… [the line is longer]")
+    return visible_text(
+        line if len(line) <= MAX_LINE_CHARACTERS else f"{line[:MAX_LINE_CHARACTERS]}… [the line is longer]"
+    )

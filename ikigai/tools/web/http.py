@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Function from a host and a port to the addresses of the host."""
 
-TIMEOUT, MAX_BYTES, MAX_REDIRECTS = 30.0, 5_000_000, 5
+TIMEOUT_SECONDS, MAX_BYTES, MAX_REDIRECTS = 30.0, 5_000_000, 5
 """Limits of one page with all its redirects: seconds, bytes of the unpacked body, redirects."""
-_CONNECT = 10.0
+_CONNECT_SECONDS = 10.0
 _REDIRECTED = (301, 302, 303, 307, 308)
 _HOST = re.compile(r"[\w.-]{1,254}|[0-9a-fA-F:.]{2,45}", re.ASCII)
 """A name that DNS accepts, or an address."""
@@ -62,7 +62,7 @@ class Fetcher:
         private: Collection[str] = (),
         resolve: Resolve = resolve_host,
         *,
-        seconds: float = TIMEOUT,
+        seconds: float = TIMEOUT_SECONDS,
         max_bytes: int = MAX_BYTES,
         redirects: int = MAX_REDIRECTS,
         certificates: ssl.SSLContext | None = None,
@@ -108,7 +108,7 @@ class Fetcher:
                     verify=certificates,
                     trust_env=False,  # a proxy would resolve the name again
                     follow_redirects=False,
-                    timeout=httpx.Timeout(None, connect=_CONNECT),
+                    timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
                     headers=_HEADERS,
                 ) as client,
             ):

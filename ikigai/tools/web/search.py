@@ -18,7 +18,7 @@ from msgspec import Meta
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 
 BRAVE_URL = "https://api.search.brave.com/res/v1"
-_TIMEOUT, _MAX_BYTES = 20.0, 4_000_000
+_TIMEOUT_SECONDS, _MAX_BYTES = 20.0, 4_000_000
 _MAX_WORDS = 50
 """Maximum words of a query, a limit of the API, as are 400 characters."""
 _FAILURES = {
@@ -87,9 +87,9 @@ class WebSearch:
         host = urlsplit(self._url).hostname
         try:
             async with (
-                asyncio.timeout(_TIMEOUT),
+                asyncio.timeout(_TIMEOUT_SECONDS),
                 # a redirect could carry the key elsewhere
-                httpx.AsyncClient(timeout=_TIMEOUT, follow_redirects=False) as client,
+                httpx.AsyncClient(timeout=_TIMEOUT_SECONDS, follow_redirects=False) as client,
                 client.stream("GET", self._url, params=params, headers=headers) as response,
             ):
                 if response.status_code != 200:
@@ -102,7 +102,7 @@ class WebSearch:
                         raise OSError(f"the answer of {host} is larger than {_MAX_BYTES:,} bytes.")
                 return bytes(body)
         except TimeoutError:
-            raise TimeoutError(f"{host} did not answer within {_TIMEOUT:g} s.") from None
+            raise TimeoutError(f"{host} did not answer within {_TIMEOUT_SECONDS:g} s.") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise OSError(f"{host} cannot be reached: {type(error).__name__}.") from None
 

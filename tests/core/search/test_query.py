@@ -10,7 +10,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.sanitize import clean
 from ikigai.core.search import lexer as lexemes
 from ikigai.core.search import query as searching
-from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, PIECE, fold, index_keys, split_pieces
+from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, PIECE_CHARACTERS, fold, index_keys, split_pieces
 from ikigai.core.search.query import IndexKey, MatchMode, parse, widen_terms
 from ikigai.core.search.snippets import MarkedText, TermFinder
 
@@ -173,7 +173,7 @@ def test_pieces(text: str):
 
 def test_the_longest_piece_of_wide_characters_is_below_64_kb():
     assert max(len(piece.encode()) for _, piece in split_pieces("𠀀" * 100_000)) <= 1 << 16
-    assert len(list(split_pieces("x" * PIECE))) == 1 and not list(split_pieces(""))
+    assert len(list(split_pieces("x" * PIECE_CHARACTERS))) == 1 and not list(split_pieces(""))
 
 
 def test_json_of_a_call_is_read_as_words():

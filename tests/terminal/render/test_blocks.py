@@ -94,7 +94,7 @@ def test_results_and_very_long_messages_are_shortened():
         render.draw_block(TranscriptBlock(1, Speaker.TOOL_RESULT, "1\n2\n3", failed=True), 40, PLAIN) == "← 1\n  2\n  3"
     )
     message = render.draw_block(TranscriptBlock(1, Speaker.USER, "x" * 1_000_000), 40, PLAIN).split("\n")
-    assert len(message) == render.LONGEST_MESSAGE + 1 and message[-1] == "  … 1,000,000 characters in all"
+    assert len(message) == render.MAX_MESSAGE_ROWS + 1 and message[-1] == "  … 1,000,000 characters in all"
 
 
 def test_code_stands_at_the_left_edge_and_prose_hangs():

@@ -243,7 +243,7 @@ async def test_going_back_into_what_is_condensed_brings_it_back(talking: Talking
         assert [turn.id for turn in talk.runtime.memory.full_window.turns][-1] == turn.id and talk.sent()[0] == "0?"
 
 
-async def test_an_earlier_summary_is_input_to_the_next(talking: Talking):
+async def test_earlier_summary_is_input_to_the_next(talking: Talking):
     talk = talking()
     async with talk.running():
         first = await talk.condensed()
@@ -301,7 +301,7 @@ async def test_print_mode_waits_for_what_was_asked_for(talking: Talking):
     assert len(talk.summaries) == 1
 
 
-async def test_a_summary_in_another_language_is_a_summary(talking: Talking):
+async def test_summary_in_another_language_is_a_summary(talking: Talking):
     talk = talking()
     talk.summary = "Der Benutzer zählt. 未完：从三十继续。🦊"
     async with talk.running():
@@ -344,7 +344,7 @@ async def test_unusable_summary_changes_nothing_and_is_not_retried_every_turn(ta
     assert not talk.summaries and talk.spent and all(row.purpose == "summary" for row in talk.spent)
 
 
-async def test_an_endless_answer_is_given_up_and_its_cost_is_told(talking: Talking, monkeypatch: pytest.MonkeyPatch):
+async def test_endless_answer_is_given_up_and_its_cost_is_told(talking: Talking, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(condensing, "SUMMARY_TIMEOUT", 0.5)
     talk = talking()
     endless = completion("and so on, " * 50)
@@ -401,7 +401,7 @@ def forgets(talk: Talk) -> Input:
     ],
     ids=["forget", "rewind", "clear"],
 )
-async def test_a_summary_of_what_is_no_longer_there_is_discarded(
+async def test_summary_of_what_is_no_longer_there_is_discarded(
     talking: Talking, meanwhile: Callable[[Talk], Input], why: str
 ):
     talk = talking()
@@ -445,7 +445,7 @@ async def test_it_does_not_come_again_when_the_user_has_taken_it_back(talking: T
     assert len(talk.asked) == 1
 
 
-async def test_a_program_that_ends_meanwhile_leaves_nothing(talking: Talking):
+async def test_program_that_ends_meanwhile_leaves_nothing(talking: Talking):
     talk = talking(turns=23, options=AUTO, budget=4_000)
     talk.summary = Answer(end="hang")
     async with talk.running():
@@ -494,7 +494,7 @@ async def test_by_itself_it_says_nothing_of_having_nothing_to_do(talking: Talkin
 # ── own model, own prompt ──
 
 
-async def test_a_model_and_a_prompt_of_its_own(talking: Talking, tmp_path: Path):
+async def test_model_and_a_prompt_of_its_own(talking: Talking, tmp_path: Path):
     (tmp_path / "prompt.txt").write_text("Say it in verse.")
     talk = talking(options=CondenseOptions("manual", model="wire/other:high", prompt_file=str(tmp_path / "prompt.txt")))
     talk.limits["wire/other"] = ModelLimits(50_000, 1_000)
@@ -513,7 +513,7 @@ async def test_a_model_and_a_prompt_of_its_own(talking: Talking, tmp_path: Path)
     [(None, "cannot be read: No such file"), (b"", "is empty"), (b"\xff\xfe", "not text"), (b"x" * 60_000, "longer"),
      (None, "no ordinary file")],
 )  # fmt: skip
-async def test_a_prompt_file_that_is_no_use(talking: Talking, tmp_path: Path, content: bytes | None, why: str):
+async def test_prompt_file_that_is_no_use(talking: Talking, tmp_path: Path, content: bytes | None, why: str):
     file = tmp_path / "prompt.txt"
     if why == "no ordinary file":
         os.mkfifo(file)
@@ -526,7 +526,7 @@ async def test_a_prompt_file_that_is_no_use(talking: Talking, tmp_path: Path, co
     assert not talk.asked
 
 
-async def test_a_small_model_is_shown_it_in_parts(talking: Talking):
+async def test_small_model_is_shown_it_in_parts(talking: Talking):
     talk = talking(turns=60, options=CondenseOptions("manual", model="wire/tiny"))
     talk.limits["wire/tiny"] = ModelLimits(3_000, 300)
     talk.summary = lambda body: f"Up to {max(n for n in range(60) if f'{chr(92)}nn{n} ' in body)}."
@@ -542,7 +542,7 @@ async def test_a_small_model_is_shown_it_in_parts(talking: Talking):
     assert made.text == talk.summary(talk.asked[-1].body.decode())
 
 
-async def test_a_model_without_room_for_anything(talking: Talking):
+async def test_model_without_room_for_anything(talking: Talking):
     talk = talking(options=CondenseOptions("manual", model="wire/tiny"))
     talk.limits["wire/tiny"] = ModelLimits(900, 300)
     async with talk.running():
@@ -571,7 +571,7 @@ async def test_cleared_context_is_summarized_when_configured(talking: Talking):
     )
 
 
-async def test_a_clear_of_nothing_or_without_the_wish_asks_nobody(talking: Talking):
+async def test_clear_of_nothing_or_without_the_wish_asks_nobody(talking: Talking):
     for talk in (talking(turns=0, options=CondenseOptions(on_clear=True)), talking(turns=3)):
         async with talk.running():
             talk.tell(Clear())
@@ -626,7 +626,7 @@ async def test_outcomes(talking: Talking, case: dict[str, Any]):
             assert talk.summaries[0].after == memory.used
 
 
-async def test_a_local_model_answers_first(talking: Talking):
+async def test_local_model_answers_first(talking: Talking):
     """It does one thing at a time: a request would wait."""
     talk = talking(options=CondenseOptions("auto", model="local/x"))
     talk.agent.happen(Change({"model": "local/x"}))

@@ -258,7 +258,7 @@ async def test_forget(talking: Talking):
     assert (row.model, row.attempt, row.failure) == (MODEL, 1, "") and row.usage.input == 10 and row.cost == 15.0
 
 
-async def test_a_pair_is_forgotten_together(talking: Talking):
+async def test_pair_is_forgotten_together(talking: Talking):
     """Of a turn only the messages that match leave, but a call never without its result."""
     talk = talking()
     talk.agent.happen(Submitted("Look at it."))
@@ -271,7 +271,7 @@ async def test_a_pair_is_forgotten_together(talking: Talking):
     assert talk.sent() == "Look at it.\nIt is red.\nWeather?\nRain."
 
 
-async def test_the_user_declines(talking: Talking):
+async def test_user_declines(talking: Talking):
     talk = talking(user=User("n")).said(FOXES)
     before = talk.sent()
     filtered = await talk.planned()
@@ -282,7 +282,7 @@ async def test_the_user_declines(talking: Talking):
     nothing_happened(talk, filtered, before)
 
 
-async def test_a_model_that_applies_although_the_user_declined(talking: Talking):
+async def test_model_that_applies_although_the_user_declined(talking: Talking):
     talk = talking(user=User("n")).said(FOXES)
     before, ids = talk.sent(), talk.ids("fox")
     talk.model._planned = stubborn(preview()([]), {"action": "apply", "mode": "forget", "message_ids": ids})  # type: ignore[method-assign]
@@ -324,7 +324,7 @@ async def test_unconfirmed_filter_is_not_applied(talking: Talking, plan: list[An
     nothing_happened(talk, filtered, before)
 
 
-async def test_a_second_preview_takes_the_first_one_back(talking: Talking):
+async def test_second_preview_takes_the_first_one_back(talking: Talking):
     talk = talking(user=User()).said(FOXES)
     before, ids = talk.sent(), talk.ids("fox")
     answers = iter("yn")
@@ -357,7 +357,7 @@ async def test_nothing_matches(talking: Talking):
     nothing_happened(talk, filtered, before)
 
 
-async def test_an_empty_conversation(talking: Talking):
+async def test_empty_conversation(talking: Talking):
     talk = talking()
     filtered = await talk.planned()
     assert talk.results[0].is_error and not talk.matching
@@ -470,7 +470,7 @@ async def test_invented_ids_are_put_right_once(talking: Talking):
         (failure(401, "bad key"), 1, ""),
     ],
 )
-async def test_a_model_that_cannot_answer(talking: Talking, answer: Answer | str, requests: int, why: str):
+async def test_model_that_cannot_answer(talking: Talking, answer: Answer | str, requests: int, why: str):
     talk = talking().said(FOXES)
     before = talk.sent()
     talk.model.match = lambda ids, asked: answer
@@ -482,7 +482,7 @@ async def test_a_model_that_cannot_answer(talking: Talking, answer: Answer | str
     nothing_happened(talk, filtered, before)
 
 
-async def test_a_server_that_refuses_the_form(talking: Talking):
+async def test_server_that_refuses_the_form(talking: Talking):
     """Then the words alone must do, for this request and all that follow."""
     talk = talking().said(FOXES)
     good = talk.model.match
@@ -500,7 +500,7 @@ async def test_a_server_that_refuses_the_form(talking: Talking):
     assert ["response_format" in received.json for received in talk.matching] == [True, False, False]
 
 
-async def test_a_busy_server_is_asked_again_and_both_are_counted(talking: Talking):
+async def test_busy_server_is_asked_again_and_both_are_counted(talking: Talking):
     talk = talking().said(FOXES)
     good, busy = talk.model.match, [failure(503, "busy", retry_after="0")]
     talk.model.match = lambda ids, asked: busy.pop() if busy else good(ids, asked)
@@ -533,7 +533,7 @@ async def test_more_parts_under_more_pressure(talking: Talking, share: float, le
     assert talk.server.busiest == min(4, len(talk.matching))
 
 
-async def test_a_window_so_full_that_the_talk_has_no_room_beside_it(talking: Talking):
+async def test_window_so_full_that_the_talk_has_no_room_beside_it(talking: Talking):
     """Turns that leave the window only for the planning turn are searched, too: they return after it."""
     talk = talking().said(many(100))
     full = replace(talk.agent.memory, open=None).used
@@ -601,7 +601,7 @@ async def test_two_thousand_turns_under_pressure(talking: Talking):
 
 
 @pytest.mark.parametrize(("context", "least"), [(2_000, 5), (8_000, 1)])
-async def test_a_turn_larger_than_the_context(talking: Talking, context: int, least: int):
+async def test_turn_larger_than_the_context(talking: Talking, context: int, least: int):
     """Messages that memory left out of a turn are in the log and may match; at most four requests run at once."""
     talk = talking(limits=ModelLimits(context, 100))
     talk.model.pause = 0.02

@@ -191,7 +191,7 @@ def tool(name: str, run: Callable[[dict[str, object]], Awaitable[str]]) -> ToolR
     return ToolRegistry([Toy(name, run)])
 
 
-async def test_a_turn_is_stored_shown_and_told_in_order():
+async def test_turn_is_stored_shown_and_told_in_order():
     session = Session(["Hello there."])
     async with session.running():
         session.tell(Submitted("hi"))
@@ -341,7 +341,7 @@ async def test_no_tool_runs_before_its_start_is_stored():
     assert not session.events(ToolResult)[0].is_error
 
 
-async def test_an_unknown_tool_and_arguments_that_are_no_object_come_back_as_errors():
+async def test_unknown_tool_and_arguments_that_are_no_object_come_back_as_errors():
     session = Session([[ScriptedCall("nope", {}), ScriptedCall("nope", "{broken")], "I see."])
     async with session.running():
         session.tell(Submitted("go"))
@@ -409,7 +409,7 @@ class Slow(LogOf):
         return await super().append(events, reload)
 
 
-async def test_a_cancelled_request_is_put_down_whole_before_the_loop_ends():
+async def test_cancelled_request_is_put_down_whole_before_the_loop_ends():
     session = Session([], log=lambda logs: Slow(logs, AGENT))
     session.provider = provider = Lingering()
     async with session.running():
@@ -421,7 +421,7 @@ async def test_a_cancelled_request_is_put_down_whole_before_the_loop_ends():
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_a_reply_that_was_cancelled_leaves_no_draft(monkeypatch: pytest.MonkeyPatch):
+async def test_reply_that_was_cancelled_leaves_no_draft(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.agent.reply_drafts.DRAFT_EVERY", 0.04)
     session = Session([])
     session.provider = Lingering()
@@ -434,7 +434,7 @@ async def test_a_reply_that_was_cancelled_leaves_no_draft(monkeypatch: pytest.Mo
     assert session.logs.draft(AGENT) is None
 
 
-async def test_the_agent_is_busy_from_the_moment_something_is_sent():
+async def test_agent_is_busy_from_the_moment_something_is_sent():
     session = Session(["a"], log=lambda logs: Slow(logs, AGENT))
     async with session.running():
         await session.until(lambda: not session.runtime.busy)
@@ -464,7 +464,7 @@ async def test_messages_and_commands_sent_while_busy_wait_their_turn_and_come_ba
     assert [message.text for message in session.events(UserMessage)] == ["one", "two", "three"]
 
 
-async def test_a_broken_stream_fails_the_turn_in_words_and_keeps_the_partial_reply():
+async def test_broken_stream_fails_the_turn_in_words_and_keeps_the_partial_reply():
     session = Session([["Some ", ScriptedFailure(FailureKind.CUT, "The line went dead.", "Type /retry.")]])
     async with session.running():
         session.tell(Submitted("hi"))
@@ -475,7 +475,7 @@ async def test_a_broken_stream_fails_the_turn_in_words_and_keeps_the_partial_rep
     assert session.events(UsageReported)[0].failure == "cut"
 
 
-async def test_a_late_answer_changes_nothing():
+async def test_late_answer_changes_nothing():
     session = Session([["x", ScriptedHang()]])
     async with session.running():
         session.tell(Submitted("hi"))
@@ -490,7 +490,7 @@ async def test_a_late_answer_changes_nothing():
         assert session.runtime.memory == before
 
 
-async def test_a_refused_message_goes_back_to_the_input_line():
+async def test_refused_message_goes_back_to_the_input_line():
     session = Session([])
     session.run_settings = RunConfig({"model": "", "budget": 0}, limits, encoder)
     session.runtime.memory = session.load()
@@ -500,7 +500,7 @@ async def test_a_refused_message_goes_back_to_the_input_line():
     assert session.view.told("returned") == ["hi"] and "no model" in session.view.told("notice")[0]
 
 
-async def test_a_queued_message_that_is_refused_is_no_longer_queued():
+async def test_queued_message_that_is_refused_is_no_longer_queued():
     session = Session([["x" * 3000, ScriptedPause(0.05)]])
     session.run_settings = RunConfig({"model": "chat/tiny", "level": "", "budget": 0, "system": ""}, limits, encoder)
     session.runtime.memory = session.load()
@@ -511,7 +511,7 @@ async def test_a_queued_message_that_is_refused_is_no_longer_queued():
         assert ("two",) in session.view.told("queued") and session.view.told("queued")[-1] == ()
 
 
-async def test_the_rule_is_shown_behind_the_turn_that_moved_it_and_agrees_with_the_next_request():
+async def test_rule_is_shown_behind_the_turn_that_moved_it_and_agrees_with_the_next_request():
     session = Session(["x" * 400] * 6, budget=300)
     async with session.running():
         for n in range(5):
@@ -529,7 +529,7 @@ async def test_the_rule_is_shown_behind_the_turn_that_moved_it_and_agrees_with_t
     assert "older messages omitted" in first[0].text and first[1].text.startswith(rules[-1].words)
 
 
-async def test_a_command_that_changes_the_past_loads_memory_again():
+async def test_command_that_changes_the_past_loads_memory_again():
     session = Session(["one", "two", "three"])
     async with session.running():
         session.tell(Submitted("a"))
@@ -561,7 +561,7 @@ class Flaky(LogOf):
         await super().save_draft(draft)
 
 
-async def test_a_lost_database_is_told_once_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch):
+async def test_lost_database_is_told_once_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.agent.db_retry.RETRY_AFTER", (0.01,))
     session = Session(["Hello."], log=lambda logs: Flaky(logs, AGENT))
     async with session.running():
@@ -575,7 +575,7 @@ async def test_a_lost_database_is_told_once_and_nothing_is_lost(monkeypatch: pyt
     assert session.ended() == [Ending.COMPLETED]
 
 
-async def test_a_connection_that_was_cut_is_worth_no_word():
+async def test_connection_that_was_cut_is_worth_no_word():
     session = Session(["Hello."], log=lambda logs: Flaky(logs, AGENT))
     async with session.running():
         await session.until(lambda: session.runtime.inbox.empty())
@@ -597,7 +597,7 @@ async def test_patience_ends_the_loop_with_what_is_unsaved(monkeypatch: pytest.M
     assert session.runtime.unsaved == (UserMessage("hi"),)
 
 
-async def test_a_draft_that_could_not_be_saved_is_saved_later(
+async def test_draft_that_could_not_be_saved_is_saved_later(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("ikigai.agent.reply_drafts.DRAFT_EVERY", 0.01)
@@ -642,7 +642,7 @@ async def test_max_requests_ends_a_turn_that_goes_round():
     assert [report.failure for report in session.events(UsageReported)] == [""] * 3, "the fourth was not sent"
 
 
-async def test_a_dead_programs_draft_becomes_the_interrupted_reply():
+async def test_dead_programs_draft_becomes_the_interrupted_reply():
     session = Session([["Some words", ScriptedHang()]])
     task = asyncio.create_task(session.runtime.run())
     session.tell(Submitted("hi"))
@@ -706,7 +706,7 @@ async def test_every_request_has_its_row_in_the_order_of_things():
     assert {report.purpose for report in reports} == {""} and reports[1].priced_by == "toy"
 
 
-async def test_the_size_in_a_row_is_what_was_sent():
+async def test_size_in_a_row_is_what_was_sent():
     session = Session(["one", "two"])
     async with session.running():
         for n, text in enumerate(("first", "a second, longer one")):
@@ -718,7 +718,7 @@ async def test_the_size_in_a_row_is_what_was_sent():
     assert [report.size for report in session.events(UsageReported)] == sent and sent[0] < sent[1]
 
 
-async def test_an_interrupted_request_has_a_row_with_what_was_counted():
+async def test_interrupted_request_has_a_row_with_what_was_counted():
     session = Session([])
     session.provider = Spending([("Half", ScriptedHang())])
     async with session.running():
@@ -732,7 +732,7 @@ async def test_an_interrupted_request_has_a_row_with_what_was_counted():
     assert all(not isinstance(event, UsageUpdate) for event in session.view.told("live"))
 
 
-async def test_a_wait_is_ended_at_once_and_is_no_request():
+async def test_wait_is_ended_at_once_and_is_no_request():
     session = Session([])
     session.provider = RetryingProvider(
         ScriptedProvider([(ScriptedFailure(FailureKind.RATE, "Slow.", retry_after=30),), "never"])
@@ -756,7 +756,7 @@ async def test_unsent_request_has_no_usage_row():
     assert rows(session) == [] and session.ended() == [Ending.FAILED]
 
 
-async def test_a_bug_before_the_request_has_no_row_and_one_within_it_has(caplog: pytest.LogCaptureFixture):
+async def test_bug_before_the_request_has_no_row_and_one_within_it_has(caplog: pytest.LogCaptureFixture):
     class Buggy(ScriptedProvider):
         async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
             yield TextDelta("Some words")
@@ -782,7 +782,7 @@ async def test_a_bug_before_the_request_has_no_row_and_one_within_it_has(caplog:
     assert "a bug" in caplog.text
 
 
-async def test_a_side_call_is_stored_at_any_time():
+async def test_side_call_is_stored_at_any_time():
     report = UsageReported("x/y", Usage(5, 1), purpose="title")
     session = Session([["a", ScriptedHang()]])
     async with session.running():
@@ -798,7 +798,7 @@ async def test_a_side_call_is_stored_at_any_time():
     assert rows(session) == [(1, ""), (1, ""), (1, "interrupted")]
 
 
-async def test_a_reply_and_an_interrupt_at_the_same_time_make_one_row():
+async def test_reply_and_an_interrupt_at_the_same_time_make_one_row():
     for wait in range(12):
         session = Session(["Hello"])
         async with session.running():
@@ -815,7 +815,7 @@ async def test_a_reply_and_an_interrupt_at_the_same_time_make_one_row():
         assert len(rows(session)) == len(session.provider.requests), wait
 
 
-async def test_a_price_that_takes_long_does_not_hold_up_a_stop(monkeypatch: pytest.MonkeyPatch):
+async def test_price_that_takes_long_does_not_hold_up_a_stop(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.agent.usage_meter.PRICE_TIMEOUT", 0.1)
     session = Session([["Half", ScriptedHang()]])
 
@@ -863,7 +863,7 @@ def counting(replies: Any, result: Any, seconds: float = 0.0, tools: ToolRegistr
     return session
 
 
-async def test_a_turn_is_counted_by_the_provider_before_its_end_is_stored():
+async def test_turn_is_counted_by_the_provider_before_its_end_is_stored():
     async def run(arguments: dict[str, object]) -> str:
         return "seen"
 
@@ -893,7 +893,7 @@ async def test_without_a_count_bytes_do(result: Any):
     assert session.runtime.memory.window.turns[0].size == end.size > 0
 
 
-async def test_a_count_may_be_as_many_tokens_as_the_turn_has_bytes_and_no_more():
+async def test_count_may_be_as_many_tokens_as_the_turn_has_bytes_and_no_more():
     size = sum(map(encoder("chat/large").message, SPOKEN))
     for result, tokens in ((size, size), (size + 1, 0)):
         session = counting(["Hello"], result)
@@ -906,7 +906,7 @@ async def test_a_count_may_be_as_many_tokens_as_the_turn_has_bytes_and_no_more()
 SPOKEN = (Message(Role.USER, (Text("hi"),)), Message(Role.ASSISTANT, (Text("Hello"),)))
 
 
-async def test_a_count_that_takes_long_is_done_without(monkeypatch: pytest.MonkeyPatch):
+async def test_count_that_takes_long_is_done_without(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.agent.model_call.COUNT_TIMEOUT", 0.05)
     session = counting(["Hello"], 9, seconds=60)
     async with session.running():
@@ -954,7 +954,7 @@ async def test_bytes_and_failures_ask_for_no_count():
     assert session.provider.counted == [] and session.ended() == [Ending.COMPLETED, Ending.FAILED]
 
 
-async def test_a_turn_is_counted_over_http():
+async def test_turn_is_counted_over_http():
     start = {
         "type": "message_start",
         "message": {"id": "m", "type": "message", "role": "assistant", "content": [], "usage": {"input_tokens": 9}},
@@ -999,7 +999,7 @@ async def test_calibrated_sizes_follow_the_rows_of_the_ledger():
     assert end.tokens == round(end.size * min(1000 / report.size, 2.0)) and end.counted == "calibrated chat/large"
 
 
-async def test_a_model_that_calls_what_is_not_there_is_not_asked_for_ever():
+async def test_model_that_calls_what_is_not_there_is_not_asked_for_ever():
     session = Session([[ScriptedCall("ls", {})]] * 9)
     async with session.running():
         session.tell(Submitted("go"))

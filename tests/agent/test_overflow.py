@@ -114,7 +114,7 @@ async def test_older_turns_leave_and_the_same_question_is_sent_again():
 @pytest.mark.parametrize(
     ("limit", "sent"), [(400, 2), (300, 2), (799, 2), (50, 2)], ids=["stated", "less", "wrong", "no context"]
 )
-async def test_a_limit_that_is_stated_is_gone_by(limit: int, sent: int):
+async def test_limit_that_is_stated_is_gone_by(limit: int, sent: int):
     reason = f"This model's maximum context length is {limit} tokens."
     session = Narrow([SAID] * TURNS + [refused(reason), "Now it fits."])
     async with session.running():
@@ -159,7 +159,7 @@ async def test_after_three_smaller_ones_the_turn_fails():
     assert len({str(request) for request in requests}) == len(requests), "never the same request twice"
 
 
-async def test_a_turn_that_cannot_be_made_smaller_fails_at_once_and_says_what_is_too_big():
+async def test_turn_that_cannot_be_made_smaller_fails_at_once_and_says_what_is_too_big():
     session = Narrow([refused("Too long."), "Fine."])
     async with session.running():
         assert await session.ask("x" * 1500) is Ending.FAILED
@@ -228,7 +228,7 @@ class Impatient:
             yield event
 
 
-async def test_a_refusal_that_comes_after_escape_is_late():
+async def test_refusal_that_comes_after_escape_is_late():
     session = Narrow([SAID] * TURNS + ["Hello."])
     session.provider = Impatient(session)
     async with session.running():
@@ -251,7 +251,7 @@ class Flaky(LogOf):
         return await super().load(loading)
 
 
-async def test_a_database_away_meanwhile_only_delays_it():
+async def test_database_away_meanwhile_only_delays_it():
     session = Narrow([SAID] * TURNS + [refused(), "Now it fits."], log=lambda logs: Flaky(logs, AGENT))
     async with session.running():
         await session.filled()

@@ -148,7 +148,7 @@ async def test_uncounted_attempt_has_no_cost_unless_it_is_free():
     assert report.cost is None and not report.failure
 
 
-async def test_the_last_count_stands_and_that_of_the_end_before_all():
+async def test_last_count_stands_and_that_of_the_end_before_all():
     begun, more = UsageUpdate(Usage(10), "req_1"), UsageUpdate(Usage(10, 3))
     (report,) = reports(await metered(Played(begun, more, TextDelta("x"), StreamFailed(FailureKind.CUT, "Cut."))))
     assert (report.usage, report.request_id, report.cost) == (Usage(10, 3), "req_1", 0.016)
@@ -158,7 +158,7 @@ async def test_the_last_count_stands_and_that_of_the_end_before_all():
     assert report.usage == Usage(10, 3)
 
 
-async def test_a_stream_without_an_end_was_cut():
+async def test_stream_without_an_end_was_cut():
     *_, last, report = await metered(Played(TextDelta("x")))
     assert isinstance(last, StreamFailed) and last.kind is FailureKind.CUT
     assert isinstance(report, UsageReported) and report.failure == "cut"
@@ -188,7 +188,7 @@ async def test_ended_attempt_keeps_its_outcome():
     assert await meter.stop("interrupted") == report and not report.failure
 
 
-async def test_a_price_that_cannot_be_had_costs_no_reply(monkeypatch: pytest.MonkeyPatch):
+async def test_price_that_cannot_be_had_costs_no_reply(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.agent.usage_meter.PRICE_TIMEOUT", 0.05)
     over = threading.Event()
 

@@ -192,7 +192,7 @@ class Asking(Watcher):
         return await self.answers[-1]
 
 
-async def test_a_question_waits_until_somebody_comes(database: Database) -> None:
+async def test_question_waits_until_somebody_comes(database: Database) -> None:
     told, question = list[int](), yes_or_no("Really?", ("Think.",))
     buffered_view = BufferedView(on_change=lambda: told.append(1))
     asked = asyncio.create_task(buffered_view.ask(question))
@@ -281,7 +281,7 @@ async def test_agent_is_not_unloaded_while_it_condenses(database: Database) -> N
         await until(lambda: member.is_idle)
 
 
-async def test_a_pen_that_is_lost_is_told_and_the_others_go_on(database: Database, dsn: str) -> None:
+async def test_pen_that_is_lost_is_told_and_the_others_go_on(database: Database, dsn: str) -> None:
     lost = list[tuple[str, str]]()
     async with sailing(database, on_lost=lambda member, why: lost.append((member.agent.name, why))) as manager:
         one, two = await joined(manager, "one"), await joined(manager, "two")
@@ -333,7 +333,7 @@ async def test_agent_with_a_lost_write_lock_shows_the_events_of_the_other_progra
         manager.start_loop(again)
 
 
-async def test_a_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database, dsn: str) -> None:
+async def test_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database, dsn: str) -> None:
     lost = list[str]()
     async with sailing(database, on_lost=lambda member, why: lost.append(why)) as manager:
         plays(manager, ("Half a ", *(("reply, ", ScriptedPause(0.3)) * 100), ScriptedHang()))
@@ -358,7 +358,7 @@ async def test_a_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database,
         assert lost[0].endswith(f"/switch {member.agent.name} opens it again, or follows it.")
 
 
-async def test_the_database_is_cut_off_while_two_agents_stream(database: Database, dsn: str) -> None:
+async def test_database_is_cut_off_while_two_agents_stream(database: Database, dsn: str) -> None:
     """Both go on when it is back: nothing of theirs is lost, twice, or mixed, and each has its write lock."""
     async with sailing(database) as manager:
         words = [f"word {n} " for n in range(20)]
@@ -471,7 +471,7 @@ async def test_background_processes_belong_to_one_agent(database: Database) -> N
         assert not running.is_running
 
 
-async def test_an_agent_that_another_program_holds_is_not_killed(dsn: str) -> None:
+async def test_agent_that_another_program_holds_is_not_killed(dsn: str) -> None:
     first, second = await Database.open(dsn, MIGRATIONS), await Database.open(dsn, MIGRATIONS)
     root = await first.agents.create("root")
     top = await first.tree.fork(root, 0, (Forked("root", 0),), "top")

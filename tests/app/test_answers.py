@@ -65,7 +65,7 @@ async def test_work_that_comes_in_a_turn_of_the_users_is_answered(house: House) 
     assert [mail.text for mail in (await own.wait(["kid"], 20)).mails] == ["Both done."]
 
 
-async def test_an_agent_further_up_gets_the_answer_to_what_it_has_sent(house: House) -> None:
+async def test_agent_further_up_gets_the_answer_to_what_it_has_sent(house: House) -> None:
     kid = fork(house, "kid", [fork(house, "leaf", "Ready.", "For the boss.")], [call("wait", agents=["leaf"])], "Made.")
     asked = [call("send", agent="leaf", text="?"), call("wait", agents=["leaf"])]
     boss = await house.member("boss", [kid, call("wait", agents=["kid"])], asked, "Ok.")
@@ -105,7 +105,7 @@ async def test_work_that_had_not_come_when_the_program_died_comes_with_the_next_
         assert (await house.results("boss"))[2:] == ["[kid, turn completed]\nAnswered."]
 
 
-async def test_a_fork_is_at_work_when_its_prompt_is_in_the_log(house: House) -> None:
+async def test_fork_is_at_work_when_its_prompt_is_in_the_log(house: House) -> None:
     boss = await house.member("boss", HANG)
     boss.agent_loop.put_input(Submitted("Think."))
     await until(lambda: boss.agent_loop.memory.open is not None)
@@ -134,7 +134,7 @@ async def test_wait_names_an_agent_open_in_another_program(house: House, dsn: st
     assert "kid could not be opened for its messages: Agent kid is being written by another program" in waited
 
 
-async def test_a_message_from_a_sibling_or_from_below_wants_no_reply(house: House) -> None:
+async def test_message_from_a_sibling_or_from_below_wants_no_reply(house: House) -> None:
     boss = await house.member("boss", HANG)
     boss.agent_loop.put_input(Submitted("Think."))
     await until(lambda: boss.agent_loop.memory.open is not None)

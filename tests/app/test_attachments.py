@@ -54,7 +54,7 @@ def test_files_folders_and_pictures_are_read_once_each_in_order(folder: Path):
         ("@nowhere/gone.rs", "nowhere/gone.rs"),
     ],
 )
-def test_a_path_to_nothing_is_refused(folder: Path, text: str, name: str):
+def test_path_to_nothing_is_refused(folder: Path, text: str, name: str):
     assert refusal(text) == f"There is no file or folder {name}."
 
 
@@ -72,17 +72,17 @@ def test_a_path_to_nothing_is_refused(folder: Path, text: str, name: str):
         "@\0",
     ],
 )
-def test_a_word_that_names_nothing_stays_a_word(folder: Path, text: str):
+def test_word_that_names_nothing_stays_a_word(folder: Path, text: str):
     local = read_mentions(text)
     assert local.parts == () and len(local.unknown) == 1
     assert "sent as plain text" in unknown_notice(local.unknown)
 
 
-def test_a_decorator_with_arguments_is_code(folder: Path):
+def test_decorator_with_arguments_is_code(folder: Path):
     assert read_mentions('@app.get("/items/x.json")\n@lru_cache(maxsize=3)') == LocalMentions()
 
 
-def test_the_notice_names_the_first_words_alone():
+def test_notice_names_the_first_words_alone():
     assert unknown_notice(["@a", "@b", "@c", "@d"]) == "There is no file or folder @a, @b, @c, …: sent as plain text."
     assert unknown_notice([]) == ""
 
@@ -96,7 +96,7 @@ def test_special_files_are_refused_without_being_opened(folder: Path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_without_permission_is_refused(folder: Path):
+def test_file_without_permission_is_refused(folder: Path):
     (folder / "a b.txt").chmod(0)
     assert refusal('@"a b.txt"') == "a b.txt cannot be read: Permission denied."
     (folder / "src").chmod(0)
@@ -107,14 +107,14 @@ def test_a_file_without_permission_is_refused(folder: Path):
         (folder / "src").chmod(0o700)
 
 
-def test_a_binary_file_is_refused(folder: Path):
+def test_binary_file_is_refused(folder: Path):
     Path("a.out").write_bytes(b"\x7fELF\0\0")
     assert refusal("@a.out") == "a.out is a binary file of 6 bytes."
     Path("fake.png").write_text("words")
     assert refusal("@fake.png") == "fake.png is not a PNG, JPEG, WebP or GIF."
 
 
-def test_a_huge_file_is_cut_at_a_line_end(folder: Path):
+def test_huge_file_is_cut_at_a_line_end(folder: Path):
     with Path("big.log").open("w") as file:
         file.write("0123456789\n" * 10_000)
         file.truncate(2 << 30)
@@ -126,7 +126,7 @@ def test_a_huge_file_is_cut_at_a_line_end(folder: Path):
     assert isinstance(document, Document) and document.text == "é" * (MAX_DOCUMENT_BYTES // 2)
 
 
-def test_a_text_is_stored_as_the_database_holds_it(folder: Path):
+def test_text_is_stored_as_the_database_holds_it(folder: Path):
     Path("old.txt").write_bytes("naïve".encode("cp1252"))
     Path("wide.txt").write_bytes("wörds\n".encode("utf-16"))
     Path("empty.txt").write_bytes(b"")
@@ -134,7 +134,7 @@ def test_a_text_is_stored_as_the_database_holds_it(folder: Path):
     assert texts == ["naïve", "wörds\n", ""]
 
 
-def test_a_large_folder_is_listed_in_part(folder: Path):
+def test_large_folder_is_listed_in_part(folder: Path):
     for number in range(MAX_LISTED_ENTRIES + 3):
         (folder / "src" / "deep" / f"{number:05}").touch()
     (document,) = read_mentions("@src/deep").parts
@@ -160,5 +160,5 @@ def test_too_many_files_are_refused(folder: Path):
     assert refusal(" ".join(f"@{number}.txt" for number in range(21))) == "A message can have at most 20 attachments."
 
 
-def test_a_page_is_not_fetched_while_files_are_read(folder: Path):
+def test_page_is_not_fetched_while_files_are_read(folder: Path):
     assert read_mentions("@https://example.invalid/x, @src/main.py").parts[0] == "https://example.invalid/x"

@@ -292,7 +292,7 @@ async def test_connection_that_is_cut_once_is_not_told(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("refusal", [(), ("28P01", 'password authentication failed for user "me"')])
-async def test_a_database_that_is_away_is_told_and_comes_back(
+async def test_database_that_is_away_is_told_and_comes_back(
     dsn: str, refusal: tuple[str, str] | tuple[()], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "REFUSAL_RETRY_DELAY", 0.2)
@@ -369,7 +369,7 @@ async def test_follower_learns_what_the_agent_is_called_now(dsn: str) -> None:
     await other.close()
 
 
-async def test_the_model_of_the_writers_flag_is_learned(dsn: str) -> None:
+async def test_model_of_the_writers_flag_is_learned(dsn: str) -> None:
     """The first settings of an agent are in no event, and what a flag says is not in the log after a clear."""
     writer, other = [await Database.open(dsn, MIGRATIONS) for _ in range(2)]
     talk = await Talk.open(writer, run=replace(RUN, above={"model": "chat/small"}))

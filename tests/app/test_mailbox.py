@@ -41,7 +41,7 @@ async def test_three_share_a_task_and_the_parent_waits_for_all(house: House) -> 
     assert (await house.database.usage_totals([each.id for each in tree])).requests == 6
 
 
-async def test_an_idle_parent_begins_a_turn_with_what_its_agents_say(house: House) -> None:
+async def test_idle_parent_begins_a_turn_with_what_its_agents_say(house: House) -> None:
     boss = await house.member(
         "boss", [call("fork", prompt="?", name="kid", model=house.script("k", "Forty-two."))], "Ok.", "So."
     )
@@ -146,7 +146,7 @@ async def test_waiting_for_oneself_for_each_other_for_the_dead_and_in_vain(house
     assert stranger.agent.name == "stranger"
 
 
-async def test_a_child_gets_no_more_than_its_parent_has(house: House) -> None:
+async def test_child_gets_no_more_than_its_parent_has(house: House) -> None:
     boss = await house.member("boss", "Hi.")
     boss.agent_loop.put_input(Change({"tools_off": "web", "approval": "read-only"}))
     await until(lambda: boss.agent_loop.memory.own.get("tools_off") == "web")
@@ -179,7 +179,7 @@ async def test_two_who_always_answer_come_to_rest(house: House) -> None:
     await delivered(house.database)
 
 
-async def test_the_user_sends_to_an_agent_that_is_not_open(house: House) -> None:
+async def test_user_sends_to_an_agent_that_is_not_open(house: House) -> None:
     other, here = await house.member("other", "Heard."), await house.member("here", "Hi.")
     await house.rested()
     await house.manager.unload(other)
@@ -276,7 +276,7 @@ async def test_two_calls_that_wait_at_once_take_a_message_once(house: House) -> 
     assert sum(len(came.mails) for came in await asyncio.gather(*both)) == 1
 
 
-async def test_a_program_that_dies_leaves_nothing_unsaid(database: Database, dsn: str, tmp_path: Path) -> None:
+async def test_program_that_dies_leaves_nothing_unsaid(database: Database, dsn: str, tmp_path: Path) -> None:
     """Killed while one child works and another has reported: the next program hears both, once."""
     config = Config(model="scripted/echo")
     house = House(database, tmp_path, config)
@@ -353,7 +353,7 @@ async def test_wait_rejects_agents_that_cannot_be_waited_for(house: House) -> No
             await wait_for_agents(house.manager, here.agent.id, names)
 
 
-async def test_an_agent_of_another_program(house: House, dsn: str, tmp_path: Path) -> None:
+async def test_agent_of_another_program(house: House, dsn: str, tmp_path: Path) -> None:
     here = await house.member("here")
     other = await Database.open(dsn, MIGRATIONS)
     there = House(other, tmp_path, Config(model="scripted/echo"))

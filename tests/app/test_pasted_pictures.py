@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_pasted_picture_is_mentioned_by_its_name_from_anywhere(folder: Path):
+def test_pasted_picture_is_mentioned_by_its_name_from_anywhere(folder: Path):
     data = (folder / "cat.png").read_bytes()
     first, second = save_pasted(data), save_pasted(data)
     assert first != second
@@ -41,7 +41,7 @@ def test_a_pasted_picture_is_mentioned_by_its_name_from_anywhere(folder: Path):
     assert find_pasted("../../cat.png") is None and find_pasted("cat.png") is None
 
 
-def test_a_pasted_picture_is_removed_after_a_week(folder: Path):
+def test_pasted_picture_is_removed_after_a_week(folder: Path):
     data = (folder / "cat.png").read_bytes()
     old, new = save_pasted(data), save_pasted(data)
     (pasted_folder() / "notes.txt").write_text("not ours")

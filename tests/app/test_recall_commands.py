@@ -56,7 +56,7 @@ async def test_nothing_found_and_a_model_that_fails_are_told(
     await talk.log.close()
 
 
-async def test_a_quote_comes_into_the_conversation_as_a_message_that_asks_nothing(database: Database):
+async def test_quote_comes_into_the_conversation_as_a_message_that_asks_nothing(database: Database):
     talk = await forgetful(database)
     hits = (await database.search("turquoise")).hits
     quote = await quote_event(database, f"#{hits[0].id}")
@@ -77,7 +77,7 @@ async def test_quote_rejects_an_unusable_argument(database: Database, argument: 
     await talk.log.close()
 
 
-async def test_the_tool_brings_excerpts_with_ids(database: Database):
+async def test_tool_brings_excerpts_with_ids(database: Database):
     talk = await forgetful(database)
 
     async def found(question: str) -> str:

@@ -68,7 +68,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("code", "text", "words"), PASSING + WRONG)
-async def test_a_start_says_what_may_pass_and_what_has_to_be_mended(dsn: str, code: str, text: str, words: str) -> None:
+async def test_start_says_what_may_pass_and_what_has_to_be_mended(dsn: str, code: str, text: str, words: str) -> None:
     passes = (code, text, words) in PASSING
     async with proxied(dsn) as (proxy, through):
         proxy.refuse(code, text)
@@ -79,14 +79,14 @@ async def test_a_start_says_what_may_pass_and_what_has_to_be_mended(dsn: str, co
 
 
 @pytest.mark.parametrize("option", ["nonsense=1", "work_mem=lots"])
-async def test_a_parameter_that_no_server_takes_is_told_at_the_start(dsn: str, option: str) -> None:
+async def test_parameter_that_no_server_takes_is_told_at_the_start(dsn: str, option: str) -> None:
     with pytest.raises(Misconfigured, match="does not let user") as refused:
         await Database.open(changed(dsn, options=f"-c {option}"), MIGRATIONS)
     assert option.partition("=")[0] in refused.value.what and "address" in refused.value.remedy
 
 
 @pytest.mark.parametrize(("code", "text", "words"), PASSING + WRONG)
-async def test_an_agent_waits_until_it_is_let_in_again(dsn: str, code: str, text: str, words: str) -> None:
+async def test_agent_waits_until_it_is_let_in_again(dsn: str, code: str, text: str, words: str) -> None:
     front, lost = Watcher(), list[str]()
     async with proxied(dsn) as (proxy, through):
         database = await Database.open(through, MIGRATIONS)
@@ -134,7 +134,7 @@ REALLY = [
 
 
 @pytest.mark.parametrize(("off", "on"), REALLY)
-async def test_an_agent_goes_on_when_a_real_server_lets_it(dsn: str, server: str, role: str, off: str, on: str) -> None:
+async def test_agent_goes_on_when_a_real_server_lets_it(dsn: str, server: str, role: str, off: str, on: str) -> None:
     given = conninfo.conninfo_to_dict(role)
     names = {"database": str(given["dbname"]), "role": str(given["user"])}
     where = dsn if "messages" in off else server
@@ -162,7 +162,7 @@ async def test_an_agent_goes_on_when_a_real_server_lets_it(dsn: str, server: str
     check(dsn)
 
 
-async def test_a_server_that_does_not_let_in_is_asked_once_a_minute(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server_that_does_not_let_in_is_asked_once_a_minute(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "REFUSAL_RETRY_DELAY", 60.0)
     async with proxied(dsn) as (proxy, through):
         database = await Database.open(through, MIGRATIONS)
@@ -197,7 +197,7 @@ async def test_print_mode_says_what_has_to_be_mended_and_ends(dsn: str) -> None:
         await database.close()
 
 
-async def test_an_agent_goes_on_when_the_embedded_server_can_be_started_again(tmp_path: Path) -> None:
+async def test_agent_goes_on_when_the_embedded_server_can_be_started_again(tmp_path: Path) -> None:
     """Its server was killed, and for a while its settings keep it from starting."""
     lease = embedded.start(tmp_path)
     folder = location.folder_of(tmp_path)
@@ -228,7 +228,7 @@ async def test_an_agent_goes_on_when_the_embedded_server_can_be_started_again(tm
     assert not lost and "It is tried again every minute." in front.told("notice")[-2]
 
 
-async def test_an_outage_that_ends_in_a_wrong_password_is_told_twice(dsn: str) -> None:
+async def test_outage_that_ends_in_a_wrong_password_is_told_twice(dsn: str) -> None:
     front = Watcher()
     async with proxied(dsn) as (proxy, through):
         database = await Database.open(through, MIGRATIONS)

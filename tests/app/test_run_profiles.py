@@ -110,7 +110,7 @@ def test_flags_and_variables_go_before_a_profile(tmp_path: Path) -> None:
     assert run.with_profile("fast").with_profile("") == run, "and back"
 
 
-def test_the_flag_is_for_a_run_and_default_is_none(tmp_path: Path) -> None:
+def test_flag_is_for_a_run_and_default_is_none(tmp_path: Path) -> None:
     loaded = load(tmp_path, f'profile = "base"\n{FILE}')
     assert opened(loaded).resolve({})["budget"] == 20000
     assert opened(loaded).origin("profile", {}) == f"configuration {tmp_path}/config.toml:1"
@@ -122,7 +122,7 @@ def test_the_flag_is_for_a_run_and_default_is_none(tmp_path: Path) -> None:
     assert {key: origin for key, _, origin in config.describe(loaded, "")}["context.keep_first_turn"] == "default"
 
 
-def test_a_profile_can_offer_the_tools_that_the_file_does_not(tmp_path: Path) -> None:
+def test_profile_can_offer_the_tools_that_the_file_does_not(tmp_path: Path) -> None:
     text = "[tools]\nenabled = false\n[profiles.hands]\ntools = true\n"
     run = opened(load(tmp_path, text))
     assert (
@@ -198,7 +198,7 @@ def test_what_a_file_cannot_say(tmp_path: Path, text: str, said: str) -> None:
     assert str(refused.value).replace(f"{tmp_path}/", "") == said
 
 
-def test_a_flag_or_a_variable_that_names_none(tmp_path: Path) -> None:
+def test_flag_or_a_variable_that_names_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^--profile: there is no profile 'fst'. Did you mean \"fast\"\?$"):
         load(tmp_path, FILE, profile="fst")
     with pytest.raises(ConfigError, match=r"^IKIGAI_PROFILE cannot be 'a b'. Allowed: the name of a profile"):
@@ -237,7 +237,7 @@ def test_what_profile_alone_answers(tmp_path: Path) -> None:
     assert "[profiles.NAME]" in run_profiles.format_profiles(nothing, Agent(opened(nothing)).memory)
 
 
-def test_a_missed_profile_is_told_once(tmp_path: Path) -> None:
+def test_missed_profile_is_told_once(tmp_path: Path) -> None:
     agent = Agent(opened(load(tmp_path, FILE)))
     agent.happen(Change({"profile": "base"}))
     assert run_profiles.missing_profile_notice(agent.memory) == ""

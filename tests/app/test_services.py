@@ -27,7 +27,7 @@ from ikigai.system import paths
 from tests.conftest import MIGRATIONS
 
 
-async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
+async def test_agent_that_could_not_be_loaded_can_be_taken_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = making.make_pool(Config())
@@ -60,7 +60,7 @@ async def test_first_starts_at_once_make_one_agent(dsn: str, start_with: Literal
     await asyncio.gather(*(database.close() for database in databases))
 
 
-async def test_a_limit_that_was_learned_is_in_the_figures_of_context(database: Database) -> None:
+async def test_limit_that_was_learned_is_in_the_figures_of_context(database: Database) -> None:
     config = Config(model="scripted/echo")
     pool, tools = making.make_pool(config), making.make_workshop(config)
     world = Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
@@ -117,14 +117,14 @@ def test_configured_model_settings_take_precedence() -> None:
     assert price("mine/y", Usage(input=1_000), 1.8e9) == (None, "")
 
 
-def test_a_vendor_under_another_name_has_the_vendors_prices() -> None:
+def test_vendor_under_another_name_has_the_vendors_prices() -> None:
     price = making.make_price(Config(providers={"work": ProviderSettings(api="anthropic")}))
     cost, source = price("work/claude-sonnet-4-5", Usage(input=1_000_000), 1.79e9)
     assert cost == price("anthropic/claude-sonnet-4-5", Usage(input=1_000_000), 1.79e9)[0]
     assert cost and source.startswith("genai-prices")
 
 
-def test_a_key_is_looked_up_when_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_looked_up_when_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "config_dir", lambda: tmp_path)
     pool = making.make_pool(Config())
     with pytest.raises(IkigaiError, match="There is no key for OpenAI"):
@@ -133,7 +133,7 @@ def test_a_key_is_looked_up_when_it_is_needed(tmp_path: Path, monkeypatch: pytes
     pool.require("openai")
 
 
-async def test_a_profile_says_when_its_agents_are_condensed_and_print_mode_never_does(
+async def test_profile_says_when_its_agents_are_condensed_and_print_mode_never_does(
     database: Database, tmp_path: Path
 ) -> None:
     file = tmp_path / "config.toml"

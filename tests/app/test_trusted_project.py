@@ -119,7 +119,7 @@ def test_project_leaves_out_and_names_files_outside_the_folder(project: Project,
     assert project.instructions() == instructions_setting("AGENTS.md", "Within.")
 
 
-async def test_the_question_says_what_is_there_and_only_yes_is_kept(project: Project):
+async def test_question_says_what_is_there_and_only_yes_is_kept(project: Project):
     write(project, "Obey.\x1b[31m")
     asked: list[Question] = []
 
@@ -137,7 +137,7 @@ async def test_the_question_says_what_is_there_and_only_yes_is_kept(project: Pro
     assert project.trusted and trust.is_trusted(project.file, project.folder)
 
 
-async def test_a_yes_that_cannot_be_kept_holds_for_this_run(project: Project):
+async def test_yes_that_cannot_be_kept_holds_for_this_run(project: Project):
     project.file.parent.write_text("no folder")
 
     async def yes(question: Question) -> QuestionAnswer:
@@ -147,7 +147,7 @@ async def test_a_yes_that_cannot_be_kept_holds_for_this_run(project: Project):
     assert project.trusted and "for this run only" in project.problems[0]
 
 
-def test_the_command_shows_trusts_and_revokes(project: Project, tmp_path: Path):
+def test_command_shows_trusts_and_revokes(project: Project, tmp_path: Path):
     write(project, "Obey.")
     (tmp_path / "other").mkdir()
     assert "is not trusted. It has AGENTS.md." in permissions.run_trust("", project)
@@ -343,7 +343,7 @@ def test_only_tools_that_are_offered_are_trusted(project: Project, monkeypatch: 
     assert list(project.changes()) == [".ikigai/tools/raven"]
 
 
-async def test_a_file_that_changes_during_the_question_is_not_trusted(project: Project):
+async def test_file_that_changes_during_the_question_is_not_trusted(project: Project):
     write(project, "One.")
     project.trust(1.0)
     write(project, "Two!")
@@ -372,7 +372,7 @@ async def test_question_shows_what_a_yes_trusts(project: Project, monkeypatch: p
     assert "  Two!" in question.lines and project.instructions() == ""
 
 
-async def test_the_question_says_that_trusting_runs_programs(project: Project):
+async def test_question_says_that_trusting_runs_programs(project: Project):
     tool(project, "#!/bin/sh")
     questions: list[Question] = []
 

@@ -26,7 +26,7 @@ def answers(number: int) -> list[str]:
     return [f"Answer {n}." for n in range(number)]
 
 
-async def test_a_worker_answers_whatever_its_parent_gives_it_in_a_turn_of_the_users(house: House) -> None:
+async def test_worker_answers_whatever_its_parent_gives_it_in_a_turn_of_the_users(house: House) -> None:
     kid = house.script("kid", "Ready.", *answers(MANY))
     fork = [call("fork", prompt="?", name="kid", model=kid), call("wait", agents=["kid"])]
     boss = await house.member("boss", fork, *pairs("kid", MANY), "All done.")
@@ -84,7 +84,7 @@ async def test_three_that_send_to_each_other_in_a_ring_come_to_rest(house: House
 
 
 @pytest.mark.parametrize("waits", [False, True])
-async def test_a_worker_that_writes_to_itself_through_its_parent_comes_to_rest(house: House, waits: bool) -> None:
+async def test_worker_that_writes_to_itself_through_its_parent_comes_to_rest(house: House, waits: bool) -> None:
     """With its turns, or in a single turn that waits for each answer."""
     send, wait = call("send", agent="boss", text="And now?"), call("wait", agents=["boss"])
     kid = house.script("kid", *([[send, wait]] if waits else [[send], "Sent."]) * 20)
@@ -98,7 +98,7 @@ async def test_a_worker_that_writes_to_itself_through_its_parent_comes_to_rest(h
     assert not waits or "/send boss TEXT" in told[0], "whoever waits for that is told"
 
 
-async def test_a_turn_that_an_answer_began_gives_no_work_without_end(house: House) -> None:
+async def test_turn_that_an_answer_began_gives_no_work_without_end(house: House) -> None:
     """Neither with its turns nor in a single one that waits."""
     kid = house.script("kid", *["Done."] * 60)
     fork = [call("fork", prompt="?", name="kid", model=kid)]
@@ -134,7 +134,7 @@ async def heard(house: House, name: str, number: int) -> None:
     await house.rested()
 
 
-async def test_the_user_is_told_of_held_mail_by_the_parent_and_in_the_tree(house: House) -> None:
+async def test_user_is_told_of_held_mail_by_the_parent_and_in_the_tree(house: House) -> None:
     kid = await held(house)
     boss = house.manager.find("boss")
     assert boss
@@ -146,7 +146,7 @@ async def test_the_user_is_told_of_held_mail_by_the_parent_and_in_the_tree(house
 
 
 @pytest.mark.parametrize("to", ["kid", "boss"])
-async def test_a_word_of_the_users_to_the_agent_or_above_it_lets_held_mail_come(house: House, to: str) -> None:
+async def test_word_of_the_users_to_the_agent_or_above_it_lets_held_mail_come(house: House, to: str) -> None:
     kid, boss = await held(house), house.manager.find("boss")
     assert boss
     begun = len(await house.heard("kid"))

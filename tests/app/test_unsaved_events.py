@@ -136,7 +136,7 @@ async def test_agents_do_not_share_a_file_and_have_their_events_back(database: D
     check(dsn)
 
 
-async def test_a_reply_that_could_not_be_saved_is_whole_again(database: Database, dsn: str, state: Path) -> None:
+async def test_reply_that_could_not_be_saved_is_whole_again(database: Database, dsn: str, state: Path) -> None:
     async with crossing(dsn, ("A whole ", ScriptedPause(0.2), "reply.")) as (proxy, manager):
         member = await joined(manager, "one")
         member.agent_loop.put_input(Submitted("ask"))
@@ -182,7 +182,7 @@ def stored_by(memory: Memory, events: tuple[Event, ...]) -> Memory:
     return memory
 
 
-async def test_a_kill_before_the_file_is_gone_doubles_nothing(database: Database, dsn: str, state: Path) -> None:
+async def test_kill_before_the_file_is_gone_doubles_nothing(database: Database, dsn: str, state: Path) -> None:
     talk, events = await talked(database)
     expected, copy = next_request(stored_by(talk.memory, events)), state / "copy"
     file = kept(talk, events, state)
@@ -269,7 +269,7 @@ async def test_unsaved_events_make_a_fork_when_the_log_has_gone_on(database: Dat
     check(dsn)
 
 
-async def test_a_turn_of_tools_is_whole_in_the_fork_and_its_requests_count_once(
+async def test_turn_of_tools_is_whole_in_the_fork_and_its_requests_count_once(
     database: Database, dsn: str, state: Path
 ) -> None:
     talk = await Talk.open(database, await database.agents.create("one"))
@@ -372,7 +372,7 @@ async def test_files_that_are_none_are_refused(
     await log.close()
 
 
-async def test_a_place_that_is_not_there_is_told(database: Database, dsn: str, state: Path) -> None:
+async def test_place_that_is_not_there_is_told(database: Database, dsn: str, state: Path) -> None:
     talk, events = await talked(database)
     unsaved = talk.log.unsaved(events)
     nowhere = "01234567-89ab-cdef-0123-456789abcdef"
@@ -565,7 +565,7 @@ async def test_changed_file_is_refused_and_one_without_checksum_is_said_to_have_
     await log.close()
 
 
-async def test_an_agent_that_was_killed_is_not_forked(database: Database, state: Path) -> None:
+async def test_agent_that_was_killed_is_not_forked(database: Database, state: Path) -> None:
     root = await Talk.open(database, await database.agents.create("root"))
     await root.turn()
     child: Agent = await database.agents.create("child", parent=root.agent.id, forked_at=1)
@@ -578,7 +578,7 @@ async def test_an_agent_that_was_killed_is_not_forked(database: Database, state:
 
 
 @pytest.mark.parametrize("secret", ["plain", 'a "quote"', "two\nlines", "ä\\b"])
-async def test_a_purge_deletes_the_file_that_holds_the_text(
+async def test_purge_deletes_the_file_that_holds_the_text(
     database: Database, state: Path, secret: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     talk, _ = await talked(database)

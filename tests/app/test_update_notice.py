@@ -69,14 +69,14 @@ async def test_errors_are_silent_but_for_the_log(tmp_path: Path, answer: Answer,
     assert "no look for a newer version" in caplog.text and "Traceback" not in caplog.text
 
 
-async def test_a_checkout_asks_nobody(tmp_path: Path):
+async def test_checkout_asks_nobody(tmp_path: Path):
     assert installed_distribution() is None, "the tests run in a checkout"
     async with WireServer() as server:
         assert await find_update(server.base_url, None, tmp_path / "update.json") == ""
         assert not server.requests and not (tmp_path / "update.json").exists()
 
 
-def test_the_address_is_the_configured_one_or_that_of_pip(monkeypatch: pytest.MonkeyPatch):
+def test_address_is_the_configured_one_or_that_of_pip(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PIP_INDEX_URL", "http://mirror.test/simple/")
     assert (
         index_address("") == "http://mirror.test/simple" and index_address("http://own.test/s/") == "http://own.test/s"

@@ -59,12 +59,12 @@ def uncommented(text):
     return re.sub(r"^#(?=\S)", "", text, flags=re.MULTILINE)
 
 
-def test_the_example_as_it_is_changes_nothing(load):
+def test_example_as_it_is_changes_nothing(load):
     shipped, nothing = load(EXAMPLE.read_text()), load("")
     assert config.describe(shipped) == config.describe(nothing)
 
 
-def test_the_example_uncommented_names_every_key_with_its_default(load):
+def test_example_uncommented_names_every_key_with_its_default(load):
     whole = load(uncommented(EXAMPLE.read_text()))
     written = {table.path_pattern(path): value for path, value, _ in toml_file.read(load.file, True)}
     assert list(written) == list(table.KEY_SPECS)
@@ -77,7 +77,7 @@ def test_the_example_uncommented_names_every_key_with_its_default(load):
             assert getattr(whole, name) == getattr(load(""), name), name
 
 
-def test_the_example_holds_the_help_of_every_key_right_above_it():
+def test_example_holds_the_help_of_every_key_right_above_it():
     example = re.sub(r"\n# (?=\S)", " ", "\n" + EXAMPLE.read_text())
     for path, key in table.KEY_SPECS.items():
         assert re.search(rf"^ ?{re.escape(key.help)}.*\n#{path[-1]} = ", example, re.MULTILINE), path
@@ -194,21 +194,21 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         assert loaded.origin(path) == f"environment {table.variables_of(path)[0]}"
 
 
-def test_a_variable_reaches_a_provider_that_the_file_names(load):
+def test_variable_reaches_a_provider_that_the_file_names(load):
     text = '[providers.lm-studio]\nbase_url = "http://file/v1"\n'
     assert load(text, {"IKIGAI_PROVIDERS_LM_STUDIO_CONTEXT": "4096"}).providers["lm-studio"].context == 4096
     assert "lm-studio" not in load("", {"IKIGAI_PROVIDERS_LM_STUDIO_CONTEXT": "4096"}).providers
 
 
 @pytest.mark.parametrize("text, tokens", [("0", 0), ("1", 1), ("200000", 200_000), ("1000000000", 10**9)])
-def test_the_sliding_variable(load, text, tokens):
+def test_sliding_variable(load, text, tokens):
     assert load("", {"IKIGAI_SLIDING_CONTEXT_TOKENS": text}).context.sliding_context_tokens == tokens
 
 
 @pytest.mark.parametrize(
     "text", ["", " ", "-1", "+1", "1.5", "100k", "1_000", " 7", "7\n", "٣", "off", "1e3", "0x10", "1" * 500, "\udcff"]
 )
-def test_the_sliding_variable_refuses_anything_else(load, text):
+def test_sliding_variable_refuses_anything_else(load, text):
     said = refusal(load, "", {"IKIGAI_SLIDING_CONTEXT_TOKENS": text})
     assert said.startswith("IKIGAI_SLIDING_CONTEXT_TOKENS cannot be '")
     assert said.endswith("Allowed: a whole number of tokens, 0 to 1000000000.")
@@ -234,7 +234,7 @@ def test_the_sliding_variable_refuses_anything_else(load, text):
         ("default_system_prompt", "false", False),
     ],
 )
-def test_the_window_by_variables(load, key, text, value):
+def test_window_by_variables(load, key, text, value):
     loaded = load(f"[context]\n{key} = {json.dumps(value)}", {f"IKIGAI_{key.upper()}": text})
     assert getattr(loaded.context, key) == value and loaded.kind(("context", key)) == "environment"
     assert getattr(load(load.file.read_text()).context, key) == value
@@ -282,19 +282,19 @@ def test_what_the_file_cannot_set_the_window_to(load, line):
     assert said.endswith(f"Allowed: {table.KEY_SPECS['context', key].allowed}.")
 
 
-def test_the_defaults_of_the_window(load):
+def test_defaults_of_the_window(load):
     assert load("").context == records.ContextSettings(
         100_000, "bytes", 0.0, False, 0, 8000, "head", 2, 5, "off", 75, 40, "", "", False
     )
     assert load("[context]\nprune_fraction = 0").context.prune_fraction == 0
 
 
-def test_an_empty_variable_of_text_is_unset(load):
+def test_empty_variable_of_text_is_unset(load):
     loaded = load('model = "openai/x"', {"IKIGAI_MODEL": "", "DATABASE_URL": "", "OPENAI_BASE_URL": ""})
     assert loaded.model == "openai/x" and loaded.database.dsn is None and not loaded.providers
 
 
-def test_an_empty_flag_is_not(load):
+def test_empty_flag_is_not(load):
     environ = {"IKIGAI_SYSTEM_PROMPT": "be brief", "DATABASE_URL": "postgresql://h/d"}
     loaded = load("", {**environ, "IKIGAI_DATABASE_URL": "postgresql:///x"}, {"system_prompt": "", "database.url": ""})
     assert loaded.system_prompt == "" and loaded.database.dsn is None
@@ -334,7 +334,7 @@ def test_variables_of_other_programs_are_taken_only_by_name(load, variable):
     assert config.unused_address(load("", {}), {variable: "", "PGUSER": "me", "PGPASSWORD": "x"}) == ""
 
 
-def test_a_variable_that_is_not_set_is_named(load):
+def test_variable_that_is_not_set_is_named(load):
     for environ in ({}, {"APP_URL": ""}):
         said = refusal(load, '[database]\nurl = "env:APP_URL"', environ)
         assert "config.toml:2: database.url takes the address from APP_URL, and that is not set. Set APP_URL" in said
@@ -373,7 +373,7 @@ def test_addresses_of_postgresql(load, dsn):
     "dsn", ["mysql://me:hush@db/app", "sqlite:///app.db", "postgresql+asyncpg://me:hush@h/db", "jdbc:postgresql://h/d",
             "ikigai", "postgresql://h/\0", "postgresql://h/\udcff", "Embedded"]
 )  # fmt: skip
-def test_an_address_of_another_kind_is_named(load, dsn):
+def test_address_of_another_kind_is_named(load, dsn):
     for place, text, environ in (
         ("IKIGAI_DATABASE_URL", "", {"IKIGAI_DATABASE_URL": dsn}),
         ("config.toml:2 (APP): database.url", '[database]\nurl = "env:APP"', {"APP": dsn}),
@@ -405,7 +405,7 @@ def test_keys_are_known_by_the_name_of_their_variable_only(load):
     assert "canary" in loaded.database.url
 
 
-def test_the_order_of_keys_and_a_variable_of_ones_own(load):
+def test_order_of_keys_and_a_variable_of_ones_own(load):
     environ = {"OPENAI_API_KEY": "1", "ANTHROPIC_API_KEY": "2", "GEMINI_API_KEY": "3", "GOOGLE_API_KEY": "4"}
     text = '[providers.openai]\napi_key_env = "WORK_KEY"\n'
     assert list(load("", environ).keys) == ["anthropic", "openai", "google"]
@@ -414,7 +414,7 @@ def test_the_order_of_keys_and_a_variable_of_ones_own(load):
     assert load(text, {"WORK_KEY": "5"}).keys == {"openai": "environment WORK_KEY"}
 
 
-def test_the_environment_goes_before_a_login(load):
+def test_environment_goes_before_a_login(load):
     logins = ["zeta", "google", "openai", "alpha"]
     loaded = config.load(load.file, {"OPENAI_API_KEY": "sk-canary"}, {}, logins=logins)
     assert list(loaded.keys.items()) == [
@@ -445,7 +445,7 @@ def test_the_environment_goes_before_a_login(load):
         ("work", "google", False),
     ],
 )
-def test_a_vendors_key_goes_to_that_vendor_or_to_an_address(load, name, api, needs_address):
+def test_vendors_key_goes_to_that_vendor_or_to_an_address(load, name, api, needs_address):
     text = f'[providers.{name}]\napi = "{api}"\n'
     if needs_address:
         assert f"config.toml:2: the provider {name} has no base_url." in refusal(load, text)
@@ -462,7 +462,7 @@ def test_what_is_said_of_a_model(load):
     assert ('models."work/x".levels', '["low", "high"]', f"configuration {load.file}:2") in config.describe(load(text))
 
 
-def test_the_usual_variables_of_addresses(load):
+def test_usual_variables_of_addresses(load):
     environ = {"ANTHROPIC_BASE_URL": "http://a", "GOOGLE_GEMINI_BASE_URL": "https://g"}
     loaded = load("", environ)
     assert {name: server.base_url for name, server in loaded.providers.items()} == {
@@ -472,7 +472,7 @@ def test_the_usual_variables_of_addresses(load):
     assert loaded.origin(("providers", "google", "base_url")) == "environment GOOGLE_GEMINI_BASE_URL"
 
 
-def test_the_usual_variable_of_openai(load):
+def test_usual_variable_of_openai(load):
     text = '[providers.openai]\nbase_url = "http://file/v1"\n'
     environ = {"OPENAI_BASE_URL": "http://usual/v1"}
     assert load(text).providers["openai"].base_url == "http://file/v1"
@@ -502,7 +502,7 @@ def test_layers_of_the_defaults(load):
     assert config.split_layers(load("")) == config.ConfigLayers(below, {}, {"budget": "default", "system": "default"})
 
 
-def test_the_file_goes_below_flags_and_variables_above(load):
+def test_file_goes_below_flags_and_variables_above(load):
     text = 'model = "openai/gpt-5:high"\nsystem_prompt = "be brief"\n[context]\nsliding_context_tokens = 5\n'
     assert config.split_layers(load(text)) == config.ConfigLayers(
         {"model": "openai/gpt-5", "level": "high", "budget": 5, "system": "be brief"},
@@ -627,7 +627,7 @@ def test_what_a_file_is_refused_for(load, text, said):
     assert refusal(load, text) == said
 
 
-def test_a_theme_of_ones_own_is_found_with_its_looks(load):
+def test_theme_of_ones_own_is_found_with_its_looks(load):
     text = '[terminal]\ntheme = "mine"\nstatus = []\n[themes.mine]\nbase = "light"\ncode_string = "bold #0A0b0c on 7"\n'
     loaded = load(text + 'dim = ""\n[themes.empty]\n')
     assert loaded.themes == {
@@ -658,7 +658,7 @@ def test_what_is_no_look(load, look):
 @pytest.mark.parametrize(
     "name", ["model", "openai/", "/x", "openai", "open ai/x", "openai/x y", "//x", "a/\n", "a/\udcff"]
 )
-def test_a_flag_is_named_when_its_value_is_none(load, name):
+def test_flag_is_named_when_its_value_is_none(load, name):
     said = refusal(load, "", {}, {"model": name})
     assert said.startswith(f"--model cannot be {name!r}. Allowed: provider/name")
 
@@ -669,7 +669,7 @@ def test_a_flag_is_named_when_its_value_is_none(load, name):
      '[database]\npassword = "canary"', '[providers.openai]\napi_key_env = "sk-canary"',
      '[providers.openai]\napi_key_env = "canary"'],
 )  # fmt: skip
-def test_a_key_in_the_file_is_refused_and_not_repeated(load, text):
+def test_key_in_the_file_is_refused_and_not_repeated(load, text):
     said = refusal(load, text)
     assert "variable" in said and "canary" not in said
 
@@ -677,11 +677,11 @@ def test_a_key_in_the_file_is_refused_and_not_repeated(load, text):
 @pytest.mark.parametrize(
     "value", ["gpt", "localhost:11434", "ftp://h", "http://", "http://a b", "http://h:99999", "http://h:x/v1"]
 )
-def test_a_web_address_has_to_be_one(load, value):
+def test_web_address_has_to_be_one(load, value):
     assert "OPENAI_BASE_URL cannot be" in refusal(load, "", {"OPENAI_BASE_URL": value})
 
 
-def test_a_byte_order_mark_and_windows_lines(load):
+def test_byte_order_mark_and_windows_lines(load):
     loaded = load(b'\xef\xbb\xbf# hi\r\n\r\nmodel = "a/b"\r\n')
     assert loaded.origin(("model",)) == f"configuration {load.file}:3"
 
@@ -696,7 +696,7 @@ def test_hostile_files_are_refused_in_a_sentence(load, text):
     assert len(refusal(load, text)) < 200
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_file_that_is_not_there(tmp_path):
     file = tmp_path / "none" / "config.toml"
     assert config.load(file, {}, {}).settings.keys() == {table.DATABASE_URL}
     with pytest.raises(ConfigError, match=r"does not exist\. Check the name after --config"):
@@ -719,7 +719,7 @@ def test_things_that_are_no_file(tmp_path):
     assert config.load(Path(os.devnull), {}, {}, must_exist=True).model == ""
 
 
-def test_a_file_without_the_right_to_read_it(tmp_path):
+def test_file_without_the_right_to_read_it(tmp_path):
     file = tmp_path / "config.toml"
     file.touch(mode=0)
     me = os.geteuid()

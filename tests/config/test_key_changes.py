@@ -66,7 +66,7 @@ def test_unusable_keys_are_told_with_their_place_and_the_default_stays(tmp_path,
     assert config.key_changes == ({"stash": ("f2",)} if "output" in table else {})
 
 
-def test_a_key_can_be_moved_from_one_action_to_another(tmp_path):
+def test_key_can_be_moved_from_one_action_to_another(tmp_path):
     config = read(tmp_path, '[keys]\nstash = "ctrl-s"\nsteer = ["f3"]\n', IKIGAI_KEYS_OUTPUT="f4, ctrl-o")
     assert config.notices == ()
     assert config.key_changes == {"stash": ("ctrl-s",), "steer": ("f3",), "output": ("f4", "ctrl-o")}

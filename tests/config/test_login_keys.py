@@ -44,7 +44,7 @@ def test_nobody_else_reads_it_and_nothing_is_left_beside_it(file: Path):
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_a_file_that_others_could_read_is_closed_to_them(file: Path):
+def test_file_that_others_could_read_is_closed_to_them(file: Path):
     file.write_text(json.dumps({"openai": SECRET}))
     file.chmod(0o644)
     assert keys.find(file, "openai") == SECRET
@@ -54,7 +54,7 @@ def test_a_file_that_others_could_read_is_closed_to_them(file: Path):
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"openai": 5}', b"\xff\xfe", b'"sk-canary"', b'{"openai": "' + b"x" * 2_000_000]
 )
-def test_a_damaged_file_is_said_without_what_is_in_it(file: Path, content: bytes):
+def test_damaged_file_is_said_without_what_is_in_it(file: Path, content: bytes):
     file.write_bytes(content)
     for act in (
         lambda: keys.providers_with_key(file),
@@ -68,7 +68,7 @@ def test_a_damaged_file_is_said_without_what_is_in_it(file: Path, content: bytes
     assert file.read_bytes() == content
 
 
-def test_a_place_that_is_no_folder_or_no_file(tmp_path: Path):
+def test_place_that_is_no_folder_or_no_file(tmp_path: Path):
     (tmp_path / "file").touch()
     below = tmp_path / "file" / "keys.json"
     with pytest.raises(ConfigError, match="Not a directory"):
@@ -79,7 +79,7 @@ def test_a_place_that_is_no_folder_or_no_file(tmp_path: Path):
         keys.providers_with_key(tmp_path)
 
 
-def test_a_write_that_fails_leaves_the_old_keys(small: Path):
+def test_write_that_fails_leaves_the_old_keys(small: Path):
     """On a file system with no room left."""
     file = small / "keys.json"
     keys.store(file, "openai", SECRET)
@@ -117,7 +117,7 @@ def test_programs_that_store_at_once_lose_nothing(file: Path):
 
 
 @pytest.mark.parametrize("text", [SECRET, f"  {SECRET}\n", f"\t{SECRET}\r\n", "\n" + SECRET])
-def test_a_key_without_what_stands_around_it(text: str):
+def test_key_without_what_stands_around_it(text: str):
     assert keys.check_key(text) == SECRET
 
 
@@ -132,7 +132,7 @@ def test_what_is_no_key_is_refused_and_not_repeated(text: str):
 
 
 @given(st.text(max_size=40))
-def test_a_key_that_is_taken_can_stand_in_a_header(text: str):
+def test_key_that_is_taken_can_stand_in_a_header(text: str):
     try:
         key = keys.check_key(text)
     except Rejected:

@@ -176,7 +176,7 @@ def test_no_choice_is_looser_than_the_bounds(below: Any, own: Any, bounds: Proje
     assert this_run["approval"] == "yolo", "what the user says for this run goes before it"
 
 
-def test_the_sets_that_can_be_off_are_those_there_are(tmp_path: Path):
+def test_sets_that_can_be_off_are_those_there_are(tmp_path: Path):
     config = configured("", tmp_path)
     there = {spec.set for spec in ToolRuntime(config, tmp_path).specs}
     assert there | {"agents", "external"} == set(TOOL_SETS)

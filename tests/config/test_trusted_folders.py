@@ -17,7 +17,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "data" / trust.TRUSTED_FILE
 
 
-def test_a_folder_is_trusted_until_it_is_not(file: Path, tmp_path: Path):
+def test_folder_is_trusted_until_it_is_not(file: Path, tmp_path: Path):
     assert not trust.is_trusted(file, tmp_path)
     assert trust.trust(file, tmp_path, 12.5) == str(tmp_path.resolve())
     assert trust.is_trusted(file, tmp_path) and trust.list_trusted(file) == {str(tmp_path.resolve()): 12.5}
@@ -59,7 +59,7 @@ def test_what_cannot_be_trusted(file: Path, tmp_path: Path):
     assert not file.exists()
 
 
-def test_a_folder_that_is_gone_can_be_revoked(file: Path, tmp_path: Path):
+def test_folder_that_is_gone_can_be_revoked(file: Path, tmp_path: Path):
     (tmp_path / "gone").mkdir()
     trust.trust(file, tmp_path / "gone", 0)
     (tmp_path / "gone").rmdir()
@@ -67,7 +67,7 @@ def test_a_folder_that_is_gone_can_be_revoked(file: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"/": "yes"}', b'{"/": true}', b"\xff", b'{"/": null}'])
-def test_a_damaged_file_trusts_nothing_and_is_kept(file: Path, tmp_path: Path, content: bytes):
+def test_damaged_file_trusts_nothing_and_is_kept(file: Path, tmp_path: Path, content: bytes):
     file.write_bytes(content)
     for act in (
         lambda: trust.is_trusted(file, Path("/")),
@@ -97,7 +97,7 @@ def test_another_folder_at_the_same_path_is_not_trusted(file: Path, tmp_path: Pa
     assert not trust.is_trusted(file, tmp_path / "before")
 
 
-def test_an_entry_that_is_only_a_time_is_asked_about_once_more(file: Path, tmp_path: Path):
+def test_entry_that_is_only_a_time_is_asked_about_once_more(file: Path, tmp_path: Path):
     file.write_text(json.dumps({str(tmp_path.resolve()): 12.5}))
     assert not trust.is_trusted(file, tmp_path) and trust.is_listed(file, tmp_path)
     trust.trust(file, tmp_path, 13.5)

@@ -109,5 +109,5 @@ def test_rows_of_the_past_keep_their_meaning(row: dict[str, Any]) -> None:
     assert msgspec.json.decode(msgspec.json.encode(event)) == row["fields"]
 
 
-def test_the_rows_of_the_past_have_every_kind() -> None:
+def test_rows_of_the_past_have_every_kind() -> None:
     assert {row["kind"] for row in ROWS} >= {*codec.CONTENT_FIELD}

@@ -9,14 +9,14 @@ from ikigai.core.key_help import FIXED_KEYS, NO_KEY, format_keys, key_rows
 from tests import ROOT
 
 
-def test_the_readme_lists_the_keys():
+def test_readme_lists_the_keys():
     readme = (ROOT / "README.md").read_text()
     table = readme.partition("| key | what it does |\n|---|---|\n")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| `(.*?)` \| (.*) \|$", table, re.MULTILINE)
     assert rows == list(key_rows({}))
 
 
-def test_the_list_names_the_keys_in_use():
+def test_list_names_the_keys_in_use():
     changed = dict(key_rows({"editor": ("f2", "ctrl-x e"), "stash": ()}))
     default = dict(key_rows({}))
     assert changed["F2, Ctrl+X E"] == default["Ctrl+G, Ctrl+X Ctrl+E"] and NO_KEY in changed
@@ -24,7 +24,7 @@ def test_the_list_names_the_keys_in_use():
 
 
 @pytest.mark.parametrize("columns", [16, 38, 78, 118])
-def test_the_list_keeps_to_the_columns_and_leaves_nothing_out(columns: int):
+def test_list_keeps_to_the_columns_and_leaves_nothing_out(columns: int):
     text = format_keys(columns, {})
     assert max(map(len, text.split("\n"))) <= columns
     for action in KEY_ACTIONS:

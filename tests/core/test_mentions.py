@@ -27,13 +27,13 @@ from ikigai.core.mentions import Mention, begun_mention, find_mentions, format_m
         ("@../", "../"),
     ],
 )
-def test_a_mention_names_a_path(text: str, name: str):
+def test_mention_names_a_path(text: str, name: str):
     (mention,) = find_mentions(text)
     assert name in mention.names and may_mention(text) and not mention.is_code
 
 
 @pytest.mark.parametrize("text", ["me@example.com wrote", "cc a@cat.png", "@ cat.png, @", '@""', "\\@cat.png", "a/@b"])
-def test_an_at_sign_elsewhere_is_no_mention(text: str):
+def test_at_sign_elsewhere_is_no_mention(text: str):
     assert find_mentions(text) == () and not may_mention(text)
 
 
@@ -47,11 +47,11 @@ def test_an_at_sign_elsewhere_is_no_mention(text: str):
         ('@"https://example.org/a b"', "https://example.org/a b"),
     ],
 )
-def test_a_mention_names_a_page(text: str, url: str):
+def test_mention_names_a_page(text: str, url: str):
     assert find_mentions(text) == (Mention(url=url),)
 
 
-def test_a_call_is_code():
+def test_call_is_code():
     (mention,) = find_mentions('@app.get("/items/x.json")')
     assert mention.is_code
 
@@ -72,7 +72,7 @@ def test_punctuation_alone_names_no_folder():
         ("see @src now", None),
     ],
 )
-def test_a_begun_mention_is_found_at_the_end(before: str, begun: tuple[str, str] | None):
+def test_begun_mention_is_found_at_the_end(before: str, begun: tuple[str, str] | None):
     assert begun_mention(before) == begun
 
 
@@ -82,6 +82,6 @@ def test_any_text_is_read(text: str):
 
 
 @given(st.text(alphabet="ab. \\\"'~/(){}…é,", min_size=1, max_size=30).filter(lambda name: PurePosixPath(name).name))
-def test_a_written_mention_names_its_file(name: str):
+def test_written_mention_names_its_file(name: str):
     (mention,) = find_mentions(f"see {format_mention(name)} there")
     assert name in mention.names

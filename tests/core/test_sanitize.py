@@ -85,7 +85,7 @@ def test_no_forbidden_code_point_survives_alone():
             assert clean(char) == clean_line(char) == f"<U+{ord(char):04X}>"
 
 
-def test_a_line_marks_each_code_point_that_does_not_show():
+def test_line_marks_each_code_point_that_does_not_show():
     """Only visible characters are left: letters, marks, digits, signs, and unassigned ones, drawn as boxes."""
     for char in EVERY:
         line, kind = clean_line(char), unicodedata.category(char)
@@ -181,11 +181,11 @@ def test_examples(text: str, expected: str):
         ("naïve 字 ok", "naïve 字 ok"),
     ],
 )
-def test_a_line_hides_nothing(text: str, expected: str):
+def test_line_hides_nothing(text: str, expected: str):
     assert clean_line(text) == expected
 
 
-def test_an_open_sequence_is_held_back_only_so_far():
+def test_open_sequence_is_held_back_only_so_far():
     cleaner = Cleaner()
     assert cleaner.feed("shown \x1b]0;") == "shown "
     shown, fed = "", 0

@@ -80,7 +80,7 @@ def test_json_that_another_program_has_laid_out() -> None:
         read(json.dumps(broken, indent=2))
 
 
-def test_a_file_that_ends_early_is_refused_wherever_it_ends() -> None:
+def test_file_that_ends_early_is_refused_wherever_it_ends() -> None:
     for form in (JsonExport, JsonlExport):
         whole = text(form()).encode()
         for end in range(len(whole) - 1):
@@ -130,7 +130,7 @@ def test_numbers_count_to_their_last_digit() -> None:
             read(written.replace(number, other))
 
 
-def test_a_file_without_a_checksum_is_read_and_known() -> None:
+def test_file_without_a_checksum_is_read_and_known() -> None:
     """Earlier versions and other programs write such files; with half of a checksum a file is damaged."""
     lines = text(JsonlExport()).splitlines()
     first = lines[0].replace(',"checksum":"sha256"', "")
@@ -213,6 +213,6 @@ def test_of_a_later_version() -> None:
     assert "newer" in refused.value.remedy
 
 
-def test_a_clock_may_be_a_little_ahead() -> None:
+def test_clock_may_be_a_little_ahead() -> None:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
     assert len(read(f'{HEAD}\n{event(at=at)}\n{{"count":1}}\n')) == 1

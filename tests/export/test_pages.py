@@ -104,7 +104,7 @@ def sound(text: str) -> Looked:
     return found
 
 
-def test_an_html_page() -> None:
+def test_html_page() -> None:
     text = page(html.HtmlExport(), raws(*EVENTS))
     found = sound(text)
     assert found.words.count("What is **this**?") == 2, "in the outline, and as it was typed"
@@ -124,12 +124,12 @@ def test_an_html_page() -> None:
 
 
 @pytest.mark.parametrize("form", [html.HtmlExport, markdown_export.MarkdownExport])
-def test_a_summary_is_told_whole(form: type[html.HtmlExport | markdown_export.MarkdownExport]) -> None:
+def test_summary_is_told_whole(form: type[html.HtmlExport | markdown_export.MarkdownExport]) -> None:
     text = page(form(), raws(ev.Summarised("Goal: move\nthe schema.", upto=1, turns=3, before=900, after=100)))
     assert "Condensed: 3 turns" in text and "Goal: move\nthe schema." in text and "the summary" in text
 
 
-def test_a_markdown_file() -> None:
+def test_markdown_file() -> None:
     text = page(markdown_export.MarkdownExport(), raws(*EVENTS))
     assert text.startswith("# amber-fox\n\n15 events, exported ")
     assert re.search(
@@ -266,7 +266,7 @@ def test_no_content_closes_its_fence(text: str) -> None:
         "\n \n  x",
     ],
 )
-def test_a_reply_that_begins_indented_stands_for_itself(text: str) -> None:
+def test_reply_that_begins_indented_stands_for_itself(text: str) -> None:
     """Behind a list, which would take it in."""
     written = page(
         markdown_export.MarkdownExport(), raws(*(ev.AssistantMessage((Text(each),)) for each in ("- a\n  1. b", text)))

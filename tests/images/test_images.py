@@ -84,7 +84,7 @@ def data_of(image: Image) -> bytes:
         ("lossless.webp", WEBP, {"lossless": True}),
     ],
 )
-def test_a_file_that_fits_is_sent_byte_for_byte(tmp_path: Path, name: str, media_type: str, options: dict[str, Any]):
+def test_file_that_fits_is_sent_byte_for_byte(tmp_path: Path, name: str, media_type: str, options: dict[str, Any]):
     path = saved(tmp_path, picture(), name, **options)
     image = attach(path)
     assert (image.media_type, image.width, image.height, image.name) == (media_type, 60, 40, name)
@@ -98,7 +98,7 @@ def test_ordinary_modes_of_png_stay(tmp_path: Path, mode: str):
     assert data_of(attach(path)) == path.read_bytes()
 
 
-def test_the_content_counts_and_not_the_name(tmp_path: Path):
+def test_content_counts_and_not_the_name(tmp_path: Path):
     path = saved(tmp_path, picture(), "lies.png", format="JPEG")
     assert attach(path).media_type == JPEG
     bare_name = saved(tmp_path, picture(), "photo", format="WEBP")
@@ -116,7 +116,7 @@ def described(made: Pillow.Image) -> bytes:
     return exif.tobytes()
 
 
-def test_a_photo_does_not_tell_where_it_was_taken(tmp_path: Path):
+def test_photo_does_not_tell_where_it_was_taken(tmp_path: Path):
     made = picture()
     exif, xmp = described(made), b"<x:xmpmeta>" + SECRET + b"</x:xmpmeta>"
     texts = PngImagePlugin.PngInfo()
@@ -154,7 +154,7 @@ def test_nor_does_one_that_is_drawn_anew(tmp_path: Path):
         assert SECRET not in data_of(image) and not getattr(sent(image), "text", {})
 
 
-def test_a_webp_does_not_announce_what_was_taken_out(tmp_path: Path):
+def test_webp_does_not_announce_what_was_taken_out(tmp_path: Path):
     image = attach(saved(tmp_path, picture(mode="RGBA"), "a.webp", exif=described(picture()), xmp=b"<x/>"))
     data = data_of(image)
     assert data[12:16] == b"VP8X" and data[20] & 0x0C == 0
@@ -169,7 +169,7 @@ def test_nothing_behind_the_end_is_sent(tmp_path: Path):
         assert data_of(attach(path)) == whole
 
 
-def test_a_profile_stays_with_the_colours_it_belongs_to(tmp_path: Path):
+def test_profile_stays_with_the_colours_it_belongs_to(tmp_path: Path):
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     for name in ("a.jpg", "a.png", "a.webp"):
         small = attach(saved(tmp_path, picture(), name, icc_profile=profile))
@@ -181,7 +181,7 @@ def test_a_profile_stays_with_the_colours_it_belongs_to(tmp_path: Path):
     sent(grey)
 
 
-def test_the_second_picture_of_a_stereo_photo_is_left_out(tmp_path: Path):
+def test_second_picture_of_a_stereo_photo_is_left_out(tmp_path: Path):
     path = saved(tmp_path, picture(), "a.mpo", save_all=True, append_images=[noise(60, 40)])
     image = attach(path)
     assert image.media_type == JPEG and len(data_of(image)) < path.stat().st_size / 2
@@ -338,7 +338,7 @@ def test_what_is_no_image_is_left_for_another_reader(data: bytes):
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.gif"])
 @pytest.mark.parametrize("long", [False, True])
-def test_a_truncated_file(tmp_path: Path, name: str, long: bool):
+def test_truncated_file(tmp_path: Path, name: str, long: bool):
     whole = saved(tmp_path, noise(1600 if long else 200, 200), name).read_bytes()
     path = tmp_path / name
     for part in (0.02, 0.3, 0.9):
@@ -346,7 +346,7 @@ def test_a_truncated_file(tmp_path: Path, name: str, long: bool):
         assert "is damaged or incomplete" in refusal(path)
 
 
-def test_a_flipped_bit_in_a_png(tmp_path: Path):
+def test_flipped_bit_in_a_png(tmp_path: Path):
     path = saved(tmp_path, noise(100, 100), "a.png")
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 0x10
@@ -354,7 +354,7 @@ def test_a_flipped_bit_in_a_png(tmp_path: Path):
     assert "is damaged or incomplete" in refusal(path)
 
 
-def test_a_bomb_is_not_decoded(tmp_path: Path):
+def test_bomb_is_not_decoded(tmp_path: Path):
     path = tmp_path / "bomb.png"
     path.write_bytes(png((60_000, 60_000, 1, 0), zlib.compress(bytes(1000))))
     assert refusal(path) == f"{path} has 60,000 × 60,000 pixels, and 100 million are the most."

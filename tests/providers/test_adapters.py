@@ -50,7 +50,7 @@ def asked(*texts: str) -> Request:
         ("rate_limit_error", FailureKind.RATE),
     ],
 )
-def test_the_name_that_says_more_counts(general: str, code: str, kind: FailureKind):
+def test_name_that_says_more_counts(general: str, code: str, kind: FailureKind):
     body = {"error": {"message": "no", "type": general, "code": code}}
     assert failures.failure_in_stream(RequestTarget("wire", "m", ""), body).kind is kind
 
@@ -98,7 +98,7 @@ async def test_what_is_no_list_of_models_is_said(made: Made, body: bytes, type: 
         await provider.close()
 
 
-async def test_a_list_without_models_is_none():
+async def test_list_without_models_is_none():
     async with WireServer(
         [Answer(b'{"object":"list","data":null}', 200, {"Content-Type": "application/json"})]
     ) as server:
@@ -108,7 +108,7 @@ async def test_a_list_without_models_is_none():
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
-def test_a_model_that_does_not_think_is_told_no_level(api: str):
+def test_model_that_does_not_think_is_told_no_level(api: str):
     provider = OpenAIProvider("wire", "http://127.0.0.1/v1", api=api, traits=lambda _: ModelTraits("", ("off",)))
     body = provider.encoder("m").body(Request("m", asked("hi").messages, level="off"))
     assert b"reasoning" not in body
@@ -170,7 +170,7 @@ asyncio.run(main())
     ("module", "name"),
     [("anthropic", "AnthropicProvider"), ("google", "GoogleProvider"), ("openai", "OpenAIProvider")],
 )
-async def test_a_warm_provider_imports_nothing_when_a_request_is_sent(module: str, name: str):
+async def test_warm_provider_imports_nothing_when_a_request_is_sent(module: str, name: str):
     async with WireServer([Answer()]) as server:
         script = LATE.format(module=module, name=name)
         child = await asyncio.create_subprocess_exec(

@@ -125,7 +125,7 @@ class Conversation:
 @one_loop
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("name", CONVERSATIONS)
-async def test_a_conversation_and_how_it_goes_on_with_every_other_vendor(world: World, name: str, form: str):
+async def test_conversation_and_how_it_goes_on_with_every_other_vendor(world: World, name: str, form: str):
     talk = Conversation(world, FORMATS[form])
     for step in CONVERSATIONS[name]:
         await talk.step(step)
@@ -196,7 +196,7 @@ BROKEN = (
 @one_loop
 @pytest.mark.parametrize("end", ["clean", "reset"])
 @pytest.mark.parametrize("form", FORMATS)
-async def test_a_stream_that_is_cut_anywhere_leaves_no_call_behind(world: World, form: str, end: str):
+async def test_stream_that_is_cut_anywhere_leaves_no_call_behind(world: World, form: str, end: str):
     vendor = FORMATS[form]
     whole = vendor.stream(BROKEN, StopReason.TOOLS)
     provider = vendor.connect(f"http://127.0.0.1:{world.server.port}", KEY)

@@ -79,7 +79,7 @@ async def test_every_answer_that_is_no_reply(form: Format, vendor: Any, wire_ser
     assert meant == {name: kind for name, _, kind in answers(form)}
 
 
-async def test_a_request_that_is_too_long_in_every_servers_words(form: Format, vendor: Any, wire_server: WireServer):
+async def test_request_that_is_too_long_in_every_servers_words(form: Format, vendor: Any, wire_server: WireServer):
     for case in json.loads(EXCEEDED.read_text()):
         wire_server.script.append(form.refusal(case["status"], case["message"], ""))
         [broke] = await collect(vendor, ask())
@@ -108,7 +108,7 @@ def odd_streams(form: Format) -> dict[str, bytes]:
     return found
 
 
-async def test_a_whole_reply_among_what_nobody_knows(form: Format, vendor: Any, wire_server: WireServer):
+async def test_whole_reply_among_what_nobody_knows(form: Format, vendor: Any, wire_server: WireServer):
     for name, body in odd_streams(form).items():
         wire_server.script.append(Answer(body))
         found = await collect(vendor, ask())
@@ -117,7 +117,7 @@ async def test_a_whole_reply_among_what_nobody_knows(form: Format, vendor: Any, 
         assert (found[-1].stop, found[-1].usage) == (StopReason.END, USAGE), name
 
 
-async def test_a_whole_reply_stays_whole_when_the_connection_breaks_behind_it(
+async def test_whole_reply_stays_whole_when_the_connection_breaks_behind_it(
     form: Format, vendor: Any, wire_server: WireServer
 ):
     wire_server.script.append(Answer(form.stream(SAID, StopReason.END) + b"data: {", end="reset"))

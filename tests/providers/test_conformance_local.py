@@ -153,14 +153,14 @@ HISTORY = (
 
 
 @pytest.mark.parametrize("name", SPOKEN)
-async def test_a_history_of_everybodys_and_every_level(adapters: dict[str, Any], server: LocalServer, name: str):
+async def test_history_of_everybodys_and_every_level(adapters: dict[str, Any], server: LocalServer, name: str):
     for level in ("", "off", "low"):
         request = Request(server.name, HISTORY, "Be brief.", TOOLS, level, 8)
         assert reply(await with_words(adapters[name], request)).blocks()
 
 
 @pytest.mark.parametrize("name", SPOKEN)
-async def test_a_reply_that_is_interrupted_ends_there(adapters: dict[str, Any], server: LocalServer, name: str):
+async def test_reply_that_is_interrupted_ends_there(adapters: dict[str, Any], server: LocalServer, name: str):
     talk = talk_with(adapters, server, name)
     talk.happen(Submitted("Count from 1 to 1000, one number on every line."))
     sent = next_request(talk.memory)
@@ -207,7 +207,7 @@ async def test_what_does_not_fit(adapters: dict[str, Any], name: str):
 
 
 @pytest.mark.parametrize("name", SPOKEN)
-async def test_a_wrong_key(adapters: dict[str, Any], server: LocalServer, name: str):
+async def test_wrong_key(adapters: dict[str, Any], server: LocalServer, name: str):
     form = FORMATS[name]
     stranger: Any = form.connect(server.base_url.removesuffix("/v1"), "sk-wrong")
     [broke] = await collect(stranger, ask())
@@ -226,7 +226,7 @@ async def test_it_lists_its_model_and_counts_as_it_bills(adapters: dict[str, Any
     assert counted == (None if name == "chat" else billed[-1])
 
 
-async def test_an_answer_in_a_form(adapters: dict[str, Any], server: LocalServer):
+async def test_answer_in_a_form(adapters: dict[str, Any], server: LocalServer):
     """Over Chat Completions llama.cpp holds even a model to it that was asked for something else."""
     for words in ("Tell me a story about a fox.", "[1 user] What is a fox?\n[2 assistant] An animal."):
         done = await complete(
@@ -245,6 +245,6 @@ async def test_an_answer_in_a_form(adapters: dict[str, Any], server: LocalServer
 
 
 @pytest.mark.parametrize("name", [name for name in SPOKEN if name != "chat"])
-async def test_a_form_is_no_obstacle(adapters: dict[str, Any], server: LocalServer, name: str):
+async def test_form_is_no_obstacle(adapters: dict[str, Any], server: LocalServer, name: str):
     """Over its other formats llama.cpp does not know it, and answers all the same."""
     assert reply(await with_words(adapters[name], ask("Say hello.", max_output=8, schema=ANSWER_SCHEMA))).blocks()

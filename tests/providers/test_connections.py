@@ -65,14 +65,14 @@ async def test_nothing_listens(form: Format):
     assert caught.value.what == words
 
 
-async def test_a_name_that_nobody_knows(form: Format):
+async def test_name_that_nobody_knows(form: Format):
     provider: Any = form.connect("http://user:pass@nowhere.invalid", KEY)
     address = f"http://nowhere.invalid{form.path}"
     await fails(provider, FailureKind.UNREACHABLE, f"cannot be reached at {address}: the name is not known.")
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Ty", b"nonsense\r\n\r\n"])
-async def test_a_connection_that_breaks_before_the_answer(form: Format, said: bytes):
+async def test_connection_that_breaks_before_the_answer(form: Format, said: bytes):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(said)
@@ -97,7 +97,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
     return signed_itself(tmp_path_factory.mktemp("certificate"))[1]
 
 
-async def test_a_certificate_that_nobody_trusts_is_not_tried_again(form: Format, certificate: ssl.SSLContext):
+async def test_certificate_that_nobody_trusts_is_not_tried_again(form: Format, certificate: ssl.SSLContext):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None: ...
 
     await fails_against(form, serve, FailureKind.UNAVAILABLE, "self", certificate)
@@ -109,7 +109,7 @@ async def test_certificates_that_are_not_there_are_named(form: Format, monkeypat
     await fails(form.connect("https://nowhere.invalid", KEY), FailureKind.UNAVAILABLE, words)
 
 
-async def test_a_proxy_from_the_environment_is_not_used_on_this_machine(
+async def test_proxy_from_the_environment_is_not_used_on_this_machine(
     form: Format, wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
@@ -124,7 +124,7 @@ async def test_a_proxy_from_the_environment_is_not_used_on_this_machine(
     await fails(elsewhere, FailureKind.UNREACHABLE, "nothing listens there")  # the proxy was asked
 
 
-async def test_a_proxy_that_cannot_be_used(form: Format, monkeypatch: pytest.MonkeyPatch):
+async def test_proxy_that_cannot_be_used(form: Format, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:9")
     await fails(form.connect("http://nowhere.invalid", KEY), FailureKind.UNAVAILABLE, "gopher")
 
@@ -133,7 +133,7 @@ async def test_a_proxy_that_cannot_be_used(form: Format, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("body", "seconds"), [("nothing", "0.3"), ("half", "0.2"), ("page", "0."), ("whole", "")])
-async def test_a_server_that_falls_silent(form: Format, wire_server: WireServer, body: str, seconds: str):
+async def test_server_that_falls_silent(form: Format, wire_server: WireServer, body: str, seconds: str):
     whole = form.stream((Text("Hello."),), StopReason.END)
     sent = {"nothing": b"", "half": form.late("Half"), "page": whole[:20], "whole": whole}[body]
     headers = {"Content-Type": "text/html" if body == "page" else "text/event-stream"}
@@ -220,7 +220,7 @@ async def test_nothing_is_left_behind(form: Format, recwarn: pytest.WarningsReco
     assert not [warning for warning in recwarn if issubclass(warning.category, ResourceWarning)]
 
 
-def test_the_sdk_is_loaded_by_warm_and_not_before(form: Format):
+def test_sdk_is_loaded_by_warm_and_not_before(form: Format):
     api = f", api={form.api!r}" if form.path else ""
     sdk = {"anthropic": "anthropic", "google": "google.genai"}.get(form.api, "openai")
     code = f"""
@@ -237,7 +237,7 @@ assert "{sdk}" in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
 
 
-async def test_the_collector_holds_no_key_while_an_sdk_loads(vendor: Any, monkeypatch: pytest.MonkeyPatch):
+async def test_collector_holds_no_key_while_an_sdk_loads(vendor: Any, monkeypatch: pytest.MonkeyPatch):
     collects, connect = list[bool](), vendor.connect
 
     def watched() -> Any:

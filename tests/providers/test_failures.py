@@ -25,7 +25,7 @@ def test_what_servers_say_when_the_context_is_exceeded(error: dict):
 
 @pytest.mark.parametrize("status", [400, 429])
 @pytest.mark.parametrize("words", ["API", "workspace API"])
-def test_a_limit_that_its_owner_set_is_no_credit(status: int, words: str):
+def test_limit_that_its_owner_set_is_no_credit(status: int, words: str):
     said = f"You have reached your specified {words} usage limits. You will regain access on 2026-12-01 at 00:00 UTC."
     kind = {400: "invalid_request_error", 429: "rate_limit_error"}[status]
     body = {"type": "error", "error": {"type": kind, "message": said}}
@@ -37,7 +37,7 @@ def test_a_limit_that_its_owner_set_is_no_credit(status: int, words: str):
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_redirect_is_said(status: int):
+def test_redirect_is_said(status: int):
     broke = failure_of_response(TARGET, status, "<html>moved</html>", {"location": "http://y/"}, 0)
     assert broke.kind is FailureKind.NOT_FOUND and "model" not in broke.text
     assert broke.text == f"What answers at http://x redirects to another address ({status})."
@@ -64,7 +64,7 @@ PROXIES = [f"{scheme}_proxy" for scheme in ("http", "https", "all", "no")]
         ({"https_proxy": "http://h:no"}, "https://api.x", " through the proxy in https_proxy"),
     ],
 )
-def test_a_proxy_is_named(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], address: str, words: str):
+def test_proxy_is_named(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], address: str, words: str):
     for name in PROXIES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)

@@ -89,7 +89,7 @@ async def test_what_is_received(vendor: tuple[str, Format, Any], wire_server: Wi
     assert received.body.endswith(messages), "the messages stand behind it, as they always do"
 
 
-async def test_a_side_call(vendor: tuple[str, Format, Any], wire_server: WireServer):
+async def test_side_call(vendor: tuple[str, Format, Any], wire_server: WireServer):
     name, form, provider = vendor
     wire_server.script.append(whole(form))
     done = await complete(provider, form.model, "s", "t", purpose="matching", max_output=64, schema=ANSWER_SCHEMA)
@@ -132,7 +132,7 @@ async def test_older_claudes_go_without(wire_server: WireServer, model: str):
 
 
 @pytest.mark.parametrize(("name", "status", "words"), REFUSALS)
-async def test_a_model_that_refuses_is_asked_without(wire_server: WireServer, name: str, status: int, words: str):
+async def test_model_that_refuses_is_asked_without(wire_server: WireServer, name: str, status: int, words: str):
     async for _, form, provider in _connected(name, wire_server):
         no = form.refusal(status, words, "")
         wire_server.script += [no, whole(form), whole(form), whole(form), whole(form)]
@@ -166,7 +166,7 @@ async def test_other_refusals_are_told(vendor: tuple[str, Format, Any], wire_ser
     assert said(name, wire_server.requests[-1].json) == ASKED[name], "nobody knows whether that was it"
 
 
-async def test_a_request_without_a_form_is_not_sent_again(vendor: tuple[str, Format, Any], wire_server: WireServer):
+async def test_request_without_a_form_is_not_sent_again(vendor: tuple[str, Format, Any], wire_server: WireServer):
     _, form, provider = vendor
     wire_server.script.append(form.refusal(400, "response_format is not valid here", ""))
     [broke] = await collect(provider, ask(form, schema=""))
@@ -174,7 +174,7 @@ async def test_a_request_without_a_form_is_not_sent_again(vendor: tuple[str, For
     assert len(wire_server.requests) == 1
 
 
-async def test_a_server_that_knows_neither_counts_nor_forms(wire_server: WireServer):
+async def test_server_that_knows_neither_counts_nor_forms(wire_server: WireServer):
     async for _, form, provider in _connected("chat", wire_server):
         wire_server.script += [
             failure(400, "Unrecognized request argument supplied: stream_options"),

@@ -59,7 +59,7 @@ def test_it_feeds_what_is_known(tmp_path: Path):
         b"[" * 100_000,
     ],
 )
-def test_a_broken_file_is_ignored_and_replaced(tmp_path: Path, content: bytes):
+def test_broken_file_is_ignored_and_replaced(tmp_path: Path, content: bytes):
     path = tmp_path / "models.json"
     path.write_bytes(content)
     assert listing.load(path) == {}
@@ -81,7 +81,7 @@ def test_no_file_no_listings(tmp_path: Path):
     assert listing.load(tmp_path) == {}, "a folder"
 
 
-def test_a_place_that_cannot_be_written_is_let_be(tmp_path: Path):
+def test_place_that_cannot_be_written_is_let_be(tmp_path: Path):
     (tmp_path / "file").write_text("")
     assert not listing.save(tmp_path / "file" / "models.json", "x", [PLAIN], 1.0)
     (tmp_path / "models.json").mkdir()

@@ -213,7 +213,7 @@ def test_contexts_of_the_vectors(case):
 
 
 @pytest.mark.parametrize("case", cases("effective_max_input_tokens", "peer_contexts.json"), ids=lambda case: case["id"])
-def test_a_configured_context_of_the_vectors(case):
+def test_configured_context_of_the_vectors(case):
     said = case["input"]
     assert configured(ListedModel("", said["max_input_tokens"] or 0)).limits(said["model"]).context == case["expected"]
 
@@ -259,7 +259,7 @@ def test_no_window_is_taken_for_larger_than_genai_prices_says():
 
 
 @same_data
-def test_the_registry_is_what_genai_prices_says():
+def test_registry_is_what_genai_prices_says():
     text = bundled_models.REGISTRY_FILE.read_text("utf-8")
     assert refresh_registry.refreshed(text) == text, "run: python -m tests.providers.refresh_registry"
 
@@ -294,7 +294,7 @@ def test_names_that_are_offered_are_sold():
             assert BY_NAME.traits(f"{provider}/{name}").max_output, name
 
 
-def test_a_local_model_is_small_whatever_its_name():
+def test_local_model_is_small_whatever_its_name():
     assert BY_NAME.limits("local/llama-4") == ModelLimits(8_192, 2_048)
 
 
@@ -331,7 +331,7 @@ def test_what_is_configured_counts(said: ListedModel, expected: ModelLimits):
         ("somebody/unheard-of", "huge", "unheard-of has no level huge; it has off, min, low, med, high."),
     ],
 )
-def test_a_level_the_model_does_not_have_is_said(model: str, level: str, said: str):
+def test_level_the_model_does_not_have_is_said(model: str, level: str, said: str):
     with pytest.raises(ConfigError) as raised:
         BY_NAME.check(model, level)
     assert raised.value.what == said
@@ -353,7 +353,7 @@ def test_levels_that_pass(model: str):
 NEW = ListedModel("claude-next", 3_000_000, 256_000, ("low", "high"), False, "adaptive")
 
 
-def test_a_list_endpoint_goes_before_the_registry():
+def test_list_endpoint_goes_before_the_registry():
     known = ModelCatalog({"anthropic": [NEW, ListedModel("claude-opus-5-5", 500_000)]})
     assert known.limits("anthropic/claude-next") == ModelLimits(3_000_000, 32_768)
     assert known.traits("anthropic/claude-next") == ModelTraits("adaptive", ("low", "high"), False, 256_000)
@@ -368,7 +368,7 @@ def test_a_list_endpoint_goes_before_the_registry():
     assert known.limits("other/claude-opus-5-5").context == 1_000_000, "another provider has not listed it"
 
 
-def test_the_configuration_goes_before_the_list_endpoint():
+def test_configuration_goes_before_the_list_endpoint():
     said = ListedModel("", 10_000, 900, ("off", "high"), True)
     known = ModelCatalog({"anthropic": [NEW]}, lambda model: said if model == "anthropic/claude-next" else None)
     assert known.limits("anthropic/claude-next") == ModelLimits(10_000, 900)
@@ -380,12 +380,12 @@ def test_the_configuration_goes_before_the_list_endpoint():
 
 
 @pytest.mark.parametrize("levels", [(), ("off",)])
-def test_a_model_said_not_to_think(levels: tuple[str, ...]):
+def test_model_said_not_to_think(levels: tuple[str, ...]):
     found = configured(ListedModel("gpt-5", levels=levels)).traits("openai/gpt-5")
     assert (found.thinking, found.levels) == ("", ("off",))
 
 
-def test_a_model_said_to_think_that_was_not_known_to():
+def test_model_said_to_think_that_was_not_known_to():
     assert configured(ListedModel("gpt-4o", levels=("low", "high"))).traits("openai/gpt-4o").thinking == "effort"
     assert configured(ListedModel("", levels=("low", "high"))).traits("anthropic/claude-3-opus").thinking == "adaptive"
 
@@ -423,7 +423,7 @@ def test_names_to_complete():
     assert known.limits("ollama/y:2b").context == 4_000
 
 
-def test_a_google_name_is_the_same_with_and_without_models():
+def test_google_name_is_the_same_with_and_without_models():
     known = ModelCatalog({"google": [ListedModel("models/gemini-9", 77_000)]})
     assert known.limits("google/gemini-9").context == known.limits("google/models/gemini-9").context == 77_000
 
@@ -435,7 +435,7 @@ def test_a_google_name_is_the_same_with_and_without_models():
     ("keys", "provider"),
     [(set(), None), ({"google"}, "google"), ({"google", "openai"}, "openai"), ({"openai", "anthropic"}, "anthropic")],
 )
-def test_the_model_to_start_with(keys: set[str], provider: str | None):
+def test_model_to_start_with(keys: set[str], provider: str | None):
     assert default_model(keys) == (f"{provider}/{VENDORS[provider].default_model}" if provider else "")
 
 
@@ -452,6 +452,6 @@ print(*sorted(set(sys.modules) - before))
 """
 
 
-def test_the_registry_needs_nothing_but_msgspec():
+def test_registry_needs_nothing_but_msgspec():
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["ikigai.providers", "ikigai.providers.models", "ikigai.providers.bundled_models"]

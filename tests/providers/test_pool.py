@@ -92,7 +92,7 @@ async def test_what_passes_is_tried_again(pool: ProviderPool, wire_server: WireS
         ("work", "anthropic", "There is no key for work. Run `ikigai login work`, or choose another model."),
     ],
 )
-async def test_a_missing_key_is_said_and_looked_for_again(tmp_path: Path, name: str, api: str, words: str):
+async def test_missing_key_is_said_and_looked_for_again(tmp_path: Path, name: str, api: str, words: str):
     key = [""]
     pool = pool_of(tmp_path, **{name: Endpoint("", lambda: key[0], api)})
     with pytest.raises(IkigaiError) as caught:
@@ -108,7 +108,7 @@ async def test_a_missing_key_is_said_and_looked_for_again(tmp_path: Path, name: 
     await pool.close()
 
 
-def test_a_key_that_cannot_be_one(tmp_path: Path):
+def test_key_that_cannot_be_one(tmp_path: Path):
     pool = pool_of(tmp_path, openai=Endpoint("", lambda: "sk-canary\nX: y"))
     with pytest.raises(ConfigError) as caught:
         pool.check("openai/x")
@@ -125,7 +125,7 @@ def test_whoever_is_not_there(tmp_path: Path):
     assert pool.encoder("nobody/x").envelope(ask()) > 0
 
 
-def test_a_level_that_the_model_does_not_have(tmp_path: Path):
+def test_level_that_the_model_does_not_have(tmp_path: Path):
     known = ModelCatalog(known=lambda model: ListedModel(model, levels=("low", "high")))
     pool = pool_of(tmp_path, known, mine=Endpoint("http://h/v1", lambda: ""))
     pool.check("mine/x", "low")
@@ -158,7 +158,7 @@ def test_limits_and_sight_are_those_that_are_known(tmp_path: Path):
         ([], ""),
     ],
 )
-def test_the_model_to_start_with(tmp_path: Path, keys: list[str], model: str):
+def test_model_to_start_with(tmp_path: Path, keys: list[str], model: str):
     assert pool_of(tmp_path).default_model(keys).startswith(model)
     assert bool(pool_of(tmp_path).default_model(keys)) == bool(model)
 
@@ -175,7 +175,7 @@ async def test_every_provider_can_be_warmed_and_prepared(tmp_path: Path, model: 
     await pool.close()
 
 
-async def test_a_list_is_asked_for_with_another_key(pool: ProviderPool, wire_server: WireServer):
+async def test_list_is_asked_for_with_another_key(pool: ProviderPool, wire_server: WireServer):
     wire_server.script.append(Answer(b'{"object": "list", "data": [{"id": "one"}, {"id": "two"}]}', 200, JSON))
     assert [model.id for model in await pool.listed("mine", "sk-another")] == ["one", "two"]
     [received] = wire_server.requests
@@ -187,7 +187,7 @@ async def test_a_list_is_asked_for_with_another_key(pool: ProviderPool, wire_ser
     [(name, 401, FailureKind.AUTH, 1) for name in ("mine", "claude", "gemini")]
     + [(name, 503, FailureKind.OVERLOADED, 75) for name in ("mine", "claude", "gemini")],
 )
-async def test_a_list_that_is_refused(
+async def test_list_that_is_refused(
     pool: ProviderPool, wire_server: WireServer, name: str, status: int, kind: FailureKind, code: int
 ):
     wire_server.script.append(failure(status, f"no: {KEY}"))
@@ -215,7 +215,7 @@ def test_no_vendor_is_imported_before_it_is_used():
 
 
 @pytest.mark.parametrize("api", ["chat", "responses", "anthropic", "google"])
-async def test_a_proxy_from_the_environment(
+async def test_proxy_from_the_environment(
     tmp_path: Path, wire_server: WireServer, monkeypatch: pytest.MonkeyPatch, api: str
 ):
     """It is asked for servers elsewhere, and left out for those on this machine."""

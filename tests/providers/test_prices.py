@@ -86,7 +86,7 @@ def test_long_requests_cost_more_from_the_first_token():
     assert (short, long) == (0.25, 0.5000025)
 
 
-def test_a_price_is_as_of_the_day():
+def test_price_is_as_of_the_day():
     """Gemini 4 Argon costs twice as much from December on."""
     december = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
     before, after = (price_request("google/gemini-4-argon", PLAIN, at).cost for at in (december - 1, december))
@@ -124,7 +124,7 @@ def test_google_names_its_models_with_a_prefix():
         ("openai/deepseek-v4-pro", "https://api.deepseek.com/v1", "deepseek/deepseek-v4-pro"),
     ],
 )
-def test_a_server_is_known_by_its_address(model: str, base_url: str, same: str):
+def test_server_is_known_by_its_address(model: str, base_url: str, same: str):
     assert price_request(model, CACHED, NOVEMBER, base_url=base_url).cost == float(
         round(parts(same, CACHED, NOVEMBER), 10)
     )
@@ -148,7 +148,7 @@ def test_what_nobody_knows_has_no_price(model: str, base_url: str):
     assert price_request(model, PLAIN, NOVEMBER, base_url=base_url) == PricedUsage(None, "")
 
 
-def test_a_model_without_prices_is_not_free_unless_it_is_called_so():
+def test_model_without_prices_is_not_free_unless_it_is_called_so():
     assert price_request("google/gemma-4-31b-it", PLAIN, NOVEMBER) == UNPRICED
     free = price_request("router/deepseek/deepseek-r1:free", PLAIN, NOVEMBER, base_url="https://openrouter.ai/api/v1")
     assert free == PricedUsage(0.0, SOURCE)
@@ -170,7 +170,7 @@ def test_counts_that_cannot_be_have_no_price(usage: Usage, known: ModelPrices | 
     assert price_request("openai/gpt-5", usage, NOVEMBER, known) == UNPRICED
 
 
-def test_a_cache_larger_than_what_went_in_is_what_went_in():
+def test_cache_larger_than_what_went_in_is_what_went_in():
     """As servers say it that leave the cached tokens out of the input."""
     cost = price_request("anthropic/claude-sonnet-5-5", Usage(input=10, cached=500, written=90), NOVEMBER).cost
     assert cost == float(round(parts("anthropic/claude-sonnet-5-5", Usage(590, 0, 500, 0, 90), NOVEMBER), 10))
@@ -202,7 +202,7 @@ def test_what_the_configuration_leaves_open_comes_from_genai_prices():
     assert price_request("anthropic/claude-sonnet-5-5", WRITTEN, NOVEMBER, ModelPrices()).priced_by == SOURCE
 
 
-def test_a_configured_price_leaves_the_table_as_it_was():
+def test_configured_price_leaves_the_table_as_it_was():
     before = price_request("openai/gpt-5", PLAIN, NOVEMBER)
     assert price_request("openai/gpt-5", PLAIN, NOVEMBER, ModelPrices(output=99)) != before
     assert price_request("openai/gpt-5", PLAIN, NOVEMBER) == before
@@ -213,7 +213,7 @@ def test_half_a_price_of_a_model_nobody_knows_is_none():
 
 
 @pytest.mark.parametrize("dollars", [float("nan"), float("inf"), -1.0])
-def test_a_price_that_is_no_number(dollars: float):
+def test_price_that_is_no_number(dollars: float):
     assert price_request("openai/gpt-5", PLAIN, NOVEMBER, ModelPrices(dollars, 1)) == UNPRICED
     assert price_request("openai/gpt-5", PLAIN, NOVEMBER, ModelPrices(dollars)) == UNPRICED
 

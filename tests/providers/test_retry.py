@@ -48,7 +48,7 @@ def test_how_long_the_wait_is(attempt: int, longest: float, jitter: float):
 
 
 @pytest.mark.parametrize("kind", PASSING)
-def test_a_wait_is_never_next_to_nothing(kind: FailureKind):
+def test_wait_is_never_next_to_nothing(kind: FailureKind):
     assert wait(kind, 1, None, shown=False, jitter=0.0) == 0.5
 
 
@@ -56,7 +56,7 @@ def test_a_wait_is_never_next_to_nothing(kind: FailureKind):
     ("asked", "waited"),
     [(0.5, 0.5), (1, 1), (60, 60), (60.1, None), (86400, None), (0, 0.75), (-1, 0.75), (float("nan"), 0.75)],
 )
-def test_a_wait_the_server_asks_for(asked: float, waited: float | None):
+def test_wait_the_server_asks_for(asked: float, waited: float | None):
     assert wait(FailureKind.RATE, 1, asked, shown=False, jitter=0.5) == waited
 
 
@@ -64,7 +64,7 @@ def test_a_wait_the_server_asks_for(asked: float, waited: float | None):
     ("taken", "asked", "waited"),
     [(179, 1, 1), (179.1, 1, None), (120, 60, 60), (120.1, 60, None), (179.25, None, 0.75), (179.3, None, None)],
 )
-def test_the_last_try_begins_within_three_minutes(taken: float, asked: float | None, waited: float | None):
+def test_last_try_begins_within_three_minutes(taken: float, asked: float | None, waited: float | None):
     assert wait(FailureKind.RATE, 1, asked, shown=False, jitter=0.5, taken=taken) == waited
 
 
@@ -114,7 +114,7 @@ async def test_it_takes_too_long():
     assert events[-1] == StreamFailed(FailureKind.OVERLOADED, "Too busy. Given up after 4 attempts.")
 
 
-async def test_the_request_id_of_what_failed_goes_with_the_wait(wire_server: WireServer, provider: OpenAIProvider):
+async def test_request_id_of_what_failed_goes_with_the_wait(wire_server: WireServer, provider: OpenAIProvider):
     wire_server.script[:] = [failure(503, "busy", x_request_id="req_7"), "Hello"]
     events = await collect(RetryingProvider(provider, jitter=lambda: 0.0))
     waits = [event for event in events if isinstance(event, RetryScheduled)]
@@ -137,7 +137,7 @@ async def test_what_was_shown_is_not_asked_for_again(shown: str | ScriptedThinki
     assert slept == []
 
 
-async def test_a_failure_that_stays():
+async def test_failure_that_stays():
     events, slept, _ = await play((ScriptedFailure(FailureKind.AUTH, "No.", "Check the key."),), "Hello")
     assert events == [StreamFailed(FailureKind.AUTH, "No.", "Check the key.")]
     assert slept == []
@@ -146,7 +146,7 @@ async def test_a_failure_that_stays():
 @pytest.mark.parametrize(
     ("asked", "words"), [(61, "2 minutes"), (3600, "1 hour"), (86400, "1 day"), (100_000, "2 days")]
 )
-async def test_a_wait_too_long_is_the_users_decision(asked: float, words: str):
+async def test_wait_too_long_is_the_users_decision(asked: float, words: str):
     [broke], slept, _ = await play((ScriptedFailure(FailureKind.RATE, "Slow.", "x", asked),))
     assert isinstance(broke, StreamFailed)
     assert broke.remedy == f"The server asks to wait {words}; send the message again after that."
@@ -187,7 +187,7 @@ async def test_leaving_it_leaves_the_provider():
     assert watched.opened == 0
 
 
-async def test_the_end_is_handed_on():
+async def test_end_is_handed_on():
     events, _, _ = await play("Hello")
     assert isinstance(events[-1], StreamFinished)
     assert events[-1].stop is StopReason.END

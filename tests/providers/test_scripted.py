@@ -67,7 +67,7 @@ async def test_hanging_until_cancelled():
             await anext(stream)
 
 
-async def test_an_echo_behind_the_script():
+async def test_echo_behind_the_script():
     provider = ScriptedProvider(["One."])
     await collect(provider)
     assert reply(await collect(provider, ask("Say this."))).text == "Say this."
@@ -76,7 +76,7 @@ async def test_an_echo_behind_the_script():
     assert reply(await collect(provider, Request("m"))).text == ""
 
 
-async def test_the_demonstration_converses():
+async def test_demonstration_converses():
     provider = ScriptedProvider(pace=0.0)
     request = Request("demo", ask("Hello?").messages)
     assert reply(await collect(provider, request)).text == "".join(
@@ -95,7 +95,7 @@ EVERYTHING = [
 ]
 
 
-async def test_a_script_in_a_file(tmp_path: Path):
+async def test_script_in_a_file(tmp_path: Path):
     path = tmp_path / "script.json"
     path.write_text(json.dumps(EVERYTHING))
     provider = ScriptedProvider()
@@ -109,7 +109,7 @@ async def test_a_script_in_a_file(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", [None, "", "{}", "[1]", '[[{"do": "dance"}]]', '[[{"do": "call"}]]', "\xff"])
-async def test_a_file_that_is_no_script(tmp_path: Path, text: str | None):
+async def test_file_that_is_no_script(tmp_path: Path, text: str | None):
     path = tmp_path / "script.json"
     if text is not None:
         path.write_text(text, "latin-1")
@@ -127,7 +127,7 @@ async def test_every_model_name_has_a_script_of_its_own():
     assert reply(await collect(provider, echo)).text == "x"
 
 
-def test_the_steps_are_what_the_docstring_says():
+def test_steps_are_what_the_docstring_says():
     import msgspec
 
     import ikigai.providers.scripted as scripted

@@ -12,7 +12,7 @@ from tests.support.wire_server import Answer, WireServer
 
 
 @pytest.mark.parametrize("key", ["sk-1\n", "sk 1", "sk-\x00", "sk-é", "\ufeffsk-1"])
-def test_a_key_that_no_header_can_hold(form: Format, key: str):
+def test_key_that_no_header_can_hold(form: Format, key: str):
     with pytest.raises(ConfigError) as caught:
         form.make(form.provider, "", key)
     assert key not in str(caught.value)
@@ -35,7 +35,7 @@ def test_a_key_that_no_header_can_hold(form: Format, key: str):
         "http://x/v1#y",
     ],
 )
-def test_an_address_that_is_none(form: Format, address: str):
+def test_address_that_is_none(form: Format, address: str):
     with pytest.raises(ConfigError) as caught:
         form.make(form.provider, address, KEY)
     assert caught.value.exit_code == 2
@@ -55,7 +55,7 @@ async def test_redirects_are_not_followed(vendor: Any, wire_server: WireServer, 
 
 
 @pytest.mark.parametrize("status", [200, 400, 401])
-async def test_the_key_shows_nowhere(
+async def test_key_shows_nowhere(
     form: Format,
     vendor: Any,
     wire_server: WireServer,

@@ -46,7 +46,7 @@ async def refusal(dsn: str) -> StoreError:
         f"{SECRET}",
     ],
 )
-async def test_an_address_that_cannot_be_read(dsn: str) -> None:
+async def test_address_that_cannot_be_read(dsn: str) -> None:
     error = await refusal(dsn)
     assert type(error) is BadDatabase and error.exit_code == 2
 
@@ -68,7 +68,7 @@ async def test_nobody_answers(nobody: str) -> None:
             assert f"127.0.0.1:{port}" in error.what or nobody in error.what
 
 
-async def test_a_name_that_is_no_hosts() -> None:
+async def test_name_that_is_no_hosts() -> None:
     error = await refusal(f"postgresql://me:{SECRET}@nowhere.invalid/db")
     assert type(error) is Unavailable and "nowhere.invalid" in error.what
     # An @ in the password that is not written as %40 moves the rest of it into the host.
@@ -76,7 +76,7 @@ async def test_a_name_that_is_no_hosts() -> None:
     assert "nowhere.invalid" in error.what
 
 
-async def test_a_port_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_port_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ikigai.store.address.CONNECT_TIMEOUT", 60)  # the address says otherwise
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -87,7 +87,7 @@ async def test_a_port_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> Non
     assert type(error) is Unavailable and "does not answer in time" in error.what
 
 
-async def test_a_server_that_is_none() -> None:
+async def test_server_that_is_none() -> None:
     with socket.socket() as web:
         web.bind(("127.0.0.1", 0))
         web.listen(1)
@@ -139,7 +139,7 @@ def guarded(dsn: str) -> Iterator[str]:
     yield changed(dsn, user="guarded")
 
 
-async def test_a_wrong_password(guarded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wrong_password(guarded: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSFILE", os.devnull)
     for dsn in (changed(guarded, password=SECRET), guarded):
         error = await refusal(dsn)
@@ -161,7 +161,7 @@ async def test_libpqs_own_variables(dsn: str, monkeypatch: pytest.MonkeyPatch) -
     assert "/nowhere" in (await refusal("")).what
 
 
-async def test_the_first_of_several_hosts_that_answers(dsn: str, nobody: str) -> None:
+async def test_first_of_several_hosts_that_answers(dsn: str, nobody: str) -> None:
     host = conninfo.conninfo_to_dict(dsn)["host"]
     database = await Database.open(changed(dsn, host=f"{nobody},{host}", port="5432,5432", hostaddr=","), MIGRATIONS)
     assert await database.agents.all() == []
@@ -179,7 +179,7 @@ async def test_status(database: Database, dsn: str) -> None:
     assert any(extension.startswith("plpgsql ") for extension in status.extensions)
 
 
-def test_the_users_parameters_win_but_for_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_parameters_win_but_for_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PGCONNECT_TIMEOUT", raising=False)
     found = address.connection_parameters(
         "host=h connect_timeout=9 keepalives_idle=1 application_name=x client_encoding=latin1"

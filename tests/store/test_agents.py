@@ -14,7 +14,7 @@ from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 
 
-async def test_a_root_and_its_child(database: Database) -> None:
+async def test_root_and_its_child(database: Database) -> None:
     root = await database.agents.create("root", "/home/me/work")
     log = await database.open_agent(root, "/home/me/other")
     (row,) = (await log.append((ev.UserMessage("?"),))).rows
@@ -37,7 +37,7 @@ async def test_names_are_given_once(database: Database) -> None:
         await database.agents.create("Heron-2")
 
 
-def test_a_name_goes_on_when_the_easy_ones_are_taken() -> None:
+def test_name_goes_on_when_the_easy_ones_are_taken() -> None:
     assert names.suggest_name(0).count("-") == 1
     assert names.suggest_name(8).rsplit("-", 1)[1].isdecimal()
     for words in (names.ADJECTIVES.split(), names.NOUNS.split()):
@@ -71,7 +71,7 @@ async def test_finding(database: Database) -> None:
     assert refused.value.remedy == "There are: axb, a_b, 100%, Élan, hare, …"
 
 
-async def test_an_ambiguous_start_of_an_id(database: Database, dsn: str) -> None:
+async def test_ambiguous_start_of_an_id(database: Database, dsn: str) -> None:
     with psycopg.connect(dsn) as other:
         for n in (1, 2):
             other.execute(
@@ -90,7 +90,7 @@ async def test_none_at_all(database: Database) -> None:
     assert refused.value.remedy == "There are none yet."
 
 
-async def test_the_last_one_used(dsn: str) -> None:
+async def test_last_one_used(dsn: str) -> None:
     database = await Database.open(dsn, MIGRATIONS)
     first = await database.agents.create("first", "/a")
     second = await database.agents.create("second", "/b")
@@ -115,14 +115,14 @@ async def test_the_last_one_used(dsn: str) -> None:
     await database.close()
 
 
-async def test_a_directory_with_an_odd_name(database: Database) -> None:
+async def test_directory_with_an_odd_name(database: Database) -> None:
     agent = await database.agents.create(directory="/tmp/\udcff'\"%s")
     await database.open_agent(agent, "/tmp/\udcff'\"%s")
     found = await database.agents.last("/tmp/\udcff'\"%s")
     assert found and found.id == agent.id
 
 
-async def test_a_child_of_nobody(database: Database) -> None:
+async def test_child_of_nobody(database: Database) -> None:
     with pytest.raises(StoreError):
         await database.agents.create(parent="00000000-0000-4000-8000-000000000000", forked_at=1)
     with pytest.raises(StoreError):

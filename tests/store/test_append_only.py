@@ -33,7 +33,7 @@ async def test_changes_are_refused(stored: str) -> None:
         assert other.execute("select seq, kind, content from messages").fetchall() == [(1, "user", "stays")]
 
 
-async def test_a_purge_names_its_transaction(stored: str) -> None:
+async def test_purge_names_its_transaction(stored: str) -> None:
     with psycopg.connect(stored, autocommit=True) as other:
         other.execute("select set_config('ikigai.purge', pg_current_xact_id()::text, false)")
         with pytest.raises(psycopg.errors.RestrictViolation):

@@ -106,7 +106,7 @@ async def test_in_pieces_of_any_size(
     assert contents(empty_dsn) == contents(dsn)
 
 
-async def test_an_empty_one(dsn: str, empty_dsn: str, tmp_path: Path) -> None:
+async def test_empty_one(dsn: str, empty_dsn: str, tmp_path: Path) -> None:
     await dump.dump(dsn, find_binaries(), tmp_path / "d")
     assert await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS) == 0
     database = await Database.open(empty_dsn, MIGRATIONS)
@@ -132,7 +132,7 @@ async def test_through_the_standard_output_and_with_a_password(used: str, tmp_pa
     assert "--no-password" in seen.read_text() and "sw0rdfish" not in seen.read_text()
 
 
-async def test_a_newer_program_restores_an_older_dump(used: str, empty_dsn: str, tmp_path: Path) -> None:
+async def test_newer_program_restores_an_older_dump(used: str, empty_dsn: str, tmp_path: Path) -> None:
     await dump.dump(used, find_binaries(), tmp_path / "d")
     newer = folder(tmp_path / "m", "alter table drafts add column mood text;", "create table moods (n int);")
     assert await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", newer) > 0
@@ -144,7 +144,7 @@ async def test_a_newer_program_restores_an_older_dump(used: str, empty_dsn: str,
         await dump.restore(used, find_binaries(), tmp_path / "newer", MIGRATIONS)
 
 
-async def test_an_older_dump_into_newer_tables_is_refused(used: str, empty_dsn: str, tmp_path: Path) -> None:
+async def test_older_dump_into_newer_tables_is_refused(used: str, empty_dsn: str, tmp_path: Path) -> None:
     await dump.dump(used, find_binaries(), tmp_path / "d")
     newer = folder(tmp_path / "m", "alter table drafts add column mood text;")
     await (await Database.open(empty_dsn, newer)).close()
@@ -192,7 +192,7 @@ async def test_where_it_cannot_be_written(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_dump_replaces_a_file_only_on_request(used: str, tmp_path: Path) -> None:
+async def test_dump_replaces_a_file_only_on_request(used: str, tmp_path: Path) -> None:
     (target := tmp_path / "d").write_text("yesterday's")
     with pytest.raises(Rejected, match="is there already") as refused:
         await dump.dump(used, find_binaries(), target)

@@ -89,14 +89,14 @@ MAKERS = pytest.mark.parametrize("make", [one, several, command])
 
 @MAKERS
 @DIRECTIONS
-async def test_a_cut_stores_once(dsn: str, make: Callable[[int], tuple[ev.Event, ...]], direction: int) -> None:
+async def test_cut_stores_once(dsn: str, make: Callable[[int], tuple[ev.Event, ...]], direction: int) -> None:
     await cut_everywhere(dsn, make, direction, cuts=25)
 
 
 @pytest.mark.long
 @MAKERS
 @DIRECTIONS
-async def test_a_cut_at_any_byte_stores_once(
+async def test_cut_at_any_byte_stores_once(
     dsn: str, make: Callable[[int], tuple[ev.Event, ...]], direction: int
 ) -> None:
     await cut_everywhere(dsn, make, direction, cuts=400 if make is command else 10_000)
@@ -119,7 +119,7 @@ async def cut_everywhere(dsn: str, make: Callable[[int], tuple[ev.Event, ...]], 
     assert failed > tried // 2
 
 
-async def test_a_lost_reply_is_known_by_its_ids(dsn: str) -> None:
+async def test_lost_reply_is_known_by_its_ids(dsn: str) -> None:
     async with proxied(dsn) as (proxy, through), opened(through) as (_, log):
         proxy.cut_after(TO_CLIENT, 0)
         events = one(1)
@@ -153,7 +153,7 @@ async def test_other_facts_follow_when_nothing_was_stored(dsn: str) -> None:
         assert stored(dsn) == ["2"]
 
 
-async def test_a_backend_killed_while_idle_is_not_noticed(dsn: str) -> None:
+async def test_backend_killed_while_idle_is_not_noticed(dsn: str) -> None:
     async with opened(dsn) as (_, log):
         await log.append(one(1))
         with psycopg.connect(dsn, autocommit=True) as other:
@@ -165,7 +165,7 @@ async def test_a_backend_killed_while_idle_is_not_noticed(dsn: str) -> None:
         assert stored(dsn) == ["1", "2"]
 
 
-async def test_a_backend_killed_while_it_works(dsn: str) -> None:
+async def test_backend_killed_while_it_works(dsn: str) -> None:
     async with opened(dsn) as (_, log):
         with psycopg.connect(dsn) as other:
             other.execute("lock table messages")  # the append waits for this transaction
@@ -183,7 +183,7 @@ async def test_a_backend_killed_while_it_works(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("reload", [False, True], ids=["plain", "with reload"])
-async def test_a_stopped_backend_is_given_up_after_the_deadline(
+async def test_stopped_backend_is_given_up_after_the_deadline(
     dsn: str, reload: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(dsn) as (database, log):
@@ -213,7 +213,7 @@ async def test_a_stopped_backend_is_given_up_after_the_deadline(
         assert (await database.agents.all())[0].events == 3
 
 
-async def test_a_cancelled_append_leaves_a_log_that_works(dsn: str) -> None:
+async def test_cancelled_append_leaves_a_log_that_works(dsn: str) -> None:
     async with opened(dsn) as (_, log):
         with psycopg.connect(dsn) as other:
             other.execute("lock table messages")
@@ -246,7 +246,7 @@ async def test_draft_and_load_come_back_after_a_cut(dsn: str) -> None:
         assert await log.draft() == Draft(1, "so far")
 
 
-async def test_the_pen_is_taken_again_before_anything_is_written(dsn: str) -> None:
+async def test_pen_is_taken_again_before_anything_is_written(dsn: str) -> None:
     async with proxied(dsn) as (proxy, through), opened(through) as (_, log):
         await log.append(one(1))
         proxy.cut_after(TO_SERVER, 0)
@@ -273,7 +273,7 @@ async def test_the_pen_is_taken_again_before_anything_is_written(dsn: str) -> No
     assert stored(dsn) == ["1", "4", "6"]
 
 
-async def test_a_row_written_behind_the_pens_back_stops_the_writer(dsn: str) -> None:
+async def test_row_written_behind_the_pens_back_stops_the_writer(dsn: str) -> None:
     async with opened(dsn) as (_, log):
         await log.append(one(1))
         with psycopg.connect(dsn) as other:
@@ -287,7 +287,7 @@ async def test_a_row_written_behind_the_pens_back_stops_the_writer(dsn: str) -> 
     assert stored(dsn) == ["1", ""]
 
 
-async def test_a_server_that_only_reads(dsn: str) -> None:
+async def test_server_that_only_reads(dsn: str) -> None:
     async with opened(dsn) as (_, log):
         await log.append(one(1))
     with psycopg.connect(dsn, autocommit=True) as other:
@@ -317,7 +317,7 @@ async def test_no_connection_left(dsn: str, role: str) -> None:
     assert refused.value.exit_code == 75
 
 
-async def test_a_full_disk_loses_nothing(dsn: str, small_disk: str) -> None:
+async def test_full_disk_loses_nothing(dsn: str, small_disk: str) -> None:
     async with opened(dsn) as (_, log):
         await log.append(one(0))
         with psycopg.connect(dsn, autocommit=True) as other:

@@ -153,7 +153,7 @@ async def test_memory_is_loaded_behind_what_changes_the_past(database: Database,
         assert len((await follower.look()).rows) == 1
 
 
-async def test_a_long_absence_is_read_in_pages(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_absence_is_read_in_pages(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "FOLLOW_PAGE_ROWS", 7)
     monkeypatch.setattr(follow, "POLL_SECONDS", NEVER)
     talk = await Talk.open(database)
@@ -171,7 +171,7 @@ async def test_a_long_absence_is_read_in_pages(database: Database, dsn: str, mon
         assert time.monotonic() - began < SOON, "nobody waits while there is more"
 
 
-async def test_the_writer_notifies_where_somebody_follows(database: Database, dsn: str) -> None:
+async def test_writer_notifies_where_somebody_follows(database: Database, dsn: str) -> None:
     talk, other = await Talk.open(database), await Talk.open(database)
     heard: list[str] = []
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as listening:
@@ -225,7 +225,7 @@ async def test_notifications_of_others_are_no_news(database: Database, dsn: str)
             assert time.monotonic() - began > follow.POLL_SECONDS / 2
 
 
-async def test_a_follower_stores_nothing(database: Database, dsn: str) -> None:
+async def test_follower_stores_nothing(database: Database, dsn: str) -> None:
     talk = await Talk.open(database)
     async with following(dsn, talk.agent.id) as follower:
         await follower.begin()
@@ -234,7 +234,7 @@ async def test_a_follower_stores_nothing(database: Database, dsn: str) -> None:
                 await cursor.execute("insert into drafts (agent_id, asked_by, text) select id, 1, '' from agents")
 
 
-async def test_an_answer_that_is_cut_off_is_read_again(database: Database, dsn: str) -> None:
+async def test_answer_that_is_cut_off_is_read_again(database: Database, dsn: str) -> None:
     talk = await Talk.open(database)
     async with proxied(dsn) as (proxy, through), following(through, talk.agent.id) as follower:
         await follower.begin()
@@ -255,7 +255,7 @@ async def test_an_answer_that_is_cut_off_is_read_again(database: Database, dsn: 
         assert words + (news.draft.text if news.draft else "") == "word " * 100
 
 
-async def test_a_program_of_its_own(dsn: str) -> None:
+async def test_program_of_its_own(dsn: str) -> None:
     """The connection is one further, and gone with the follower; the schema is as it was."""
     database = await Database.open(dsn, MIGRATIONS)
     agent = await database.agents.create()

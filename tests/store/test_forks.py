@@ -39,7 +39,7 @@ async def remembered(database: Database, agent: Agent) -> list[str]:
     return [message.text for turn in memory.window.turns for message in turn.messages]
 
 
-async def test_a_busy_parent_is_forked_before_its_open_turn(database: Database) -> None:
+async def test_busy_parent_is_forked_before_its_open_turn(database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn("one", "1")
     await talk.happen(SetMark("here"))
@@ -58,7 +58,7 @@ async def test_a_busy_parent_is_forked_before_its_open_turn(database: Database) 
     assert (texts(talk), texts(child)) == (["one", "1", "two", "2"], ["one", "1", "other", "o"])
 
 
-async def test_a_first_turn_that_is_open_is_not_shared(database: Database) -> None:
+async def test_first_turn_that_is_open_is_not_shared(database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn("one", "1")
     child = await fork(database, talk.agent, "child")
@@ -78,7 +78,7 @@ async def test_a_first_turn_that_is_open_is_not_shared(database: Database) -> No
     assert await remembered(database, grandchild) == ["one", "1"]
 
 
-async def test_an_agent_held_by_another_program_is_forked(dsn: str) -> None:
+async def test_agent_held_by_another_program_is_forked(dsn: str) -> None:
     first, second = await Database.open(dsn, MIGRATIONS), await Database.open(dsn, MIGRATIONS)
     talk = await Talk.open(first)
     await talk.turn("one", "1")
@@ -96,7 +96,7 @@ async def test_an_agent_held_by_another_program_is_forked(dsn: str) -> None:
     await first.close()
 
 
-async def test_the_place_of_an_event_is_the_end_of_its_turn(database: Database) -> None:
+async def test_place_of_an_event_is_the_end_of_its_turn(database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn("one", "1")
     await talk.happen(SetMark("m"))
@@ -141,7 +141,7 @@ async def test_what_the_parent_forgets_later_stays_with_a_child_forked_earlier(d
     assert await remembered(database, talk.agent) == ["one", "1", "two", "2", "three", "3"]
 
 
-async def test_a_fork_is_made_whole_or_not_at_all(database: Database) -> None:
+async def test_fork_is_made_whole_or_not_at_all(database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn()
     await fork(database, talk.agent, "taken")
@@ -177,7 +177,7 @@ async def test_agent_is_renamed_by_its_writer_or_while_nobody_writes_it(database
     await other.close()
 
 
-async def test_a_killed_agent_is_not_offered_and_its_history_stays(database: Database) -> None:
+async def test_killed_agent_is_not_offered_and_its_history_stays(database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn("one", "1")
     child = await Talk.open(database, await fork(database, talk.agent, "child"), RUN)
@@ -201,7 +201,7 @@ async def test_a_killed_agent_is_not_offered_and_its_history_stays(database: Dat
     assert alive and alive.killed_at is None and again.memory.status == "idle"
 
 
-async def test_an_archived_agent_leaves_the_lists_with_its_forks_and_works_as_before(database: Database) -> None:
+async def test_archived_agent_leaves_the_lists_with_its_forks_and_works_as_before(database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn("needle", "1")
     child = await fork(database, talk.agent, "child")
@@ -242,7 +242,7 @@ async def damage(database: Database, statement: str, *values: object) -> None:
         other.execute(statement.encode(), values)
 
 
-async def test_a_circle_and_a_missing_parent_are_told_and_finite(database: Database) -> None:
+async def test_circle_and_a_missing_parent_are_told_and_finite(database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn("one", "1")
     await talk.log.close()
@@ -313,7 +313,7 @@ async def test_depth_does_not_cost_beyond_the_ancestry(database: Database, dsn: 
     assert max(place.depth for place in build_tree(await database.tree.all())) == depth - 1
 
 
-async def test_a_thousand_forks(database: Database, dsn: str) -> None:
+async def test_thousand_forks(database: Database, dsn: str) -> None:
     talk = await Talk.open(database)
     await talk.turn("one", "1")
     at = await database.tree.fork_point(talk.agent)

@@ -81,7 +81,7 @@ async def test_over_forks(database: Database) -> None:
     assert a3.id > a2.id
 
 
-async def test_a_circle_of_parents_ends(database: Database, dsn: str) -> None:
+async def test_circle_of_parents_ends(database: Database, dsn: str) -> None:
     one = await database.agents.create("one")
     two = await database.agents.create("two", parent=one.id, forked_at=5)
     await (await database.open_agent(two)).append((ev.UserMessage("?"),))
@@ -159,7 +159,7 @@ async def test_what_was_typed_is_found_stretch_by_stretch(
     assert any("Index Scan Backward using messages_user" in row for (row,) in plan)
 
 
-async def test_a_message_inside_a_turn_is_the_same_after_a_restart(database: Database) -> None:
+async def test_message_inside_a_turn_is_the_same_after_a_restart(database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn("before")
     await talk.happen(Submitted("go"))

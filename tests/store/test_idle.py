@@ -11,7 +11,7 @@ from tests.store.talk import Talk
 from tests.store.test_faults import left
 
 
-async def test_the_second_connection_ends_when_nothing_is_searched_or_indexed(
+async def test_second_connection_ends_when_nothing_is_searched_or_indexed(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(databases, "IDLE_TIMEOUT", 0.3)
@@ -29,7 +29,7 @@ async def test_the_second_connection_ends_when_nothing_is_searched_or_indexed(
     await left(dsn, 0)
 
 
-async def test_a_long_use_is_not_ended(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_use_is_not_ended(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(databases, "IDLE_TIMEOUT", 0.05)
     database = await Database.open(dsn, MIGRATIONS)
     for _ in range(2):

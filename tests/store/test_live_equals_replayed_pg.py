@@ -140,7 +140,7 @@ def test_live_replayed_and_the_rules_agree_in_postgres(life: type[Life]) -> None
     run_lives(life, examples=5, steps=25)
 
 
-def test_a_family_in_postgres(life: type[Life]) -> None:
+def test_family_in_postgres(life: type[Life]) -> None:
     family_life(life)
     condensed_life(life)
 

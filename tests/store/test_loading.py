@@ -129,7 +129,7 @@ async def blocks_touched(database: Database, agent: Agent) -> dict[str, int]:
     return found
 
 
-async def test_a_child_costs_what_its_window_costs(database: Database, dsn: str) -> None:
+async def test_child_costs_what_its_window_costs(database: Database, dsn: str) -> None:
     parent = await database.agents.create()
     fill(dsn, parent, 1_000)
     middle = (await database.reader(parent).history(None, 2_000))[-1].id - 2_000
@@ -209,7 +209,7 @@ async def test_ends_read_at_a_glance_do_not_overlap(database: Database) -> None:
     assert [row.event for row in rows if isinstance(row.event, ToolResult)] == [failed]
 
 
-async def test_a_reader_sees_one_moment(database: Database, dsn: str) -> None:
+async def test_reader_sees_one_moment(database: Database, dsn: str) -> None:
     talk = await Talk.open(database)
     await talk.turn()
 
@@ -239,7 +239,7 @@ def write_mark(dsn: str, agent: Agent) -> None:
         )
 
 
-async def test_a_page_sent_ahead_is_the_one_asked_for_or_harms_nobody(database: Database, dsn: str) -> None:
+async def test_page_sent_ahead_is_the_one_asked_for_or_harms_nobody(database: Database, dsn: str) -> None:
     agent = await database.agents.create()
     fill(dsn, agent, 100)
     reader = database.reader(agent)
@@ -267,7 +267,7 @@ async def test_a_page_sent_ahead_is_the_one_asked_for_or_harms_nobody(database: 
     assert (await database.status()).agents == 1
 
 
-async def test_a_snapshot_is_of_one_moment_and_ends_however_it_is_left(dsn: str, database: Database) -> None:
+async def test_snapshot_is_of_one_moment_and_ends_however_it_is_left(dsn: str, database: Database) -> None:
     async with database._session.use() as cursor:
         with psycopg.connect(dsn, autocommit=True) as other:
             async with reading.read_snapshot(cursor):

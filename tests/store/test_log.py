@@ -114,7 +114,7 @@ async def test_what_postgresql_cannot_hold_is_replaced(database: Database) -> No
 
 
 @pytest.mark.parametrize("text", ["x" * 1_000_000, "žluťoučký 🐎 " * 70_000, "\\\"'{},\n\t" * 100_000])
-async def test_a_megabyte_comes_back_whole(database: Database, text: str) -> None:
+async def test_megabyte_comes_back_whole(database: Database, text: str) -> None:
     agent = await database.agents.create()
     log = await database.open_agent(agent)
     (row,) = (await log.append((ev.UserMessage(text),))).rows
@@ -124,7 +124,7 @@ async def test_a_megabyte_comes_back_whole(database: Database, text: str) -> Non
     assert [row.event for row in await database.reader(agent).history(None, 2)] == [row.event for row in rows]
 
 
-async def test_a_row_nobody_can_read_is_kept(database: Database, dsn: str) -> None:
+async def test_row_nobody_can_read_is_kept(database: Database, dsn: str) -> None:
     agent = await database.agents.create()
     log = await database.open_agent(agent)
     with psycopg.connect(dsn) as other:
@@ -144,7 +144,7 @@ async def test_a_row_nobody_can_read_is_kept(database: Database, dsn: str) -> No
     ]
 
 
-async def test_a_draft_lives_until_its_reply_is_stored(dsn: str) -> None:
+async def test_draft_lives_until_its_reply_is_stored(dsn: str) -> None:
     database = await Database.open(dsn, MIGRATIONS)
     talk = await Talk.open(database)
     await talk.happen(Submitted("?"))
@@ -185,7 +185,7 @@ def test_event_ids_are_version_7_and_ascend() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, -40 * 365 * 86_400, 0, 136 * 365 * 86_400])
-async def test_a_clock_before_1970_keeps_nothing_from_the_log(
+async def test_clock_before_1970_keeps_nothing_from_the_log(
     dsn: str, seconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = await Database.open(dsn, MIGRATIONS)

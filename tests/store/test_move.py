@@ -85,7 +85,7 @@ def is_moved(dsn: str) -> bool:
 
 
 @pytest.mark.parametrize("version", [BEFORE, NEWEST])
-async def test_the_tables_move_out_of_public(empty_dsn: str, version: int) -> None:
+async def test_tables_move_out_of_public(empty_dsn: str, version: int) -> None:
     """The schema is the one that a new database gets, the rows are the same, and it goes on."""
     earlier(empty_dsn, version)
     before = rows(empty_dsn, "public")
@@ -133,7 +133,7 @@ async def test_ten_programs_move_the_tables_at_once(empty_dsn: str) -> None:
     assert is_moved(empty_dsn) and rows(empty_dsn, "ikigai") == before
 
 
-async def test_a_program_that_is_killed_at_any_step_leaves_the_old_state_or_the_new(empty_dsn: str) -> None:
+async def test_program_that_is_killed_at_any_step_leaves_the_old_state_or_the_new(empty_dsn: str) -> None:
     earlier(empty_dsn)
     before, survived, step = rows(empty_dsn, "public"), False, 0
     while not survived:
@@ -161,7 +161,7 @@ async def _settled(dsn: str) -> bool:
     return is_moved(dsn)
 
 
-async def test_a_connection_that_is_cut_at_any_step_leaves_the_old_state_or_the_new(
+async def test_connection_that_is_cut_at_any_step_leaves_the_old_state_or_the_new(
     empty_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     earlier(empty_dsn)
@@ -189,7 +189,7 @@ async def test_a_connection_that_is_cut_at_any_step_leaves_the_old_state_or_the_
     assert is_moved(empty_dsn) and rows(empty_dsn, "ikigai") == before
 
 
-async def test_an_earlier_program_refuses_a_moved_database(empty_dsn: str, tmp_path: Path) -> None:
+async def test_earlier_program_refuses_a_moved_database(empty_dsn: str, tmp_path: Path) -> None:
     """It reads the version from `public`, as all of them did, and finds one that it does not know."""
     earlier(empty_dsn)
     await (await Database.open(empty_dsn, MIGRATIONS)).close()
@@ -222,7 +222,7 @@ async def test_tables_stay_in_public_where_that_is_chosen(empty_dsn: str) -> Non
     await other_one.close()
 
 
-async def test_a_search_path_that_led_elsewhere_is_not_guessed_at(empty_dsn: str) -> None:
+async def test_search_path_that_led_elsewhere_is_not_guessed_at(empty_dsn: str) -> None:
     with psycopg.connect(empty_dsn) as other:
         other.execute("create schema mine")
     earlier(empty_dsn, search_path="mine")
@@ -263,7 +263,7 @@ async def test_tables_of_a_newer_program_are_not_moved(empty_dsn: str) -> None:
         assert not other.execute("select from pg_namespace where nspname = 'ikigai'").rowcount
 
 
-async def test_a_dump_of_earlier_tables_is_restored(dsn: str, empty_dsn: str, tmp_path: Path) -> None:
+async def test_dump_of_earlier_tables_is_restored(dsn: str, empty_dsn: str, tmp_path: Path) -> None:
     """It is made without moving them, and is not restored beside tables that are still in `public`."""
     earlier(empty_dsn)
     before = rows(empty_dsn, "public")
@@ -284,7 +284,7 @@ async def test_views_of_others_go_on(empty_dsn: str) -> None:
         assert other.execute("select * from mine").fetchall() == [(15,)]
 
 
-async def test_a_session_that_does_not_migrate_changes_nothing(empty_dsn: str) -> None:
+async def test_session_that_does_not_migrate_changes_nothing(empty_dsn: str) -> None:
     earlier(empty_dsn)
     session = DatabaseSession(empty_dsn)
     async with session.use():

@@ -47,7 +47,7 @@ async def test_pages_in_both_directions_over_forks(database: Database) -> None:
     assert parents.branches == {fork - 1: ("other",), fork: ("child",), late.forked_at: ("late",)}
 
 
-async def test_a_page_ends_before_it_is_too_much(database: Database) -> None:
+async def test_page_ends_before_it_is_too_much(database: Database) -> None:
     agent = await database.agents.create()
     log = await database.open_agent(agent)
     await log.append(tuple(ev.CommandRan("x" * size) for size in (10, 5_000, 10, 10, 9_000, 10)))
@@ -99,7 +99,7 @@ from generate_series(1, %(events)s) n
 """
 
 
-async def test_a_long_history_is_read_in_pages_and_little_of_it_is_held(database: Database, dsn: str) -> None:
+async def test_long_history_is_read_in_pages_and_little_of_it_is_held(database: Database, dsn: str) -> None:
     events = 100_000
     agent = await database.agents.create("long")
     with psycopg.connect(dsn) as connection:

@@ -96,7 +96,7 @@ async def pooled(dsn: str, by_transaction: bool, spare: int = 0, oldest_first: b
         listening.close()
 
 
-async def test_a_pooler_by_transaction_is_refused(dsn: str) -> None:
+async def test_pooler_by_transaction_is_refused(dsn: str) -> None:
     for spare, oldest_first in ((0, False), (3, False), (3, True)):
         async with pooled(dsn, True, spare, oldest_first) as through:
             with pytest.raises(BadDatabase, match="pooler in transaction mode") as refused:
@@ -104,7 +104,7 @@ async def test_a_pooler_by_transaction_is_refused(dsn: str) -> None:
             assert "session mode" in refused.value.remedy
 
 
-async def test_a_pooler_by_session_will_do(dsn: str) -> None:
+async def test_pooler_by_session_will_do(dsn: str) -> None:
     async with pooled(dsn, by_transaction=False) as through:
         database = await Database.open(through, MIGRATIONS)
         log = await database.open_agent(await database.agents.create())

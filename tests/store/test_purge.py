@@ -85,7 +85,7 @@ async def stored(talk: Talk, *events: ev.Event) -> tuple[ev.StoredEvent, ...]:
     return appended.rows
 
 
-async def test_a_text_is_gone_and_everything_else_is_there(dsn: str, database: Database) -> None:
+async def test_text_is_gone_and_everything_else_is_there(dsn: str, database: Database) -> None:
     talk = await Talk.open(database, await database.agents.create("amber-otter"))
     await talk.turn("before", "it")
     ids = await tools(talk)
@@ -236,7 +236,7 @@ async def test_only_the_agent_that_is_named(dsn: str, database: Database) -> Non
     assert [row[6] for row in log(dsn) if row[4] == "user"] == [PURGED_TEXT, "open", SECRET, "open"]
 
 
-async def test_a_draft_goes_with_what_it_answers(dsn: str, database: Database) -> None:
+async def test_draft_goes_with_what_it_answers(dsn: str, database: Database) -> None:
     talk = await Talk.open(database)
     (asked,) = await stored(talk, ev.UserMessage("what is my key?"))
     await talk.log.save_draft(Draft(asked.id, "it is", ""))
@@ -421,9 +421,7 @@ async def test_many_events(dsn: str, database: Database, monkeypatch: pytest.Mon
     assert len((await task.find(found.last)).hits) == 1
 
 
-async def test_a_purged_log_is_dumped_and_restored(
-    dsn: str, empty_dsn: str, database: Database, tmp_path: Path
-) -> None:
+async def test_purged_log_is_dumped_and_restored(dsn: str, empty_dsn: str, database: Database, tmp_path: Path) -> None:
     talk = await Talk.open(database)
     await tools(talk)
     await talk.log.close()

@@ -71,7 +71,7 @@ def folder(target: Path, *further: str) -> Path:
     return target
 
 
-async def test_the_migrations_make_the_schema(dsn: str) -> None:
+async def test_migrations_make_the_schema(dsn: str) -> None:
     assert description(dsn) == SCHEMA.read_text()
 
 
@@ -88,7 +88,7 @@ async def test_ten_programs_start_on_an_empty_database(empty_dsn: str) -> None:
     assert applied == [(found.version, found.file.stem[5:]) for found in schema.read_migrations(MIGRATIONS)]
 
 
-async def test_an_older_schema_is_brought_up(dsn: str, tmp_path: Path) -> None:
+async def test_older_schema_is_brought_up(dsn: str, tmp_path: Path) -> None:
     migrations = folder(tmp_path / "m", "create table a (n int);", "insert into a values (1); insert into a values (2)")
     newest = len(schema.read_migrations(migrations))
     for _ in range(2):
@@ -105,7 +105,7 @@ def analyzed(dsn: str) -> bool:
         return other.execute("select from pg_stats where tablename = 'messages' and attname = 'kind'").rowcount == 1
 
 
-async def test_a_migration_tells_the_planner_what_there_is(dsn: str, tmp_path: Path) -> None:
+async def test_migration_tells_the_planner_what_there_is(dsn: str, tmp_path: Path) -> None:
     database = await Database.open(dsn, MIGRATIONS)
     await (await Talk.open(database)).turn()
     await database.close()
@@ -123,7 +123,7 @@ async def test_tables_that_cannot_be_analyzed_are_no_failure(dsn: str, caplog: p
     await database.close()
 
 
-async def test_a_migration_that_fails_changes_nothing(dsn: str, tmp_path: Path) -> None:
+async def test_migration_that_fails_changes_nothing(dsn: str, tmp_path: Path) -> None:
     before = description(dsn)
     migrations = folder(tmp_path / "m", "create table a (n int); create table b (n int); select 1/0;")
     with pytest.raises(BadDatabase, match=rf"{NEWEST + 1:04}_further.sql failed .*division by zero"):
@@ -134,7 +134,7 @@ async def test_a_migration_that_fails_changes_nothing(dsn: str, tmp_path: Path) 
     await database.close()
 
 
-async def test_a_newer_schema_is_read_and_not_written(dsn: str) -> None:
+async def test_newer_schema_is_read_and_not_written(dsn: str) -> None:
     database = await Database.open(dsn, MIGRATIONS)
     talk = await Talk.open(database)
     await talk.turn("old", "words")
@@ -156,7 +156,7 @@ async def test_a_newer_schema_is_read_and_not_written(dsn: str) -> None:
     await reading.close()
 
 
-async def test_a_newer_schema_is_not_written_after_a_reconnect(dsn: str) -> None:
+async def test_newer_schema_is_not_written_after_a_reconnect(dsn: str) -> None:
     database = await Database.open(dsn, MIGRATIONS)
     talk = await Talk.open(database)
     await talk.turn("old", "words")
@@ -189,12 +189,12 @@ async def test_reading_makes_no_schema(empty_dsn: str) -> None:
     assert description(empty_dsn) == "\n"
 
 
-async def test_an_older_schema_is_not_read(dsn: str, tmp_path: Path) -> None:
+async def test_older_schema_is_not_read(dsn: str, tmp_path: Path) -> None:
     with pytest.raises(BadDatabase, match=f"schema {NEWEST}, and this ikigai needs {NEWEST + 1}"):
         await Database.open(dsn, folder(tmp_path / "m", "select 1"), write=False)
 
 
-async def test_the_tables_are_in_a_schema_of_their_own(empty_dsn: str) -> None:
+async def test_tables_are_in_a_schema_of_their_own(empty_dsn: str) -> None:
     """Neither the search_path of the database nor what others put into `public` is in the way, nor is it changed."""
     with psycopg.connect(empty_dsn, autocommit=True) as other:
         other.execute("create table public.messages (mine int)")
@@ -292,7 +292,7 @@ async def test_no_right_to_read(dsn: str, role: str) -> None:
         await Database.open(role, MIGRATIONS)
 
 
-async def test_an_encoding_that_cannot_hold_every_text(server: str, empty_dsn: str) -> None:
+async def test_encoding_that_cannot_hold_every_text(server: str, empty_dsn: str) -> None:
     name = f"{psycopg.conninfo.conninfo_to_dict(empty_dsn)['dbname']}_ascii"
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(
@@ -321,7 +321,7 @@ def test_queries_and_indexes_speak_of_the_cores_kinds() -> None:
     assert all(f"'{kind}'::text" in index for kind in CONTROL_KINDS)
 
 
-async def test_the_check_at_start_is_one_query(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_check_at_start_is_one_query(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[object] = []
     execute = psycopg.AsyncCursor.execute
 

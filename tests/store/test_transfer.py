@@ -86,7 +86,7 @@ def counts(dsn: str) -> list[tuple[Any, ...]]:
         return other.execute("select (select count(*) from agents), (select count(*) from messages)").fetchall()
 
 
-async def test_an_imported_agent_is_the_same(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_imported_agent_is_the_same(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = await talked(database)
     rows = await exported(database, agent)
     assert {raw.agent for raw in rows} == {"root", "child"} and "not the child's" not in {raw.content for raw in rows}
@@ -154,7 +154,7 @@ async def test_messages_that_came_do_not_come_again(database: Database, dsn: str
     assert [mail.text for mail in await database.mail.waiting(receiver.agent.id)] == ["again"]
 
 
-async def test_a_part(database: Database) -> None:
+async def test_part(database: Database) -> None:
     agent = await talked(database)
     rows = await exported(database, agent)
     ids = [raw.id for raw in rows]
@@ -167,7 +167,7 @@ async def test_a_part(database: Database) -> None:
     assert await talk.reloaded() == talk.memory
 
 
-async def test_a_conversation_written_by_hand_comes_to_what_living_it_did(database: Database, tmp_path: Any) -> None:
+async def test_conversation_written_by_hand_comes_to_what_living_it_did(database: Database, tmp_path: Any) -> None:
     """Without ends, settings or anything else that only ikigai knows of."""
     run = replace(RUN, below={**RUN.below, "budget": 1_000})
     lived = await Talk.open(database, await database.agents.create("lived"), run)

@@ -78,14 +78,14 @@ async def test_sums_are_exact(database: Database) -> None:
     assert await database.usage_totals(since=time.time() - 3600) == everything
 
 
-async def test_an_empty_ledger(database: Database) -> None:
+async def test_empty_ledger(database: Database) -> None:
     await Talk.open(database)
     assert await database.usage_totals() == UsageTotals()
     for by in ("day", "model", "agent"):
         assert await database.usage_totals_by(by) == []
 
 
-async def test_a_fork_has_spent_what_it_spent_itself(database: Database) -> None:
+async def test_fork_has_spent_what_it_spent_itself(database: Database) -> None:
     parent = await Talk.open(database)
     await parent.log.append((ev.UsageReported("a/b", Usage(100), cost=1.0),))
     (row,) = (await parent.log.append((ev.UsageReported("a/b", Usage(10), cost=2.0),))).rows
@@ -161,7 +161,7 @@ async def test_no_row_stops_a_report(dsn: str, database: Database, data: str) ->
             assert other.execute(f"select * from {view}".encode()).fetchall()
 
 
-async def test_the_views_say_what_the_reports_say(dsn: str, database: Database) -> None:
+async def test_views_say_what_the_reports_say(dsn: str, database: Database) -> None:
     talk = await Talk.open(database)
     made = reports(100, 5)
     await talk.log.append(tuple(made))
@@ -184,7 +184,7 @@ async def test_the_views_say_what_the_reports_say(dsn: str, database: Database) 
     ]
 
 
-async def test_the_ledger_is_found_by_its_index(dsn: str, database: Database) -> None:
+async def test_ledger_is_found_by_its_index(dsn: str, database: Database) -> None:
     talk = await Talk.open(database)
     for _ in range(20):
         await talk.log.append(tuple(ev.UserMessage(f"message {n}" * 20) for n in range(500)))

@@ -90,7 +90,7 @@ async def test_turns(dsn: str, database: Database, log: Log) -> None:
     assert first[12] == ("what is this" + " long" * 100)[:80].rstrip() and second[12] == "second"
 
 
-async def test_the_transcript_reads_in_order(database: Database, log: Log) -> None:
+async def test_transcript_reads_in_order(database: Database, log: Log) -> None:
     talk = await Talk.open(database, await database.agents.create("a"))
     await talk.turn("first", "answer")
     await talk.happen(SetMark("m"))
@@ -124,7 +124,7 @@ async def test_the_transcript_reads_in_order(database: Database, log: Log) -> No
     )
 
 
-def test_the_tree_of_agents(log: Log) -> None:
+def test_tree_of_agents(log: Log) -> None:
     root = log.agent("root")
     log.turn(root)
     child = log.agent("child", root, 3)
@@ -144,7 +144,7 @@ def test_the_tree_of_agents(log: Log) -> None:
     )
 
 
-def test_a_circle_of_agents_is_finite(log: Log) -> None:
+def test_circle_of_agents_is_finite(log: Log) -> None:
     one = log.agent("one")
     two = log.agent("two", one, 5)
     three = log.agent("three", two, 5)
@@ -240,7 +240,7 @@ def test_in_force_is_what_no_undo_in_force_names(log: Log, seed: int) -> None:
     assert {force for _, force in expected} == {True, False}
 
 
-def test_a_long_chain_of_undos(log: Log) -> None:
+def test_long_chain_of_undos(log: Log) -> None:
     agent = log.agent()
     target = log.put(agent, "filter", "x", {"mode": "forget"})
     log.connection.execute(
@@ -282,7 +282,7 @@ def test_no_row_stops_a_view(log: Log, raw: str | None) -> None:
     assert len(log.rows("select * from turns")) == 2 and len(log.rows("select * from transcript")) == 8
 
 
-def test_an_undo_of_itself_or_of_what_comes_later_is_none(log: Log) -> None:
+def test_undo_of_itself_or_of_what_comes_later_is_none(log: Log) -> None:
     agent = log.agent()
     early = log.put(agent, "undo", None, {"of": 10**6})
     target = log.put(agent, "filter", "x", {"mode": "forget"})
@@ -315,7 +315,7 @@ NEWEST = {
 
 
 @pytest.mark.parametrize("view", NEWEST)
-def test_the_newest_rows_of_an_agent_are_found_by_an_index(log: Log, view: str) -> None:
+def test_newest_rows_of_an_agent_are_found_by_an_index(log: Log, view: str) -> None:
     """Few rows are read, for an agent that wrote nearly everything and for one that wrote little long ago."""
     query, index = NEWEST[view]
     quiet, loud = log.agent("quiet"), log.agent("loud")

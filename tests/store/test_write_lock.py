@@ -47,7 +47,7 @@ def locks(dsn: str) -> int:
         return other.execute(LOCKS).fetchall()[0][0]
 
 
-async def test_a_second_program_is_told_who_writes(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_second_program_is_told_who_writes(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_lock, "DEAD_OWNER_TIMEOUT", 60)  # which a living holder is not granted
     first = await Database.open(dsn, MIGRATIONS)
     agent = await first.agents.create("heron")
@@ -75,7 +75,7 @@ async def test_a_second_program_is_told_who_writes(dsn: str, monkeypatch: pytest
     await first.close()
 
 
-async def test_the_pen_is_put_down_on_close(dsn: str) -> None:
+async def test_pen_is_put_down_on_close(dsn: str) -> None:
     first, second = await Database.open(dsn, MIGRATIONS), await Database.open(dsn, MIGRATIONS)
     agent = await first.agents.create()
     for _ in range(3):
@@ -114,14 +114,14 @@ async def test_many_agents_share_one_connection(database: Database, dsn: str) ->
     assert connections == 1
 
 
-async def test_an_agent_that_is_not_there(database: Database, dsn: str) -> None:
+async def test_agent_that_is_not_there(database: Database, dsn: str) -> None:
     agent = msgspec.structs.replace(await database.agents.create("gone"), id=str(uuid4()))
     with pytest.raises(Rejected, match="no agent gone"):
         await database.open_agent(agent)
     assert locks(dsn) == 0
 
 
-def test_a_holder_is_named_as_well_as_possible() -> None:
+def test_holder_is_named_as_well_as_possible() -> None:
     ours = write_lock.LockOwner(1, address.application_name())
     assert str(ours) == f"{os.uname().nodename[:40]}, pid {os.getpid()}" and not ours.is_dead()
     ended = subprocess.Popen(["true"])
@@ -133,7 +133,7 @@ def test_a_holder_is_named_as_well_as_possible() -> None:
     assert str(write_lock.LockOwner(1, "")) == "another program"
 
 
-def test_the_locks_number_is_made_of_the_random_end_of_an_id() -> None:
+def test_locks_number_is_made_of_the_random_end_of_an_id() -> None:
     agents = [UUID(int=2**127 + n) for n in (0, 1, 2**31, 2**32 - 1)]
     assert [write_lock.lock_number(agent, "ikigai") for agent in agents] == [0, 1, -(2**31), -1]
     other = [write_lock.lock_number(agent, "other") for agent in agents]

@@ -71,7 +71,7 @@ VIOLATIONS: dict[str, Callable[[Evidence], object]] = {
 
 
 @pytest.mark.parametrize("what", VIOLATIONS)
-def test_a_violation_is_found(evidence: Evidence, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_violation_is_found(evidence: Evidence, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GONE_WITHIN", 0.5)
     if what in ("a message is there twice", "ran without approval"):  # else it is known that the row was another
         evidence._known, evidence.streamed, evidence.shown = {}, {}, set()

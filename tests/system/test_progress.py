@@ -55,7 +55,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     made.close()
 
 
-def test_a_bar_is_drawn_over_itself_and_goes(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_is_drawn_over_itself_and_goes(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal.takes(monkeypatch)
     monkeypatch.setattr(module, "PROGRESS_POLL", 0.0)
     before = termios.tcgetattr(terminal.slave)

@@ -65,7 +65,7 @@ async def result(registry: ToolRegistry, name: str, arguments: str) -> tuple[str
     return done.content, done.is_error
 
 
-async def test_a_tool_says_what_it_is_and_answers(work: Path, witness: Witness):
+async def test_tool_says_what_it_is_and_answers(work: Path, witness: Witness):
     tool(work / "tools", "echo")
     tool(work / "tools", "where", 'cat >/dev/null; pwd; echo "$WITNESS"', "parameters")
     tools, problems = await found(work, witness)
@@ -95,7 +95,7 @@ async def test_arguments_that_are_no_object_or_lack_something_are_told(work: Pat
     assert not (work / "ran").exists()
 
 
-async def test_a_failure_says_how_it_ended_and_what_it_complained_of(work: Path, witness: Witness):
+async def test_failure_says_how_it_ended_and_what_it_complained_of(work: Path, witness: Witness):
     tool(work / "tools", "bad", "echo half; echo 'no such key' >&2; exit 3")
     tool(work / "tools", "killed", "kill -9 $$")
     tools, _ = await found(work, witness)
@@ -186,7 +186,7 @@ async def test_all_of_them_together_take_no_longer_than_the_limit(
     await witness.see(0)
 
 
-async def test_the_first_folder_keeps_a_name_and_trust_can_be_taken_back(work: Path, witness: Witness):
+async def test_first_folder_keeps_a_name_and_trust_can_be_taken_back(work: Path, witness: Witness):
     tool(work / "own", "echo", "echo mine")
     tool(work / "project", "echo", "echo theirs")
     tool(work / "project", "more", "echo more")
@@ -211,7 +211,7 @@ async def test_the_first_folder_keeps_a_name_and_trust_can_be_taken_back(work: P
     assert await result(registry, "echo", '{"text":""}') == ("mine\n", False)
 
 
-async def test_a_call_that_is_cancelled_leaves_nothing(work: Path, witness: Witness):
+async def test_call_that_is_cancelled_leaves_nothing(work: Path, witness: Witness):
     tool(work / "tools", "slow", "sleep 60 & sleep 60")
     tools, _ = await found(work, witness)
     calling = asyncio.create_task(result(ToolRegistry(tools.values()), "slow", '{"text":""}'))
@@ -223,7 +223,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing(work: Path, witness: Witn
 
 
 @needs_bubblewrap
-async def test_the_users_own_tools_work_in_a_sandbox_that_hides_all_else_of_theirs(
+async def test_users_own_tools_work_in_a_sandbox_that_hides_all_else_of_theirs(
     witness: Witness,
 ):
     home = Path.home() / f".ikigai-test-{witness.token}"  # /tmp is empty in a sandbox

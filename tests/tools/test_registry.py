@@ -52,11 +52,11 @@ def test_tools_are_offered_in_the_order_of_their_names_with_a_plain_schema():
     assert ToolRegistry().specs == ()
 
 
-async def test_a_call_runs_with_its_arguments():
+async def test_call_runs_with_its_arguments():
     assert await run("a", '{"n": 2, "inner": {"deep": true}}') == ToolResult("1", "a 2 True")
 
 
-async def test_a_result_takes_no_more_than_the_log_keeps():
+async def test_result_takes_no_more_than_the_log_keeps():
     for most, text in ((1 << 16, "x" * 65_536), (1 << 16, "x" * 65_537), (1 << 16, "ž" * 40_000)):
         tools = ToolRegistry([Toy(text)], max_result_bytes=most)
         found = await tools.run(ToolCall("1", text, '{"n": 2}'), lambda text: None)
@@ -64,7 +64,7 @@ async def test_a_result_takes_no_more_than_the_log_keeps():
         assert found.content.startswith(text[:10_000]) and found.content.endswith(f"{text[-10_000:]} 2 False")
 
 
-async def test_a_result_takes_no_more_once_it_can_be_stored():
+async def test_result_takes_no_more_once_it_can_be_stored():
     """A NUL takes one byte, and what stands for it in the log three."""
     tools = ToolRegistry([Toy("\0" * 40_000)], max_result_bytes=1 << 16)
     found = await tools.run(ToolCall("1", "\0" * 40_000, '{"n": 2}'), lambda text: None)

@@ -105,7 +105,7 @@ async def test_writers_of_one_path_run_in_order_and_others_beside_them():
     assert seen.index(("ends", 1)) < seen.index(("begins", 4))
 
 
-async def test_a_path_below_another_one_is_the_same_for_the_order():
+async def test_path_below_another_one_is_the_same_for_the_order():
     for first, second in ((edit("/w"), read("/w/a")), (read("/w"), edit("/w/a")), (edit("/w/a"), read("/"))):
         first.steps = 20
         assert not together(await played([first, second]), 0, 1)
@@ -113,7 +113,7 @@ async def test_a_path_below_another_one_is_the_same_for_the_order():
     assert together(beside, 0, 1)
 
 
-async def test_a_command_runs_alone():
+async def test_command_runs_alone():
     seen = await played([read(steps=20), command(steps=20), read(steps=1), edit("/w/b"), command()])
     assert seen[:6] == [("begins", 0), ("ends", 0), ("begins", 1), ("ends", 1), *seen[4:6]]
     assert together(seen, 2, 3)
@@ -132,7 +132,7 @@ async def test_calls_about_other_agents_run_in_order_and_beside_everything_else(
     assert all(together(seen, number, 3) for number in range(3))
 
 
-async def test_a_call_behind_another_one_says_that_it_waited():
+async def test_call_behind_another_one_says_that_it_waited():
     schedule = CallSchedule()
     with schedule.enter(1, "a") as first:
         await first.wait_for_conflicts(edit().effect)

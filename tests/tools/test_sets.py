@@ -17,7 +17,7 @@ from tests import ROOT
 TOOLS = (*file_tools(Path("/"), ReadTracker()), *web_tools(Path("/"), brave_key="x"))
 
 
-def test_the_tools_of_a_set():
+def test_tools_of_a_set():
     assert [tool.name for tool in TOOLS if tool.set == "files"] == [
         *("edit_file", "glob", "grep", "list_files", "read_file", "write_file")
     ]
@@ -25,7 +25,7 @@ def test_the_tools_of_a_set():
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_a_schema_says_what_each_argument_is(tool):
+def test_schema_says_what_each_argument_is(tool):
     told = json.loads(build_schema(tool.arguments))
     assert told["type"] == "object" and told["additionalProperties"] is False
     plain = {"ignore_case"}  # its name says it

@@ -40,7 +40,7 @@ def test_png_is_not_blank_and_on_white() -> None:
     assert {(0x00, 0x9E, 0x73), (0x00, 0x72, 0xB2), (0, 0, 0)} <= colours, "bars of cost and of tokens, and words"
 
 
-async def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
+async def test_file_that_is_there_stays(tmp_path: Path) -> None:
     target = tmp_path / "usage.svg"
     figures = PlotData("Tokens and cost by day", "day", DAYS[:2])
     told = await command.write_image(figures, command.parse_typed(f"--plot {target}"))

@@ -78,14 +78,14 @@ def test_both_beside_each_other_where_there_is_room() -> None:
     assert lines[-2].split() == ["total", "496k", "$4.96"]
 
 
-def test_a_cost_nobody_knows_is_no_bar() -> None:
+def test_cost_nobody_knows_is_no_bar() -> None:
     lines = draw_text(PlotData("t", "model", [("a/b", of(5, None)), ("c/d", of(5, "1"))]), 80, PLAIN).split("\n")
     assert lines[2].split()[2:] == ["5", "unknown"] and lines[3].split()[4:] == ["$1.00"]
     assert lines[3].split()[3].strip("█") == "" and lines[4].split() == ["total", "10", "≥$1.00"]
     assert "cost" not in draw_text(PlotData("t", "model", [("a/b", of(5, None))]), 80, PLAIN)
 
 
-def test_the_window_shows_budget_and_what_left() -> None:
+def test_window_shows_budget_and_what_left() -> None:
     window = saw(60)
     lines = draw_text(PlotData("t", "day", DAYS[:1], (), window), 80, PLAIN).split("\n")
     start = next(number for number, line in enumerate(lines) if line.startswith("The window of calm-otter"))
@@ -101,7 +101,7 @@ def test_the_window_shows_budget_and_what_left() -> None:
             assert len(cells[turn]) < len(cells[before]), "the tooth falls"
 
 
-def test_a_budget_far_above_is_said() -> None:
+def test_budget_far_above_is_said() -> None:
     text = draw_text(PlotData("t", "day", DAYS[:1], (), WindowHistory("x", [WindowFill(0.0, 900)], 100_000)), 60, PLAIN)
     assert "The budget, 100,000 tokens, is far above." in text and "900 ┤███" in text
     text = draw_text(PlotData("t", "day", DAYS[:1], (), WindowHistory("x", [WindowFill(0.0, 900)])), 60, PLAIN)
@@ -117,7 +117,7 @@ def test_words_say_the_same() -> None:
     assert not re.search("[▀-▟─-╿↓]", "\n".join(lines))
 
 
-def test_the_screen_has_it_drawn_or_read() -> None:
+def test_screen_has_it_drawn_or_read() -> None:
     figures = PlotData("Tokens", "day", DAYS[:3], (), saw(60))
     for looks in (Theme(), Theme(color=False), terminal_theme({"TERM": "xterm", "NO_COLOR": "1"})):
         assert draw_on_screen(figures, 60, looks) == draw_text(figures, 60, looks)
@@ -127,7 +127,7 @@ def test_the_screen_has_it_drawn_or_read() -> None:
         assert "▒" in draw_on_screen(figures, 60, terminal_theme({"TERM": "xterm-256color"}, name=name)), name
 
 
-def test_an_empty_ledger() -> None:
+def test_empty_ledger() -> None:
     nothing = PlotData("t", "day", [])
     assert draw_text(nothing, 80, COLOURED) == describe_plot(nothing) == NO_REQUESTS
 

@@ -21,7 +21,7 @@ async def run(database: Database, *words: str) -> str:
     return await roster.run(database, parser.parse_args(["agents", *words]))
 
 
-async def test_the_tree_and_what_is_done_to_it(database: Database) -> None:
+async def test_tree_and_what_is_done_to_it(database: Database) -> None:
     assert await run(database) == "There are no agents yet."
     talk = await Talk.open(database, await database.agents.create("root"))
     await talk.turn("one", "an answer that has rather more words than there is room for")

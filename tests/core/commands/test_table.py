@@ -195,7 +195,7 @@ def test_every_command_of_the_table_is_tried_here() -> None:
     assert len(commands.BY_NAME) == len(COMMANDS) + sum(len(command.aliases) for command in COMMANDS)
 
 
-def test_an_input_to_the_agent_is_never_also_a_command_of_the_program() -> None:
+def test_input_to_the_agent_is_never_also_a_command_of_the_program() -> None:
     for line, meaning in MEANINGS:
         if isinstance(meaning, ProgramCommand):
             assert commands.BY_NAME[meaning.name].timing is not CommandTiming.AGENT, line
@@ -277,5 +277,5 @@ def test_no_budget(text: str) -> None:
 
 
 @given(st.integers(0, 1_000_000_000))
-def test_a_budget_in_thousands_is_exact(tokens: int) -> None:
+def test_budget_in_thousands_is_exact(tokens: int) -> None:
     assert parse_budget(f"{tokens // 1000}.{tokens % 1000:03}k") == tokens

@@ -72,7 +72,7 @@ def condensed(
 
 
 @pytest.mark.parametrize("case", cases("context_decision", CONDENSING), ids=lambda case: case["id"])
-def test_the_decision_is_theirs(case: dict[str, Any]) -> None:
+def test_decision_is_theirs(case: dict[str, Any]) -> None:
     """All of them, with one figure for theirs of the context and of the last message. Where their summary fails they
     fall back in the same step, and try again with every request; here the window does as it would without one, and
     nothing is tried again before there is a tenth more (`test_condensing.py`)."""
@@ -104,7 +104,7 @@ def test_the_decision_is_theirs(case: dict[str, Any]) -> None:
     ("profile", "threshold", "warned"),
     [(-1, 80, False), (5, 5, False), (100, 100, False), (0, 80, True), (4, 80, True), (101, 80, True), (-2, 80, True)],
 )
-def test_a_profile_has_a_threshold_of_its_own_or_is_warned_of(profile: int, threshold: int, warned: bool) -> None:
+def test_profile_has_a_threshold_of_its_own_or_is_warned_of(profile: int, threshold: int, warned: bool) -> None:
     found = check_pressure(0, 100_000, 8_000, threshold=80, profile=profile)
     assert (found.threshold, bool(found.warning)) == (threshold, warned)
     assert not warned or (str(profile) in found.warning and "80 %" in found.warning)
@@ -123,12 +123,12 @@ def test_a_profile_has_a_threshold_of_its_own_or_is_warned_of(profile: int, thre
         (172_001, 0, False, "prune"),
     ],
 )
-def test_the_smaller_of_context_and_budget_counts(used: int, budget: int, automatic: bool, verdict: str) -> None:
+def test_smaller_of_context_and_budget_counts(used: int, budget: int, automatic: bool, verdict: str) -> None:
     found = check_pressure(used, 200_000, 8_000, threshold=75, automatic=automatic, budget=budget)
     assert found.verdict == verdict
 
 
-def test_the_same_of_a_memory_with_what_has_left_its_window() -> None:
+def test_same_of_a_memory_with_what_has_left_its_window() -> None:
     agent = talked(10, run_of(budget=2_000))
     assert decide_condensing(agent.memory, AUTO).verdict is CondenseVerdict.NOTHING
     for n in range(5):
@@ -141,7 +141,7 @@ def test_the_same_of_a_memory_with_what_has_left_its_window() -> None:
     assert decide_condensing(agent.memory, CondenseOptions("manual")).verdict is CondenseVerdict.PRUNE
 
 
-def test_a_small_context_that_pruning_keeps_below_the_threshold_is_condensed_all_the_same() -> None:
+def test_small_context_that_pruning_keeps_below_the_threshold_is_condensed_all_the_same() -> None:
     """A reply may take a quarter: then the room ends at 65 %, and 75 % of the context is never sent."""
     agent = talked(4, run_of(1_000, max_output=1_000))
     assert agent.memory.used < 750 and not agent.memory.window.older.turns
@@ -154,7 +154,7 @@ def test_a_small_context_that_pruning_keeps_below_the_threshold_is_condensed_all
 # ── what ──
 
 
-def test_the_oldest_turns_are_covered_down_to_the_target() -> None:
+def test_oldest_turns_are_covered_down_to_the_target() -> None:
     agent = talked(70)
     before = agent.memory
     of = condensed(agent)
@@ -171,7 +171,7 @@ def test_the_oldest_turns_are_covered_down_to_the_target() -> None:
     assert sent[1].text == "[noted]" and sent[2].text == f"{len(of.turns)}?" and sent[-1].text == "x" * 400
 
 
-def test_the_newest_two_turns_stay_whatever_they_take() -> None:
+def test_newest_two_turns_stay_whatever_they_take() -> None:
     agent = talked(3, length=9_000)
     of = condensed(agent)
     assert len(of.turns) == 1 and len(agent.memory.full_window.turns) == MIN_KEPT_TURNS
@@ -179,7 +179,7 @@ def test_the_newest_two_turns_stay_whatever_they_take() -> None:
     assert choose_scope(talked(2, length=9_000).memory, talked(2, length=9_000).memory, AUTO, True) is None
 
 
-def test_the_message_just_sent_is_never_part_of_it() -> None:
+def test_message_just_sent_is_never_part_of_it() -> None:
     """Their program replaces even the newest message by the summary."""
     agent = talked(60)
     agent.happen(Submitted("And now this."))
@@ -198,7 +198,7 @@ def test_by_hand_something_happens_in_an_emptier_context_too() -> None:
     assert agent.memory.used < 0.5 * used
 
 
-def test_a_target_above_the_threshold_is_half_of_that() -> None:
+def test_target_above_the_threshold_is_half_of_that() -> None:
     """Otherwise it would begin again behind every turn."""
     agent = talked(70)
     condensed(agent, CondenseOptions("auto", at_percent=40, to_percent=40))
@@ -218,7 +218,7 @@ def test_what_has_left_the_window_is_looked_into_and_what_is_older_is_said() -> 
     assert ceiling == agent.memory.ceiling
 
 
-def test_an_earlier_summary_goes_into_the_next_one() -> None:
+def test_earlier_summary_goes_into_the_next_one() -> None:
     agent = talked(70)
     first = condensed(agent, text="First.")
     for n in range(40):
@@ -251,7 +251,7 @@ def test_condensing_after_the_window_has_pruned_frees_what_it_says() -> None:
         before = agent.memory
 
 
-def test_the_size_after_it_is_that_of_what_is_sent() -> None:
+def test_size_after_it_is_that_of_what_is_sent() -> None:
     """They report 8,610 tokens of 610 real ones."""
     (case,) = cases("tokens_after_truncation_with_condensed_history", CONDENSING)
     assert case["expected"]["reported"] > 10 * case["expected"]["actual_effective_incl_system"]
@@ -295,7 +295,7 @@ def test_it_is_tried_again_when_a_tenth_of_the_window_has_been_said() -> None:
 # ── what a model is shown ──
 
 
-def test_the_messages_as_text() -> None:
+def test_messages_as_text() -> None:
     agent = Agent(run_of())
     agent.happen(Submitted("Look at it.", (Image("image/png", "iVBO", 2, 1, "fox.png"),)))
     agent.reply(Text("I look."), ToolCall("c1", "look", '{"at":"fox"}', malformed=""))
@@ -312,7 +312,7 @@ def test_parts_hold_everything_and_fit(texts: list[str], most: int) -> None:
     assert all(len(json.dumps(each, ensure_ascii=False).encode()) <= max(most, 24) + 12 for each in found)
 
 
-def test_a_question_says_what_to_keep_in_mind_and_how_long_it_may_be() -> None:
+def test_question_says_what_to_keep_in_mind_and_how_long_it_may_be() -> None:
     asked = part_question("[user]\nHello.", "They met.", "the paths", 1_000)
     assert asked.startswith("The summary so far:\n\nThey met.\n\nThe conversation:\n\n[user]\nHello.\n\n")
     assert "keep in mind above all: the paths" in asked and asked.endswith("at most 600 words, and nothing else.")
@@ -326,14 +326,14 @@ def test_a_question_says_what_to_keep_in_mind_and_how_long_it_may_be() -> None:
     ("text", "why"),
     [("", "said nothing"), (" \n", "said nothing"), ("x" * 5_000, "not shorter by a quarter"), ("Kurz: 数えた。", "")],
 )
-def test_a_text_has_to_be_shorter_by_a_quarter(text: str, why: str) -> None:
+def test_text_has_to_be_shorter_by_a_quarter(text: str, why: str) -> None:
     agent = talked(12)
     of = choose_scope(agent.memory, agent.memory, AUTO, by_hand=True)
     assert of and 2_000 < of.replaced < 6_600
     assert (why in summary_defect(agent.memory, text, of)) if why else summary_defect(agent.memory, text, of) == ""
 
 
-def test_the_figures_are_told_in_one_line() -> None:
+def test_figures_are_told_in_one_line() -> None:
     agent = talked(70)
     of = choose_scope(agent.memory, agent.memory, AUTO, False)
     assert of
@@ -373,7 +373,7 @@ def test_memory_has_to_begin_as_it_did() -> None:
 # ── faults of two other programs, as far as they touch this ──
 
 
-def test_a_figure_that_is_old_never_condenses_twice() -> None:
+def test_figure_that_is_old_never_condenses_twice() -> None:
     """Roo-Code decides by the provider's last figure, which a cut does not change: so it cuts again."""
     agent = talked(70)
     assert decide_condensing(agent.memory, AUTO).verdict is CondenseVerdict.CONDENSE
@@ -418,7 +418,7 @@ def test_no_call_and_no_result_is_ever_left_alone() -> None:
     ]
 
 
-def test_the_beginning_of_the_request_stays_the_same_until_the_next_one() -> None:
+def test_beginning_of_the_request_stays_the_same_until_the_next_one() -> None:
     """Duragent's notice stands in the system prompt and changes every turn, so no cache holds."""
     agent = talked(70)
     condensed(agent)
@@ -429,7 +429,7 @@ def test_the_beginning_of_the_request_stays_the_same_until_the_next_one() -> Non
         assert now.messages[: len(before.messages)] == before.messages and now.system == before.system
 
 
-def test_a_filter_does_not_reach_into_what_is_condensed() -> None:
+def test_filter_does_not_reach_into_what_is_condensed() -> None:
     agent = talked(10)
     of = condensed(agent, by_hand=True)
     summary = agent.log.history("a")[-1].id

@@ -102,7 +102,7 @@ def test_no_turns():
 # ── what is in them ──
 
 
-def test_a_part_shows_ids_roles_and_words():
+def test_part_shows_ids_roles_and_words():
     picture = Image("image/png", "AAAA", 1, 1)
     turn = ended(
         7,
@@ -148,7 +148,7 @@ def test_cut_between_turns():
     assert len(made) > 5 and sum(map(len, begun)) == len(set().union(*begun)) == len(turns)
 
 
-def test_a_huge_turn_is_shown_with_shorter_messages():
+def test_huge_turn_is_shown_with_shorter_messages():
     turn = ended(1, UserMessage("Read"), *(AssistantMessage((Text(f"begins{n} " + "é\n" * 5_000),)) for n in range(20)))
     before, behind = talk("a", "b", 100), talk("c", "d", 200)
     made = split_into_parts([turn, before, behind], 0.1, 20_000)
@@ -300,7 +300,7 @@ def test_its_arguments():
             msgspec.json.decode(wrong, type=FilterArguments)
 
 
-def test_the_result_of_a_preview():
+def test_result_of_a_preview():
     turn = talk("Can you explain\nthe  schema?", "Sure! " + "The schema " * 50, first=142)
     found: dict[str, Any] = json.loads(format_preview(turn.sent_rows, 4500))
     assert list(found) == ["matching_messages", "message_count", "token_estimate"]
@@ -317,7 +317,7 @@ def test_preview_lists_the_first_matches_and_counts_all():
     assert found["message_count"] == 2 * MAX_PREVIEWED
 
 
-def test_the_result_of_an_apply():
+def test_result_of_an_apply():
     found = json.loads(format_applied(12, 523))
     assert found == {"filter_event_id": None, "messages_filtered": 12, "context_before": 523, "context_after": 511}
     assert list(found) == ["filter_event_id", "messages_filtered", "context_before", "context_after"]

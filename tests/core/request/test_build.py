@@ -76,7 +76,7 @@ def test_any_sequence_comes_out_whole(messages: tuple[Message, ...], started: fr
                 assert block.is_error is (block.call_id not in first)
 
 
-def test_a_result_has_the_name_of_the_call_it_answers() -> None:
+def test_result_has_the_name_of_the_call_it_answers() -> None:
     nameless, wrong = ToolResult("a", "x"), ToolResult("a", "x", True, name="other")
     for result in (nameless, wrong):
         for messages in (
@@ -102,12 +102,12 @@ def test_results_follow_in_the_order_of_the_calls() -> None:
     assert pair_calls(messages, frozenset())[1] == tool(result("a"), result("b"))
 
 
-def test_a_missing_result_says_whether_the_call_may_have_run() -> None:
+def test_missing_result_says_whether_the_call_may_have_run() -> None:
     _, answers = pair_calls((assistant(call("a"), call("b")),), frozenset("a"))
     assert answers == tool(ToolResult("a", OUTCOME_UNKNOWN, True, "look"), ToolResult("b", NOT_RUN, True, "look"))
 
 
-def test_a_turn_that_ended_ends_with_the_models_word() -> None:
+def test_turn_that_ended_ends_with_the_models_word() -> None:
     for ending in ev.Ending:
         assert close_turn((user(),), frozenset(), ending) == (user(), assistant(Text(REPLY_PLACEHOLDERS[ending])))
         assert close_turn((user(), assistant(Text("!"))), frozenset(), ending)[-1] == assistant(Text("!"))
@@ -148,7 +148,7 @@ def test_images_stand_before_the_words_and_alone_without_them() -> None:
     assert append_event((), ev.UserMessage("")) == (user(""),)
 
 
-def test_a_result_has_the_name_of_its_call_whatever_the_log_says() -> None:
+def test_result_has_the_name_of_its_call_whatever_the_log_says() -> None:
     messages = (assistant(ToolCall("a", "look"), ToolCall("b", "see")), assistant(ToolCall("a", "hear")))
     for name in ("", "wrong"):
         *_, answered = append_event(messages, ToolResult("b", "seen", name=name))
@@ -161,7 +161,7 @@ def test_two_messages_of_the_user_stay_two() -> None:
     assert append_event((user("a"),), ev.UserMessage("b")) == (user("a"), user("b"))
 
 
-def test_the_notice_counts_messages_and_is_silent_about_none() -> None:
+def test_notice_counts_messages_and_is_silent_about_none() -> None:
     assert window_notice(0) is None
     assert window_notice(1) == user("[conversation truncated — 1 older message omitted]")
     assert window_notice(12) == user("[conversation truncated — 12 older messages omitted]")

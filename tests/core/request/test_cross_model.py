@@ -163,7 +163,7 @@ def test_portable_messages_stay_unchanged(message: Message, cross_model: CrossMo
 
 
 @given(st.lists(names, min_size=1, max_size=4, unique=True), names, dialects)
-def test_a_call_and_its_result_stay_a_pair(ids: list[str], name: str, cross_model: CrossModelFormat) -> None:
+def test_call_and_its_result_stay_a_pair(ids: list[str], name: str, cross_model: CrossModelFormat) -> None:
     asked = fit_message(Message(Role.ASSISTANT, tuple(ToolCall(id, name) for id in ids)), cross_model)
     answered = fit_message(Message(Role.TOOL, tuple(ToolResult(id, "seen", False, name) for id in ids)), cross_model)
     pairs = [(block.call_id, block.name) for block in answered.blocks if isinstance(block, ToolResult)]

@@ -23,7 +23,7 @@ def shown(agent: Agent) -> str:
     return found.text if found else ""
 
 
-def test_a_pin_joins_the_system_prompt_as_a_document_of_its_own() -> None:
+def test_pin_joins_the_system_prompt_as_a_document_of_its_own() -> None:
     agent = Agent()
     agent.happen(Change({"system": "Be kind."}))
     agent.happen(Change(PLAN))
@@ -81,7 +81,7 @@ def test_setting_without_text_is_not_a_pin(value: ev.Value) -> None:
     assert list_pins({f"{PIN_PREFIX}/w/x": value}) == ()
 
 
-def test_a_purged_pin_is_none() -> None:
+def test_purged_pin_is_none() -> None:
     row = codec.encode(ev.SettingsChanged({**NOTES, **PLAN}, dict.fromkeys((*NOTES, *PLAN), "agent")))
     left = purge_row(row, PurgeTarget("Tabs").is_in)
     assert left and "Tabs" not in (left.data or "")

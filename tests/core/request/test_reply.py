@@ -89,7 +89,7 @@ def test_thinking_goes_on_until_its_signature_closes_it() -> None:
     ) == (Thinking("Hm, so", "sig", "v"), Thinking("And"), Text("Yes."))
 
 
-def test_a_signature_without_thoughts_is_a_block_of_its_own() -> None:
+def test_signature_without_thoughts_is_a_block_of_its_own() -> None:
     assert accumulated(TextDelta("Yes."), ThinkingDelta("", "redacted", "v")) == (
         Text("Yes."),
         Thinking("", "redacted", "v"),
@@ -202,7 +202,7 @@ def test_many_deltas_take_time_by_their_number() -> None:
     assert min(seconds(40_000) for _ in range(3)) < 24 * min(seconds(5_000) for _ in range(3))
 
 
-def test_a_call_without_an_id_gets_one_and_without_arguments_an_empty_object() -> None:
+def test_call_without_an_id_gets_one_and_without_arguments_an_empty_object() -> None:
     assert accumulated(ToolCallDelta(0, name="look"), ToolCallDelta(3, name="see")) == (
         ToolCall("call_0", "look", "{}"),
         ToolCall("call_3", "see", "{}"),
@@ -233,7 +233,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("arguments", "quoted"), MISTAKES.items(), ids=lambda text: text[:9])
-def test_the_model_sees_what_it_wrote_on_one_line_and_no_more_than_that(arguments: str, quoted: str) -> None:
+def test_model_sees_what_it_wrote_on_one_line_and_no_more_than_that(arguments: str, quoted: str) -> None:
     *_, error = reply_events(accumulated(ToolCallDelta(0, "c", "look", arguments)), StopReason.TOOLS, "m/n")
     said = f"The arguments were not a JSON object; nothing was run. They began: {quoted}"
     assert error == ToolResult("c", said, is_error=True)
@@ -296,7 +296,7 @@ def test_why_a_reply_is_short_is_said_once(reply: list[ReplyBlock], stop: StopRe
     assert [event.stop for event in made if isinstance(event, AssistantMessage)] == stops
 
 
-def test_the_calls_of_a_refused_reply_do_not_run() -> None:
+def test_calls_of_a_refused_reply_do_not_run() -> None:
     *_, one, two = reply_events((ToolCall("c", "look"), ToolCall("d", "look", "{}", "[")), StopReason.REFUSED, "m/n")
     why = "The reply ended as refused; nothing was run."
     assert (one, two) == (ToolResult("c", why, is_error=True), ToolResult("d", why, is_error=True))

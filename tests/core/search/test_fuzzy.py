@@ -33,7 +33,7 @@ def test_letters_are_scattered_in_a_stretch_that_begins_and_ends_with_them(typed
     assert span == 0 or len(typed) <= span <= len(text)
 
 
-def test_the_last_part_of_a_path_counts_more_than_the_folders_above_it():
+def test_last_part_of_a_path_counts_more_than_the_folders_above_it():
     paths = ["main/x.py", "a/domain.py", "b/main.py", "c/my-art-in.py", "m/a/i/n/y.py"]
     assert best(paths, "main") == ["b/main.py", "a/domain.py", "c/my-art-in.py", "main/x.py", "m/a/i/n/y.py"]
 
@@ -73,7 +73,7 @@ def test_what_is_found_is_what_has_the_letters_in_their_order(paths: list[str], 
     assert set(best(paths, typed)) == wanted
 
 
-def test_a_hundred_thousand_paths_are_looked_through_in_steps_and_no_further_than_needed():
+def test_hundred_thousand_paths_are_looked_through_in_steps_and_no_further_than_needed():
     names = PathIndex()
     names.add(f"src/folder{n % 100}/file{n}.py" for n in range(100_000))
     assert names.count == 100_000

@@ -154,7 +154,7 @@ def test_whatever_is_found_is_offered_by_the_index(query: str, text: str):
 
 @settings(deadline=None)
 @given(ODD)
-def test_a_text_is_found_by_its_words(text: str):
+def test_text_is_found_by_its_words(text: str):
     assert fold(text) == fold(unicodedata.normalize("NFC", text)) == fold(fold(text))
     for word in lexemes.split_tokens(fold(text)):
         assert finds(f'"{word}"', text)
@@ -171,7 +171,7 @@ def test_pieces(text: str):
     assert cut[-1][0] + len(cut[-1][1]) == len(text)
 
 
-def test_the_longest_piece_of_wide_characters_is_below_64_kb():
+def test_longest_piece_of_wide_characters_is_below_64_kb():
     assert max(len(piece.encode()) for _, piece in split_pieces("𠀀" * 100_000)) <= 1 << 16
     assert len(list(split_pieces("x" * PIECE_CHARACTERS))) == 1 and not list(split_pieces(""))
 
@@ -181,7 +181,7 @@ def test_json_of_a_call_is_read_as_words():
     assert {"two", "three"} <= index_keys(fold(text)) and len(text) == len('{"text":"one\\ntwo \\"three\\""}')
 
 
-def test_a_snippet_shows_the_places():
+def test_snippet_shows_the_places():
     text = "x " * 300 + "Le Café\n\n\x1b[31mest   bon, zwei   Wort und cafés " + "y " * 300
     found = TermFinder(parse('cafe "zwei wort"')).snippet(text, 160)
     assert [found.text[a:b] for a, b in found.places] == ["Café", "zwei Wort", "café"]
@@ -189,13 +189,13 @@ def test_a_snippet_shows_the_places():
     assert "Café est bon, zwei Wort und cafés" in found.text
 
 
-def test_a_snippet_stands_where_most_terms_are_together():
+def test_snippet_stands_where_most_terms_are_together():
     text = f"one {'.' * 500} one two {'.' * 500} two"
     found = TermFinder(parse("one two")).snippet(text, 160)
     assert [found.text[a:b] for a, b in found.places] == ["one", "two"]
 
 
-def test_a_short_text_is_its_own_snippet():
+def test_short_text_is_its_own_snippet():
     assert TermFinder(parse("b")).snippet("a b c", 160) == MarkedText("a b c", ((2, 3),))
     assert TermFinder(parse("zzz")).snippet("a b c", 160) == MarkedText("a b c")
 

@@ -56,7 +56,7 @@ def test_size_of_a_turn_is_the_provider_count_or_else_bytes() -> None:
     assert [stored.before.bytes for stored in agent.memory.window.turns] == [0, plain], "positions go by bytes"
 
 
-def test_a_turn_without_a_whole_reply_counts_by_its_bytes() -> None:
+def test_turn_without_a_whole_reply_counts_by_its_bytes() -> None:
     agent = Agent(PROVIDER)
     for failed in (False, True):
         agent.happen(Submitted("?"))
@@ -66,7 +66,7 @@ def test_a_turn_without_a_whole_reply_counts_by_its_bytes() -> None:
         assert isinstance(ended, ev.TurnEnded) and (ended.tokens, ended.counted) == (0, "")
 
 
-def test_a_count_holds_for_its_counter_and_its_model_only() -> None:
+def test_count_holds_for_its_counter_and_its_model_only() -> None:
     agent = Agent(PROVIDER)
     ended = turn(agent, counted=7)
     assert ended.counted == "provider chat/large"
@@ -200,7 +200,7 @@ def test_one_shot_call_does_not_calibrate() -> None:
     assert isinstance(ended, ev.TurnEnded) and ended.tokens == 0
 
 
-def test_an_image_is_measured_by_its_tokens_and_not_by_its_bytes() -> None:
+def test_image_is_measured_by_its_tokens_and_not_by_its_bytes() -> None:
     picture = Image("image/png", "iVBO" * 10_000, 750, 4)
     for model, tokens in (("chat/large", 300), ("blocks/large", 4)):  # by the bytes, and by the pixels
         agent = Agent(RunConfig({"model": model, "budget": 100_000}, limits, encoder))

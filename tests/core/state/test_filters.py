@@ -211,7 +211,7 @@ def test_rest_of_a_turn_without_its_question_can_be_forgotten() -> None:
     agrees_with_replay(agent)
 
 
-def test_a_reply_goes_with_its_calls_and_their_results() -> None:
+def test_reply_goes_with_its_calls_and_their_results() -> None:
     agent = Agent(LARGE)
     talk(agent, range(1, 3))
     agent.store(
@@ -231,7 +231,7 @@ def test_a_reply_goes_with_its_calls_and_their_results() -> None:
 # -- talks ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_declined_talk_leaves_memory_and_undo_passes_it_by() -> None:
+def test_declined_talk_leaves_memory_and_undo_passes_it_by() -> None:
     agent = Agent(LARGE)
     talk(agent, range(1, 5))
     agent.happen(SetMark("m"))

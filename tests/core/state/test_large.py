@@ -128,7 +128,7 @@ def worked(agent: Agent, iterations: int, output: str) -> None:
 @pytest.mark.parametrize(
     "caps", [ToolResultLimits(100), ToolResultLimits(100, keep_first=0, keep_last=0)], ids=["masked", "readable"]
 )
-def test_a_turn_with_500_iterations(caps: ToolResultLimits) -> None:
+def test_turn_with_500_iterations(caps: ToolResultLimits) -> None:
     """Each event measures a few messages, whatever the length of the turn; the request never outgrows the context."""
     counting, run = run_of(WindowRules(result_limits=caps))
     agent = Agent(replace(run, limits=lambda model: replace(limits(model), context=60_000)))
@@ -156,7 +156,7 @@ def test_a_turn_with_500_iterations(caps: ToolResultLimits) -> None:
     assert agent.loaded() == agent.memory
 
 
-def test_a_result_of_fifty_megabytes_is_cut_to_what_a_result_may_be() -> None:
+def test_result_of_fifty_megabytes_is_cut_to_what_a_result_may_be() -> None:
     _, run = run_of(WindowRules())
     agent = Agent(run)
     worked(agent, 1, "é" * 25_000_000)

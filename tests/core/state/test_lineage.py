@@ -14,7 +14,7 @@ def ids(span: Span) -> set[int]:
     return set(range(span.first, (END if span.last is None else span.last) + 1))
 
 
-def test_a_root_is_read_whole() -> None:
+def test_root_is_read_whole() -> None:
     assert lineage_spans([Ancestor("a", None, None)]) == (Span("a", 0, None),)
 
 
@@ -35,7 +35,7 @@ def test_child_forked_at_0_shares_nothing_and_one_without_limit_shares_all() -> 
     assert everything.last is None
 
 
-def test_the_walk_stops_at_the_first_clear_met() -> None:
+def test_walk_stops_at_the_first_clear_met() -> None:
     line = [Ancestor("c", None, None), Ancestor("b", 20, 12), Ancestor("a", 10, 4)]
     assert lineage_spans(line) == (Span("b", 12, 20), Span("c", 0, None))
     assert lineage_spans([Ancestor("c", None, 0), *line[1:]]) == (Span("c", 0, None),), "0 is an id like any other"

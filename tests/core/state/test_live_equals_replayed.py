@@ -9,11 +9,11 @@ def test_live_replayed_and_the_rules_agree() -> None:
     run_lives(Life, examples=20, steps=36)
 
 
-def test_a_family() -> None:
+def test_family() -> None:
     family_life(Life)
 
 
-def test_a_condensed_life() -> None:
+def test_condensed_life() -> None:
     condensed_life(Life)
 
 

@@ -53,7 +53,7 @@ def rows_asked(log: MemoryLog, run: RunConfig = SMALL) -> int:
     return log.asked
 
 
-def test_the_rows_read_depend_on_the_window_and_not_on_the_history() -> None:
+def test_rows_read_depend_on_the_window_and_not_on_the_history() -> None:
     asked = {turns: rows_asked(history(turns)) for turns in (300, 1_000, 10_000)}
     assert len(set(asked.values())) == 1
     assert asked[10_000] <= PAGE_ROWS + 1
@@ -61,7 +61,7 @@ def test_the_rows_read_depend_on_the_window_and_not_on_the_history() -> None:
     assert rows_asked(ahundred) <= asked[10_000]
 
 
-def test_a_larger_window_reads_more_and_no_more_than_a_page_beyond_it() -> None:
+def test_larger_window_reads_more_and_no_more_than_a_page_beyond_it() -> None:
     log = history(3_000)
     for budget in (1, 10_000, 50_000):
         run = RunConfig({"model": "chat/large", "budget": budget}, limits, encoder)
@@ -98,7 +98,7 @@ def test_loading_reads_counted_turns_by_their_counts() -> None:
         assert log.load(load_memory(SMALL, "a")) == replace(history(1_000).load(load_memory(SMALL, "a")), run=SMALL)
 
 
-def test_a_huge_turn_whose_count_does_not_fit_is_not_read_at_all() -> None:
+def test_huge_turn_whose_count_does_not_fit_is_not_read_at_all() -> None:
     agent = Agent(replace(SMALL, counter="provider"))
     agent.happen(Submitted("Look everywhere."))
     names = [f"c{n}" for n in range(2 * PAGE_ROWS)]
@@ -121,7 +121,7 @@ def test_nothing_is_read_behind_a_clear() -> None:
     assert rows_asked(log) == agent + clear + turn
 
 
-def test_a_huge_turn_that_does_not_fit_is_not_read_to_its_beginning() -> None:
+def test_huge_turn_that_does_not_fit_is_not_read_to_its_beginning() -> None:
     agent = Agent(SMALL)
     agent.happen(Submitted("Look everywhere."))
     names = [f"c{n}" for n in range(4 * PAGE_ROWS)]
@@ -154,7 +154,7 @@ def test_neither_is_one_of_few_long_words(of: str) -> None:
     assert agent.loaded() == agent.memory
 
 
-def test_the_newest_turn_is_read_whole_whatever_its_size() -> None:
+def test_newest_turn_is_read_whole_whatever_its_size() -> None:
     for budget in (0, 1, 100):
         agent = Agent(RunConfig({"model": "chat/tiny", "budget": budget}, limits, encoder))
         agent.turn("a", "b")
@@ -163,7 +163,7 @@ def test_the_newest_turn_is_read_whole_whatever_its_size() -> None:
         assert agent.memory.window.turns[-1].messages[-1].text == "y" * 9_000
 
 
-def test_the_newest_turn_stays_even_when_nothing_fits() -> None:
+def test_newest_turn_stays_even_when_nothing_fits() -> None:
     """A budget below system prompt and tools: the room for turns is less than none."""
     run = RunConfig({"model": "chat/tiny", "budget": 1, "system": "s" * 500}, limits, encoder)
     agent = Agent(run)
@@ -203,7 +203,7 @@ def test_unknown_agent_has_empty_memory() -> None:
 
 @pytest.mark.parametrize("rules", [WindowRules(), WindowRules(0.25, True)], ids=["plain", "first kept"])
 @pytest.mark.parametrize("damage", ["user", "turn_end", "assistant", "tool_call", "tool_result"])
-def test_a_damaged_row_neither_stops_loading_nor_makes_a_request_unsound(damage: str, rules: WindowRules) -> None:
+def test_damaged_row_neither_stops_loading_nor_makes_a_request_unsound(damage: str, rules: WindowRules) -> None:
     agent = Agent()
     for n in range(3):
         agent.happen(Submitted(f"{n}?"))

@@ -44,7 +44,7 @@ def x(id: str) -> ToolCall:
     return ToolCall(id, "look")
 
 
-def test_a_malformed_call_is_answered_and_never_a_job() -> None:
+def test_malformed_call_is_answered_and_never_a_job() -> None:
     agent = asked()
     agent.reply(ToolCall("bad", "look", "{}", malformed="["))
     assert all(isinstance(job, CallModel) for job in work(agent.memory))
@@ -77,7 +77,7 @@ def test_ids_of_calls_are_new_within_the_whole_context() -> None:
     assert agent.job(StartTool).call.id == "c_2"
 
 
-def test_the_error_of_a_malformed_call_quotes_it() -> None:
+def test_error_of_a_malformed_call_quotes_it() -> None:
     agent = asked()
     agent.reply(ToolCall("", "look", "{}", malformed='{"a": \0'), ToolCall("", "look", "{}", malformed="5"))
     answers = agent.memory.open.messages[-1].blocks if agent.memory.open else ()
@@ -125,7 +125,7 @@ def test_rewind_without_marks_is_refused() -> None:
         decide(Agent().memory, RewindTo("m"))
 
 
-def test_the_known_marks_are_named_newest_first_and_once() -> None:
+def test_known_marks_are_named_newest_first_and_once() -> None:
     agent = marked()
     for label in ("b", "m"):
         agent.happen(SetMark(label))
@@ -169,7 +169,7 @@ def test_with_the_sliding_off_a_message_that_fits_is_taken_and_one_byte_more_is_
         decide(agent.memory, Submitted("z" * (left + 1)))
 
 
-def test_a_choice_typed_in_a_run_wins_over_its_flags_and_the_next_start_begins_with_them_again() -> None:
+def test_choice_typed_in_a_run_wins_over_its_flags_and_the_next_start_begins_with_them_again() -> None:
     flagged = RunConfig(RUN.below, limits, encoder, {"budget": 5, "system": "Loud."}, {"budget": "--budget"})
     agent = Agent(flagged)
     agent.happen(Change({"budget": 7}))
@@ -189,7 +189,7 @@ def test_a_choice_typed_in_a_run_wins_over_its_flags_and_the_next_start_begins_w
         again.happen(Change({"budget": 7}))
 
 
-def test_a_choice_taken_back_ends_the_flag_too() -> None:
+def test_choice_taken_back_ends_the_flag_too() -> None:
     agent = Agent(RunConfig({**RUN.below, "level": "med"}, limits, encoder, {"model": "chat/small", "level": "high"}))
     agent.happen(Change({"level": None}))
     assert (agent.memory.model, agent.memory.settings["level"]) == ("chat/small", "")
@@ -198,7 +198,7 @@ def test_a_choice_taken_back_ends_the_flag_too() -> None:
     assert agent.loaded() == agent.memory
 
 
-def test_a_choice_outlives_the_flag_that_overruled_it() -> None:
+def test_choice_outlives_the_flag_that_overruled_it() -> None:
     agent = Agent()
     agent.happen(Change({"budget": 7}))
     flagged = Agent(RunConfig(RUN.below, limits, encoder, {"budget": 5}, {"budget": "--budget"}), agent.log)
@@ -218,7 +218,7 @@ def under_flag(agent: Agent, **above: str) -> Agent:
     return Agent(RunConfig(below, limits, encoder, above, dict.fromkeys(above, "flag --model")), agent.log)
 
 
-def test_a_level_can_be_chosen_for_the_model_of_a_flag() -> None:
+def test_level_can_be_chosen_for_the_model_of_a_flag() -> None:
     agent = under_flag(Agent(), model="chat/small")
     assert agent.memory.settings["level"] == "", "that of the configuration was for the model there"
     agent.happen(Change({"level": "low"}))
@@ -230,7 +230,7 @@ def test_a_level_can_be_chosen_for_the_model_of_a_flag() -> None:
     assert under_flag(agent, model="chat/small").memory.settings["level"] == "low"
 
 
-def test_a_level_stays_with_the_model_that_the_agent_chose_it_for() -> None:
+def test_level_stays_with_the_model_that_the_agent_chose_it_for() -> None:
     agent = Agent()
     agent.happen(Change({"model": "blocks/tiny", "level": "high"}))
     other = under_flag(agent, model="chat/small")
@@ -243,7 +243,7 @@ def test_a_level_stays_with_the_model_that_the_agent_chose_it_for() -> None:
     assert (again.memory.model, again.memory.settings["level"]) == ("blocks/tiny", "low")
 
 
-def test_a_level_typed_under_the_model_of_a_flag_is_chosen_with_that_model() -> None:
+def test_level_typed_under_the_model_of_a_flag_is_chosen_with_that_model() -> None:
     agent = Agent()
     agent.happen(Change({"model": "blocks/tiny", "level": "high"}))
     other = under_flag(agent, model="chat/small")

@@ -534,7 +534,7 @@ def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
     assert {type(INPUTS[incoming](idle())) for incoming in needing} == set(NEEDS_IDLE)
 
 
-def test_the_table_has_every_input_in_every_state() -> None:
+def test_table_has_every_input_in_every_state() -> None:
     for state in ("idle", "waiting", "tools"):
         incoming = {type(INPUTS[cell[1]](idle())) for cell in CELLS if cell[0] == state}
         assert incoming == set(get_args(Input))

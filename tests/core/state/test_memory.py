@@ -36,7 +36,7 @@ def stored(memory: Memory, event: ev.Event) -> ev.StoredEvent:
     return ev.StoredEvent(999, memory.agent, 999, 0.0, event)
 
 
-def test_a_rewind_takes_messages_and_marks_after_it_and_nothing_before() -> None:
+def test_rewind_takes_messages_and_marks_after_it_and_nothing_before() -> None:
     agent = Agent()
     for label in "abc":
         agent.happen(SetMark(label))
@@ -46,7 +46,7 @@ def test_a_rewind_takes_messages_and_marks_after_it_and_nothing_before() -> None
     assert [mark.label for mark in agent.memory.marks] == ["a", "b"]
 
 
-def test_a_rewind_leaves_settings_in_force() -> None:
+def test_rewind_leaves_settings_in_force() -> None:
     agent = Agent()
     agent.happen(SetMark("m"))
     agent.happen(Change({"budget": 7}))
@@ -69,7 +69,7 @@ def test_rewound_events_stay_excluded_after_another_rewind() -> None:
     assert (agent.memory.window.turns[-1].before.turns, agent.memory.window.turns[-1].before_previous.turns) == (1, 0)
 
 
-def test_a_clear_takes_everything_but_the_agents_own_choices() -> None:
+def test_clear_takes_everything_but_the_agents_own_choices() -> None:
     agent = Agent()
     agent.happen(Change({"budget": 7}))
     agent.turn("a")
@@ -98,7 +98,7 @@ def test_totals_count_from_the_last_clear_of_the_lineage() -> None:
     assert (newest.before.turns, newest.before.messages, newest.before_previous) == (2, 4, parent.before)
 
 
-def test_a_child_inherits_turns_and_choices_but_no_marks() -> None:
+def test_child_inherits_turns_and_choices_but_no_marks() -> None:
     agent = Agent()
     agent.happen(Change({"budget": 700}))
     agent.turn("a")
@@ -111,7 +111,7 @@ def test_a_child_inherits_turns_and_choices_but_no_marks() -> None:
     assert (asked(child.memory), child.memory.own, child.memory.marks) == (["a"], {"budget": 700}, ())
 
 
-def test_a_rewind_of_the_parent_counts_for_a_child_forked_after_it_only() -> None:
+def test_rewind_of_the_parent_counts_for_a_child_forked_after_it_only() -> None:
     agent = Agent()
     agent.happen(SetMark("m"))
     agent.turn("a")
@@ -154,7 +154,7 @@ def test_killed_process_leaves_the_text_of_its_draft() -> None:
     assert len(again.log.rows) == rows, "recovery writes nothing the second time"
 
 
-def test_the_open_turn_may_exceed_the_budget_but_not_the_room() -> None:
+def test_open_turn_may_exceed_the_budget_but_not_the_room() -> None:
     agent = Agent(RunConfig({"model": "chat/tiny", "budget": 60}, limits, encoder))
     agent.turn("a", "b")
     agent.happen(Submitted("c" * 200))
@@ -222,7 +222,7 @@ def running() -> Memory:
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_a_row_that_its_state_does_not_accept_changes_nothing(event: ev.Event) -> None:
+def test_row_that_its_state_does_not_accept_changes_nothing(event: ev.Event) -> None:
     memory = running()
     assert not is_accepted(memory, event)
     assert evolve(memory, stored(memory, event)) is memory

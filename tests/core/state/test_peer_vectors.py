@@ -50,7 +50,7 @@ def test_defaults(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("loop_token_budget"), ids=lambda case: case["id"])
-def test_the_room_of_a_request(case: dict[str, Any]) -> None:
+def test_room_of_a_request(case: dict[str, Any]) -> None:
     given = case["input"]
     assert empty_memory(run_of(given["max_input_tokens"], given["max_output_tokens"]), "a").room == case["expected"]
 
@@ -118,7 +118,7 @@ def test_iterations_leave_one_by_one_and_what_a_user_said_stays(case: dict[str, 
 
 
 @pytest.mark.parametrize("case", cases("iteration_group_drop"), ids=lambda case: case["id"])
-def test_a_single_iteration_is_never_dropped(case: dict[str, Any]) -> None:
+def test_single_iteration_is_never_dropped(case: dict[str, Any]) -> None:
     turn = played(case["input"]["messages"])
     assert shrunk(turn, 4 * case["input"]["token_budget"]) == turn
     assert len(turn.messages) == len(case["expected"]["kept_indices"])

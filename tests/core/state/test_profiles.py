@@ -31,7 +31,7 @@ def values(agent: Agent) -> ev.Choices:
     return {key: value for key, value in agent.memory.settings.items() if value is not None}
 
 
-def test_a_profile_brings_its_settings_and_its_rules_and_takes_them_away() -> None:
+def test_profile_brings_its_settings_and_its_rules_and_takes_them_away() -> None:
     agent = Agent(PROFILED)
     for text in "abcdef":
         agent.turn(text * 80)
@@ -68,7 +68,7 @@ def test_own_choices_precede_the_profile_and_a_flag_precedes_both() -> None:
     assert again.run.origin("profile", again.memory.own) == "agent"
 
 
-def test_a_level_of_the_profile_goes_with_its_model_alone() -> None:
+def test_level_of_the_profile_goes_with_its_model_alone() -> None:
     agent = Agent(replace(PROFILED, below={**RUN.below, "level": "high"}))
     agent.happen(Change({"profile": "small"}))
     assert (agent.memory.model, agent.memory.settings["level"]) == ("chat/small", "low")
@@ -79,7 +79,7 @@ def test_a_level_of_the_profile_goes_with_its_model_alone() -> None:
     assert (agent.memory.model, agent.memory.settings["level"]) == ("chat/small", "low")
 
 
-def test_a_choice_outlives_restarts_clears_and_forks() -> None:
+def test_choice_outlives_restarts_clears_and_forks() -> None:
     agent = Agent(PROFILED)
     agent.happen(Change({"profile": "brief"}))
     agent.happen(Clear())
@@ -106,7 +106,7 @@ def test_missing_profile_is_not_in_force_until_it_is_back() -> None:
     assert Agent(PROFILED, agent.log).memory.budget == 300
 
 
-def test_the_configured_profile_yields_to_the_agents_and_both_to_that_of_a_flag() -> None:
+def test_configured_profile_yields_to_the_agents_and_both_to_that_of_a_flag() -> None:
     configured = replace(PROFILED, below={**RUN.below, "profile": "small"}, origins={"profile": "configuration x:1"})
     agent = Agent(configured)
     assert agent.memory.model == "chat/small" and configured.origin("profile", {}) == "configuration x:1"
@@ -149,7 +149,7 @@ def test_equal_choice_is_refused_and_a_change_is_recorded() -> None:
         agent.happen(Change({"profile": "small"}))
 
 
-def test_a_profile_typed_now_wins_over_earlier_choices_and_flags_of_what_it_sets() -> None:
+def test_profile_typed_now_wins_over_earlier_choices_and_flags_of_what_it_sets() -> None:
     flagged = replace(PROFILED, above={"budget": 5, "system": "Loud."}, origins={"system": "flag --system-prompt"})
     agent = Agent(flagged)
     agent.happen(Change({"model": "blocks/tiny"}))

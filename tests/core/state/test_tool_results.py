@@ -28,7 +28,7 @@ caps = st.builds(
 
 
 @pytest.mark.parametrize("case", cases("tool_result_truncation"), ids=lambda case: case["id"])
-def test_a_result_is_cut_as_the_peer_does(case: dict[str, Any]) -> None:
+def test_result_is_cut_as_the_peer_does(case: dict[str, Any]) -> None:
     given = case["input"]
     cut = cap_result(given["content"], ToolResultLimits(given["max_tokens"], given["strategy"]))
     longer = len(case["expected"].encode()) >= len(given["content"].encode())
@@ -57,7 +57,7 @@ def test_cutting_is_idempotent_and_never_makes_longer(text: str, caps: ToolResul
 
 
 @given(st.text(min_size=1, max_size=40), st.integers(66_000, 80_000), caps, st.sampled_from(["", " (read_result 12)"]))
-def test_a_result_is_cut_as_well_when_only_its_ends_are_there(
+def test_result_is_cut_as_well_when_only_its_ends_are_there(
     unit: str, size: int, caps: ToolResultLimits, whole: str
 ) -> None:
     text = unit * (size // len(unit.encode(errors="surrogatepass")))
@@ -83,7 +83,7 @@ def _results(case: dict[str, Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("case", cases("observation_masking"), ids=lambda case: case["id"])
-def test_the_masked_ones_lie_between_first_and_last(case: dict[str, Any]) -> None:
+def test_masked_ones_lie_between_first_and_last(case: dict[str, Any]) -> None:
     """The edge moves by the number of last results at a time, so fewer may be masked."""
     given, places = case["input"], _results(case)
     caps = ToolResultLimits(keep_first=given["keep_first"], keep_last=given["keep_last"])
@@ -101,7 +101,7 @@ def test_mask_names_the_tokens_of_the_result() -> None:
 
 
 @given(st.integers(0, 200), caps)
-def test_the_edge_moves_in_steps_and_leaves_the_last_alone(results: int, caps: ToolResultLimits) -> None:
+def test_edge_moves_in_steps_and_leaves_the_last_alone(results: int, caps: ToolResultLimits) -> None:
     now, then = masked_edge(results, caps), masked_edge(results + 1, caps)
     assert then - now in (0, max(1, caps.keep_last))
     if now > caps.keep_first:
@@ -130,5 +130,5 @@ def test_the_edge_moves_in_steps_and_leaves_the_last_alone(results: int, caps: T
         ("the context window of this model has 5 parts", None),
     ],
 )
-def test_the_limit_that_a_provider_names(message: str, limit: int | None) -> None:
+def test_limit_that_a_provider_names(message: str, limit: int | None) -> None:
     assert stated_limit(message) == limit

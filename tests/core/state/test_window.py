@@ -136,7 +136,7 @@ def test_fitting_after_every_turn_comes_to_the_same_as_once_at_the_end(sizes: li
 @example([10] * 8, 75, 40, False)  # five turns fit, the second of them opens a step
 @example([1, 60, 1, 1], 62, 60, False)  # the second turn steps over the boundary: the third opens it
 @example([9, 9, 9], 26, 1000, False)  # no turn opens a step: the longest run stays
-def test_a_step_cuts_on_to_the_first_turn_that_opens_one(
+def test_step_cuts_on_to_the_first_turn_that_opens_one(
     sizes: list[int], allowed: int, step: int, keep_first: bool
 ) -> None:
     longest = kept(fit_window(window(sizes), allowed, notice_size, 1, keep_first=keep_first))

@@ -39,7 +39,7 @@ def golden(row: dict[str, Any]) -> Row:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["kind"])
-def test_a_row_of_any_kind_stays_one_of_its_kind(row: dict[str, Any]) -> None:
+def test_row_of_any_kind_stays_one_of_its_kind(row: dict[str, Any]) -> None:
     before = golden(row)
     after = purge_row(before, match_anything)
     assert (after is None) == (not any(map(match_anything, row_texts(before))))
@@ -115,7 +115,7 @@ def test_thinking_that_is_sent_back_leaves_a_message_and_other_thinking_none() -
 
 
 @pytest.mark.parametrize("kind", ["filter", "summary", "approval", "of a later program"])
-def test_a_kind_that_nobody_knows(kind: str) -> None:
+def test_kind_that_nobody_knows(kind: str) -> None:
     data = {"mode": "forget", "ranges": [[1, 2]], "n": 12345678901234567890123, "x": 1e-7, "deep": [{"a": SECRET}, "b"]}
     row = Row(kind, f"about {SECRET}", json.dumps(data))
     found = purge_row(row, PurgeTarget(SECRET).is_in)
@@ -139,7 +139,7 @@ def test_names_are_no_words() -> None:
     assert {"id", "call_id", "name"} <= KEPT_FIELDS
 
 
-def test_a_text_within_json_is_found() -> None:
+def test_text_within_json_is_found() -> None:
     key = '-----BEGIN "KEY"-----\nMII\tů/+\\\n-----END'
     wanted = PurgeTarget(key)
     for arguments in (json.dumps({"text": key}), json.dumps({"text": key}, ensure_ascii=False)):
@@ -150,7 +150,7 @@ def test_a_text_within_json_is_found() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_row_that_is_not_likely_holds_nothing(seed: int) -> None:
+def test_row_that_is_not_likely_holds_nothing(seed: int) -> None:
     draw = random.Random(seed)
     alphabet = 'ab\n"\\/\té\u2028🦉'
 

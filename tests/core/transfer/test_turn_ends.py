@@ -71,11 +71,11 @@ def places(*events: ev.Event) -> list[tuple[int, str]]:
         ((), []),
     ],
 )
-def test_a_turn_ends_where_another_begins(events: tuple[ev.Event, ...], expected: list[tuple[int, str]]) -> None:
+def test_turn_ends_where_another_begins(events: tuple[ev.Event, ...], expected: list[tuple[int, str]]) -> None:
     assert places(*events) == expected
 
 
-def test_an_end_says_where_its_turn_stands() -> None:
+def test_end_says_where_its_turn_stands() -> None:
     talk = (user("a"), said("b"), user("c"), call("1"), user("d"), said("e"))
     first, second, third = (end for _, end in ends(*talk))
     assert (first.first, first.before, first.before_previous) == (10, Totals(), Totals())
@@ -84,7 +84,7 @@ def test_an_end_says_where_its_turn_stands() -> None:
     assert third.before_previous == second.before and min(first.size, second.size) > 0
 
 
-def test_a_clear_begins_anew_and_a_rewind_goes_back() -> None:
+def test_clear_begins_anew_and_a_rewind_goes_back() -> None:
     turn = user("a"), said("b")
     *_, last = ends(*turn, *turn, ev.Cleared(), *turn)
     assert last[1].before == Totals()
@@ -92,7 +92,7 @@ def test_a_clear_begins_anew_and_a_rewind_goes_back() -> None:
     assert last[1].before == second[1].before and last[1].before.turns == 1 and third[1].before.turns == 2
 
 
-def test_an_end_made_by_hand_is_told_where_it_stands() -> None:
+def test_end_made_by_hand_is_told_where_it_stands() -> None:
     bare = TurnEnded(Ending.FAILED, "why")
     told = [end for _, end in ends(user("a"), said("b"), bare, user("c"), said("d"), bare)]
     assert [(end.ending, end.reason, end.first, end.before.turns) for end in told] == [

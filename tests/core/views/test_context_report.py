@@ -45,7 +45,7 @@ def parts(memory: Memory) -> dict[str, int]:
     st.booleans(),
     st.booleans(),
 )
-def test_the_parts_are_the_whole_request(
+def test_parts_are_the_whole_request(
     turns: list[tuple[int, bool]], counter: str, budget: int, keep_first: bool, opened: bool
 ):
     agent = Agent(run(budget, counter, keep_first_turn=keep_first))
@@ -92,7 +92,7 @@ def test_pictures_are_told_and_are_part_of_the_messages():
 
 
 @pytest.mark.parametrize("budget", [0, 300, 100_000])
-def test_the_table_is_narrow(budget: int):
+def test_table_is_narrow(budget: int):
     agent = Agent(run(budget, keep_first_turn=True, prune_fraction=0.5))
     for n in range(6):
         agent.turn(f"{n} " + "q" * 300, "a" * 300)
@@ -101,7 +101,7 @@ def test_the_table_is_narrow(budget: int):
     assert len(table) >= 4 and table[-1].startswith("free") and all(len(row) <= 36 for row in table)
 
 
-def test_the_facts_below_the_table():
+def test_facts_below_the_table():
     agent = Agent(run(300, "calibrated", keep_first_turn=True, prune_fraction=0.25, max_history=200))
     for n in range(4):
         agent.turn(f"{n} " + "q" * 300, "a" * 300)
@@ -132,7 +132,7 @@ def test_the_facts_below_the_table():
         ("", (), "An empty request takes "),
     ],
 )
-def test_a_budget_that_leaves_no_room_for_turns(system: str, tools: tuple[ToolSpec, ...], said: str):
+def test_budget_that_leaves_no_room_for_turns(system: str, tools: tuple[ToolSpec, ...], said: str):
     def memory(budget: int, model: str = "blocks/large") -> Memory:
         return Agent(
             RunConfig({"model": model, "budget": budget, "system": system}, limits, encoder, tools=tools)

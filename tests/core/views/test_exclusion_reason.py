@@ -94,7 +94,7 @@ def test_reasons(steps: list[Step], wanted: dict[str, tuple[str, int]]) -> None:
     assert reasons(agent) == wanted
 
 
-def test_the_place_that_was_gone_back_to_is_not_rewound_itself() -> None:
+def test_place_that_was_gone_back_to_is_not_rewound_itself() -> None:
     agent = Agent()
     for step in ("a", SetMark("m"), "b", RewindTo("m"), "c", Clear()):
         take(agent, step)

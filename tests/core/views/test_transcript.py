@@ -89,7 +89,7 @@ def test_thoughts_stand_where_they_were_thought() -> None:
     ]
 
 
-def test_a_block_without_thoughts_is_its_words() -> None:
+def test_block_without_thoughts_is_its_words() -> None:
     for text, parts in (("words", ["words"]), ("", [])):
         assert list(TranscriptBlock(1, Speaker.ASSISTANT, text).parts) == parts
 
@@ -110,7 +110,7 @@ def test_what_takes_memory_away_says_that_the_history_stays() -> None:
     assert made and f"/undo {made.id} takes this back" in made.text and "clear 3" in made.text
 
 
-def test_a_filter_says_what_it_took_and_what_that_came_to() -> None:
+def test_filter_says_what_it_took_and_what_that_came_to() -> None:
     filtered = ev.Filtered("forget", "the schema", ((1, 9), (12, 20)), (25, 26), 0, 1200, 42_100, 4_000)
     made = event_block(stored(filtered))
     assert made and "Forgotten: the schema: 1,200 messages, 42.1k → 4k tokens." in made.text
@@ -160,7 +160,7 @@ def test_no_rule_while_everything_is_in_context() -> None:
     assert shown(agent) == ["a", "b", "Mark", "c", "d"]
 
 
-def test_the_rule_stands_right_before_the_first_event_in_context() -> None:
+def test_rule_stands_right_before_the_first_event_in_context() -> None:
     agent = Agent(RunConfig({"model": "chat/tiny", "budget": 60}, limits, encoder))
     for asked, said in ("ab", "cd", "ef"):
         agent.turn(asked, said)
@@ -191,7 +191,7 @@ def test_rule_stands_before_a_kept_first_turn_with_nothing_left_out_behind_it(bu
     assert shown(agent)[:6] == ["(a)", "(b)", "(Condensed:)", "-----", "c", "e"]
 
 
-def test_the_rule_names_the_first_words_of_the_turn_on_one_line() -> None:
+def test_rule_names_the_first_words_of_the_turn_on_one_line() -> None:
     agent = Agent(RunConfig({"model": "chat/tiny", "budget": 1}, limits, encoder))
     agent.turn()
     agent.turn("two\nlines\t and  " + "more " * 50)
@@ -199,7 +199,7 @@ def test_the_rule_names_the_first_words_of_the_turn_on_one_line() -> None:
     assert drawn and drawn.words == ("two lines and " + "more " * 50)[:80]
 
 
-def test_the_rule_moves_at_once_when_the_open_turn_takes_the_room() -> None:
+def test_rule_moves_at_once_when_the_open_turn_takes_the_room() -> None:
     agent = Agent(RunConfig({"model": "chat/tiny", "budget": 1_000}, limits, encoder))
     agent.turn("a", "b")
     agent.happen(Submitted("c" * 700))
@@ -237,14 +237,14 @@ def test_what_was_rewound_is_shown_as_forgotten() -> None:
     assert shown(agent) == ["a", "b", "Mark", "(c)", "(d)", "Rewound", "e", "f"]
 
 
-def test_a_stretch_that_does_not_hold_the_cutoff_has_no_rule() -> None:
+def test_stretch_that_does_not_hold_the_cutoff_has_no_rule() -> None:
     agent = Agent(RunConfig({"model": "chat/tiny", "budget": 60}, limits, encoder))
     for asked, said in ("ab", "cd", "ef"):
         agent.turn(asked, said)
     assert not any(isinstance(thing, ContextRule) for thing in history_items(agent.log.history("a")[:3], agent.memory))
 
 
-def test_a_child_is_shown_with_what_it_inherited() -> None:
+def test_child_is_shown_with_what_it_inherited() -> None:
     parent = Agent()
     parent.turn("a", "b")
     parent.log.create("child", "a", parent.log.rows[-1].id)
@@ -287,7 +287,7 @@ def test_why_a_reply_is_short_is_shown_again_in_its_place() -> None:
     assert drawn == ["a", "The model refused to answer.", "b", "c"]
 
 
-def test_the_rule_is_drawn_again_behind_what_the_user_did_to_the_context() -> None:
+def test_rule_is_drawn_again_behind_what_the_user_did_to_the_context() -> None:
     again = [
         ev.Rewound(7),
         ev.Filtered("forget", "foxes"),

@@ -40,7 +40,7 @@ def test_rows_add_up_exactly() -> None:
     assert sum_totals([]) == UsageTotals()
 
 
-def test_a_cost_that_nobody_knows_is_not_nothing() -> None:
+def test_cost_that_nobody_knows_is_not_nothing() -> None:
     assert totals_of(ROWS[3]).known_cost is None
     assert sum_totals(map(totals_of, ROWS)).known_cost == Decimal("0.3")
     assert UsageTotals().known_cost == 0 and totals_of(ROWS[1]).known_cost == 0

@@ -133,7 +133,7 @@ async def test_status(
         ("words alone", FailureKind.OVERLOADED),
     ],
 )
-async def test_an_error_inside_the_stream(
+async def test_error_inside_the_stream(
     claude: AnthropicProvider, wire_server: WireServer, error: object, kind: FailureKind, text: str
 ):
     begin = sse(start(), said(0, text)) if text else b""
@@ -147,14 +147,14 @@ async def test_an_error_inside_the_stream(
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", b'{"a"', b"[]"])
-async def test_an_error_event_of_another_shape(claude: AnthropicProvider, wire_server: WireServer, data: bytes):
+async def test_error_event_of_another_shape(claude: AnthropicProvider, wire_server: WireServer, data: bytes):
     wire_server.script = [Answer(b"event: error\ndata: " + data + b"\n\n" + sse(*spoken("not this")))]
     [broke] = await collect(claude)
     assert isinstance(broke, StreamFailed)
     assert broke.kind is FailureKind.OVERLOADED
 
 
-async def test_an_overload_before_the_first_word_is_tried_again(claude: AnthropicProvider, wire_server: WireServer):
+async def test_overload_before_the_first_word_is_tried_again(claude: AnthropicProvider, wire_server: WireServer):
     overload = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     wire_server.script = [Answer(sse(start(), overload)), failure(529, "", "overloaded_error"), answer("At last.")]
     found = await collect(RetryingProvider(claude, sleep=lambda seconds: asyncio.sleep(0)))
@@ -173,7 +173,7 @@ async def test_text_that_is_no_unicode(claude: AnthropicProvider, wire_server: W
 # ── counts ──
 
 
-async def test_a_count(claude: AnthropicProvider, wire_server: WireServer):
+async def test_count(claude: AnthropicProvider, wire_server: WireServer):
     wire_server.script = [page({"input_tokens": 2095})]
     request = ask("Hi", system="Be brief.", level="low", max_output=100)
     assert await claude.count(request) == 2095
@@ -183,7 +183,7 @@ async def test_a_count(claude: AnthropicProvider, wire_server: WireServer):
     assert not {"max_tokens", "stream"} & counted.json.keys()
 
 
-async def test_a_count_of_words_of_the_model(claude: AnthropicProvider, wire_server: WireServer):
+async def test_count_of_words_of_the_model(claude: AnthropicProvider, wire_server: WireServer):
     wire_server.script = [page({"input_tokens": 9})]
     said = Message(Role.ASSISTANT, (Text("Hello. "),))
     assert await claude.count(Request("test-model", (*ask().messages, said))) == 9
@@ -209,7 +209,7 @@ async def test_no_count(claude: AnthropicProvider, wire_server: WireServer, give
     assert await claude.count(ask()) is None
 
 
-async def test_a_count_can_be_given_up(claude: AnthropicProvider, wire_server: WireServer):
+async def test_count_can_be_given_up(claude: AnthropicProvider, wire_server: WireServer):
     wire_server.script = [Answer(b"", end="hang", headers={"Content-Type": "application/json"})]
     counting = asyncio.create_task(claude.count(ask()))
     await asyncio.wait_for(wire_server.got_one.wait(), 30)
@@ -285,7 +285,7 @@ async def test_what_was_listed_is_what_is_sent(claude: AnthropicProvider, wire_s
     assert body["thinking"] == {"type": "between_tools"}
 
 
-async def test_a_server_without_pages(claude: AnthropicProvider, wire_server: WireServer):
+async def test_server_without_pages(claude: AnthropicProvider, wire_server: WireServer):
     plain = {"object": "list", "data": [{"id": "smol", "object": "model"}, {"name": "no id"}, "odd"]}
     wire_server.script = [page(plain), page({"data": []})]
     assert await claude.models() == [ListedModel("smol")]
@@ -316,7 +316,7 @@ async def test_no_list(claude: AnthropicProvider, wire_server: WireServer, given
     assert caught.value.remedy
 
 
-async def test_a_list_that_never_comes(wire_server: WireServer):
+async def test_list_that_never_comes(wire_server: WireServer):
     wire_server.script = [Answer(b"{", end="hang", headers={"Content-Type": "application/json"})]
     provider = AnthropicProvider("anthropic", wire_server.base_url, KEY, idle=0.2)
     await provider.preload()

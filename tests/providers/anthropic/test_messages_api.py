@@ -72,7 +72,7 @@ def sent(encoder: MessagesEncoder, request: Request) -> dict[str, Any]:
     return json.loads(encoder.body(request))
 
 
-def test_a_request_in_its_wire_form():
+def test_request_in_its_wire_form():
     png = Image("image/png", "QUJD", 100, 50, "cat.png")
     request = Request(
         model=MODEL,
@@ -211,7 +211,7 @@ def _breakpoints(value: Any) -> int:
     return sum(map(_breakpoints, value)) if isinstance(value, list) else 0
 
 
-def test_the_types_notice_what_they_do_not_know():
+def test_types_notice_what_they_do_not_know():
     body = sent(MessagesEncoder(MODEL), ask())
     assert _validated(body) == body
     assert _validated(body | {"temperatur": 1}) != body | {"temperatur": 1}
@@ -374,7 +374,7 @@ def test_golden_streams(name: str):
     assert (reply(found).blocks(), end) == MEANT[name]
 
 
-def test_a_golden_stream_that_breaks():
+def test_golden_stream_that_breaks():
     found, _ = read(*chunks(STREAMS["overloaded"]))
     assert isinstance(found[-1], StreamFailed)
     assert (found[-1].kind, found[-1].text) == (FailureKind.OVERLOADED, "anthropic could not answer: Overloaded.")
@@ -391,7 +391,7 @@ def test_what_was_read_is_sent_back_as_it_came(name: str):
 
 
 @pytest.mark.parametrize("name", MEANT)
-def test_a_stream_is_whole_with_its_last_event_and_not_before(name: str):
+def test_stream_is_whole_with_its_last_event_and_not_before(name: str):
     found = chunks(STREAMS[name])
     for cut in range(len(found)):
         assert isinstance(read(*found[:cut])[1], StreamFailed)
@@ -464,12 +464,12 @@ def test_stop_reasons(reason: str, stop_: StopReason):
     assert read(start(), finish(reason), END)[1] == StreamFinished(stop_, Usage(10, 5))
 
 
-def test_a_refusal_that_had_begun_to_speak_is_not_explained():
+def test_refusal_that_had_begun_to_speak_is_not_explained():
     end = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": {"explanation": "No."}}}
     assert reply(read(start(), block(0, "text", text=""), said(0, "Well"), end, END)[0]).text == "Well"
 
 
-def test_the_first_stop_reason_counts_and_nothing_behind_it_is_believed():
+def test_first_stop_reason_counts_and_nothing_behind_it_is_believed():
     found, end = read(
         start(),
         block(0, "text", text=""),
@@ -488,7 +488,7 @@ def test_the_first_stop_reason_counts_and_nothing_behind_it_is_believed():
     assert end == StreamFinished(StopReason.LENGTH, Usage(10, 7))
 
 
-def test_a_stop_without_a_reason_is_none():
+def test_stop_without_a_reason_is_none():
     assert isinstance(read(start(), finish(None), END)[1], StreamFailed)
     assert isinstance(read(start(), finish(""), END)[1], StreamFailed)
     assert isinstance(read(start(), END, finish("end_turn"))[1], StreamFailed)
@@ -498,7 +498,7 @@ def test_thinking_is_told_of_before_it_says_anything():
     assert read(block(0, "thinking", thinking="", signature=""))[0] == [ThinkingDelta("", vendor=VENDOR)]
 
 
-def test_a_signature_closes_its_block_wherever_it_stands():
+def test_signature_closes_its_block_wherever_it_stands():
     def signed(*pieces: object) -> object:
         return reply(read(block(0, "thinking", thinking="a"), *pieces)[0]).blocks()[0]
 

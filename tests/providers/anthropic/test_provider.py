@@ -54,7 +54,7 @@ def asked(text: str = "Hello?", **more: object) -> Request:
     return Request(MODEL, ask(text).messages, **more)  # type: ignore[arg-type]
 
 
-async def test_the_body_on_the_wire_is_as_long_as_the_encoder_says(claude: AnthropicProvider, wire_server: WireServer):
+async def test_body_on_the_wire_is_as_long_as_the_encoder_says(claude: AnthropicProvider, wire_server: WireServer):
     loop = asyncio.get_running_loop()
 
     @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -144,7 +144,7 @@ async def test_golden_streams(claude: AnthropicProvider, wire_server: WireServer
     assert found[0].request_id == "req_1"
 
 
-async def test_a_thinking_turn_with_tools_goes_back_as_it_came(claude: AnthropicProvider, wire_server: WireServer):
+async def test_thinking_turn_with_tools_goes_back_as_it_came(claude: AnthropicProvider, wire_server: WireServer):
     wire_server.script = [Answer(STREAMS["redacted"]), answer("Good.")]
     message = Message(Role.ASSISTANT, reply(await collect(claude, asked())).blocks())
     await collect(claude, Request(MODEL, (*asked().messages, message, *asked("And?").messages)))
@@ -186,7 +186,7 @@ async def test_thinking_that_is_refused_is_left_out(claude: AnthropicProvider, w
     assert wire_server.requests[-1].json == first, "the next request is none the poorer"
 
 
-async def test_a_server_that_knows_no_controls_for_thinking_is_asked_without(
+async def test_server_that_knows_no_controls_for_thinking_is_asked_without(
     claude: AnthropicProvider, wire_server: WireServer
 ):
     words = "thinking.adaptive.block_binding: Extra inputs are not permitted"
@@ -199,7 +199,7 @@ async def test_a_server_that_knows_no_controls_for_thinking_is_asked_without(
 
 
 @pytest.mark.parametrize("words", [*REFUSALS, "block_binding"])
-async def test_the_same_request_is_never_sent_twice(claude: AnthropicProvider, wire_server: WireServer, words: str):
+async def test_same_request_is_never_sent_twice(claude: AnthropicProvider, wire_server: WireServer, words: str):
     wire_server.script = [failure(400, words)] * 9
     request = Request("test-model", asked().messages)  # no thinking to leave out
     [broke] = await collect(claude, request)
@@ -245,7 +245,7 @@ async def test_cut_anywhere(claude: AnthropicProvider, wire_server: WireServer, 
         (b"data: " + json.dumps(start()).encode() + b"\n\n", ""),
     ],
 )
-async def test_a_stream_without_its_end_marker_is_cut(
+async def test_stream_without_its_end_marker_is_cut(
     claude: AnthropicProvider, wire_server: WireServer, body: bytes, text: str
 ):
     await is_cut(claude, wire_server, body, text)
@@ -288,7 +288,7 @@ THINKS = sse(start(), block(0, "thinking", thinking="", signature=""))
     ("body", "seconds"),
     [(b"", 0.4), (sse(start()), 0.4), (THINKS, 0.4), (HALF, 0.2), (HALF + THINKS, 0.4), (sse(*spoken("Hi")), None)],
 )
-async def test_a_server_that_falls_silent(wire_server: WireServer, body: bytes, seconds: float | None):
+async def test_server_that_falls_silent(wire_server: WireServer, body: bytes, seconds: float | None):
     wire_server.script = [Answer(body, end="hang")]
     first = 0.4 if seconds == 0.4 else 30  # what is to be seen before the silence may come late
     provider = AnthropicProvider("anthropic", wire_server.base_url, KEY, first=first, idle=0.2)
@@ -361,7 +361,7 @@ def test_one_encoder_for_each_model():
     assert provider.encoder("a") is not provider.encoder("blind")
 
 
-async def test_a_long_signature_comes_whole(claude: AnthropicProvider, wire_server: WireServer):
+async def test_long_signature_comes_whole(claude: AnthropicProvider, wire_server: WireServer):
     long = "x" * 100_000
     thinks = [block(0, "thinking", thinking=""), delta(0, "signature_delta", signature=long), stop(0)]
     wire_server.script = [Answer(sse(start(), *thinks, *spoken("Hi")[1:]))]

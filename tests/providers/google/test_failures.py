@@ -166,7 +166,7 @@ async def test_status(
 )
 @pytest.mark.parametrize("said", ["", "Half"])
 @pytest.mark.parametrize("framed", [True, False])
-async def test_an_error_inside_the_stream(
+async def test_error_inside_the_stream(
     provider: GoogleProvider,
     wire_server: WireServer,
     error: object,
@@ -194,7 +194,7 @@ async def test_an_error_inside_the_stream(
         (chunk(finish="MALFORMED_FUNCTION_CALL", finishMessage="Malformed function call: print("), FailureKind.CUT),
     ],
 )
-async def test_a_reply_that_google_withholds_is_said_and_counted(
+async def test_reply_that_google_withholds_is_said_and_counted(
     provider: GoogleProvider, wire_server: WireServer, last: dict[str, object], kind: FailureKind
 ):
     wire_server.script = [stream({**last, "usageMetadata": USAGE, "responseId": "resp-2"})]
@@ -206,7 +206,7 @@ async def test_a_reply_that_google_withholds_is_said_and_counted(
     assert broke.text.startswith("google ")
 
 
-async def test_a_malformed_call_is_asked_for_again(provider: GoogleProvider, wire_server: WireServer):
+async def test_malformed_call_is_asked_for_again(provider: GoogleProvider, wire_server: WireServer):
     wire_server.script = [stream(chunk(finish="MALFORMED_FUNCTION_CALL")), said("Better.")]
     assert reply(await collect(RetryingProvider(provider, jitter=lambda: 0.01))).text == "Better."
     wire_server.script = [stream(chunk(finish="SAFETY")), said("Never.")]
@@ -215,7 +215,7 @@ async def test_a_malformed_call_is_asked_for_again(provider: GoogleProvider, wir
 
 
 @pytest.mark.parametrize("status", [200, 500])
-async def test_a_page_that_never_ends(wire_server: WireServer, status: int):
+async def test_page_that_never_ends(wire_server: WireServer, status: int):
     wire_server.script = [Answer(b"<html>", status, {"Content-Type": "text/html"}, end="hang")]
     provider = GoogleProvider("google", address(wire_server), KEY, first=4.0, idle=0.2)  # it has to be sent at all
     await provider.preload()
@@ -227,7 +227,7 @@ async def test_a_page_that_never_ends(wire_server: WireServer, status: int):
 
 
 @pytest.mark.parametrize(("status", "kind"), [(200, FailureKind.NOT_FOUND), (500, FailureKind.OVERLOADED)])
-async def test_a_long_page_is_not_read_to_its_end(
+async def test_long_page_is_not_read_to_its_end(
     provider: GoogleProvider, wire_server: WireServer, status: int, kind: FailureKind
 ):
     wire_server.script = [Answer(b"x" * 1_000_000, status, {"Content-Type": "text/html"}, end="hang")]

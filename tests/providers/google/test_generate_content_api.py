@@ -92,7 +92,7 @@ def parts(*blocks: object, role: Role = Role.ASSISTANT, traits: ModelTraits = NE
     return content["parts"]
 
 
-def test_a_request_in_its_wire_form():
+def test_request_in_its_wire_form():
     request = Request(
         model=MODEL,
         system="Be brief.",
@@ -186,7 +186,7 @@ def test_levels(thinking: str, level: str, config: dict[str, object] | None):
     assert found == ({} if config is None else {"thinkingConfig": config})
 
 
-def test_a_signature_goes_back_on_the_part_it_came_with():
+def test_signature_goes_back_on_the_part_it_came_with():
     assert parts(Text("a"), Thinking("", "sig1", OWN), Text("b"), Text("c")) == [
         {"text": "a"},
         {"text": "b", "thoughtSignature": "sig1"},
@@ -208,7 +208,7 @@ def test_thinking_of_others_and_without_a_signature_is_not_sent(foreign: Thinkin
     assert parts(foreign) == [{"text": "[empty]"}]
 
 
-def test_the_first_call_of_a_step_always_has_a_signature_where_one_is_demanded():
+def test_first_call_of_a_step_always_has_a_signature_where_one_is_demanded():
     calls = (ToolCall("a", "ls"), ToolCall("b", "ls"))
     signatures = [part.get("thoughtSignature") for part in parts(Thinking("x", "sig", "openai/gpt"), *calls)]
     assert signatures == [UNSIGNED_CALL, None]
@@ -285,7 +285,7 @@ def test_any_history_is_one_that_the_sdk_knows_and_has_no_orphan(incoming: list[
 
 
 @given(images)
-def test_the_sdk_reads_the_image_that_was_meant(image: Image):
+def test_sdk_reads_the_image_that_was_meant(image: Image):
     from google.genai import types
 
     [part] = parts(image, role=Role.USER)
@@ -399,7 +399,7 @@ def test_ends_that_are_none(last: dict[str, object], kind: FailureKind, words: s
 
 
 @pytest.mark.parametrize("last", [chunk(), chunk(text("a"), finish="FINISH_REASON_UNSPECIFIED"), {}, None])
-def test_a_stream_without_its_end_marker_is_cut(last: object):
+def test_stream_without_its_end_marker_is_cut(last: object):
     end = read(chunk(call("rm", {})), last)[1]
     assert isinstance(end, StreamFailed)
     assert end.kind is FailureKind.CUT
@@ -460,7 +460,7 @@ def test_no_chunk_of_any_shape_breaks_the_reader(chunks: list[object]):
     assert isinstance(end, StreamFinished | StreamFailed)
 
 
-def test_a_tools_picture_stands_where_the_model_takes_it():
+def test_tools_picture_stands_where_the_model_takes_it():
     picture = Image("image/png", "AAAA", 10, 10)
     shown = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
     message = Message(

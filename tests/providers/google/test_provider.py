@@ -45,7 +45,7 @@ async def provider(wire_server: WireServer) -> AsyncIterator[GoogleProvider]:
     await provider.close()
 
 
-async def test_the_body_on_the_wire_is_the_encoders(provider: GoogleProvider, wire_server: WireServer):
+async def test_body_on_the_wire_is_the_encoders(provider: GoogleProvider, wire_server: WireServer):
     loop = asyncio.get_running_loop()
 
     @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -117,7 +117,7 @@ async def test_nothing_of_the_environment_is_used(wire_server: WireServer, monke
         await provider.close()
 
 
-async def test_a_reply(provider: GoogleProvider, wire_server: WireServer):
+async def test_reply(provider: GoogleProvider, wire_server: WireServer):
     usage = {
         "promptTokenCount": 100,
         "cachedContentTokenCount": 64,
@@ -148,7 +148,7 @@ async def test_a_reply(provider: GoogleProvider, wire_server: WireServer):
     assert found[-1] == StreamFinished(StopReason.END, Usage(100, 27, 64, 7), "resp-1")
 
 
-async def test_a_turn_with_parallel_calls_comes_back_as_it_came(provider: GoogleProvider, wire_server: WireServer):
+async def test_turn_with_parallel_calls_comes_back_as_it_came(provider: GoogleProvider, wire_server: WireServer):
     came = [
         call("ls", {"path": "é"}, "fc1", thoughtSignature="bG9uZw=="),
         call("cat", {"n": 1.0}, "fc2"),
@@ -242,7 +242,7 @@ async def test_cut_anywhere(provider: GoogleProvider, wire_server: WireServer, e
         (b"[]", ""),
     ],
 )
-async def test_a_stream_without_its_end_marker_is_cut(
+async def test_stream_without_its_end_marker_is_cut(
     provider: GoogleProvider, wire_server: WireServer, body: bytes, said: str
 ):
     await is_cut(provider, wire_server, body, said)
@@ -289,12 +289,12 @@ async def test_count(provider: GoogleProvider, wire_server: WireServer):
         Answer(b"", end="reset"),
     ],
 )
-async def test_a_count_that_does_not_come_is_none(provider: GoogleProvider, wire_server: WireServer, answer: Answer):
+async def test_count_that_does_not_come_is_none(provider: GoogleProvider, wire_server: WireServer, answer: Answer):
     wire_server.script = [answer]
     assert await provider.count(ask()) is None
 
 
-async def test_a_count_can_be_cancelled(provider: GoogleProvider, wire_server: WireServer):
+async def test_count_can_be_cancelled(provider: GoogleProvider, wire_server: WireServer):
     wire_server.script = [Answer(b"", end="hang")]
     counting = asyncio.create_task(provider.count(ask()))
     await asyncio.wait_for(wire_server.got_one.wait(), 30)
@@ -346,7 +346,7 @@ async def test_pages_without_end(provider: GoogleProvider, wire_server: WireServ
         (Answer(b"", end="hang"), "google sent nothing for 0.3 seconds."),
     ],
 )
-async def test_a_list_that_does_not_come(wire_server: WireServer, answer: Answer, words: str):
+async def test_list_that_does_not_come(wire_server: WireServer, answer: Answer, words: str):
     provider = made(wire_server, idle=0.3 if answer.end == "hang" else 30)
     await provider.preload()
     wire_server.script = [answer]

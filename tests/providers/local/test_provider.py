@@ -73,7 +73,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=DEADLINE)
 
 
-def test_a_reply_is_streamed(server: LocalServer) -> None:
+def test_reply_is_streamed(server: LocalServer) -> None:
     with (
         client(server) as http,
         http.stream("POST", "/chat/completions", json=body(server, "Say hello.", max_tokens=8, stream=True)) as reply,
@@ -103,7 +103,7 @@ def test_without_the_key_nothing_is_told(server: LocalServer, headers: dict[str,
         assert http.get("/models").status_code == 401
 
 
-def test_the_key_is_made_for_one_server(server: LocalServer, small: LocalServer) -> None:
+def test_key_is_made_for_one_server(server: LocalServer, small: LocalServer) -> None:
     with client(small) as http:
         assert http.get("/models").status_code == 200
         assert http.get(f"{server.base_url}/models").status_code == 401
@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_refused_with_both_numbers(small: LocalServer, stre
     assert error["n_ctx"] == small.context < error["n_prompt_tokens"]
 
 
-def test_a_reply_that_fills_the_context_is_cut_there(small: LocalServer) -> None:
+def test_reply_that_fills_the_context_is_cut_there(small: LocalServer) -> None:
     reply = ask(small, "hello " * 200, ignore_eos=True).json()
     assert reply["choices"][0]["finish_reason"] == "length"
     assert reply["usage"]["total_tokens"] == small.context
@@ -181,7 +181,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_file_is_said_in_a_sentence(kind: str, tmp_path: Path) -> None:
+def test_bad_file_is_said_in_a_sentence(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "bad.gguf"
     file.write_bytes(BAD[kind](smol_weights().read_bytes()))
     with pytest.raises(ConfigError) as raised:
@@ -209,7 +209,7 @@ def test_without_the_extra_it_is_said_how_to_install_it(tmp_path: Path) -> None:
     assert "install --python" in last and "'ikigai-chat[local]'" in last
 
 
-def test_the_terminal_hears_nothing() -> None:
+def test_terminal_hears_nothing() -> None:
     program = """
 import json, sys, urllib.error, urllib.request
 from pathlib import Path
@@ -230,7 +230,7 @@ server.close()
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_the_interrupt_key_does_not_reach_it() -> None:
+def test_interrupt_key_does_not_reach_it() -> None:
     program = """
 import os, signal, sys, time, urllib.request
 from pathlib import Path

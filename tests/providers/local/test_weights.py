@@ -109,9 +109,7 @@ def test_what_a_killed_download_left_is_removed_by_the_next(
     assert os.listdir(tmp_path / "models") == [weights.WEIGHTS_FILE]
 
 
-def test_an_interrupted_download_leaves_nothing(
-    real_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_download_leaves_nothing(real_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(real_index, monkeypatch)
 
     def interrupt(done: int, total: int) -> None:
@@ -186,7 +184,7 @@ def test_without_pip_and_uv_it_is_said(tmp_path: Path, monkeypatch: pytest.Monke
     assert "ensurepip" in last
 
 
-def test_a_configured_file_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configured_file_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = tmp_path / "mine.gguf"
     mine.touch()
     assert weights.find(tmp_path, str(mine)) == mine
@@ -195,13 +193,13 @@ def test_a_configured_file_comes_first(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("configured", ["/no/such.gguf", "~nobody-of-this-name/x.gguf", "/tmp", "a\0b"])
-def test_a_configured_file_that_is_not_there(configured: str, tmp_path: Path) -> None:
+def test_configured_file_that_is_not_there(configured: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         weights.find(tmp_path, configured)
     assert "model file" in raised.value.what
 
 
-def test_an_installed_package_is_found_without_running_it(
+def test_installed_package_is_found_without_running_it(
     real_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with zipfile.ZipFile(next(real_index.iterdir())) as archive:
@@ -211,7 +209,7 @@ def test_an_installed_package_is_found_without_running_it(
     assert weights.WEIGHTS_PACKAGE not in sys.modules
 
 
-def test_the_fetched_file_is_found_or_nothing(tmp_path: Path) -> None:
+def test_fetched_file_is_found_or_nothing(tmp_path: Path) -> None:
     command = [bare_python(tmp_path / "bare"), "-c", FIND, str(tmp_path)]
 
     def found() -> str:

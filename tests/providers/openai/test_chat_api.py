@@ -37,7 +37,7 @@ from tests.support.wire_server import chunk
 
 
 @given(requests)
-def test_the_encoder_is_exact_for_the_official_form_too(request_: Request):
+def test_encoder_is_exact_for_the_official_form_too(request_: Request):
     encoder = ChatEncoder(official=True)
     body = encoder.body(request_)
     assert measured(encoder, request_) == len(body)
@@ -48,7 +48,7 @@ def wire(request: Request) -> dict[str, object]:
     return json.loads(ChatEncoder().body(request))
 
 
-def test_a_request_in_its_wire_form():
+def test_request_in_its_wire_form():
     request = Request(
         model="gpt-x",
         system="Be brief.",
@@ -246,12 +246,12 @@ def test_finish_reasons(finish: str, stop: StopReason):
     assert read(chunk({"content": "x"}), chunk(finish=finish))[1] == StreamFinished(stop)
 
 
-def test_a_refusal_in_words():
+def test_refusal_in_words():
     found, end = read(chunk({"refusal": "I will not."}), chunk(finish="stop"))
     assert (found, end) == ([TextDelta("I will not.")], StreamFinished(StopReason.REFUSED))
 
 
-def test_the_first_end_marker_counts():
+def test_first_end_marker_counts():
     found, end = read(
         chunk({"content": "a"}),
         chunk({"content": "b"}, finish="length"),
@@ -263,7 +263,7 @@ def test_the_first_end_marker_counts():
     assert end == StreamFinished(StopReason.LENGTH)
 
 
-def test_an_empty_finish_reason_is_none():
+def test_empty_finish_reason_is_none():
     assert isinstance(read(chunk({"content": "a"}, finish=""))[1], StreamFailed)
 
 
@@ -315,7 +315,7 @@ def test_no_chunk_of_any_shape_breaks_the_reader(chunks: list[object]):
     assert isinstance(end, StreamFinished | StreamFailed)
 
 
-def test_an_error_that_is_the_chunk_itself():
+def test_error_that_is_the_chunk_itself():
     [broke], _ = read({"object": "error", "message": "nope", "type": "BadRequestError", "code": 400})
     assert isinstance(broke, StreamFailed)
     assert (broke.kind, broke.text) == (FailureKind.REFUSED, "openai refused the request: nope.")

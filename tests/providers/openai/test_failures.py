@@ -87,7 +87,7 @@ async def test_status(
     ],
 )
 @pytest.mark.parametrize("said", ["", "Half"])
-async def test_an_error_inside_the_stream(
+async def test_error_inside_the_stream(
     provider: OpenAIProvider, wire_server: WireServer, error: object, kind: FailureKind, said: str
 ):
     begin = sse(chunk({"content": said})) if said else b""
@@ -98,7 +98,7 @@ async def test_an_error_inside_the_stream(
     assert reply(found).text == said
 
 
-async def test_a_server_that_needs_no_key(wire_server: WireServer, monkeypatch: pytest.MonkeyPatch):
+async def test_server_that_needs_no_key(wire_server: WireServer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     provider = OpenAIProvider("local", wire_server.base_url)
     await collect(provider)

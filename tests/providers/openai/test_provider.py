@@ -14,7 +14,7 @@ from tests.providers.requests import requests
 from tests.support.wire_server import DONE, Answer, WireServer, call_delta, chunk, completion, failure, sse
 
 
-async def test_the_body_on_the_wire_is_as_long_as_the_encoder_says(provider: OpenAIProvider, wire_server: WireServer):
+async def test_body_on_the_wire_is_as_long_as_the_encoder_says(provider: OpenAIProvider, wire_server: WireServer):
     loop = asyncio.get_running_loop()
     encoder = provider.encoder("test-model")
 
@@ -37,16 +37,14 @@ async def test_headers(provider: OpenAIProvider, wire_server: WireServer):
     assert request.headers["content-type"] == "application/json"
 
 
-async def test_a_server_that_knows_no_stream_options_is_asked_without(
-    provider: OpenAIProvider, wire_server: WireServer
-):
+async def test_server_that_knows_no_stream_options_is_asked_without(provider: OpenAIProvider, wire_server: WireServer):
     wire_server.script = [failure(422, "stream_options: Extra inputs are not permitted"), completion("Hi")]
     assert reply(await collect(provider)).text == "Hi"
     await collect(provider)
     assert ["stream_options" in request.json for request in wire_server.requests] == [True, False, False]
 
 
-async def test_a_reply(provider: OpenAIProvider, wire_server: WireServer):
+async def test_reply(provider: OpenAIProvider, wire_server: WireServer):
     usage = {
         "prompt_tokens": 100,
         "completion_tokens": 20,
@@ -119,7 +117,7 @@ async def test_cut_anywhere(provider: OpenAIProvider, wire_server: WireServer, e
         (b"<html>hello</html>", ""),
     ],
 )
-async def test_a_stream_without_its_end_marker_is_cut(
+async def test_stream_without_its_end_marker_is_cut(
     provider: OpenAIProvider, wire_server: WireServer, body: bytes, said: str
 ):
     await is_cut(provider, wire_server, body, said)

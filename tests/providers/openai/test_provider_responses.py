@@ -35,7 +35,7 @@ async def responses(wire_server: WireServer) -> AsyncIterator[OpenAIProvider]:
 # ── requests ──
 
 
-async def test_the_body_on_the_wire_is_as_long_as_the_encoder_says(responses: OpenAIProvider, wire_server: WireServer):
+async def test_body_on_the_wire_is_as_long_as_the_encoder_says(responses: OpenAIProvider, wire_server: WireServer):
     loop = asyncio.get_running_loop()
     encoder = responses.encoder("test-model")
 
@@ -181,7 +181,7 @@ def test_golden_streams_are_of_the_sdks_types():
 
 
 @pytest.mark.parametrize("name", ENDS)
-async def test_a_reply(responses: OpenAIProvider, wire_server: WireServer, name: str):
+async def test_reply(responses: OpenAIProvider, wire_server: WireServer, name: str):
     headers = {"Content-Type": "text/event-stream; charset=utf-8", "X-Request-Id": "req_1"}
     wire_server.script = [Answer((STREAMS / f"{name}.sse").read_bytes(), headers=headers)]
     found = await collect(responses, ask_as("gpt-x"))
@@ -227,7 +227,7 @@ async def test_cut_anywhere(responses: OpenAIProvider, wire_server: WireServer, 
         b"<html>hello</html>",
     ],
 )
-async def test_a_stream_without_its_end_marker_is_cut(responses: OpenAIProvider, wire_server: WireServer, body: bytes):
+async def test_stream_without_its_end_marker_is_cut(responses: OpenAIProvider, wire_server: WireServer, body: bytes):
     wire_server.script = [Answer(body)]
     found = await collect(responses)
     assert isinstance(found[-1], StreamFailed)
@@ -249,7 +249,7 @@ async def test_ten_megabytes_in_one_line(responses: OpenAIProvider, wire_server:
     assert reply(await collect(responses)).text == text
 
 
-async def test_a_server_that_falls_silent(wire_server: WireServer):
+async def test_server_that_falls_silent(wire_server: WireServer):
     thinking = CALLS[: CALLS.index(b"event: response.reasoning_summary_text.done")]
     speaking = WORDS[: WORDS.index(b"event: response.output_text.done")]
     for body, first, seconds in (b"", 0.4, 0.4), (thinking, 0.4, 0.4), (speaking, 30, 0.2), (WORDS, 30, None):
@@ -305,7 +305,7 @@ def refused(message: str, param: str | None = None, code: str | None = None) -> 
     return Answer(json.dumps({"error": error}).encode(), 400, {"Content-Type": "application/json"})
 
 
-async def test_an_account_that_gets_no_summaries_is_served_without(responses: OpenAIProvider, wire_server: WireServer):
+async def test_account_that_gets_no_summaries_is_served_without(responses: OpenAIProvider, wire_server: WireServer):
     said = "Your organization must be verified to generate reasoning summaries."
     wire_server.script = [refused(said, "reasoning.summary", "unsupported_value"), Answer(WORDS), Answer(WORDS)]
     for _ in range(2):
@@ -330,7 +330,7 @@ async def test_thinking_that_is_refused_is_left_out(responses: OpenAIProvider, w
     assert second == [type for type in first if type != "reasoning"]
 
 
-async def test_the_same_request_is_never_sent_twice(responses: OpenAIProvider, wire_server: WireServer):
+async def test_same_request_is_never_sent_twice(responses: OpenAIProvider, wire_server: WireServer):
     wire_server.script = [refused("invalid_encrypted_content")]
     [broke] = await collect(responses)
     assert isinstance(broke, StreamFailed)
@@ -368,7 +368,7 @@ async def test_tokens_as_the_server_counts_them(responses: OpenAIProvider, wire_
         Answer(b"{", headers={"Content-Type": "application/json"}, end="reset"),
     ],
 )
-async def test_a_count_that_fails_is_none(responses: OpenAIProvider, wire_server: WireServer, answer: Answer):
+async def test_count_that_fails_is_none(responses: OpenAIProvider, wire_server: WireServer, answer: Answer):
     wire_server.script = [answer]
     assert await responses.count(ask()) is None
 
@@ -378,7 +378,7 @@ async def test_chat_completions_have_no_count(provider: OpenAIProvider, wire_ser
     assert wire_server.requests == []
 
 
-async def test_a_count_can_be_given_up(responses: OpenAIProvider, wire_server: WireServer):
+async def test_count_can_be_given_up(responses: OpenAIProvider, wire_server: WireServer):
     wire_server.script = [Answer(b"", end="hang")]
     counting = asyncio.create_task(responses.count(ask()))
     await asyncio.wait_for(wire_server.got_one.wait(), 30)
@@ -474,9 +474,7 @@ async def test_of_openais_own_models_only_those_to_talk_with(wire_server: WireSe
         (Answer(b"{}", headers={"Content-Type": "application/json"}, cut=1, end="reset"), "openai "),
     ],
 )
-async def test_a_list_that_cannot_be_had(
-    responses: OpenAIProvider, wire_server: WireServer, answer: Answer, words: str
-):
+async def test_list_that_cannot_be_had(responses: OpenAIProvider, wire_server: WireServer, answer: Answer, words: str):
     wire_server.script = [answer]
     with pytest.raises(IkigaiError) as raised:
         await responses.models()

@@ -76,7 +76,7 @@ def test_sizes_are_exact(request_: Request, traits: ModelTraits, official: bool)
     assert list(json.loads(body))[-1] == "input"
 
 
-def test_a_request_in_its_wire_form():
+def test_request_in_its_wire_form():
     request = Request(
         model="gpt-x",
         system="Be brief.",
@@ -175,7 +175,7 @@ def test_what_is_no_signature_of_ours_is_left_out(signature: str):
     ]
 
 
-def test_the_key_of_the_cache_is_the_conversations():
+def test_key_of_the_cache_is_the_conversations():
     one, more, other = ask("a"), ask("a"), ask("b")
     more = Request(more.model, (*more.messages, Message(Role.ASSISTANT, (Text("x"),))), more.system)
     keys = [wire(request, official=True)["prompt_cache_key"] for request in (one, more, other)]
@@ -253,7 +253,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_a_stream_as_openai_sends_it(name: str):
+def test_stream_as_openai_sends_it(name: str):
     found, end = read(*golden(name))
     assert (reply(found).blocks(), end) == ENDS[name]
 
@@ -312,7 +312,7 @@ def test_what_a_failed_response_cost_is_counted():
     assert isinstance(broke, StreamFailed)
 
 
-def test_the_first_end_marker_counts():
+def test_first_end_marker_counts():
     found, end = read(
         *golden("incomplete"),
         *golden("text"),
@@ -459,21 +459,21 @@ def test_outputs_in_the_shapes_that_servers_send(shape: str):
     assert end == StreamFinished(StopReason.TOOLS if tools else StopReason.END)
 
 
-def test_a_server_that_only_sends_the_end():
+def test_server_that_only_sends_the_end():
     response = {"output": [message("Hi"), called("a", "f", "{}")], "usage": {"input_tokens": 3, "output_tokens": 2}}
     found, end = read({"type": "response.completed", "response": response})
     assert reply(found).blocks() == (Text("Hi"), ToolCall("a", "f"))
     assert end == StreamFinished(StopReason.TOOLS, Usage(3, 2))
 
 
-def test_a_call_in_two_versions_is_no_reply():
+def test_call_in_two_versions_is_no_reply():
     found, end = read(added(called("a", "rm")), piece('{"x":1}', ARGUMENTS), done(called("a", "rm", '{"x":2}')))
     assert isinstance(found[-1], StreamFailed) and isinstance(end, StreamFailed)
     assert found[-1].kind is FailureKind.CUT
 
 
 @pytest.mark.parametrize("reason", ["max_output_tokens", "content_filter", "steered"])
-def test_a_call_that_was_cut_off_never_runs(reason: str):
+def test_call_that_was_cut_off_never_runs(reason: str):
     found, end = read(
         added(called("a", "rm")),
         done(called("a", "rm", "", status="incomplete")),

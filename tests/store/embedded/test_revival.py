@@ -45,7 +45,7 @@ async def insist(call: Callable[[], Awaitable[T]]) -> T:
                 await asyncio.sleep(0.1)
 
 
-async def test_a_killed_server_is_started_again_by_the_next_call(tmp_path: Path, lease: embedded.Lease) -> None:
+async def test_killed_server_is_started_again_by_the_next_call(tmp_path: Path, lease: embedded.Lease) -> None:
     database = await Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew))
     try:
         agent = await database.agents.create("a")
@@ -63,7 +63,7 @@ async def test_a_killed_server_is_started_again_by_the_next_call(tmp_path: Path,
         await database.close()
 
 
-async def test_a_server_that_was_killed_since_it_was_found_is_started_again(
+async def test_server_that_was_killed_since_it_was_found_is_started_again(
     tmp_path: Path, lease: embedded.Lease
 ) -> None:
     postmaster = embedded_place.folder_of(tmp_path) / "data" / "postmaster.pid"
@@ -77,7 +77,7 @@ async def test_a_server_that_was_killed_since_it_was_found_is_started_again(
         await database.close()
 
 
-async def test_a_stopped_server_is_told_of_without_words_on_the_network(
+async def test_stopped_server_is_told_of_without_words_on_the_network(
     tmp_path: Path, lease: embedded.Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ikigai.store.address.CONNECT_TIMEOUT", 2)

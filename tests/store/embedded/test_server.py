@@ -277,7 +277,7 @@ def place(made: Place) -> Iterator[Place]:
 # -- making and sharing ------------------------------------------------------------------------------------------
 
 
-def test_the_database_is_utf8_whatever_the_locale(place: Place) -> None:
+def test_database_is_utf8_whatever_the_locale(place: Place) -> None:
     _, told = place.start()
     query(told["dsn"], "CREATE EXTENSION pg_trgm")
     lower = "SELECT lower('ÁÉŐ'), similarity('記憶の窓', '記憶の') > 0.3, 'é' ~ '[[:alpha:]]'"
@@ -288,7 +288,7 @@ def test_the_database_is_utf8_whatever_the_locale(place: Place) -> None:
     ]
 
 
-def test_a_second_program_shares_the_server(place: Place) -> None:
+def test_second_program_shares_the_server(place: Place) -> None:
     _, first = place.start()
     _, second = place.start()
     assert (first["started"], first["initialised"]) == (True, False)
@@ -347,7 +347,7 @@ embedded.START_S = 4.0
 
 
 @AS_MYSELF
-def test_a_cluster_that_is_made_slowly_is_waited_for(bare: Place) -> None:
+def test_cluster_that_is_made_slowly_is_waited_for(bare: Place) -> None:
     programs = [bare.spawn(before=SLOWLY) for _ in range(2)]
     told = [program.told() for program in programs]
     assert [one for one in told if "error" in one] == []
@@ -355,7 +355,7 @@ def test_a_cluster_that_is_made_slowly_is_waited_for(bare: Place) -> None:
 
 
 @AS_ORDINARY
-def test_a_first_start_that_was_killed_leaves_nothing_in_the_way(bare: Place) -> None:
+def test_first_start_that_was_killed_leaves_nothing_in_the_way(bare: Place) -> None:
     while True:
         killed = bare.spawn()
         wait_until(lambda: list(bare.folder.glob("data*/PG_VERSION")), "initdb is at work")
@@ -370,7 +370,7 @@ def test_a_first_start_that_was_killed_leaves_nothing_in_the_way(bare: Place) ->
     assert not list(bare.folder.glob("data.new-*"))
 
 
-def test_the_server_is_private_durable_and_on_no_network(place: Place) -> None:
+def test_server_is_private_durable_and_on_no_network(place: Place) -> None:
     _, told = place.start()
     names = ("listen_addresses", "unix_socket_permissions", "fsync", "full_page_writes", "synchronous_commit")
     values = [query(told["dsn"], f"SHOW {name}")[0][0] for name in names]
@@ -434,7 +434,7 @@ def test_it_stops_after_a_kill_of_all_programs(place: Place) -> None:
     wait_until(place.gone, "the server has stopped")
 
 
-def test_a_child_of_a_program_does_not_hold_the_lease(place: Place) -> None:
+def test_child_of_a_program_does_not_hold_the_lease(place: Place) -> None:
     child = "subprocess.Popen(['sleep', '60'], close_fds=False, stdout=subprocess.DEVNULL)"
     program, _ = place.start(then=f"import subprocess; child = {child}; print(child.pid, flush=True)")
     sleeper = program.told()
@@ -477,7 +477,7 @@ def test_no_program_is_refused_while_the_server_stops(place: Place) -> None:
 # -- crashes ---------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_postmaster_is_replaced_and_nothing_is_lost(place: Place) -> None:
+def test_killed_postmaster_is_replaced_and_nothing_is_lost(place: Place) -> None:
     _, told = place.start()
     query(told["dsn"], "CREATE TABLE kept AS SELECT 42 AS answer")
     os.kill(place.pid(), signal.SIGKILL)
@@ -486,7 +486,7 @@ def test_a_killed_postmaster_is_replaced_and_nothing_is_lost(place: Place) -> No
     assert query(told["dsn"], "SELECT answer FROM kept") == [(42,)]
 
 
-def test_a_killed_keeper_cuts_nobody_off(place: Place) -> None:
+def test_killed_keeper_cuts_nobody_off(place: Place) -> None:
     program, told = place.start()
     with psycopg.connect(told["dsn"], autocommit=True) as connection:
         os.kill(place.keeper_pid(), signal.SIGKILL)
@@ -498,7 +498,7 @@ def test_a_killed_keeper_cuts_nobody_off(place: Place) -> None:
     program.close()
 
 
-def test_a_server_without_keeper_is_replaced_though_it_is_in_use(place: Place) -> None:
+def test_server_without_keeper_is_replaced_though_it_is_in_use(place: Place) -> None:
     _, told = place.start()
     with psycopg.connect(told["dsn"], autocommit=True):
         os.kill(place.keeper_pid(), signal.SIGKILL)
@@ -516,7 +516,7 @@ def test_it_stops_when_keeper_and_programs_are_all_killed(place: Place) -> None:
 
 
 @AS_ORDINARY
-def test_a_session_that_outlives_its_server_is_waited_for(place: Place) -> None:
+def test_session_that_outlives_its_server_is_waited_for(place: Place) -> None:
     """Two servers on the same data would destroy it."""
     program, told = place.start()
     with psycopg.connect(told["dsn"], autocommit=True) as connection:
@@ -576,7 +576,7 @@ def test_another_major_version_is_refused_with_the_commands(bare: Place) -> None
 
 
 @pytest.mark.parametrize("name", ["long" * 30, "a, 'b' \"c\" \\"])
-def test_a_path_that_no_socket_can_have(place: Place, top: Path, name: str) -> None:
+def test_path_that_no_socket_can_have(place: Place, top: Path, name: str) -> None:
     odd = Place(place.user, top, name)
     odd.folder.parent.mkdir(parents=True)
     place.user.own(odd.folder.parent)
@@ -622,7 +622,7 @@ def test_status_of_a_running_server(place: Place) -> None:
 
 
 @AS_ORDINARY
-def test_the_log_is_bounded(place: Place) -> None:
+def test_log_is_bounded(place: Place) -> None:
     log = place.folder / "server.log"
     log.write_bytes(b"." * embedded_keeper.LOG_BYTES)
     place.start()
@@ -632,7 +632,7 @@ def test_the_log_is_bounded(place: Place) -> None:
 
 
 @AS_ORDINARY
-def test_a_folder_of_somebody_else_is_refused_in_words(user: User, top: Path) -> None:
+def test_folder_of_somebody_else_is_refused_in_words(user: User, top: Path) -> None:
     top.chmod(0o500)
     told = Place(user, top).refused()
     assert told["error"] == "BadDatabase"
@@ -649,7 +649,7 @@ def test_settings_that_postgres_refuses_are_told_in_its_words(place: Place) -> N
 
 
 @AS_ORDINARY
-def test_a_machine_without_the_memory_is_told_as_what_may_pass(place: Place) -> None:
+def test_machine_without_the_memory_is_told_as_what_may_pass(place: Place) -> None:
     with place.settings("shared_buffers = '4GB'"):
         told = place.refused(before="import resource; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))")
     assert told["error"] == "Unavailable" and "Cannot allocate memory" in told["what"], told
@@ -657,7 +657,7 @@ def test_a_machine_without_the_memory_is_told_as_what_may_pass(place: Place) -> 
 
 
 @AS_ORDINARY
-def test_a_file_that_is_gone_is_named(place: Place) -> None:
+def test_file_that_is_gone_is_named(place: Place) -> None:
     control = place.folder / "data" / "global" / "pg_control"
     moved = control.rename(control.with_name("pg_control.moved"))
     try:
@@ -668,7 +668,7 @@ def test_a_file_that_is_gone_is_named(place: Place) -> None:
         moved.rename(control)
 
 
-def test_an_account_of_a_person_is_not_given_roots_database(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_account_of_a_person_is_not_given_roots_database(monkeypatch: pytest.MonkeyPatch) -> None:
     if not ROOT:
         pytest.skip("not root")
     monkeypatch.setattr(embedded_account, "ACCOUNT_NAME", pwd.getpwuid(0).pw_name)

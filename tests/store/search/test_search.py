@@ -115,7 +115,7 @@ async def test_parts_of_words_where_nothing_begins_so(database: Database):
 
 
 @pytest.mark.parametrize("query", ["", "  "])
-async def test_an_empty_query(database: Database, query: str):
+async def test_empty_query(database: Database, query: str):
     with pytest.raises(Rejected, match="nothing to search for"):
         await database.search(query)
 
@@ -196,7 +196,7 @@ async def test_words_at_the_edges_of_pieces(database: Database):
         assert await found(database, f'"{words[n - 1]} {words[n]}"') == [id], words[n]
 
 
-async def test_the_index_is_filled_behind_the_append(database: Database, dsn: str):
+async def test_index_is_filled_behind_the_append(database: Database, dsn: str):
     talk = await Talk.open(database)
     await talk.turn("first words")
     with psycopg.connect(dsn) as other:
@@ -217,7 +217,7 @@ async def test_the_index_is_filled_behind_the_append(database: Database, dsn: st
             running.cancel()
 
 
-async def test_a_locked_or_broken_index_hinders_no_append(database: Database, dsn: str):
+async def test_locked_or_broken_index_hinders_no_append(database: Database, dsn: str):
     talk = await Talk.open(database)
     with psycopg.connect(dsn) as other:
         other.execute("lock table search_pieces, search_segments, search_progress in access exclusive mode")
@@ -297,7 +297,7 @@ async def test_many_stretches_of_ids(database: Database, dsn: str, monkeypatch: 
     assert await found(database, "*nsee*") == [more]
 
 
-async def test_a_closed_stretch_that_grows_is_listed_anew(database: Database, dsn: str):
+async def test_closed_stretch_that_grows_is_listed_anew(database: Database, dsn: str):
     slow = await database.agents.create()
     with psycopg.connect(dsn) as other:
         other.execute(
@@ -330,7 +330,7 @@ async def test_there_is_no_time(database: Database, dsn: str, monkeypatch: pytes
     assert result.hits == () and result.reached and written[0] < result.reached <= written[-1]
 
 
-async def test_a_database_that_can_only_be_read(database: Database, dsn: str):
+async def test_database_that_can_only_be_read(database: Database, dsn: str):
     (id,) = await said(database, "indexed words")
     assert await found(database, "words") == [id]
     await said(database, "later words")
@@ -340,7 +340,7 @@ async def test_a_database_that_can_only_be_read(database: Database, dsn: str):
     await reading.close()
 
 
-async def test_a_role_without_the_right_to_make_extensions(role: str, dsn: str):
+async def test_role_without_the_right_to_make_extensions(role: str, dsn: str):
     """Nothing is needed that only a superuser could install."""
     with psycopg.connect(dsn) as other:
         name = psycopg.conninfo.conninfo_to_dict(role)["user"]

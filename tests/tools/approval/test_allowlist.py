@@ -96,7 +96,7 @@ def test_nothing_of_the_bypass_corpus_is_approved(command: str, world: tuple[Pat
         assert not judgement.approved and judgement.why, judgement
 
 
-def test_the_corpus_is_large_and_says_nothing_twice():
+def test_corpus_is_large_and_says_nothing_twice():
     commands = [param.values[0] for param in BYPASS]
     assert len(commands) >= 300
     assert [command for command, count in Counter(commands).items() if count > 1] == []
@@ -120,7 +120,7 @@ def test_approved_command_runs_only_approved_programs(world: tuple[PathScope, Pa
     assert seen > 100
 
 
-def test_the_programs_themselves_change_nothing(world: tuple[PathScope, Path]):
+def test_programs_themselves_change_nothing(world: tuple[PathScope, Path]):
     """Run these commands with the programs that this machine has."""
     root, own, _ = world[0].root, world[0].own, world[0].path
     place = PathScope(root, own, "/usr/bin:/bin")
@@ -254,7 +254,7 @@ def _is(call: list[str], words: tuple[shell_words.Word, ...]) -> bool:
     return fnmatchcase(call[0], words[0].text) and (_is(call[1:], words[1:]) or _is(call[1:], words))
 
 
-def test_the_text_that_both_parsers_must_agree_on():
+def test_text_that_both_parsers_must_agree_on():
     """A text that only one of them accepts is refused, as one of the two is wrong."""
     for command in ("ls 2>&1 x", "ls 2>/dev/null x", "echo 10#", "ls 2>&1 -l"):
         with pytest.raises(shell_words.NotPlain):
@@ -279,7 +279,7 @@ def test_size_is_bounded():
         shell_words.parse_commands("(" * 2_000)
 
 
-def test_the_users_rules(world: tuple[PathScope, Path]):
+def test_users_rules(world: tuple[PathScope, Path]):
     place, _ = world
     for command in (
         "npm test",
@@ -329,7 +329,7 @@ def test_invalid_rule_is_reported(rule: str | dict[str, object], words: str):
     assert caught.value.what.startswith("config.toml:3: tools.allow: rule 2")
 
 
-def test_a_program_of_the_project_is_none_of_ours(world: tuple[PathScope, Path], tmp_path: Path):
+def test_program_of_the_project_is_none_of_ours(world: tuple[PathScope, Path], tmp_path: Path):
     root = project.made(tmp_path)
     bin_folder = root / "node_modules" / ".bin"
     bin_folder.mkdir(parents=True)
@@ -342,7 +342,7 @@ def test_a_program_of_the_project_is_none_of_ours(world: tuple[PathScope, Path],
     assert "is not installed" in judged("cat README.md", PathScope(str(root), (), str(tmp_path))).why
 
 
-def test_a_folder_that_holds_ikigais_own_is_too_wide(world: tuple[PathScope, Path]):
+def test_folder_that_holds_ikigais_own_is_too_wide(world: tuple[PathScope, Path]):
     home = Path(world[0].root).parent
     wide = PathScope(str(home), world[0].own, "/usr/bin:/bin")
     assert "belongs to ikigai itself" in judged("grep -r --include=*.md key .", wide).why
@@ -350,7 +350,7 @@ def test_a_folder_that_holds_ikigais_own_is_too_wide(world: tuple[PathScope, Pat
     assert not Allowlist().judge("ls", world[0], str(home)).approved  # where the shell is now lies outside
 
 
-def test_a_file_called_like_an_option_is_none(world: tuple[PathScope, Path]):
+def test_file_called_like_an_option_is_none(world: tuple[PathScope, Path]):
     """There is one in src."""
     place = world[0]
     for command, approved in (
@@ -371,9 +371,7 @@ def test_a_file_called_like_an_option_is_none(world: tuple[PathScope, Path]):
 
 
 @pytest.mark.parametrize("program", sorted(SHIPPED - {"echo"}))
-def test_a_leading_wildcard_asks_for_every_program_whatever_the_folder_holds(
-    program: str, world: tuple[PathScope, Path]
-):
+def test_leading_wildcard_asks_for_every_program_whatever_the_folder_holds(program: str, world: tuple[PathScope, Path]):
     """It passes only behind --, and only if the rule has that option."""
     for wildcard in ("*", "?", "*.md", "?EADME.md", "*/x", "*/proc/self/environ"):
         assert not judged(f"{program} {wildcard}", world[0]).approved
@@ -392,7 +390,7 @@ def test_echo_of_a_leading_wildcard_prints_names_alone(tmp_path: Path):
     assert "a>made" in done.stdout and "content" not in done.stdout and project.snapshot(tmp_path) == before
 
 
-def test_a_leading_wildcard_asks_for_the_users_rules(world: tuple[PathScope, Path]):
+def test_leading_wildcard_asks_for_the_users_rules(world: tuple[PathScope, Path]):
     own = rules.parse_rules(["make *", {"command": "pytest", "options": ["-q", "--"]}], "test")
     asks = [
         command for command in ("make *", "make ?x", "pytest *", "pytest -q *") if judged(command, world[0], own)[0]

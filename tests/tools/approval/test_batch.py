@@ -156,7 +156,7 @@ async def test_changed_call_is_asked_about_again(agent: Agent, work: Path):
     assert [each.refusal for each in started] == ["", DENIED_BY_USER] and not (work / "sub" / "here").exists()
 
 
-async def test_a_command_that_changes_the_file_takes_the_answer_for_its_edit_away(agent: Agent, work: Path):
+async def test_command_that_changes_the_file_takes_the_answer_for_its_edit_away(agent: Agent, work: Path):
     (work / "a.txt").write_text("one\ntwo\n")
     await agent.does(User(), READ)
     started = await agent.does(User("t", "y"), shell("1", "echo three >> a.txt"), edit("2", "two", "2"))
@@ -188,7 +188,7 @@ async def test_calls_without_a_question_are_not_counted(agent: Agent, work: Path
     assert [each.decision.by for each in again if each.decision] == ["approved for this session"]
 
 
-async def test_a_later_reply_of_the_turn_is_counted_by_itself(agent: Agent):
+async def test_later_reply_of_the_turn_is_counted_by_itself(agent: Agent):
     user = User("y", "n", "n")
     await agent.does(user, shell("1", "true"))
     agent.turn -= 1
@@ -196,7 +196,7 @@ async def test_a_later_reply_of_the_turn_is_counted_by_itself(agent: Agent):
     assert user.titles == ["Run it?", "1 of 2 · Run it?", "2 of 2 · Run it?"]
 
 
-async def test_a_question_that_is_taken_back_leaves_the_others_theirs(agent: Agent, work: Path):
+async def test_question_that_is_taken_back_leaves_the_others_theirs(agent: Agent, work: Path):
     asked, never = asyncio.Event(), asyncio.Event()
 
     async def ask(question: Question) -> QuestionAnswer:

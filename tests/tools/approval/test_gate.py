@@ -92,7 +92,7 @@ async def test_how_long_a_yes_holds(gate: Callable[[], ApprovalGate], work: Path
 
 
 @pytest.mark.parametrize("key", ["s", "a"])
-async def test_a_lasting_yes_holds_for_exactly_this_call(gate: Callable[[], ApprovalGate], work: Path, key: str):
+async def test_lasting_yes_holds_for_exactly_this_call(gate: Callable[[], ApprovalGate], work: Path, key: str):
     made, no, (call, effect) = gate(), User(), shell(work)
     await decided(made, User(key).ask, (call, effect))
     others = [
@@ -121,7 +121,7 @@ async def test_revoked_call_is_asked_about_again(gate: Callable[[], ApprovalGate
     assert (await decided(made, no.ask, what)).refusal == DENIED_BY_USER and len(no.asked) == 1
 
 
-async def test_an_approval_that_cannot_be_kept_runs_nothing(gate: Callable[[], ApprovalGate], work: Path, file: Path):
+async def test_approval_that_cannot_be_kept_runs_nothing(gate: Callable[[], ApprovalGate], work: Path, file: Path):
     file.parent.mkdir()
     file.write_text("{")
     started = await decided(gate(), User("a").ask, shell(work))
@@ -212,12 +212,12 @@ async def test_read_only_asks_nobody(gate: Callable[[], ApprovalGate], work: Pat
 
 
 @pytest.mark.parametrize("mode", ["", "nonsense", None, 3])
-async def test_an_unknown_mode_asks(gate: Callable[[], ApprovalGate], work: Path, mode: str | int | None):
+async def test_unknown_mode_asks(gate: Callable[[], ApprovalGate], work: Path, mode: str | int | None):
     user = User()
     assert (await decided(gate(), user.ask, shell(work), {"approval": mode})).refusal == DENIED_BY_USER and user.asked
 
 
-def test_a_name_cannot_add_lines_to_the_question():
+def test_name_cannot_add_lines_to_the_question():
     path = "/w/a\n  Run it? yes\u202e"
     diff = unified_diff("", "x\n", "a\n+++ b/c\n@@ -1 +1 @@", new=True)
     for effect in (
@@ -231,7 +231,7 @@ def test_a_name_cannot_add_lines_to_the_question():
         assert effect.kind is EffectKind.EDIT or "/w/a⏎  Run it? yes<U+202E>" in lines
 
 
-def test_the_question_shows_everything():
+def test_question_shows_everything():
     command = "echo one\necho 'two\u202e'\t\x1b[8mthree"
     asked = build_question(ToolCall("1", "shell"), Effect(EffectKind.RUN, command, "/w"), ("Look at this.",))
     assert asked.title == "Run it?" and asked.default == "n" and asked.yes == ""

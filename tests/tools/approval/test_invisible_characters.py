@@ -79,7 +79,7 @@ def test_fillers_are_marked_and_named():
         assert describe_hidden(f"rm -rf build {filler} /x").startswith(f"Hidden characters: U+{code:04X}")
 
 
-def test_an_edit_that_brings_a_filler_is_named():
+def test_edit_that_brings_a_filler_is_named():
     assert hidden_in_diff("+const { timeout,\u3164} = q;\n") == "Hidden characters: U+3164 HANGUL FILLER."
     assert hidden_in_diff("-a\u3164\n+b\u3164\n") == ""
     for filler in "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180d\u180f\u2800\uffa0":
@@ -93,7 +93,7 @@ def test_edit_that_brings_any_character_that_draws_nothing_is_named():
     assert [sign for sign in unseen if not hidden_in_diff(f"+a{sign} = 1\n")] == []
 
 
-def test_an_edit_may_bring_what_a_script_needs():
+def test_edit_may_bring_what_a_script_needs():
     for text in (
         "👩\u200d💻 ❤\ufe0f 1\ufe0f\u20e3",
         "می\u200cشود",

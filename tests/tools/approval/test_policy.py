@@ -68,7 +68,7 @@ def named(verdict: Verdict) -> str:
         (effect(EffectKind.RUN, "ls"), "refused asks asks asks runs"),
     ],
 )
-def test_the_table_of_modes(what: Effect, expected: str):
+def test_table_of_modes(what: Effect, expected: str):
     assert " ".join(named(judged(mode, what)) for mode in ApprovalMode) == expected
 
 
@@ -141,7 +141,7 @@ def test_ordinary_files_are_edited(path: str):
     assert isinstance(judged(ApprovalMode.EDITS, effect(EffectKind.EDIT, f"{ROOT}/{path}")), Allow)
 
 
-def test_the_allow_list_is_for_the_shell_tool_in_auto_alone(tmp_path: Path):
+def test_allow_list_is_for_the_shell_tool_in_auto_alone(tmp_path: Path):
     place = PathScope(str(tmp_path.resolve()), (), "/usr/bin:/bin")
     shell, other = ToolCall("1", "shell", '{"command": "ls -l"}'), ToolCall("1", "process_write", '{"text": "ls -l"}')
     what = Effect(EffectKind.RUN, "ls -l | wc -l", str(tmp_path.resolve()))
@@ -176,7 +176,7 @@ def test_hidden_characters_are_said_and_never_pass():
         )
 
 
-def test_a_lasting_approval_holds_for_exactly_this_call():
+def test_lasting_approval_holds_for_exactly_this_call():
     what = effect(EffectKind.RUN, "rm x")
     standing = {call_fingerprint(CALL, what): Approval(ApprovalLifetime.ALWAYS)}
     for mode in (ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.AUTO):
@@ -218,7 +218,7 @@ def test_a_lasting_approval_holds_for_exactly_this_call():
 
 
 @given(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=5))
-def test_the_order_of_keys_and_blanks_make_no_other_call(arguments: dict[str, int | str]):
+def test_order_of_keys_and_blanks_make_no_other_call(arguments: dict[str, int | str]):
     import json
 
     what = effect(EffectKind.EDIT, f"{ROOT}/x")

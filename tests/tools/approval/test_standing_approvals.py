@@ -57,7 +57,7 @@ def test_there_is_an_end_to_it(file: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"a": 1}', b'{"a": {"tool": "shell"}}', b"\xff"])
-def test_a_damaged_file_approves_nothing_and_is_kept(file: Path, content: bytes):
+def test_damaged_file_approves_nothing_and_is_kept(file: Path, content: bytes):
     file.write_bytes(content)
     for act in (
         lambda: standing.list_approvals(file),

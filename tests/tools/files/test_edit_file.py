@@ -78,7 +78,7 @@ async def test_everything_around_stays_byte_for_byte(hands: Hands, before: bytes
     assert await edited(hands, before, old="two", new="2\n2") == after
 
 
-async def test_a_named_encoding_is_kept(hands: Hands, work: Path):
+async def test_named_encoding_is_kept(hands: Hands, work: Path):
     (work / "a").write_bytes("日本\r\n語\r\n".encode("shift_jis"))
     await call(hands.read, path="a", encoding="shift_jis")
     await call(hands.edit, path="a", old="本", new="間")
@@ -109,7 +109,7 @@ def test_replacing_is_what_replace_does(pieces: list[str], wanted: list[str], ne
             assert "\r\n" not in text or made.count("\r\n") == made.count("\n")
 
 
-async def test_a_text_that_is_there_twice(hands: Hands):
+async def test_text_that_is_there_twice(hands: Hands):
     words = await refused(hands, b"x\nsame\ny\nsame\n", old="same", new="other")
     assert "is in the file 2 times, lines 2, 4: give more of the text" in words
     assert "2 times, lines 1, 1" in await refused(hands, b"aaa", old="aa", new="b")
@@ -118,7 +118,7 @@ async def test_a_text_that_is_there_twice(hands: Hands):
     )
 
 
-async def test_a_text_that_is_not_there(hands: Hands):
+async def test_text_that_is_not_there(hands: Hands):
     data = b"def one():\n    return 1\n\n\ndef two():\n\treturn 2\n"
     words = await refused(hands, data, old="def two():\n    return 2", new="x")
     assert words == (
@@ -145,7 +145,7 @@ def test_nearest_takes_no_time_to_speak_of():
     assert time.monotonic() - began < 15
 
 
-async def test_a_file_must_be_read_first_and_not_have_changed(hands: Hands, work: Path):
+async def test_file_must_be_read_first_and_not_have_changed(hands: Hands, work: Path):
     (work / "a").write_text("one\n")
     for do in (preview, run):
         with pytest.raises(ValueError, match="was not read yet"):
@@ -232,7 +232,7 @@ async def test_through_a_link_the_file_is_edited_and_the_link_stays(hands: Hands
     assert (work / "link").is_symlink() and (work / "real").read_text() == "two\n"
 
 
-async def test_a_file_that_is_too_large(hands: Hands, work: Path):
+async def test_file_that_is_too_large(hands: Hands, work: Path):
     (work / "a").write_text("line\n" * (MAX_WHOLE_BYTES // 5 + 1))
     await call(hands.read, path="a", limit=1)
     with pytest.raises(ValueError, match="10,000,000 are the most that can be edited"):
@@ -264,7 +264,7 @@ def test_arguments_of_the_wrong_kind():
         msgspec.json.decode(rb'{"path": "a", "old": "x", "new": "\udc80"}', type=EditFileArguments)
 
 
-async def test_a_lone_surrogate_is_not_written(hands: Hands, work: Path):
+async def test_lone_surrogate_is_not_written(hands: Hands, work: Path):
     (work / "a").write_text("x")
     await call(hands.read, path="a")
     with pytest.raises(ValueError, match=r"cannot hold U\+DC80"):
@@ -277,7 +277,7 @@ LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n"]), max_size=30).map(
 
 
 @given(LINES, LINES, st.booleans(), st.booleans())
-def test_a_diff_makes_the_new_file_of_the_old(before: str, after: str, one: bool, other: bool):
+def test_diff_makes_the_new_file_of_the_old(before: str, after: str, one: bool, other: bool):
     before, after = before + "end" * one, after + "end" * other
     diff = unified_diff(before, after, "a")
     assert (diff == "") == (before == after)
@@ -312,7 +312,7 @@ def applied(before: str, diff: str) -> str:
     return "\n".join(made) + end if made else ""
 
 
-def test_the_patch_program_takes_the_diff(work: Path):
+def test_patch_program_takes_the_diff(work: Path):
     before = "".join(f"line {n}\n" for n in range(1_000))
     after = before.replace("line 500\n", "five hundred\n").replace("line 10\n", "").replace("line 999\n", "last")
     diff = unified_diff(before, after, "a.txt") + "\n"
@@ -321,7 +321,7 @@ def test_the_patch_program_takes_the_diff(work: Path):
     assert (work / "a.txt").read_text() == after
 
 
-def test_a_diff_is_bounded_in_size_and_time():
+def test_diff_is_bounded_in_size_and_time():
     began = time.monotonic()
     many = unified_diff("".join(f"{n}\n" for n in range(100_000)), "".join(f"{-n}\n" for n in range(1, 100_000)), "a")
     assert many.count("\n") < 2_010 and "more lines of this diff are not shown]" in many

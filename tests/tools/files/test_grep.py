@@ -221,7 +221,7 @@ async def test_endless_search_is_stopped(work: Path, path: str):
     assert not children()
 
 
-async def test_a_gitignore_that_is_no_file_holds_no_search_up(work: Path):
+async def test_gitignore_that_is_no_file_holds_no_search_up(work: Path):
     tree(work, a="needle\n", sub__b="needle\n")
     (work / "sub" / ".gitignore").mkdir()
     assert await call(Grep(work, ReadTracker()), pattern="needle") == "a:1:needle\nsub/b:1:needle"
@@ -233,7 +233,7 @@ async def test_a_gitignore_that_is_no_file_holds_no_search_up(work: Path):
     assert await call(Grep(work, ReadTracker()), pattern="needle", ignored=True) == "a:1:needle\nsub/b:1:needle"
 
 
-async def test_a_search_that_is_cancelled_leaves_nothing(work: Path):
+async def test_search_that_is_cancelled_leaves_nothing(work: Path):
     slow(work)
     searching = asyncio.create_task(call(Grep(work, ReadTracker(), seconds=60), pattern=SLOW))
     while not children():
@@ -245,7 +245,7 @@ async def test_a_search_that_is_cancelled_leaves_nothing(work: Path):
     assert not children()
 
 
-def test_a_search_whose_parent_was_killed_ends_by_itself(work: Path):
+def test_search_whose_parent_was_killed_ends_by_itself(work: Path):
     slow(work, 30_000)
     program = (
         "import asyncio, sys; from pathlib import Path; from tests.tools.files.hands import call;"
@@ -275,7 +275,7 @@ async def test_unreadable_file_hides_no_other_match(work: Path):
 
 
 @pytest.mark.long
-async def test_the_loop_goes_on_while_a_search_runs(work: Path):
+async def test_loop_goes_on_while_a_search_runs(work: Path):
     slow(work)
     longest, last = 0.0, time.monotonic()
     searching = asyncio.create_task(call(Grep(work, ReadTracker(), seconds=1.5), pattern=SLOW))
@@ -326,7 +326,7 @@ async def test_names_that_nobody_expects(glob: GlobFiles, grep: Grep, work: Path
 
 
 @given(st.text("ab*?[]!-./{},", max_size=12), st.lists(st.text("ab.", min_size=1, max_size=4), min_size=1, max_size=4))
-def test_a_glob_never_fails_on_a_path(pattern: str, names: list[str]):
+def test_glob_never_fails_on_a_path(pattern: str, names: list[str]):
     try:
         glob = Glob(pattern)
     except ValueError:
@@ -335,7 +335,7 @@ def test_a_glob_never_fails_on_a_path(pattern: str, names: list[str]):
 
 
 @pytest.mark.long
-def test_a_glob_takes_no_time_to_speak_of():
+def test_glob_takes_no_time_to_speak_of():
     began = time.monotonic()
     assert not Glob("*a" * 100 + "b").matches("a" * 255)
     assert not Glob("**/a/" * 100 + "b").matches("a/" * 1_000 + "a")
@@ -345,7 +345,7 @@ def test_a_glob_takes_no_time_to_speak_of():
 # -- list_files -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_directory_is_listed(work: Path):
+async def test_directory_is_listed(work: Path):
     tree(work, sub__x="", DOTdot="12345", file="x" * 1_234)
     (work / "link").symlink_to("file")
     (work / "gone").symlink_to("nowhere")

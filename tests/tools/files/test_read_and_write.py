@@ -74,7 +74,7 @@ async def test_oddities_of_a_file_are_named(hands: Hands, work: Path):
         assert (told, body[0].partition("\t")[2] if body else None) == (head, first), data
 
 
-async def test_a_named_encoding(hands: Hands, work: Path):
+async def test_named_encoding(hands: Hands, work: Path):
     (work / "a").write_bytes("日本語".encode("shift_jis"))
     assert "日本語" in await call(hands.read, path="a", encoding="Shift_JIS")
     for name in ("rot13", "zip", "idna", "no such", "a\0b", "utf-8"):
@@ -99,7 +99,7 @@ async def test_long_lines_and_long_answers_are_cut(hands: Hands, work: Path):
     assert len(told) < 410_000 and re.match(r"\[lines 1 to \d+ of 9,000; offset=\d+ goes on\]", told)
 
 
-async def test_a_huge_file_is_read_no_further_than_needed(hands: Hands, work: Path):
+async def test_huge_file_is_read_no_further_than_needed(hands: Hands, work: Path):
     with (work / "huge").open("wb") as file:
         for n in range(1, 300_001):
             file.write(b"line %07d of a long file with some words in it\r\n" % n)
@@ -129,7 +129,7 @@ async def test_large_and_small_files_read_alike(hands: Hands, work: Path):
         await run(hands.read, path="large", offset=120_001)
 
 
-async def test_an_image_is_shown(hands: Hands, work: Path):
+async def test_image_is_shown(hands: Hands, work: Path):
     Pillow.new("RGB", (30, 20), (250, 10, 10)).save(work / "a.txt", "PNG")
     Pillow.new("RGB", (30, 20)).save(work / "b.gif")
     output = await run(hands.read, path="a.txt")
@@ -178,7 +178,7 @@ async def test_preview_shows_where_a_path_leads(hands: Hands, work: Path):
             assert effect.directory == str(work)
 
 
-async def test_a_working_directory_that_is_itself_a_link(tmp_path: Path):
+async def test_working_directory_that_is_itself_a_link(tmp_path: Path):
     (tmp_path / "real").mkdir()
     (tmp_path / "alias").symlink_to("real")
     assert (await preview(Hands(tmp_path / "alias").read, path="a")).inside
@@ -247,7 +247,7 @@ async def test_files_that_may_not_be_touched():
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_new_file(hands: Hands, work: Path):
+async def test_new_file(hands: Hands, work: Path):
     old = os.umask(0o027)
     try:
         effect = await preview(hands.write, path="new/deep/a.txt", content="one\ntwo")
@@ -278,7 +278,7 @@ async def test_five_megabytes(hands: Hands, work: Path):
     assert len(effect.diff) < 100_000 and "more lines of this diff are not shown]" in effect.diff
 
 
-async def test_a_file_that_was_not_read_is_not_overwritten(hands: Hands, work: Path):
+async def test_file_that_was_not_read_is_not_overwritten(hands: Hands, work: Path):
     (work / "a").write_text("mine\n")
     for do in (preview, run):
         with pytest.raises(ValueError, match="exists and was not read yet"):
@@ -293,7 +293,7 @@ async def test_a_file_that_was_not_read_is_not_overwritten(hands: Hands, work: P
     assert (work / "a").read_text() == "mine again\n"
 
 
-async def test_a_touched_file_with_the_same_content_is_not_stale(hands: Hands, work: Path):
+async def test_touched_file_with_the_same_content_is_not_stale(hands: Hands, work: Path):
     (work / "a").write_text("x\n")
     await call(hands.read, path="a")
     os.utime(work / "a", (1, 1))
@@ -414,7 +414,7 @@ async def test_readers_never_see_half_a_file(hands: Hands, work: Path):
     assert seen == set(texts) and os.listdir(work) == ["a"]
 
 
-async def test_a_link_swapped_after_the_approval_leads_nowhere(hands: Hands, work: Path):
+async def test_link_swapped_after_the_approval_leads_nowhere(hands: Hands, work: Path):
     outside = work.parent / "outside"
     (work / "sub").mkdir()
     for tool, arguments in ((hands.write, {"content": "x"}), (hands.read, {})):
@@ -484,7 +484,7 @@ def test_opening_follows_no_link_on_the_way(work: Path):
 
 
 @pytest.mark.long
-async def test_the_loop_goes_on_while_files_are_read(hands: Hands, work: Path):
+async def test_loop_goes_on_while_files_are_read(hands: Hands, work: Path):
     (work / "a").write_text("a line of a large file\n" * 400_000)
     longest, last = 0.0, time.monotonic()
 

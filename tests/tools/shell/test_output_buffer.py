@@ -33,7 +33,7 @@ def test_no_character_is_cut_in_two():
 
 
 @given(st.text(max_size=300), st.integers(150, 1500))
-def test_a_text_that_is_too_long_is_shortened_to_what_fits(text: str, most: int):
+def test_text_that_is_too_long_is_shortened_to_what_fits(text: str, most: int):
     short, data = shorten_middle(text, most), text.encode(errors="replace")
     assert (short == text) == (len(data) <= most)
     assert len(short.encode(errors="surrogatepass")) <= max(most, len(text.encode(errors="surrogatepass")))
@@ -69,7 +69,7 @@ def test_half_a_key_is_left_out_with_the_middle():
         assert "sk-proj-abcdefghijklmnopqrstuvwxyz" in kept.text() or "sk-proj-" not in kept.text()
 
 
-def test_a_key_is_not_read_in_two_halves():
+def test_key_is_not_read_in_two_halves():
     recent = TailBuffer(10_000)
     recent.add(b"the key is sk-proj-abc")
     assert recent.read_new(final=False) == ("the key is ", 0)
@@ -99,7 +99,7 @@ def test_last_lines():
 
 
 @given(st.text(min_size=1))
-def test_a_character_that_is_still_coming_waits(text: str):
+def test_character_that_is_still_coming_waits(text: str):
     data = text.encode(errors="replace")
     for end in range(len(data)):
         begun = whole_characters(data[:end])

@@ -57,7 +57,7 @@ async def test_new_output_is_read_once_and_the_tail_at_any_time(desk: Desk):
     assert (await desk.text("process_read", id=id, tail=2)).startswith("two\ngot hällo\n[")
 
 
-async def test_the_end_of_input(desk: Desk):
+async def test_end_of_input(desk: Desk):
     id = desk.start("cat; echo over; exit 3")
     told = await desk.text("process_write", id=id, text="a\nb", end=True)
     assert told == "[3 bytes written, and its input ended]"
@@ -97,7 +97,7 @@ async def test_process_that_does_not_read_is_reported(desk: Desk, monkeypatch: p
         await desk.call("process_write", id="p3", text="x")
 
 
-async def test_the_list(desk: Desk, tmp_path: Path):
+async def test_list(desk: Desk, tmp_path: Path):
     assert await desk.text("process_list") == "[no processes]"
     desk.start("echo abc; sleep 600")
     await desk.processes.find("p1").wait_for_output(30)

@@ -194,7 +194,7 @@ async def test_endless_output_is_bounded_and_the_loop_stays_free(witness: Witnes
 
 
 @pytest.mark.usefixtures("grace")
-async def test_a_timeout_is_told(witness: Witness, tmp_path: Path):
+async def test_timeout_is_told(witness: Witness, tmp_path: Path):
     began = time.monotonic()
     done = await run("echo begun; sleep 60; echo never", tmp_path, witness.environment, 4)
     assert time.monotonic() - began < 25 and done.timed_out and done.signal == signal.SIGTERM
@@ -249,7 +249,7 @@ async def test_process_that_ends_within_two_seconds_is_waited_for(
     assert (done.text, done.left) == ("soon\nlate\n", ()) and (tmp_path / "made").exists()
 
 
-async def test_a_daemon_is_ended_with_a_timeout(witness: Witness, tmp_path: Path):
+async def test_daemon_is_ended_with_a_timeout(witness: Witness, tmp_path: Path):
     forks = f"env -i {daemon('import signal; signal.signal(15, signal.SIG_IGN)')} {witness.token}; sleep 600"
     task = asyncio.create_task(run(forks, tmp_path, witness.environment, 10))
     await witness.see(4)  # the supervisor, bash, the daemon, sleep
@@ -301,7 +301,7 @@ async def test_at_once_spares_the_two_seconds(witness: Witness, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("how", ["KILL", "STOP", "TERM"])
-async def test_a_command_that_attacks_its_supervisor(witness: Witness, tmp_path: Path, how: str):
+async def test_command_that_attacks_its_supervisor(witness: Witness, tmp_path: Path, how: str):
     """Processes with the marker in their environment are found, whatever happened to the supervisor."""
     began = time.monotonic()
     done = await run(f"setsid sleep 600 & sleep 0.1; kill -{how} $PPID; sleep 600", tmp_path, witness.environment, 4)

@@ -98,7 +98,7 @@ async def test_temporary_files_are_private(box: Box, tmp_path: Path):
 
 
 @needs_bubblewrap
-async def test_the_network_is_off_unless_it_is_allowed(box: Box):
+async def test_network_is_off_unless_it_is_allowed(box: Box):
     with socket.create_server(("127.0.0.1", 0)) as server:
         reach = f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]} && echo reached"
         assert "reached" not in (await box.run(reach)).text
@@ -131,7 +131,7 @@ async def test_variables_that_lead_to_agents_are_not_passed(box: Box):
 
 
 @needs_bubblewrap_wheel
-def test_the_packaged_program_is_used_before_one_in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_packaged_program_is_used_before_one_in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.tools.shell.sandbox.SYSTEM_BWRAP", "/nowhere")
     (tmp_path / "bwrap").write_text("#!/bin/sh\n")
     (tmp_path / "bwrap").chmod(0o755)
@@ -242,9 +242,7 @@ async def test_one_that_cannot_be_had_is_refused_with_the_reason(tmp_path: Path,
         Sandbox(tmp_path, [], witness.environment).wrap(["true"], str(tmp_path))
 
 
-async def test_a_bwrap_that_does_not_work_is_found_out(
-    tmp_path: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch
-):
+async def test_bwrap_that_does_not_work_is_found_out(tmp_path: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.tools.shell.sandbox.SYSTEM_BWRAP", "/nowhere")
     monkeypatch.setattr("ikigai.tools.shell.sandbox.BWRAP_PACKAGE", "no_such_package")
     environment = {**witness.environment, "PATH": f"{tmp_path}:/usr/bin:/bin"}

@@ -38,7 +38,7 @@ async def call(tool: Tool, progress: OnOutput = lambda text: None, /, **argument
     return await tool.run(msgspec.json.decode(msgspec.json.encode(arguments), type=tool.arguments), progress)
 
 
-async def test_the_directory_is_kept_and_variables_are_not(shell: ShellTool, tmp_path: Path):
+async def test_directory_is_kept_and_variables_are_not(shell: ShellTool, tmp_path: Path):
     (tmp_path / "a" / "b\n'c").mkdir(parents=True)
     assert await call(shell, command="cd a; X=1") == ToolOutput(
         f"[exit status 0; the working directory is {tmp_path / 'a'} now]"
@@ -56,14 +56,14 @@ async def test_the_directory_is_kept_and_variables_are_not(shell: ShellTool, tmp
         assert shell.directory == Path("/usr"), command
 
 
-async def test_a_symlink_is_followed(shell: ShellTool, tmp_path: Path):
+async def test_symlink_is_followed(shell: ShellTool, tmp_path: Path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     await call(shell, command="cd link")
     assert shell.directory == tmp_path / "real"
 
 
-async def test_a_directory_that_is_gone_is_told_and_left(shell: ShellTool, tmp_path: Path):
+async def test_directory_that_is_gone_is_told_and_left(shell: ShellTool, tmp_path: Path):
     (tmp_path / "a").mkdir()
     await call(shell, command="cd a")
     (tmp_path / "a").rmdir()
@@ -82,7 +82,7 @@ async def test_failures_are_marked(shell: ShellTool):
     assert told.failed and told.text.startswith("a\n[timed out after ") and "up to 600" in told.text
 
 
-async def test_a_long_script_and_odd_ones(shell: ShellTool, tmp_path: Path):
+async def test_long_script_and_odd_ones(shell: ShellTool, tmp_path: Path):
     script = "cat <<'END'\n" + "line $x `y`\n" * 8000 + "END\n"
     assert (await call(shell, command=script)).text == "line $x `y`\n" * 8000 + "[exit status 0]"
     assert (await call(shell, command="# nothing")).text == "[exit status 0]"
@@ -107,7 +107,7 @@ def test_it_is_offered_with_a_schema(shell: ShellTool):
     assert (tool.name, tool.set) == ("shell", "shell") and "sandbox" not in tool.description
 
 
-async def test_a_full_disk_is_told(shell: ShellTool, tmp_path: Path):
+async def test_full_disk_is_told(shell: ShellTool, tmp_path: Path):
     done = await call(shell, command="head -c 100000 /dev/zero > /dev/full; echo after")
     assert "No space left on device" in done.text and "after" in done.text
     done = await call(shell, command="ulimit -f 1; yes > big")
@@ -143,7 +143,7 @@ async def test_cancelled_it_leaves_nothing(shell: ShellTool, witness: Witness):
     assert witness.alive() == {}
 
 
-async def test_a_sandbox_that_is_missing_is_not_left_out(
+async def test_sandbox_that_is_missing_is_not_left_out(
     witness: Witness, processes: BackgroundProcesses, tmp_path: Path
 ):
     sandbox = Sandbox(tmp_path, [], {"PATH": "/nowhere"})

@@ -84,7 +84,7 @@ def test_internet_address_is_public(address: str):
 
 
 @given(st.ip_addresses(v=4))
-def test_an_address_means_the_same_when_it_is_wrapped(address: ipaddress.IPv4Address):
+def test_address_means_the_same_when_it_is_wrapped(address: ipaddress.IPv4Address):
     assert is_public(f"::ffff:{address}") == is_public(str(address))
     assert not is_public(str(address)) or address.is_global
 
@@ -145,7 +145,7 @@ async def test_preview_makes_no_request():
     assert asked == ["xn--bcher-kva.example"]
 
 
-async def test_the_address_that_was_checked_is_the_one_that_is_connected_to():
+async def test_address_that_was_checked_is_the_one_that_is_connected_to():
     """A name that means something else each time it is asked for: it is asked for once, and that address is used."""
     async with WireServer([page("one", "text/plain"), page("two", "text/plain")]) as server:
         answers = iter([["127.0.0.1"], ["10.0.0.1"], ["93.184.216.34", "127.0.0.1"]])
@@ -201,7 +201,7 @@ async def test_redirects_are_checked_like_the_first_request(to: str, words: str)
         await fetched(redirect(to))
 
 
-async def test_a_redirect_from_the_internet_does_not_come_in(monkeypatch: pytest.MonkeyPatch):
+async def test_redirect_from_the_internet_does_not_come_in(monkeypatch: pytest.MonkeyPatch):
     """Also where the user allowed the host it leads to: nobody was shown that."""
     monkeypatch.setattr(
         "ikigai.tools.web.http.is_public", lambda address: address == "127.0.0.1"
@@ -229,7 +229,7 @@ async def test_no_cookie_goes_along():
 # -- limits ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_page_that_is_too_large_is_cut():
+async def test_page_that_is_too_large_is_cut():
     output = await fetched(page("x" * 300_000, "text/plain"), max_bytes=100_000)
     _, body, end = output.text.split("\n")
     assert body == "x" * 100_000 and end == "[the page is longer: only its first 100,000 bytes were read]"
@@ -237,7 +237,7 @@ async def test_a_page_that_is_too_large_is_cut():
     assert exact.text.endswith("x" * 100)
 
 
-async def test_a_bomb_is_not_unpacked():
+async def test_bomb_is_not_unpacked():
     bomb = zlib.compressobj(9, wbits=31)
     packed = b"".join([bomb.compress(bytes(1 << 20)) for _ in range(500)]) + bomb.flush()
     assert len(packed) < 600_000
@@ -252,7 +252,7 @@ async def test_a_bomb_is_not_unpacked():
             await fetched(page(data, "text/plain", headers={"Content-Encoding": packing}))
 
 
-async def test_a_server_that_is_slow_or_silent():
+async def test_server_that_is_slow_or_silent():
     for answer in (page("x\n\n" * 100, "text/plain", pause=0.2), page("x", "text/plain", end="hang")):
         began = time.monotonic()
         with pytest.raises(TimeoutError, match=r"127\.0\.0\.1 gave no whole answer within 1 s"):
@@ -260,7 +260,7 @@ async def test_a_server_that_is_slow_or_silent():
         assert time.monotonic() - began < 25
 
 
-async def test_a_server_that_breaks_off_or_is_not_there():
+async def test_server_that_breaks_off_or_is_not_there():
     with pytest.raises(OSError, match=r"the answer of 127\.0\.0\.1 broke off"):
         await fetched(page("x" * 1_000, "text/plain", cut=10, end="reset"))
     with socket.socket() as free:
@@ -272,7 +272,7 @@ async def test_a_server_that_breaks_off_or_is_not_there():
         await Fetcher().get("http://no-such-host.invalid/")
 
 
-async def test_a_fetch_that_is_cancelled_hangs_up():
+async def test_fetch_that_is_cancelled_hangs_up():
     async with WireServer([page("x", end="hang")]) as server:
         fetching = asyncio.create_task(Fetcher(["127.0.0.1"]).get(f"http://127.0.0.1:{server.port}/"))
         await asyncio.wait_for(server.got_one.wait(), 10)
@@ -282,7 +282,7 @@ async def test_a_fetch_that_is_cancelled_hangs_up():
         await asyncio.wait_for(server.hung_up.wait(), 10)
 
 
-async def test_an_error_page_is_an_error_that_can_be_read():
+async def test_error_page_is_an_error_that_can_be_read():
     output = await fetched(page("<h1>Not here</h1>", status=404))
     assert output.failed and output.text.startswith("[404 X, http") and "# Not here" in output.text
     empty = await fetched(Answer(b"", 204, {}))
@@ -331,7 +331,7 @@ async def secured(pem: Path) -> AsyncIterator[tuple[int, list[str], list[bytes]]
         yield server.sockets[0].getsockname()[1], names, asked
 
 
-async def test_the_certificate_must_be_that_of_the_name(tmp_path: Path):
+async def test_certificate_must_be_that_of_the_name(tmp_path: Path):
     pem = certificate(tmp_path, "site.test")
     trusted = ssl.create_default_context(cafile=str(pem))
 
@@ -391,7 +391,7 @@ async def test_pages_that_cannot_be_made_into_markdown_quickly():
     assert "a **b**" in wide and "could not" not in wide
 
 
-async def test_a_page_that_takes_too_long_is_given_as_it_is(monkeypatch: pytest.MonkeyPatch):
+async def test_page_that_takes_too_long_is_given_as_it_is(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.tools.web.page_text.CONVERSION_TIMEOUT", 0.5)
     html = "<p>a <b>b</b></p>" * 60_000
     _, note, body = (await fetched(page(html))).text.split("\n")
@@ -400,7 +400,7 @@ async def test_a_page_that_takes_too_long_is_given_as_it_is(monkeypatch: pytest.
 
 
 @pytest.mark.long
-async def test_the_loop_goes_on_while_a_page_is_made_into_markdown():
+async def test_loop_goes_on_while_a_page_is_made_into_markdown():
     longest, last = 0.0, time.monotonic()
     fetching = asyncio.create_task(fetched(page("<p>a <b>b</b> <i>c</i></p>" * 20_000)))
     while not fetching.done():
@@ -459,7 +459,7 @@ async def test_other_types():
             await fetched(Answer(data, headers={"Content-Type": kind} if kind else {}))
 
 
-async def test_an_image_is_shown():
+async def test_image_is_shown():
     data = io.BytesIO()
     Pillow.new("RGB", (30, 20)).save(data, "PNG")
     output = await fetched(page(data.getvalue(), "image/png"), path="/a/pic.png?x=/y")
@@ -499,7 +499,7 @@ async def searched(answer: Answer, **arguments: Any) -> tuple[ToolOutput, WireSe
         return await run(tool, **({"query": "x y"} | arguments)), server
 
 
-async def test_the_web_is_searched():
+async def test_web_is_searched():
     output, server = await searched(results(RESULTS), count=5, page=2)
     assert output.text == (
         "6. The first & best (2 days ago)\n   https://example.com/1\n   Words with bold <tags>\n   more words\n\n"

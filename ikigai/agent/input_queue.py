@@ -37,6 +37,14 @@ class InputQueue:
         waiting = filter(None, map(typed_text, (*self.steering, *self.follow_up)))
         self._view.queued((*unsaved, *waiting, *self.sent, *self.before_open))
 
+    def wait_for_turn(self, incoming: Input) -> None:
+        """Queue an input during a turn: a steering message for its next tool results, anything else for its end."""
+        if isinstance(incoming, Steered):
+            self.steering.append(incoming)
+        else:
+            self.follow_up.append(incoming)
+        self.show()
+
     def hold(self, line: str) -> None:
         """Keep a line until the agent is open."""
         self.before_open.append(line)

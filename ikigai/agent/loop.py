@@ -228,34 +228,20 @@ class AgentLoop:
         return self.queue.unsent(self.inbox)
 
     async def _handle(self, incoming: Input) -> None:
-        if isinstance(incoming, Steered):
-            if self.memory.open is None:
-                incoming = as_new_message(incoming)
-            else:
-                self.queue.steering.append(incoming)
-                self.queue.show()
-                return
-        typed = isinstance(incoming, Submitted) or is_command(incoming)
-        if isinstance(incoming, NEEDS_IDLE) and (self.memory.open is not None or (typed and self._is_selecting)):
+        """Take one input: store and apply the events that follow from it, then start and end jobs."""
+        if isinstance(incoming, Steered) and self.memory.open is None:
+            incoming = as_new_message(incoming)
+        if self._must_wait(incoming):
             if isinstance(incoming, Quote) and incoming.is_command_output and self._outputs:
                 incoming = self._outputs.save(incoming)  # mail may have begun a turn since it was told
-            self.queue.follow_up.append(incoming)
-            self.queue.show()
+            self.queue.wait_for_turn(incoming)
             return
         if isinstance(incoming, Interrupted):
             incoming = await self._interrupt_streams()
-        if isinstance(incoming, Forget):
-            self._forgetting = asyncio.create_task(self._forget(incoming), name="forget")
-            self._forgetting.add_done_callback(lambda _: self.inbox.put_nowait(MailArrived()))  # looks what waits
-            return
         if isinstance(incoming, FOREIGN_INPUTS):
             incoming = redact_input(incoming, self._redactor())
-        if isinstance(incoming, Condense):
-            self._condenser.toggle(self.memory, incoming.focus)
-            return
-        if isinstance(incoming, Offered):
-            await self._reload(replace(self.memory.run, tools=incoming.tools))
-            self._view.changed(self.memory)
+        if isinstance(incoming, Forget | Condense | Offered):
+            await self._handle_aside(incoming)
             return
         if isinstance(incoming, ContextOverflowed) and incoming.job in work(self.memory):
             incoming = await self._shrink_request(incoming)
@@ -267,15 +253,7 @@ class AgentLoop:
             events = decide(self.memory, incoming)
             events = (*prompt, *events) if events else ()
         except Rejected as refusal:
-            if isinstance(incoming, MailDelivered) and self._mail:
-                self._mail.refuse(incoming.mails, refusal)
-            else:
-                self._view.notice(str(refusal))
-            if isinstance(incoming, Condensed):
-                self._condenser.on_rejected(self.memory)
-            if isinstance(incoming, (Submitted, Plan, Retry)):
-                self._view.restore_input(incoming.text if isinstance(incoming, Submitted) else "")
-            self.queue.show()
+            self._on_rejected(incoming, refusal)
             return
         if isinstance(incoming, Quote) and incoming.id:
             await self._append_output(incoming, events)
@@ -290,6 +268,36 @@ class AgentLoop:
         self._jobs.reconcile()
         self.queue.show()
         self._view.changed(self.memory)
+
+    def _must_wait(self, incoming: Input) -> bool:
+        """Return True if a turn is open, or the user is being asked what to forget, and the input comes after it."""
+        if self.memory.open is not None:
+            return isinstance(incoming, (Steered, *NEEDS_IDLE))
+        return self._is_selecting and (isinstance(incoming, Submitted) or is_command(incoming))
+
+    async def _handle_aside(self, incoming: Forget | Condense | Offered) -> None:
+        """Take an input from which no event follows at once."""
+        match incoming:
+            case Condense(focus):
+                self._condenser.toggle(self.memory, focus)
+            case Offered(tools):
+                await self._reload(replace(self.memory.run, tools=tools))
+                self._view.changed(self.memory)
+            case Forget():
+                self._forgetting = asyncio.create_task(self._forget(incoming), name="forget")
+                self._forgetting.add_done_callback(lambda _: self.inbox.put_nowait(MailArrived()))  # looks what waits
+
+    def _on_rejected(self, incoming: Input, refusal: Rejected) -> None:
+        """Show the refusal of an input, and give back what it brought."""
+        if isinstance(incoming, MailDelivered) and self._mail:
+            self._mail.refuse(incoming.mails, refusal)
+        else:
+            self._view.notice(str(refusal))
+        if isinstance(incoming, Condensed):
+            self._condenser.on_rejected(self.memory)
+        if isinstance(incoming, (Submitted, Plan, Retry)):
+            self._view.restore_input(incoming.text if isinstance(incoming, Submitted) else "")
+        self.queue.show()
 
     async def _steer(self, results: bool) -> None:
         """Insert steering messages after the last tool result, or queue them if the turn has ended."""

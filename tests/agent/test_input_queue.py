@@ -51,12 +51,13 @@ def test_unqueue_takes_the_newest_of_equal_messages():
     assert [queue.unqueue() for _ in range(3)] == ["and this", "yes", "on"] and view.texts == ("on", "off")
 
 
-def test_lines_for_another_agent_are_not_given_back_with_messages_of_this_one():
+def test_lines_that_wait_are_taken_back_first_and_are_not_sent_with_messages():
     queue, view = made()
     queue.follow_up.append(Submitted("mine"))
     queue.hold("theirs")
-    assert queue.unqueue() == "mine" and queue.unqueue() == ""
+    assert queue.unqueue() == "theirs" and queue.unqueue() == "mine" and queue.unqueue() == ""
     queue.follow_up.append(Submitted("mine"))
+    queue.hold("theirs")
     inbox: asyncio.Queue[Input | None] = asyncio.Queue()
     assert queue.unsent(inbox) == [Submitted("mine")] and queue.before_open == ["theirs"]
     queue.show()

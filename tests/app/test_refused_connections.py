@@ -123,8 +123,8 @@ REALLY = [
         "alter database {database} rename to {database}_gone",
         "alter database {database}_gone rename to {database}",
     ),
-    ("revoke insert on messages from {role}", "grant insert on messages to {role}"),
-    ("alter table messages rename to gone", "alter table gone rename to messages"),
+    ("revoke insert on ikigai.messages from {role}", "grant insert on ikigai.messages to {role}"),
+    ("alter table ikigai.messages rename to gone", "alter table ikigai.gone rename to messages"),
     (
         "alter database {database} set default_transaction_read_only = on",
         "set transaction read write; alter database {database} reset default_transaction_read_only",
@@ -145,7 +145,8 @@ async def test_agent_goes_on_when_a_real_server_lets_it(dsn: str, server: str, r
                 admin.execute(statement.format(**names).encode())
 
     with psycopg.connect(dsn, autocommit=True) as admin:
-        admin.execute("grant all on all tables in schema public to {role}".format(**names).encode())
+        admin.execute("grant usage on schema ikigai to {role}".format(**names).encode())
+        admin.execute("grant all on all tables in schema ikigai to {role}".format(**names).encode())
     front, lost = Watcher(), list[str]()
     database = await Database.open(role, MIGRATIONS)
     async with sailing(database, on_lost=lambda member, why: lost.append(why)) as manager:

@@ -132,7 +132,7 @@ class Condenser:
             self._task = asyncio.create_task(self._condense(memory, "", automatic=True), name="condense")
         elif self._hinted is None or has_grown(self._hinted, memory):
             self._hinted = memory
-            self._notice(f"The context is {decision.threshold} % full. /condense has its oldest turns summarised.")
+            self._notice(f"The context is {decision.threshold} % full. /condense summarises its oldest turns.")
 
     async def _condense(self, memory: Memory, focus: str, automatic: bool) -> None:
         try:
@@ -157,7 +157,7 @@ class Condenser:
             self._failed = memory  # the user did not ask, and the window works without
             return
         if scope is None:
-            raise Rejected("There is nothing to condense: the newest two turns always stay.", "Go on talking.")
+            raise Rejected("Nothing to condense yet: the latest two turns are always kept.")
         if not automatic:
             turns = f"{len(scope.turns):,} turn{'s' * (len(scope.turns) != 1)}"
             self._notice(f"Condensing {turns} in the background; /condense again stops it.")

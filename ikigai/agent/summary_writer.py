@@ -134,7 +134,7 @@ class SummaryWriter:
         if done.stop in UNUSABLE_STOPS:
             raise Rejected(f"{self._model} {UNUSABLE_STOPS[done.stop]}: it was discarded.", remedy)
         if not done.text.strip():
-            raise Rejected(f"{self._model} said nothing: there is no summary.", remedy)
+            raise Rejected(f"{self._model} returned no text: there is no summary.", remedy)
         return done.text
 
     def _record_usage(self, usage: UsageReported) -> None:

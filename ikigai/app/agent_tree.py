@@ -82,7 +82,7 @@ def fork_message(child: ForkedChild, back: str = "/switch {}") -> str:
 async def rename(database: Database, agent: Agent, name: str, back: str = "/rename {} {}") -> str:
     """Give the agent this name; return the message. Raise Rejected, AgentLocked."""
     await database.tree.rename(agent, name)
-    return f"{agent.name} is called {name} now. {back.format(name, agent.name)} takes it back."
+    return f"Renamed {agent.name} to {name}. To undo: {back.format(name, agent.name)}"
 
 
 async def subtree_to_kill(database: Database, agent: Agent) -> list[AgentLink]:
@@ -102,7 +102,7 @@ async def subtree_to_kill(database: Database, agent: Agent) -> list[AgentLink]:
     for link in links:
         if (owner := await database.tree.holder(link.id)) not in ("", THIS_PROGRAM):
             raise AgentLocked(
-                f"Agent {link.name} is being written by another program ({owner}).",
+                f"Agent {link.name} is open in another ikigai ({owner}).",
                 "Nothing was killed; leave it there first.",
                 owner,
             )
@@ -146,7 +146,7 @@ async def kill_agreed(database: Database, agent: Agent, yes: bool) -> str:
     links = await subtree_to_kill(database, agent)
     if not yes:
         below = f" and the {len(links) - 1:,} below it" if len(links) > 1 else ""
-        raise Rejected(f"Nobody was killed: {agent.name}{below} would be.", "--yes agrees beforehand.")
+        raise Rejected(f"Not killed: {agent.name}{below}.", "Add --yes to confirm.")
     await kill(database, links)
     return kill_message(links, "ikigai agents revive {}")
 
@@ -164,10 +164,10 @@ async def archive(database: Database, agent: Agent, back: str = "/revive {}") ->
     in_turn = await database.tree.in_turn(list(owners))
     for link in reversed(links):
         if link.id in in_turn:
-            where = "" if owners[link.id] == THIS_PROGRAM else f" in another program ({owners[link.id]})"
+            where = "" if owners[link.id] == THIS_PROGRAM else f" in another ikigai ({owners[link.id]})"
             raise Rejected(f"{link.name} is at work{where}.", "Nothing was archived; wait for its end, or stop it.")
         if (owner := owners.get(link.id, THIS_PROGRAM)) != THIS_PROGRAM:
-            elsewhere = f" {link.name} is still open in another program ({owner})."
+            elsewhere = f" {link.name} is still open in another ikigai ({owner})."
     count = await database.tree.archive(agent)
     below = f", and {count - 1:,} below it" if count > 1 else ""
     return f"Archived {agent.name}{below}.{elsewhere} To list it again: {back.format(agent.name)}"
@@ -185,7 +185,7 @@ async def revive(database: Database, agent: Agent, back: str = "/switch {}") -> 
             below = f", with {count - 1:,} below it" if count > 1 else ""
             return f"{agent.name} is in the lists again{below}. {there}"
     if not agent.killed_at:
-        raise Rejected(f"Agent {agent.name} lives.", there)
+        raise Rejected(f"{agent.name} was not killed.", there)
     await database.tree.check(agent)
     log = await database.open_agent(agent)
     try:
@@ -193,8 +193,8 @@ async def revive(database: Database, agent: Agent, back: str = "/switch {}") -> 
     finally:
         await log.close()
     children = sum(link.killed for link in subtree(await database.tree.links(), agent.id))
-    still = f" Below it {children:,} {'is' if children == 1 else 'are'} dead still." if children else ""
-    return f"{agent.name} lives again.{still} {there}"
+    still = f" {children:,} below it {'is' if children == 1 else 'are'} still killed." if children else ""
+    return f"{agent.name} was revived.{still} {there}"
 
 
 # ── what is shown ──

@@ -60,7 +60,7 @@ _TEXT_ENDINGS = re.compile(
     re.IGNORECASE,
 )
 """Names with these endings are meant as files."""
-_REMEDY = "Check the name after the @, or take the @ away. Nothing was sent."
+_REMEDY = "Check the name after the @, or remove the @. Nothing was sent."
 
 
 class LocalMentions(NamedTuple):
@@ -118,7 +118,7 @@ async def attach(
     if local.doubtful:
         lines = (*local.doubtful, "Attached, it is stored in the log and sent to the model.")
         if (await ask(yes_or_no("Attach it?", lines))).key != "y":
-            raise Rejected("Nothing was attached, and nothing was sent.", "Take the @ away to send the words alone.")
+            raise Rejected("Nothing was attached, and nothing was sent.", "Remove the @ to send only the text.")
     parts = list[Attachment]()
     try:
         for part in local.parts:
@@ -219,13 +219,13 @@ def _read(path: Path, name: str) -> Attachment:
     except NotRegularFile as error:
         if path.is_symlink():
             raise Rejected(f"{shown} leads through a loop of links.", _REMEDY) from None
-        raise Rejected(f"{shown} is {error}, not a file.", "Copy what it holds into a file first.") from None
+        raise Rejected(f"{shown} is {error}, not a file.", "Copy its contents into a file first.") from None
     except OSError as error:
         why = error.strerror or "it changed meanwhile"
         raise Rejected(f"{shown} cannot be read: {why}.", _REMEDY) from None
     if name.lower().endswith(PICTURE_ENDINGS):
         what = f"{shown} is not a PNG, JPEG, WebP or GIF."
-        raise Rejected(what, "Convert it to one of them, or take the @ away.")
+        raise Rejected(what, "Convert it to one of them, or remove the @.")
     text = _decode(data)
     if text is None:
         what = f"{shown} is a binary file of {max(size, len(data)):,} bytes."

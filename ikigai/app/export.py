@@ -53,17 +53,17 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
         "export",
         parents=[common],
         help="write a history to a file: Markdown, HTML, JSON, JSONL",
-        description="Write all that was said to an agent and its ancestors, forgotten or not. Markdown and HTML are "
-        "for people; JSON and JSONL say everything, and `ikigai history import` reads them.",
+        description="Write the whole history of an agent and its ancestors, including what was forgotten. Markdown "
+        "and HTML are for people; JSON and JSONL are complete, and `ikigai history import` reads them.",
     )
-    export.add_argument("--agent", metavar="NAME|ID", help="the agent; the one used last without it")
-    export.add_argument("--format", choices=EXPORT_FORMATS, help="as the name of the file ends, else md")
-    export.add_argument("--from", dest="first", type=_id, default=0, metavar="ID", help="only from this event on")
+    export.add_argument("--agent", metavar="NAME|ID", help="the agent (default: the one used last)")
+    export.add_argument("--format", choices=EXPORT_FORMATS, help="the format (default: by the file's suffix, else md)")
+    export.add_argument("--from", dest="first", type=_id, default=0, metavar="ID", help="from this event on")
+    export.add_argument("--to", dest="last", type=_id, default=LAST_EVENT_ID, metavar="ID", help="up to this event")
     export.add_argument(
-        "--to", dest="last", type=_id, default=LAST_EVENT_ID, metavar="ID", help="only up to this event"
+        "-o", "--output", default="-", metavar="FILE|-", help="the file to write; - is the standard output (-)"
     )
-    export.add_argument("-o", "--output", default="-", metavar="FILE|-", help="where to; - is the standard output (-)")
-    export.add_argument("--force", action="store_true", help="replace the file if there is one")
+    export.add_argument("--force", action="store_true", help="overwrite an existing file")
     imported = commands.add_parser(
         "import",
         parents=[common],
@@ -72,7 +72,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
         "none; a file that was damaged or changed since its export is refused. What ran there without a question asks "
         "here. Turns without an end, as in a file that another program made, get one where the next message comes.",
     )
-    imported.add_argument("file", metavar="FILE", help="what `ikigai history export` wrote")
+    imported.add_argument("file", metavar="FILE", help="a file that `ikigai history export` wrote")
     recover = commands.add_parser(
         "recover",
         parents=[common],
@@ -81,15 +81,15 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
         "into their agent if nothing has been stored in it since, as happens when it is opened; otherwise into a "
         "new fork of it that begins where both part. The file is deleted then.",
     )
-    recover.add_argument("file", metavar="FILE", help="the file that ikigai named")
+    recover.add_argument("file", metavar="FILE", help="the file that ikigai has named")
     for made in (imported, recover):
-        made.add_argument("--name", default="", help="what the new agent is called")
+        made.add_argument("--name", default="", help="the name of the new agent")
     return {"export": export, "import": imported, "recover": recover}
 
 
 def _id(text: str) -> int:
     if not re.fullmatch("#?[0-9]{1,18}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no id of an event; write a number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an event id; write a number")
     return int(text.removeprefix("#"))
 
 
@@ -139,7 +139,7 @@ def parse_flags(arguments: argparse.Namespace) -> ExportRequest:
     target = None if arguments.output == "-" else Path(arguments.output)
     form = arguments.format or (target.suffix[1:].lower() if target else "md")
     if form not in EXPORT_FORMATS:
-        raise ConfigError(f"{target} does not say as what.", f"Add --format {'|'.join(EXPORT_FORMATS)}.")
+        raise ConfigError(f"The format of {target} is not known.", f"Add --format {'|'.join(EXPORT_FORMATS)}.")
     return ExportRequest(target, form, arguments.first, arguments.last, arguments.force)
 
 
@@ -259,8 +259,8 @@ def open_import(path: Path) -> BinaryIO:
     try:
         return files.open_picture(path)
     except files.SpecialFile:
-        raise ConfigError(f"{path} is no ordinary file.", "Copy what it holds into one.") from None
+        raise ConfigError(f"{path} is not a regular file.", "Copy its contents into a regular file.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the name.") from None
     except ValueError:
-        raise ConfigError(f"{str(path)!r} is no path.", "Check the name.") from None
+        raise ConfigError(f"{str(path)!r} is not a path.", "Check the name.") from None

@@ -125,9 +125,9 @@ class FollowedAgent:
         if self._killed:
             return Rejected(f"Agent {self.name} was killed.", f"/revive {self.name} brings it back.")
         if self.owner:
-            what = f"Agent {self.name} is being written by another program ({self.owner})."
-            return Rejected(what, f"/takeover when that has gone, {elsewhere}")
-        return Rejected(f"Agent {self.name} is only followed here.", f"/takeover goes on with it, {elsewhere}")
+            what = f"Agent {self.name} is open in another ikigai ({self.owner})."
+            return Rejected(what, f"/takeover when that has ended, {elsewhere}")
+        return Rejected(f"Agent {self.name} is read-only here.", f"/takeover goes on with it, {elsewhere}")
 
     async def _pause(self) -> None:
         if self._task:
@@ -157,7 +157,7 @@ class FollowedAgent:
         if self._deltas and CallModel(self._draft.asked_by) in work(self.memory):
             self._show_draft()
         if news.name not in ("", self.name):
-            self._view.note(f"{self.name} is called {news.name} now.")
+            self._view.note(f"{self.name} is now called {news.name}.")
             self._on_name(news.name)
         if news.looked:
             self._check_owner(news.owner)
@@ -203,9 +203,9 @@ class FollowedAgent:
         if now == self.owner or (not now and self._missed == 1):
             return
         if now:
-            self._view.notice(f"Agent {self.name} is being written by another program ({now}).")
+            self._view.notice(f"Agent {self.name} is open in another ikigai ({now}).")
         else:
-            gone = f"No program writes to {self.name} any more ({self.owner} did)."
+            gone = f"{self.name} is no longer open in another ikigai ({self.owner})."
             self._view.notice(str(self.refusal()) if self._killed else f"{gone} /takeover goes on here.")
         self.owner = now
         self._on_owner(now)

@@ -82,8 +82,10 @@ def print_command(text: str) -> Meaning | None:
     mode = table.BY_NAME[meaning.name if is_local else word[1:]].print_mode
     if mode is PrintMode.NO or (is_local and mode is PrintMode.CHANGE):
         shown = ", ".join(f"/{each.name}" for each in table.COMMANDS if each.print_mode is PrintMode.SHOW)
-        what = f"{word} has no place in print mode."
-        raise Rejected(what, f"It answers {shown}, and does what changes the context; start ikigai for all.")
+        what = f"{word} is not available in print mode."
+        raise Rejected(
+            what, f"Print mode has {shown}, and the commands that change the context. Start ikigai for the others."
+        )
     return meaning
 
 

@@ -195,8 +195,8 @@ class Mailbox:
         begun = f"in a row began with messages of agents. What {_senders(mails)} sent"
         self._notify_user(
             member,
-            f"{MAX_UNATTENDED_TURNS} turns {begun} is held: say something here to let it come.",
-            f"{MAX_UNATTENDED_TURNS} turns of {name} {begun} to it is held: say something here, or /send {name} TEXT.",
+            f"{MAX_UNATTENDED_TURNS} turns {begun} is held: send a message here to release it.",
+            f"{MAX_UNATTENDED_TURNS} turns of {name} {begun} to it is held: send a message here, or /send {name} TEXT.",
         )
 
     def refuse(self, member: Recipient, mails: Sequence[Mail], error: Rejected) -> None:
@@ -209,8 +209,8 @@ class Mailbox:
             self._notify_user(
                 member,
                 f"What {_senders(mails)} sent is held: {error}",
-                f"What {_senders(mails)} sent to {name} is held, for it can begin no turn: {error.what} "
-                f"/switch {name} leads there.",
+                f"What {_senders(mails)} sent to {name} is held, because it cannot start a turn: {error.what} "
+                f"Go there: /switch {name}",
                 [mail.sender for mail in mails if mail.by_user],
             )
             self.calls.wake()
@@ -243,8 +243,8 @@ class Mailbox:
         )
         self._notify_user(
             member,
-            f"{begun} nothing more is sent to {to} in this turn. Say something here to let it go on.",
-            f"{begun} {name} sends nothing more to {to} in its turn. Say something here, or /send {name} TEXT.",
+            f"{begun} nothing more is sent to {to} in this turn. Send a message here to let it continue.",
+            f"{begun} {name} sends nothing more to {to} in its turn. Send a message here, or /send {name} TEXT.",
         )
 
     # ── mail that calls wait for ──

@@ -47,7 +47,7 @@ async def answer_from_log(
     )
     if done.failure:
         raise IkigaiError(done.failure.text, done.failure.remedy)
-    answer = done.text.strip() or "The model said nothing."
+    answer = done.text.strip() or "The model returned no text."
     if done.stop is StopReason.LENGTH:
         answer += " …"
     sources = ", ".join(f"#{hit.id}" for hit in hits)
@@ -67,7 +67,7 @@ async def quote_event(database: Database, argument: str) -> inputs.Quote:
     agent, (stored,) = await database.neighbors(id, 0, 0)
     role, text = describe_row(stored)
     if not text.strip():
-        raise Rejected(f"Event {id} says nothing.", "/search shows the ids of messages.")
+        raise Rejected(f"Event {id} has no text.", "/search shows the ids of messages.")
     more = "\n> …" if len(text) > MAX_QUOTED_CHARACTERS else ""
     lines = "\n".join(f"> {line}" for line in text[:MAX_QUOTED_CHARACTERS].splitlines())
     return inputs.Quote(f"Quoted from agent {agent}, {format_time(stored.at)}, event {id} ({role}):\n{lines}{more}")

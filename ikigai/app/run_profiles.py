@@ -65,7 +65,8 @@ def missing_profile_notice(memory: Memory) -> str:
     if not name or name in memory.run.profiles or memory.settings.get("profile") != name:
         return ""
     return (
-        f"The profile {name}, which this agent chose, is gone: the configuration holds. /profile lists those there are."
+        f"The profile {name}, which this agent chose, does not exist any more: the configuration is used."
+        " /profile lists the profiles."
     )
 
 
@@ -82,9 +83,9 @@ def format_profiles(config: Config, memory: Memory) -> str:
     if now and (overrides := _overrides(config, memory, now)):
         rows.append(f"Not from the profile, but {', '.join(overrides)}.")
     if len(rows) == 1:
-        rows.append("There are none to choose. A table [profiles.NAME] in the configuration makes one.")
+        return "No profiles. Define one as [profiles.NAME] in config.toml."
     else:
-        rows.append(f"/profile NAME chooses one, /profile {NO_PROFILE} takes the choice back.")
+        rows.append(f"/profile NAME chooses one, /profile {NO_PROFILE} removes the choice.")
     return "\n".join(rows)
 
 

@@ -37,17 +37,17 @@ LIST_PAGE_EVENTS = 200
 
 def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """Add `ikigai history` to the subcommands; return the parsers of its commands."""
-    history = commands.add_parser("history", help="what was said, by all agents")
+    history = commands.add_parser("history", help="messages of all agents")
     what = history.add_subparsers(dest="what", required=True)
     search = what.add_parser(
         "search",
         parents=[common],
-        help="find words in everything ever said",
+        help="search the whole history",
         description='Words are found where a word begins, *parts* anywhere, "phrases" as they are; case and accents '
         "do not matter. Every hit holds all of them.",
     )
     search.add_argument("query", nargs="+", metavar="QUERY", help='words, "phrases", *parts*')
-    search.add_argument("--agent", metavar="NAME|ID", help="what this agent and its ancestors said alone")
+    search.add_argument("--agent", metavar="NAME|ID", help="only messages of this agent and its ancestors")
     search.add_argument(
         "--kind",
         action="append",
@@ -65,13 +65,13 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, arg
     search.add_argument("--order", choices=("time", "relevance"), default="time", help="newest or best first (time)")
     search.add_argument("--before", type=_id, metavar="ID", help="only what is older than this event")
     listed = what.add_parser("list", parents=[common], help="the last events of an agent")
-    listed.add_argument("--agent", metavar="NAME|ID", help="the agent; the one used last without it")
+    listed.add_argument("--agent", metavar="NAME|ID", help="the agent (default: the one used last)")
     listed.add_argument("--before", type=_id, metavar="ID", help="those before this event")
     for each in (search, listed):
-        each.add_argument("--limit", type=_limit, default=20, metavar="N", help="at most so many (20)")
-    show = what.add_parser("show", parents=[common], help="one event, and those beside it")
+        each.add_argument("--limit", type=_limit, default=20, metavar="N", help="the most results to show (20)")
+    show = what.add_parser("show", parents=[common], help="one event and its neighbors")
     show.add_argument("id", type=_id, metavar="ID", help="its number, as lists and hits show it")
-    show.add_argument("--beside", type=int, choices=range(101), default=0, metavar="N", help="N before and N behind it")
+    show.add_argument("--beside", type=int, choices=range(101), default=0, metavar="N", help="N before and N after it")
     for each in (search, listed, show):
         each.add_argument("--json", action="store_true", help="the same as JSON")
     return {"search": search, "list": listed, "show": show, **export.add(what, common)}
@@ -84,13 +84,13 @@ def parse_event_id(text: str) -> int | None:
 
 def _id(text: str) -> int:
     if (id := parse_event_id(f"#{text.removeprefix('#')}")) is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no id of an event; write a number, as it is shown with a #")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an event id; write a number as shown after a #")
     return id
 
 
 def _limit(text: str) -> int:
     if not re.fullmatch("[0-9]{1,4}", text) or not 1 <= int(text) <= MAX_RESULTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no limit; write 1 to {MAX_RESULTS}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a limit; write 1 to {MAX_RESULTS}")
     return int(text)
 
 
@@ -133,7 +133,7 @@ def format_hits(result: SearchResult, known: Collection[int] = ()) -> list[Marke
 
 def _notices(result: SearchResult) -> Iterator[str]:
     if result.widened:
-        yield "No word begins like that; this is what is found within words."
+        yield "No word begins with that; these matches are within words."
     if result.reached is not None:
         yield f"There was no time to look further back than #{result.reached}."
     if result.behind:
@@ -200,7 +200,7 @@ async def list_events(database: Database, arguments: argparse.Namespace) -> str:
     rows = rows[-arguments.limit :]
     if arguments.json:
         return _json({"agent": agent.name, "events": [_event(event, block) for event, block in rows]})
-    return "\n".join(_row(event, block) for event, block in rows) or "Nothing was said yet."
+    return "\n".join(_row(event, block) for event, block in rows) or "There are no messages yet."
 
 
 async def show_event(database: Database, arguments: argparse.Namespace) -> str:

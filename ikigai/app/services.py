@@ -215,11 +215,11 @@ class Services:
             and values.get("profile")
             and (why := missing_level_message(self.pool, chosen.run.resolve(chosen.own)))
         ):
-            return {**values, "level": None}, f"{why} It thinks as the profile has it; /think chooses another level."
+            return {**values, "level": None}, f"{why} The profile's thinking level is used; /think chooses another."
         if not (level and values.get("model") and values.get("level") == ""):
             return values, ""
         if why := missing_level_message(self.pool, {**values, "level": level}):
-            return values, f"{why} It thinks as is its default now; /think chooses another level."
+            return values, f"{why} Its default thinking level is used; /think chooses another."
         return {key: value for key, value in values.items() if key != "level"}, ""
 
     def level_notice(self, memory: Memory) -> str:
@@ -246,7 +246,7 @@ class Services:
 
         if not (count := count_images(memory)):
             return ""
-        return f"{model} sees no images: {count:,} in the context {'is' if count == 1 else 'are'} left out."
+        return f"{model} does not support images: {count:,} in the context {'is' if count == 1 else 'are'} left out."
 
     async def create(self, name: str = "") -> Agent:
         return await self.database.agents.create(name, current_directory(), ephemeral=self.ephemeral)

@@ -43,4 +43,4 @@ async def ask_side_question(services: Services, loop: AgentLoop, question: str, 
         raise IkigaiError(done.failure.text, done.failure.remedy)
     if done.stop is StopReason.TOOLS and not done.text.strip():
         raise Rejected("The model wanted to call tools, which /btw does not run.", "Send the question as a message.")
-    return (done.text.strip() or "The model said nothing.") + " …" * (done.stop is StopReason.LENGTH)
+    return (done.text.strip() or "The model returned no text.") + " …" * (done.stop is StopReason.LENGTH)

@@ -72,7 +72,9 @@ async def _put_back(file: Path, unsaved: Unsaved, agent: AgentLog) -> str | None
 
 def _by_hand(file: Path, count: int) -> str:
     command = f"ikigai history recover {shlex.quote(str(file))}"
-    return f"{_events(count)} could not be saved, and the log has gone on without. To have them in a fork: {command}"
+    return (
+        f"{_events(count)} could not be saved, and the log went on without them. To restore them in a fork: {command}"
+    )
 
 
 async def run_recover(database: Database, arguments: argparse.Namespace) -> str:
@@ -85,7 +87,7 @@ async def run_recover(database: Database, arguments: argparse.Namespace) -> str:
         raise ConfigError(what, "Name the right one with --db, or IKIGAI_DATABASE_URL.")
     place = await database.locate_unsaved(unsaved)
     if unsaved.output is not None and place.missing and not agent.killed_at:
-        what = f"{file} has what a command of yours wrote; it joins the conversation when {agent.name} is opened."
+        what = f"{file} has the output of your command; it is added to the conversation when {agent.name} is opened."
         raise Rejected(what, f"Open it: ikigai -r {agent.name}")
     _check(agent, place)
     await database.tree.check(agent)
@@ -105,7 +107,7 @@ def _check(agent: Agent, place: UnsavedPosition) -> None:
     if place.at is None:
         raise Rejected(
             "The event that they follow is not in this database, which may be an older copy. Nothing was recovered.",
-            "Name the right database with --db; what was said can be read in the file.",
+            "Name the right database with --db; the messages can be read in the file.",
         )
     if agent.killed_at:
         raise Rejected(f"Agent {agent.name} was killed.", f"Run: ikigai agents revive {agent.name}")

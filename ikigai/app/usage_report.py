@@ -47,7 +47,7 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         metavar="DATE|Nd",
         help="from this day on (2026-11-30), or the last N days with today",
     )
-    usage.add_argument("--agent", metavar="NAME|ID", help="the requests of this agent alone")
+    usage.add_argument("--agent", metavar="NAME|ID", help="only the requests of this agent")
     usage.add_argument("--json", action="store_true", help="one object: by, since, agent, rows, total")
     usage.add_argument(
         "--plot",
@@ -56,7 +56,7 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         metavar="FILE",
         help="draw it, and how full the window was; to a file (.png, .svg) with the extra `plot`",
     )
-    usage.add_argument("--force", action="store_true", help="replace the file if there is one")
+    usage.add_argument("--force", action="store_true", help="overwrite an existing file")
     return usage
 
 
@@ -68,7 +68,9 @@ def parse_since(text: str) -> date:
         day = date.fromisoformat(text if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text) else "")
         day_start(day)
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no day; write 2026-11-30, or 7d for the last seven") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a date; write 2026-11-30, or 7d for the last seven"
+        ) from None
     return day
 
 

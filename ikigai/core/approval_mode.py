@@ -46,8 +46,8 @@ _ORDER = tuple(ApprovalMode)
 _RING = (ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.AUTO, ApprovalMode.READ_ONLY)
 _MEANINGS = {
     ApprovalMode.READ_ONLY: "files can be read, nothing can be changed or run",
-    ApprovalMode.ASK: "reading in the working directory is free, all else asks",
-    ApprovalMode.EDITS: "edits in the working directory run, all else asks",
-    ApprovalMode.AUTO: "edits and commands of the allow-list run, all else asks",
+    ApprovalMode.ASK: "reading in the working directory is allowed, everything else asks first",
+    ApprovalMode.EDITS: "edits in the working directory run, everything else asks first",
+    ApprovalMode.AUTO: "edits and commands of the allow-list run, everything else asks first",
     ApprovalMode.YOLO: "everything runs without asking",
 }

@@ -12,7 +12,7 @@ from ikigai.core.messages import Document, Image, StopReason, Text, Thinking, To
 from ikigai.core.record import Record
 
 Value: TypeAlias = str | int | float | bool | None
-"""The value of a setting. None as the agent's own choice takes the choice back."""
+"""The value of a setting. None as the agent's own choice removes the choice."""
 
 Choices: TypeAlias = dict[str, Value]
 """Settings by name (`model`, `level`, `budget`, `system` …); treated as immutable."""
@@ -187,6 +187,11 @@ class Undone(Record, frozen=True):
 
     of: int
     what: str = ""
+
+
+def change_command(kind: str) -> str:
+    """Return the name of the command that makes events of this kind, without its slash."""
+    return {"filter": "forget", "summary": "condense"}.get(kind, kind)
 
 
 class SettingsChanged(Record, frozen=True):

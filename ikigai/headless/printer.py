@@ -190,7 +190,7 @@ class PrintView:
         if self._yes and question.yes:
             self.notice(f"{text}\nYes, by --yes.")
             return QuestionAnswer(question.yes)
-        how = "--yes agrees beforehand." if question.yes else "--yolo runs the tools of models without asking."
+        how = "Add --yes to confirm." if question.yes else "--yolo runs the tools of models without asking."
         self.notice(f"{text}\nNobody can be asked here: no. {how}")
         return QuestionAnswer(question.default, not_asked=True)
 

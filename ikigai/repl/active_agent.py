@@ -126,7 +126,7 @@ class ActiveAgent:
         Raise AgentLocked while the lock owner is alive.
         """
         if self.open_agent or not self.agent:
-            raise Rejected("There is nothing to take over: the agent on screen is written here.", "Send a message.")
+            raise Rejected("Nothing to take over: you already control this agent.", "Send a message.")
         agent = await services.database.agents.get(self.agent.id) or self.agent  # it may have been renamed just now
         if self._followed is None:
             await self.switch_to(services, agent)
@@ -146,7 +146,7 @@ class ActiveAgent:
         self._attach(open_agent)
         self._view.agent(open_agent.agent.name)
         self._view.restore_input(open_agent.view.attach(self._view))
-        self._view.note(f"{open_agent.agent.name} is written here now.")
+        self._view.note(f"{open_agent.agent.name} is controlled here now.")
         self._begin(services, manager, open_agent)
         await self.drafts.recover(agent.id, open_agent, services.database.reader(agent).history)
 
@@ -312,7 +312,10 @@ class ActiveAgent:
         matches = [each for each in asking if name in ("", each.agent.name)]
         if not matches:
             names = f"There are: {', '.join(each.agent.name for each in asking)}" if asking else ""
-            raise Rejected(f"{name} asks nothing." if name else "No agent in the background asks anything.", names)
+            raise Rejected(
+                f"{name} is not waiting for an answer." if name else "No background agent is waiting for an answer.",
+                names,
+            )
         first = matches[0]
         first.view.show_question(first.view.questions[0], self._view, first.agent.name)
 

@@ -62,7 +62,7 @@ class AgentSource:
 
 def _row(agent: AgentSummary) -> PickerRow:
     if agent.holder and agent.holder != THIS_PROGRAM:
-        state = f"open in another program ({agent.holder})"
+        state = f"open in another ikigai ({agent.holder})"
     else:
         state = ("at work" if agent.holder else "stopped in a turn") if agent.in_turn else ""
     here = agent.directory == paths.current_directory()

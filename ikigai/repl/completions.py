@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ikigai.core.approval_mode import ApprovalMode
+from ikigai.core.events import change_command
 from ikigai.core.state.memory import Memory
 from ikigai.core.tool_selection import ToolSelection
 
@@ -16,7 +17,7 @@ PLAIN = {
     "all": {"--all": "killed and archived ones, too"},
     "online": {"--online": "ask the providers, too"},
     "plot": {"--plot": "draw tokens, cost and the window"},
-    "trust": {"yes": "use what this folder brings", "no": "use it no more"},
+    "trust": {"yes": "use its AGENTS.md, tools and settings", "no": "stop using its files"},
 }
 """Completions that never change, by kind."""
 MAX_FORK_TURNS, PREVIEW_CHARACTERS = 50, 80
@@ -47,7 +48,7 @@ def complete_marks(memory: Memory | None) -> list[str]:
 
 def complete_undo(memory: Memory | None) -> dict[str, str]:
     acts = memory.changes if memory else ()
-    return {str(act.id): act.kind + " that took nothing" * act.empty for act in reversed(acts)}
+    return {str(act.id): change_command(act.kind) + " without effect" * act.empty for act in reversed(acts)}
 
 
 def complete_turns(memory: Memory | None) -> dict[str, str]:
@@ -102,7 +103,7 @@ def complete_tool_sets(memory: Memory | None) -> dict[str, str]:
 def complete_modes() -> dict[str, str]:
     """Return completions of /approve."""
     modes = {mode.value: mode.meaning for mode in ApprovalMode}
-    return modes | {"default": "what the configuration says", "revoke ": "ask again about what was approved for always"}
+    return modes | {"default": "what the configuration says", "revoke ": "revoke a standing approval"}
 
 
 _OF_MEMORY: dict[str, Callable[[Memory | None], Iterable[str]]] = {

@@ -187,7 +187,7 @@ class InputRouter:
         redacted = self._session.services.redaction.redactor().foreign(output)
         self.route(inputs.Quote(f"!{command}\n{redacted}", is_command_output=True), to)
         if to.memory.open:  # it is in a file by now
-            self._view.print_text(f"!{command} has run. Its output joins the conversation when the turn ends.")
+            self._view.print_text(f"!{command} has run. Its output is added to the conversation when the turn ends.")
 
 
 def _may_mention(text: str) -> bool:

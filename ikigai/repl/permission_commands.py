@@ -48,7 +48,7 @@ async def run_approve(argument: str, memory: Memory, ask: Ask) -> str | inputs.C
         )
     if word == ApprovalMode.YOLO:
         chosen_settings(memory, {"approval": word})  # what would be refused is not asked about
-        lines = ("Models can then run any command and change any file of yours, unseen.",)
+        lines = ("Models will be able to run any command and change any of your files without asking.",)
         if (await ask(yes_or_no("Run everything without asking?", lines))).key != "y":
             return "Nothing was changed."
     return inputs.Change({"approval": word})
@@ -65,7 +65,7 @@ def next_approval_mode(memory: Memory) -> inputs.Change:
 
 def _format_approval(memory: Memory) -> str:
     now = ApprovalMode.of(memory.settings)
-    rows = [f"Approval: {now}: {now.meaning}."]
+    rows = [f"Approval mode: {now} ({now.meaning})."]
     if (limit := memory.run.project_limits.approval) is not ApprovalMode.YOLO:
         rows.append(
             f"Here it can be {limit} at most, by the {clean_line(memory.run.project_limits.origins['approval'])}."
@@ -87,7 +87,7 @@ def _revoke(number: str) -> str:
         raise WrongArgument(problem, "/approve lists them.")
     fingerprint, approval = approvals[int(number) - 1]
     standing_approvals.revoke(approvals_file(), fingerprint)
-    return f"Asked about again: {clean_line(approval.tool)} {clean_line(approval.shown)}"
+    return f"Approval revoked: {clean_line(approval.tool)} {clean_line(approval.shown)}"
 
 
 def run_tools(argument: str, memory: Memory) -> str | inputs.Change:
@@ -97,7 +97,7 @@ def run_tools(argument: str, memory: Memory) -> str | inputs.Change:
     if not argument:
         if not sets:
             return "Models have no tools here (--no-tools, or enabled = false under [tools])."
-        rows = [] if memory.limits.tools else [f"{memory.model} takes no tools: it is offered none of these."]
+        rows = [] if memory.limits.tools else [f"{memory.model} does not support tools: it is offered none of these."]
         for name in sets:
             names = ", ".join(tool.name for tool in memory.run.tools if tool.set == name)
             rows.append(f"{'off' if selection.is_off(name) else 'on ':3}  {name}: {names}")
@@ -160,7 +160,7 @@ def _describe_change(project: Project, name: str, own: OwnFile) -> str:
 
 def _executables_line(tools: Sequence[str]) -> tuple[str, ...]:
     """Return the line that names the programs which a yes runs; no line without programs."""
-    return (f"A yes runs these programs, now and at every start: {clean_line(', '.join(tools))}.",) if tools else ()
+    return (f"Yes runs these programs, now and at every start: {clean_line(', '.join(tools))}.",) if tools else ()
 
 
 def _first_lines(head: bytes) -> list[str]:
@@ -188,14 +188,14 @@ def run_trust(argument: str, project: Project) -> str:
         case "yes" if not folder:
             return f"Trusted: {clean_line(project.trust(time.time()))}\n{_trust_effect(project)}"
         case "no" if not folder or _is_project_folder(project, folder):
-            tools_refused = "\nIts tools are offered no more, and calls of them are refused."
+            tools_refused = "\nIts tools are no longer offered, and calls of them are refused."
             was = project.revoke()
-            text = f"{'Trusted no more' if was else 'Was not trusted'}: {clean_line(str(project.folder))}"
+            text = f"{'No longer trusted' if was else 'Was not trusted'}: {clean_line(str(project.folder))}"
             return text + tools_refused * (was and project.tools.is_dir())
         case "no":
             if not trusted_folders.revoke(project.file, Path(folder.strip()).expanduser()):
-                raise Rejected(f"{clean_line(folder.strip())} is not trusted.", "/trust lists what is.")
-            return f"Trusted no more: {clean_line(folder.strip())}"
+                raise Rejected(f"{clean_line(folder.strip())} is not trusted.", "/trust lists the trusted folders.")
+            return f"No longer trusted: {clean_line(folder.strip())}"
         case _:
             raise WrongArgument(f"/trust does not take {quoted(clean_line(argument))}.")
 
@@ -206,18 +206,18 @@ def _is_project_folder(project: Project, folder: str) -> bool:
 
 def _format_trust(project: Project) -> str:
     here = f"{clean_line(str(project.folder))} is {'trusted' if project.trusted else 'not trusted'}."
-    contents = f"It has {', '.join(project.contents) or 'nothing that this is about'}."
+    contents = f"It has {', '.join(project.contents) or 'no AGENTS.md, tools or settings'}."
     if changes := project.changes():
-        contents += f" Come or changed since, and not used: {clean_line(', '.join(changes))}."
+        contents += f" Added or changed since you trusted it, and not used: {clean_line(', '.join(changes))}."
     trusted = trusted_folders.list_trusted(project.file)
     rows = [f"{time.strftime('%Y-%m-%d', time.localtime(at))}  {clean_line(path)}" for path, at in trusted.items()]
     listed = ("Trusted folders, and since when:", *rows) if rows else ()
-    how = "/trust yes and /trust no change it; /trust no FOLDER another one."
+    how = "/trust yes or /trust no changes this; /trust no FOLDER changes another folder."
     return "\n".join((f"{here} {contents}", *listed, how))
 
 
 def _trust_effect(project: Project) -> str:
-    text = "Its instructions, if it has any, go with the next message."
+    text = "Its AGENTS.md, if there is one, is used from the next message on."
     later = project.tools.is_dir() or project.config.exists()
     return f"{text} Its tools and settings are used from the next start on." if later else text
 

@@ -65,7 +65,7 @@ async def pin(argument: str, memory: Memory, folder: Path, ask: Ask) -> tuple[st
     name = _display_name(path, folder)
     text = await asyncio.to_thread(_read, path, name)
     if any(each.path == storable(path) and each.text == storable(text) for each in list_pins(memory.settings)):
-        raise Rejected(f"{name} is pinned as it is now.", "/unpin takes it away.")
+        raise Rejected(f"{name} is already pinned and has not changed.", f"Remove it: /unpin {name}")
     if is_secret(str(folder), path):
         lines = (f"{name} looks like a file with keys or passwords.", "Pinned, it is stored in the log and sent along.")
         if (await ask(yes_or_no("Pin it?", lines))).key != "y":
@@ -103,7 +103,7 @@ def list_pinned(memory: Memory, folder: Path) -> dict[str, str]:
 
 
 def _parse_path(argument: str, folder: Path) -> str:
-    """Return the absolute path of `argument`, which may stand in quotes. Raise Rejected if it is no path."""
+    """Return the absolute path of `argument`, which may stand in quotes. Raise Rejected if it is not a path."""
     quoted = len(argument) > 2 and argument[0] == argument[-1] and argument[0] in "'\""
     try:
         path = os.path.normpath(folder / Path(argument[1:-1] if quoted else argument).expanduser())
@@ -111,7 +111,7 @@ def _parse_path(argument: str, folder: Path) -> str:
             raise ValueError(path)
         path.encode()
     except (RuntimeError, ValueError):
-        raise Rejected(f"{clean_line(argument)!r} is no path.", "/pin PATH pins a file.") from None
+        raise Rejected(f"{clean_line(argument)!r} is not a path.", "/pin PATH pins a file.") from None
     return path
 
 
@@ -132,9 +132,9 @@ def _read(path: str, name: str) -> str:
             target = clean_line(str(Path(path).readlink()))
             raise Rejected(f"{name} is a link to {target}.", "Pin the file itself.")
         if stat.S_ISDIR(mode):
-            raise Rejected(f"{name} is a folder.", "Pin the files in it that matter.")
+            raise Rejected(f"{name} is a folder.", "Pin the files in it that you need.")
         if not stat.S_ISREG(mode):
-            raise Rejected(f"{name} is no ordinary file.", "Copy what it holds into one, and pin that.")
+            raise Rejected(f"{name} is not a regular file.", "Copy its contents into a file, and pin that.")
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(MAX_PINNED_BYTES + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
@@ -142,7 +142,9 @@ def _read(path: str, name: str) -> str:
     except FileNotFoundError:
         raise Rejected(f"There is no file {name}.", "/pin PATH pins one, /pin alone lists what is pinned.") from None
     except OSError as error:
-        raise Rejected(f"{name} cannot be read: {error.strerror}.", "See to its permissions, or pin another.") from None
+        raise Rejected(
+            f"{name} cannot be read: {error.strerror}.", "Check its permissions, or pin another file."
+        ) from None
     if len(data) > MAX_PINNED_BYTES:
         figures = f"{max(whole, MAX_PINNED_BYTES + 1):,} bytes, and {MAX_PINNED_BYTES:,} can be pinned"
         raise Rejected(f"{name} is too large: {figures}.", "Pin a shorter version; models with tools can read files.")
@@ -155,9 +157,9 @@ def _text(data: bytes, name: str) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise Rejected(f"{name} is no text in UTF-8.", "Only text can be pinned.")
+        raise Rejected(f"{name} is not UTF-8 text.", "Only text can be pinned.")
     if not text.strip():
-        raise Rejected(f"{name} is empty.", "Pin it when something stands in it.")
+        raise Rejected(f"{name} is empty.", "Pin it once it has content.")
     return text
 
 
@@ -189,7 +191,7 @@ def _find_pin(argument: str, memory: Memory, folder: Path) -> Pin:
         return pin_found
     names = [_display_name(path, folder) for path in known]
     closest = closest_names(argument, names) or names[:5]
-    how = f"Pinned are: {', '.join(closest)}" if closest else "/pin PATH pins a file."
+    how = f"Pinned files: {', '.join(closest)}" if closest else "/pin PATH pins a file."
     raise Rejected(f"{clean_line(argument)} is not pinned.", how)
 
 
@@ -197,7 +199,7 @@ async def _refresh(argument: str, memory: Memory, folder: Path) -> tuple[str, Ch
     """Pin all files again as they are now, or the one that is named; a file that cannot be read stays as it was."""
     chosen = [_find_pin(argument, memory, folder)] if argument else list_pins(memory.settings)
     if not chosen:
-        raise Rejected("Nothing is pinned.", "/pin PATH pins a file.")
+        raise Rejected("No file is pinned.", "/pin PATH pins a file.")
     values, lines = dict[str, str | int | float | bool | None](), list[str]()
     for each in chosen:
         try:
@@ -210,7 +212,7 @@ async def _refresh(argument: str, memory: Memory, folder: Path) -> tuple[str, Ch
     if values:
         _check_room(memory, values, "What has changed does")
     elif not lines:
-        lines.append("Nothing that is pinned has changed.")
+        lines.append("No pinned file has changed.")
     return "\n".join(lines), Change(values) if values else None
 
 
@@ -218,7 +220,7 @@ def _format_pins(memory: Memory, folder: Path) -> str:
     """Return the list of pins: path, tokens, time, and a mark if the file has changed since."""
     pins = list_pins(memory.settings)
     if not pins:
-        return "Nothing is pinned. /pin PATH lets a file, as it is then, join the system prompt."
+        return "No pinned files. /pin PATH adds a copy of a file to the system prompt."
     names = [_display_name(each.path, folder) for each in pins]
     sizes = [pin_tokens(each) for each in pins]
     width = max(map(len, names))
@@ -227,7 +229,7 @@ def _format_pins(memory: Memory, folder: Path) -> str:
         for each, name, taken in zip(pins, names, sizes, strict=True)
     ]
     rows.append(f"Together {format_tokens(sum(sizes))} tokens of every request.")
-    rows.append("/pin --refresh [PATH] takes files as they are now, /unpin PATH takes one away.")
+    rows.append("/pin --refresh [PATH] pins the current versions, /unpin PATH removes one.")
     return "\n".join(rows)
 
 

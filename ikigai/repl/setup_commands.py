@@ -57,7 +57,7 @@ async def run_login(session: Session, arguments: argparse.Namespace, provider: s
     """Let the user store a key; return what to do with it. Raise WrongArgument for an unknown provider."""
     known = known_providers(session.config)
     if provider not in known:  # it may be a key: it is neither shown nor passed on
-        what = "There is no such provider; the key is asked for." if provider else "Whose key is it?"
+        what = "There is no such provider; the key is asked for." if provider else "Which provider is the key for?"
         raise WrongArgument(what, f"Providers: {', '.join(known)}.")
     code = await session.screen.run_program(own_program(arguments, "login", provider), hides_typing=True)
     if code is None:

@@ -203,7 +203,7 @@ class SlashCommands:
         if self._session.memory is None:
             raise NotReady()
         chosen = copy_answer.choose_copy(self._session.memory, command.argument)
-        self._view.print_text(f"{chosen.what}. {await self._screen.copied(chosen.text)}")
+        self._view.print_text(f"{chosen.what}: {await self._screen.copied(chosen.text)}")
 
     async def _wait(self, command: ProgramCommand) -> None:
         """Wait for other agents, and print their last words."""
@@ -381,7 +381,7 @@ class SlashCommands:
 
         to_kill = await agent_tree.subtree_to_kill(services.database, agent)
         if (await self._view.ask(switching.kill_question(to_kill))).key != "y":
-            self._view.print_text("Nobody was killed.")
+            self._view.print_text("Cancelled. No agent was killed.")
             return
         to_kill = await agent_tree.subtree_to_kill(services.database, agent)  # there may be more by now
         if self._active_agent.agent and self._active_agent.agent.id in {link.id for link in to_kill}:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ikigai.store.agents import Agent
 
 NO_RELATIVE = {
-    "up": "This is a root: nobody is above it.",
-    "down": "Nobody was forked from this agent.",
-    "left": "There is no elder sibling.",
+    "up": "This is a top-level agent: it has no parent.",
+    "down": "This agent has no forks.",
+    "left": "There is no older sibling.",
     "right": "There is no younger sibling.",
 }
 MAX_LISTED_NAMES = 10
@@ -82,7 +82,7 @@ async def _switch(services: Services, active_agent: ActiveAgent, argument: str) 
     agent = await services.database.agents.find(argument)
     agent.check_living()
     if active_agent.runtime and active_agent.agent and agent.id == active_agent.agent.id:
-        raise Rejected(f"{agent.name} is on the screen already.", "/new begins another agent.")
+        raise Rejected(f"{agent.name} is already on the screen.", "/new begins another agent.")
     return AgentSwitch(agent)
 
 

@@ -26,7 +26,7 @@ async def wait_for_agents(manager: AgentManager, own: str, names: Sequence[str])
     database = manager.services.database
     ids = {(await database.agents.find(name)).id for name in names}
     if own in ids:
-        raise Rejected("That is the agent on the screen.", "/wait is for those in the background.")
+        raise Rejected("That is the agent on the screen.", "/wait is for background agents.")
     with manager.mailbox.calls.waiting() as call:
         while True:
             call.look()
@@ -35,7 +35,7 @@ async def wait_for_agents(manager: AgentManager, own: str, names: Sequence[str])
             }
             busy = {id for id, line in listings.items() if id != own and _is_running(manager, line)}
             if not ids and not (ids := busy):
-                raise Rejected("No other agent is at work.", "/agents lists them.")
+                raise Rejected("No other agent is running.", "/agents lists them.")
             if not ids & busy:
                 return "\n".join(_last_words(line) for id, line in listings.items() if id in ids)
             await call.settle(WAIT_POLL_INTERVAL)
@@ -49,5 +49,5 @@ def _is_running(manager: AgentManager, line: agent_tree.AgentListing) -> bool:
 def _last_words(line: agent_tree.AgentListing) -> str:
     name = clean_line(line.node.agent.name)
     if line.state == "asks":
-        return f"{name} asks something: /answer {name}"
+        return f"{name} is waiting for your answer: /answer {name}"
     return f"{name} ({line.state}): {' '.join(clean_line(line.node.agent.last_words).split())}"

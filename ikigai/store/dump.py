@@ -106,7 +106,7 @@ def _check_target(target: Path, replace: bool) -> None:
     if os.path.lexists(target) and not replace:
         raise Rejected(f"{target} is there already.", "Name another file, or add --force to replace it.")
     if target.exists() and not target.is_file():  # a device would be replaced by a file
-        raise Rejected(f"{target} is no ordinary file.", "Name a file, or - for the standard output.")
+        raise Rejected(f"{target} is not a regular file.", "Name a file, or - for the standard output.")
 
 
 async def _watch(file: Path, on_progress: DumpProgress) -> None:

@@ -172,7 +172,7 @@ class AgentTree:
             ours = holder and holder.backend in (self._session.greeting.backend, *self._session.lost)
             if holder and not ours and not holder.is_dead():
                 raise AgentLocked(
-                    f"Agent {agent.name} is being written by another program ({holder}).",
+                    f"Agent {agent.name} is open in another ikigai ({holder}).",
                     "Rename it there, or when that program has gone.",
                     str(holder),
                 )

@@ -82,7 +82,7 @@ async def acquire(session: DatabaseSession, cursor: Cursor, agent: UUID, name: s
             ours = owner.backend in session.lost and owner.program == session.parameters["application_name"]
             if not ours and not owner.is_dead():
                 raise AgentLocked(
-                    f"Agent {name} is being written by another program ({owner}).",
+                    f"Agent {name} is open in another ikigai ({owner}).",
                     "Go on there, or use another agent: /new or /switch here, --new at the start.",
                     str(owner),
                 )

@@ -54,11 +54,11 @@ async def copy_text(text: str, write: Callable[[str], object], environ: Mapping[
     """
     count = f"{len(text):,} character{'s' * (len(text) != 1)}"
     if "TMUX" in environ and await _by_tmux(text):
-        return f"Copied, into tmux's buffer, too: {count}."
+        return f"{count} copied, also to tmux's buffer."
     if sequence := copy_sequence(text, environ):
         write(sequence)
-        return f"Copied, if the terminal allows it: {count}."
-    return f"{count} are more than terminals copy."
+        return f"{count} copied, if the terminal allows it."
+    return f"{count} are more than terminals can copy."
 
 
 async def _by_tmux(text: str) -> bool:

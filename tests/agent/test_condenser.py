@@ -211,7 +211,7 @@ async def test_by_hand(talking: Talking):
     assert (row.purpose, row.model, row.usage.input, row.cost) == ("summary", MODEL, 10, 15.0)
     (note,) = [text for who, text in talk.view.seen if who == "note" and text.startswith("Condensed")]
     assert note.startswith(f"Condensed: {made.turns} turns, 3") and note.endswith(
-        "tokens, $15.00. /summary shows it, /undo takes this back."
+        "tokens, $15.00. /summary shows it, /undo undoes it."
     )
     assert f"Condensing {made.turns} turns in the background; /condense again stops it." in talk.notices
     rule = talk.view.told("rule")[-1]
@@ -312,8 +312,8 @@ async def test_summary_in_another_language_is_a_summary(talking: Talking):
 
 LONG = "The user counts to thirty. " * 500
 BAD: dict[str, tuple[Answer | str, str]] = {
-    "nothing": ("", "said nothing"),
-    "blanks": (" \n ", "said nothing"),
+    "nothing": ("", "returned no text"),
+    "blanks": (" \n ", "returned no text"),
     "longer": (LONG, "not shorter by a quarter"),
     "tool calls": (completion("I look.", calls=[{"name": "look", "arguments": {}}]), "called tools"),
     "refusal": (completion("I cannot.", finish="content_filter"), "refused"),
@@ -395,8 +395,8 @@ def forgets(talk: Talk) -> Input:
 @pytest.mark.parametrize(
     ("meanwhile", "why"),
     [
-        (forgets, "memory begins otherwise now"),
-        (lambda talk: RewindAt(talk.load().full_window.turns[3].end), "memory begins otherwise now"),
+        (forgets, "because the context has changed since"),
+        (lambda talk: RewindAt(talk.load().full_window.turns[3].end), "because the context has changed since"),
         (lambda talk: Clear(), ""),
     ],
     ids=["forget", "rewind", "clear"],
@@ -461,7 +461,7 @@ async def test_with_manual_it_is_said_and_left_to_the_user(talking: Talking):
         while not any("75 % full" in notice for notice in talk.notices):
             await talk.turn()
         await talk.turn()
-        assert sum("/condense has its oldest turns summarised" in notice for notice in talk.notices) == 1
+        assert sum("/condense summarises its oldest turns" in notice for notice in talk.notices) == 1
     assert not talk.asked
 
 
@@ -478,7 +478,7 @@ async def test_there_has_to_be_something_to_condense(talking: Talking):
     talk = talking(turns=2)
     async with talk.running():
         talk.tell(Condense())
-        await talk.refused("There is nothing to condense: the newest two turns always stay.")
+        await talk.refused("Nothing to condense yet: the latest two turns are always kept.")
     assert not talk.asked
 
 
@@ -584,16 +584,16 @@ async def test_where_that_fails_it_is_said(talking: Talking):
     talk.summary = ""
     async with talk.running():
         talk.tell(Clear())
-        await talk.refused("What was cleared was not summarised.", "said nothing")
+        await talk.refused("What was cleared was not summarised.", "returned no text")
 
 
 # ── the outcomes of another program ──
 
 OUTCOMES = {
-    "roo-code/summarize_outcome/001": (1, GOOD, "nothing to condense"),
+    "roo-code/summarize_outcome/001": (1, GOOD, "Nothing to condense yet"),
     "roo-code/summarize_outcome/003": (5, GOOD, ""),
-    "roo-code/summarize_outcome/005": (1, GOOD, "nothing to condense"),
-    "roo-code/summarize_outcome/007": (4, "  ", "said nothing"),
+    "roo-code/summarize_outcome/005": (1, GOOD, "Nothing to condense yet"),
+    "roo-code/summarize_outcome/007": (4, "  ", "returned no text"),
     "roo-code/summarize_outcome/008": (4, failure(404, "No such model."), "There is no summary"),
     "roo-code/summarize_outcome/012": (3, GOOD, ""),
     "roo-code/summarize_outcome/014": (3, GOOD, ""),

@@ -354,7 +354,7 @@ async def test_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database, d
             cutter.execute(cut, (write_lock.lock_key(id, "ikigai"),))
             await waiting
             await until(lambda: lost)
-        assert "is being written by another program" in lost[0] and "kept in" in lost[0]
+        assert "is open in another ikigai" in lost[0] and "kept in" in lost[0]
         assert lost[0].endswith(f"/switch {member.agent.name} opens it again, or follows it.")
 
 
@@ -477,7 +477,7 @@ async def test_agent_that_another_program_holds_is_not_killed(dsn: str) -> None:
     top = await first.tree.fork(root, 0, (Forked("root", 0),), "top")
     held = await first.tree.fork(top, 0, (Forked("top", 0),), "held")
     log = await second.open_agent(held)
-    with pytest.raises(AgentLocked, match=r"Agent held is being written by another program") as refused:
+    with pytest.raises(AgentLocked, match=r"Agent held is open in another ikigai") as refused:
         await kin.subtree_to_kill(first, top)
     assert "Nothing was killed" in refused.value.remedy
     await log.close()

@@ -131,7 +131,7 @@ async def test_wait_names_an_agent_open_in_another_program(house: House, dsn: st
         sent, waited = (await house.results("boss"))[-2:]
     assert sent == "Sent to kid."
     assert waited.startswith("At rest, and nothing new from: kid.")
-    assert "kid could not be opened for its messages: Agent kid is being written by another program" in waited
+    assert "kid could not be opened for its messages: Agent kid is open in another ikigai" in waited
 
 
 async def test_message_from_a_sibling_or_from_below_wants_no_reply(house: House) -> None:

@@ -36,7 +36,7 @@ async def test_two_that_answer_each_other_within_single_turns_are_stopped(house:
     assert any(f"Not sent to boss: the last {MAX_ANSWERS} messages only answered one another" in text for text in told)
     assert any("none is answered any more" in text for text in told), "whoever waits for one more is told"
     ((notice, _),) = boss.view._notices
-    assert "kid sends nothing more to boss in its turn. Say something here, or /send kid TEXT." in notice
+    assert "kid sends nothing more to boss in its turn. Send a message here, or /send kid TEXT." in notice
 
 
 async def test_ring_of_three_within_single_turns_is_stopped(house: House) -> None:

@@ -256,15 +256,15 @@ async def test_lock_owner_and_its_absence_are_notified_once(dsn: str) -> None:
     following = follows(other, talk, watcher)
     await following.begin()
     following.start()
-    assert "heron is being written by another program" in following.refusal().what and "pid" in following.owner
+    assert "heron is open in another ikigai" in following.refusal().what and "pid" in following.owner
     holder = following.owner
     await talk.log.close()
-    await told(watcher, f"No program writes to heron any more ({holder} did).", "/takeover")
+    await told(watcher, f"heron is no longer open in another ikigai ({holder}).", "/takeover")
     assert following.owner == "" and "only followed" in following.refusal().what
     await asyncio.sleep(1.2)  # more than a look
     assert len(watcher.notices) == 1
     again = await Talk.open(writer, talk.agent)
-    await told(watcher, f"heron is being written by another program ({holder}).")
+    await told(watcher, f"heron is open in another ikigai ({holder}).")
     await again.turn("on", "and on")
     await caught_up(watcher, again, following._follower.seq - len(watcher.rows))
     assert watcher.said == ["and on"] and len(watcher.notices) == 2 and watcher.holders == ["", holder]

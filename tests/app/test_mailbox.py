@@ -343,12 +343,15 @@ async def test_agent_with_an_open_question_is_not_waited_for(house: House) -> No
     asker.agent_loop.put_input(Submitted("go"))
     await until(lambda: bool(asker.view.questions))
     async with asyncio.timeout(30):
-        assert await wait_for_agents(house.manager, here.agent.id, ("asker",)) == "asker asks something: /answer asker"
+        assert (
+            await wait_for_agents(house.manager, here.agent.id, ("asker",))
+            == "asker is waiting for your answer: /answer asker"
+        )
 
 
 async def test_wait_rejects_agents_that_cannot_be_waited_for(house: House) -> None:
     here = await house.member("here")
-    for names, says in ((("here",), "on the screen"), (("nobody",), "nobody"), ((), "No other agent is at work")):
+    for names, says in ((("here",), "on the screen"), (("nobody",), "nobody"), ((), "No other agent is running")):
         with pytest.raises(Rejected, match=says):
             await wait_for_agents(house.manager, here.agent.id, names)
 

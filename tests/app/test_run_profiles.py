@@ -225,7 +225,7 @@ def test_what_profile_alone_answers(tmp_path: Path) -> None:
         "  empty: sets nothing\n"
         "Not from the profile, but sliding_context_tokens as you chose it, keep_first_turn from environment"
         " IKIGAI_KEEP_FIRST_TURN.\n"
-        "/profile NAME chooses one, /profile default takes the choice back."
+        "/profile NAME chooses one, /profile default removes the choice."
     )
     figures = run_profiles.profiles_as_dict(loaded, agent.memory)
     assert (figures["profile"], figures["origin"], figures["profiles"][3]) == (
@@ -244,7 +244,7 @@ def test_missed_profile_is_told_once(tmp_path: Path) -> None:
     without = opened(load(tmp_path, ""))
     agent.run = without
     assert run_profiles.missing_profile_notice(agent.loaded()).startswith(
-        "The profile base, which this agent chose, is gone"
+        "The profile base, which this agent chose, does not exist any more"
     )
     again = Agent(without, agent.log)
     assert run_profiles.missing_profile_notice(again.loaded()) == "" and again.memory.own == {"profile": "base"}

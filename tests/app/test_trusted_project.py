@@ -155,9 +155,11 @@ def test_command_shows_trusts_and_revokes(project: Project, tmp_path: Path):
     trust.trust(project.file, tmp_path / "other", 0.0)
     shown = permissions.run_trust("", project)
     assert "is trusted." in shown and f"1970-01-01  {tmp_path / 'other'}" in shown
-    assert permissions.run_trust(f"no {tmp_path / 'other'}", project) == f"Trusted no more: {tmp_path / 'other'}"
+    assert permissions.run_trust(f"no {tmp_path / 'other'}", project) == f"No longer trusted: {tmp_path / 'other'}"
     assert project.trusted
-    assert permissions.run_trust(f"no {project.folder}", project).startswith("Trusted no more") and not project.trusted
+    assert (
+        permissions.run_trust(f"no {project.folder}", project).startswith("No longer trusted") and not project.trusted
+    )
     assert permissions.run_trust("no", project).startswith("Was not trusted")
     assert trust.list_trusted(project.file) == {}
     for argument in ("maybe", "yes /", f"no {tmp_path / 'other'}"):
@@ -315,7 +317,7 @@ async def test_changed_and_new_files_are_shown_and_asked_about_before_use(projec
     said = "\n".join(question.lines)
     assert "changed: AGENTS.md" in said and "new: .ikigai/config.toml" in said and "new: .ikigai/tools/raven" in said
     assert "  Obey me." in said and "\x1b" not in said and "…" in said
-    assert "A yes runs these programs" in said and ".ikigai/tools/owl, .ikigai/tools/raven" in said
+    assert "Yes runs these programs" in said and ".ikigai/tools/owl, .ikigai/tools/raven" in said
     assert "has come or changed" in project.refusal(owl) and "has come or changed" in project.refusal(raven)
     assert project.instructions() == ""
     assert len(await answered(project, "y")) == 1

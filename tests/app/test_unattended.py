@@ -139,10 +139,10 @@ async def test_user_is_told_of_held_mail_by_the_parent_and_in_the_tree(house: Ho
     boss = house.manager.find("boss")
     assert boss
     ((told, _),) = boss.view._notices
-    assert "What boss sent to it is held: say something here, or /send kid TEXT." in told
+    assert "What boss sent to it is held: send a message here, or /send kid TEXT." in told
     assert [line.state for line in await list_agents(house.database, house.manager)] == ["idle", "held"]
     ((own, _),) = kid.view._notices
-    assert "What boss sent is held: say something here" in own
+    assert "What boss sent is held: send a message here" in own
 
 
 @pytest.mark.parametrize("to", ["kid", "boss"])

@@ -237,7 +237,7 @@ async def test_unsaved_events_make_a_fork_when_the_log_has_gone_on(database: Dat
 
     _, log, (told,) = await world(database).acquire(talk.agent)
     assert file.exists() and rows(dsn) == before
-    assert told.startswith("4 events could not be saved, and the log has gone on without. To have them in a fork: ")
+    assert told.startswith("4 events could not be saved, and the log went on without them. To restore them in a fork: ")
     command = shlex.split(told.rpartition(": ")[2])
     assert command == ["ikigai", "history", "recover", str(file)]
 
@@ -441,7 +441,7 @@ async def test_outputs_that_could_not_be_saved_are_turns_of_their_own(
             member.agent_loop.put_input(Quote(output, is_command_output=True))
         told = await manager.close()
     assert told.count("could not be saved; ") == len(files(state)) == 4
-    with pytest.raises(Rejected, match="it joins the conversation when one is opened") as refused:
+    with pytest.raises(Rejected, match="it is added to the conversation when one is opened") as refused:
         await recovered(database, files(state)[0])
     assert refused.value.remedy == "Open it: ikigai -r one"
     for _ in range(2):

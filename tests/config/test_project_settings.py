@@ -213,7 +213,7 @@ async def test_what_a_project_forbids_is_not_asked_about():
         encoder,
         project_limits=ProjectLimits(ApprovalMode.EDITS, origins={"approval": "project x:1"}),
     )
-    with pytest.raises(Rejected, match="bounded here by the project x:1"):
+    with pytest.raises(Rejected, match="limited here by the project x:1"):
         await permissions.run_approve("yolo", empty_memory(run, "a"), ask)
     assert not asked
     free = empty_memory(RunConfig({"model": "chat/small"}, limits, encoder), "a")

@@ -30,7 +30,7 @@ def test_condensed_killed_taken_back_and_cleared(tmp_path: Path, dsn: str):
             program.wait_for(f"Answer {n}.")
             program.wait(lambda: "Esc stops" not in "\n".join(program.lines()), "the end of the turn")
         program.say("/condense the ducks")
-        program.wait_for("/summary shows it, /undo takes this back.")
+        program.wait_for("/summary shows it, /undo undoes it.")
         program.wait_for('3 turns condensed · context begins: "question 3"')
         program.wait_for("3 condensed")  # in the status line
         program.say("/summary")
@@ -38,7 +38,7 @@ def test_condensed_killed_taken_back_and_cleared(tmp_path: Path, dsn: str):
         program.say("/context")
         program.wait_for("summary  ")
         program.say("/undo")
-        program.wait_for("no longer holds.")
+        program.wait_for("To redo it: /undo")
         program.say("/condense")
         program.wait(lambda: program.text().count("in the background") == 2, "the second one to begin")
         program.keeps()
@@ -57,7 +57,7 @@ def test_condensed_killed_taken_back_and_cleared(tmp_path: Path, dsn: str):
         program.wait_for("What was cleared is summarised: 5 turns")
         program.leave()
     shown = run(tmp_path, "-p", "/summary", **env)
-    assert "Nothing is condensed." in shown.stdout and "5 turns: They spoke of ducks." in shown.stdout
+    assert "No summary yet." in shown.stdout and "5 turns: They spoke of ducks." in shown.stdout
     figures = json.loads(run(tmp_path, "-p", "/summary", "--output-format", "json", **env).stdout)
     assert figures["in_force"] is None and figures["cleared"][0]["text"] == "They spoke of ducks."
     found = run(tmp_path, "history", "search", "--kind", "summary", "spoke of ducks", **env)

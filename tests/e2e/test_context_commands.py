@@ -71,15 +71,15 @@ def test_undo_goes_back_through_everything_after_a_kill(account: Account, wire: 
         program.wait_for("Rewound to mark 1")
         program.say("/forget 5-6")
         answer(program, "Forget 2 messages", "y")
-        program.wait_for("Forgotten: 5-6: 2 messages")
-        told(program, "/clear", "Context cleared", "/undo takes this back.")
+        program.wait_for("Forgot 2 messages (5-6)")
+        told(program, "/clear", "Context cleared", "To undo this: /undo")
         say(program, "five")
         assert contents(wire) == ["five"]
         program.kill()
     with account.terminal(*WIRE) as program:
         program.ready()
-        for what in ("clear", "filter", "rewind"):
-            told(program, "/undo", f"Undone: the {what} ")
+        for what in ("clear", "forget", "rewind"):
+            told(program, "/undo", f"Undid {what} #")
         told(program, "/undo", "There is nothing to undo.")
         say(program, "six")
         assert contents(wire) == [*exchange("one", "two", "three", "four", "five"), "six"]
@@ -87,7 +87,7 @@ def test_undo_goes_back_through_everything_after_a_kill(account: Account, wire: 
         program.wait(lambda: sum(line.endswith("  undo") for line in program.lines()) == 3, "what can be undone")
         ids = sorted(line.split()[0] for line in program.lines() if line.endswith("  undo"))
         program.type("\x15")
-        told(program, f"/undo {ids[0]}", f"Undone: the undo {ids[0]} no longer holds.")
+        told(program, f"/undo {ids[0]}", f"Undid undo #{ids[0]}.")
         program.keeps()
         program.kill()
     with account.terminal(*WIRE) as program:
@@ -101,7 +101,7 @@ def test_the_newest_turn_again_or_for_another_message(account: Account, wire: Wi
     wire.answers("Well.", "Not so well.", "Better.", "Best.")
     with account.terminal(*WIRE) as program:
         program.ready()
-        told(program, "/retry", "There is no turn to go back before.")
+        told(program, "/retry", "There is no turn yet.")
         told(program, "one", "● Well.")
         told(program, "two", "● Not so well.")
         program.settled()
@@ -129,14 +129,14 @@ def test_events_named_by_ids_are_shown_and_forgotten_after_a_yes(account: Accoun
         say(program, "first of all", "and a second one", "the third, a long one that goes on and on and on")  # 5-16
         for line, why in {
             "/forget 2": "Event 2 belongs to another agent.",
-            "/forget 7": "Event 7 is no message (usage): it is never sent to the model.",
+            "/forget 7": "Event 7 is not a message (usage): it is never sent to the model.",
             "/forget 999": "There is no event 999.",
             "/forget 900-999": "Nothing in the context lies between 900 and 999.",
-            "/forget last 0": "'last 0' names nothing.",
+            "/forget last 0": "'last 0' is not an id or a range.",
             "/forget": "There is nothing to forget. IDS are 45-67, 70, last 3. Usage: /forget CRITERIA|IDS",
             "/rewind 2": "Event 2 belongs to another agent.",
             "/rewind 14": "Nothing in the context comes after event 16.",
-            "/undo 6": "Event 6 cannot be undone.",
+            "/undo 6": "#6 cannot be undone.",
         }.items():
             told(program, line, why)
         for count, key in enumerate(("\x1b", "n"), start=1):
@@ -152,7 +152,7 @@ def test_events_named_by_ids_are_shown_and_forgotten_after_a_yes(account: Accoun
         program.wait_for("  13-14  the third, a long one that goes on and on a…  (2 messages, ~")
         told(program, "/forget 6", "next: /forget 6")
         answer(program, "Forget 5 messages", "y")
-        program.wait_for("Forgotten: 1-6, 10, last 1: 5 messages,")
+        program.wait_for("Forgot 5 messages (1-6, 10, last 1):")
         program.wait_for("Event 6 is not in the context: it was cleared, rewound or forgotten before.")
         say(program, "now?")
         assert contents(wire) == ["and a second one", "[noted]", "now?"]
@@ -162,7 +162,7 @@ def test_events_named_by_ids_are_shown_and_forgotten_after_a_yes(account: Accoun
         told(program, "/copy", "next: /copy")
         answer(program, "Forget 1 message", "n")
         program.wait_for("● You said: meanwhile")
-        program.wait_for("The last answer.")
+        program.wait_for("The last answer:")
         program.settled()
         program.say("/forget 9")
         shows(program, "Forget 1 message")
@@ -185,7 +185,7 @@ def test_commands_wait_for_the_end_of_the_turn_and_it_is_told(account: Account, 
         program.wait_for("next: /forget 1")
         answer(program, "Forget 1 message", "y")
         program.wait_for("slow and steady")
-        program.wait_for("Forgotten: 1: 1 message,")
+        program.wait_for("Forgot 1 message (1):")
         assert [kind for kind, _, _ in account.rows("turn_end", "filter")] == ["turn_end", "turn_end", "filter"]
         program.say("three")
         program.wait_for("Esc stops")
@@ -218,14 +218,14 @@ def test_a_talk_with_the_model_about_what_to_forget(account: Account, wire: Wire
         program.wait_for("  9-10  B-trees  (2 messages, ~")
         assert "Esc stops" not in program.text()
         answer(program, "Forget 4 messages", "y")
-        program.wait_for("Forgotten: databases: 4 messages,")
+        program.wait_for("Forgot 4 messages (databases):")
         say(program, "so?")
         assert contents(wire) == [*exchange("Paris"), "so?"]
         wire.answers(call("preview", "remember", criteria="questions"), '{"ids": [30, 31]}', "As you like.")
         program.say("/remember questions")
         answer(program, "Keep only what matches, and forget 2 messages", "\x1b")
         program.wait_for("The user declined. Nothing was changed.")
-        program.wait_for("Nothing was forgotten. This talk about it (questions) has left the context.")
+        program.wait_for("Nothing was forgotten.")
         program.leave()
     done, declined = filters(account)
     assert (done["mode"], done["ranges"]) == ("forget", [[1, 4], [9, 12]])
@@ -272,13 +272,13 @@ def test_print_mode_forgets_what_was_agreed_to_beforehand(account: Account, wire
     result = account.run("-p", "/forget last 1")
     assert (result.stdout, result.returncode) == ("", 1) and not filters(account)
     assert "Forget 2 messages, ~" in result.stderr and "1-2  one  (2 messages, ~" in result.stderr
-    assert "Nobody can be asked here: no. --yes agrees beforehand." in result.stderr
+    assert "Nobody can be asked here: no. Add --yes to confirm." in result.stderr
     result = account.run("-p", "/forget last 1", "--yes", "--output-format", "json")
     made = json.loads(result.stdout)
     assert result.returncode == 0 and "Yes, by --yes." in result.stderr and set(made) == {"text", "agent", "events"}
-    assert made["text"].startswith("Forgotten: last 1: 2 messages, ") and made["events"] == [5]
+    assert made["text"].startswith("Forgot 2 messages (last 1): ") and made["events"] == [5]
     result = account.run("-p", "/undo")
-    said = "Undone: the filter 5 no longer holds. /undo 6 takes this back.\n"
+    said = "Undid forget #5. To redo it: /undo 6\n"
     assert (result.stdout, result.stderr, result.returncode) == (said, "", 0)
     assert account.run(*WIRE, "-p", "two").stdout == "You said: two\n"
     assert contents(wire) == [*exchange("one"), "two"]
@@ -290,10 +290,10 @@ def test_print_mode_says_what_a_talk_came_to_whatever_the_model_says(account: Ac
     wire.answers(*script)
     result = account.run(*WIRE, "-p", "/forget numbers")
     assert (result.stdout, result.returncode) == ("All gone.\n", 1)
-    assert result.stderr.endswith("Nothing was forgotten. This talk about it (numbers) has left the context.\n")
+    assert result.stderr.endswith("Nothing was forgotten.\n")
     wire.answers(*script)
     result = account.run(*WIRE, "-p", "/forget numbers", "--yes", "--output-format", "json")
     made = json.loads(result.stdout)
     assert (made["text"], result.returncode) == ("All gone.", 0)
-    assert made["did"].startswith("Forgotten: numbers: 2 messages, ")
-    refused(account.run(*WIRE, "-p", "/retry"), 1, "There is no turn to go back before.")
+    assert made["did"].startswith("Forgot 2 messages (numbers): ")
+    refused(account.run(*WIRE, "-p", "/retry"), 1, "There is no turn yet.")

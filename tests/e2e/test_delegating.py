@@ -90,7 +90,7 @@ def test_the_user_is_told_of_mail_that_is_held_and_lets_it_come(account: Account
         program.ready()
         program.type("Go.\r")
         program.wait_for("kid held: /send")
-        program.wait_for("say something here, or /send kid TEXT.")
+        program.wait_for("send a message here, or /send kid TEXT.")
         answered = account.said("mail_sent").count("Pong.")
         program.type("/agents\r")
         program.wait(lambda: any("kid" in line and "held" in line for line in program.lines()), "the state in the tree")

@@ -9,11 +9,11 @@ from tests.support.invariants import check
 PAUSE = {"do": "pause", "seconds": 4}
 ASKED = "Waiting for an answer in the other program"
 ELSEWHERE = "/fork goes on from here in another agent, /new begins another, /switch goes to one."
-HELD = f"/takeover when that has gone, {ELSEWHERE}"
+HELD = f"/takeover when that has ended, {ELSEWHERE}"
 
 
 def writes(program: Program) -> str:
-    return f"is being written by another program ({os.uname().nodename}, pid {program.process.pid})."
+    return f"is open in another ikigai ({os.uname().nodename}, pid {program.process.pid})."
 
 
 def gone(program: Program) -> str:
@@ -69,7 +69,7 @@ def test_a_reply_is_followed_and_goes_on_after_a_kill(account: Account):
             once(follower, "❯ and now", "One paragraph.", "The second goes on", "the program ended", "● mine")
             follower.settled()
             follower.say("/takeover")
-            follower.wait_for("There is nothing to take over")
+            follower.wait_for("Nothing to take over")
             follower.leave()
     assert account.endings() == ["completed", "interrupted", "completed"]
     assert account.said("assistant") == ["It is **whole**.\n\nHere is its end.", cut[0] + str(cut[2]), "mine"]
@@ -116,7 +116,7 @@ def test_follower_goes_on_under_the_name_that_the_writer_gave(account: Account):
             follower.wait_for(gone(writer))
             account.run("agents", "rename", "dusk", "dawn")
             follower.say("/takeover")  # at once: before the follower has looked
-            follower.wait_for("dawn is written here now.")
+            follower.wait_for("dawn is controlled here now.")
             follower.say("hello")
             follower.wait_for("● hello")
             assert follower.status().startswith("  dawn · ")
@@ -131,9 +131,7 @@ def test_following_what_nobody_writes_yet(account: Account):
     account.run(*ECHO, "-p", "before")
     (name,) = account.agents()
     with account.terminal("--follow", name, columns=120) as follower:
-        follower.ready().wait_for(
-            f"Agent {name} is only followed here. It is shown read-only: /takeover goes on with it"
-        )
+        follower.ready().wait_for(f"Agent {name} is read-only here. It is shown read-only: /takeover goes on with it")
         follower.wait_for("● before")
         with account.terminal(*ECHO, columns=120) as writer:
             writer.ready()
@@ -153,7 +151,7 @@ def test_following_what_nobody_writes_yet(account: Account):
         follower.wait_for(gone(writer))
         once(follower, "● before", "❯ one", "● one", "❯ two", "● two", "❯ three", "● three", "Rewound", "cleared")
         follower.say("!echo no")
-        follower.wait_for(f"is only followed here. /takeover goes on with it, {ELSEWHERE}")
+        follower.wait_for(f"is read-only here. /takeover goes on with it, {ELSEWHERE}")
         follower.say("/new beside")
         follower.wait(lambda: follower.status().startswith("  beside · "), "the new agent")
         follower.say(f"/switch {name}")

@@ -220,7 +220,7 @@ def test_print_mode_forks_and_says_where(account: Account):
         (root, "/rename calm quiet", "calm", "quiet"),
     ):
         renamed = account.run("-r", agent, "-p", line, *ECHO)
-        assert renamed.stdout == f"{old} is called {name} now. ikigai agents rename {name} {old} takes it back.\n"
+        assert renamed.stdout == f"Renamed {old} to {name}. To undo: ikigai agents rename {name} {old}\n"
     wrong = account.run("-p", "/fork --level low", *ECHO)
     assert wrong.returncode == 2 and "/fork has no option --level." in wrong.stderr
     refused = account.run("-r", "quiet", "-p", "/kill", *ECHO)
@@ -230,7 +230,7 @@ def test_print_mode_forks_and_says_where(account: Account):
     assert dead.returncode == 2 and "Run: ikigai agents revive quiet" in dead.stderr
     for line in ("/switch kid", "/answer"):
         nowhere = account.run("-p", line, *ECHO)
-        assert nowhere.returncode == 2 and "has no place in print mode" in nowhere.stderr
+        assert nowhere.returncode == 2 and "is not available in print mode" in nowhere.stderr
     listed = json.loads(account.run("agents", "--all", "--json").stdout)["agents"]
     assert {agent["name"]: agent["dead"] for agent in listed} == {root: False, "kid": False, "quiet": True}
     assert account.endings() == ["completed"] * 2

@@ -104,7 +104,7 @@ def test_message_returns_to_the_input_when_its_image_cannot_be_attached(account:
     (account.home / "broken.png").write_bytes((account.home / "cat.png").read_bytes()[:60])
     with account.terminal(*WIRE, columns=100) as program:
         program.ready().say("see @gone.png")
-        program.wait_for("⚠ There is no file or folder gone.png. Check the name after the @, or take the @ away.")
+        program.wait_for("⚠ There is no file or folder gone.png. Check the name after the @, or remove the @.")
         program.wait_for_input("see @gone.png")
         program.type("\x15see @broken.png\r")
         program.wait_for("⚠ broken.png is damaged or incomplete. Open it in another program and save it anew.")
@@ -222,7 +222,7 @@ def test_a_blind_model_is_said_and_the_image_is_there_for_others(account: Accoun
         program.ready().say("/model wire/blind")
         program.wait_for("Model: wire/blind")
         program.say("see @cat.png")
-        program.wait_for("⚠ wire/blind sees no images: they are kept in the conversation for models that do.")
+        program.wait_for("⚠ wire/blind does not support images: they are kept in the conversation for models that do.")
         program.wait_for("● You said")
         program.settled()
         assert not any(map(shown, wire.messages())) and "[image cat.png left out" in said(wire.messages()[-1])
@@ -233,7 +233,7 @@ def test_a_blind_model_is_said_and_the_image_is_there_for_others(account: Accoun
         assert shown(wire.messages()[0]) == [cat]
         program.settled()
         program.say("/model wire/blind")
-        program.wait_for("⚠ wire/blind sees no images: 1 in the context is left out.")
+        program.wait_for("⚠ wire/blind does not support images: 1 in the context is left out.")
         program.leave()
 
 

@@ -203,7 +203,9 @@ def test_another_model_keeps_the_level_that_was_chosen_if_it_has_it(account: Acc
         program.say("/model wire/y")
         program.wait(lambda: "wire/y:high · ctx" in program.status(), "the other model at the level")
         program.say("/model wire/z")
-        program.wait_for("⚠ z cannot think more than low; it has low. It thinks as is its default now; /think chooses")
+        program.wait_for(
+            "⚠ z cannot think more than low; it has low. Its default thinking level is used; /think chooses"
+        )
         program.wait(lambda: "wire/z · ctx" in program.status(), "the third model at its own default")
         program.say("/model wire/y")
         program.wait(lambda: "wire/y · ctx" in program.status(), "a level that is gone stays so")

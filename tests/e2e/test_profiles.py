@@ -34,7 +34,7 @@ def test_a_profile_in_print_mode_outlives_runs_and_is_missed_once(account: Accou
     assert "profile hands-off" in listed
     account.configure("")
     gone = [account.run("-p", "two", *model).stderr for _ in range(2)]
-    assert "The profile hands-off, which this agent chose, is gone" in gone[0] and gone[1] == ""
+    assert "The profile hands-off, which this agent chose, does not exist any more" in gone[0] and gone[1] == ""
     account.configure(PROFILES)
     assert json.loads(account.run("-p", "/profile", *model, "--json").stdout)["profile"] == "hands-off"
 
@@ -71,7 +71,7 @@ def test_profiles_and_pins_in_a_terminal(account: Account, wire: Wire):
         program.say("/clear")
         program.wait_for("Context cleared")
         program.say("/unpin my")
-        program.wait_for("my is not pinned. Pinned are: my notes.md")
+        program.wait_for("my is not pinned. Pinned files: my notes.md")
         program.type("/pin --refresh\ragain\r")  # at once: what is said waits for what it is said with
         program.wait_for("● You said: again")
         program.settled()

@@ -64,7 +64,7 @@ def test_recover_makes_a_fork_when_the_log_went_on(account: Account, unsaved: Pa
         program.ready()
         command = f"ikigai history recover {unsaved}"
         program.wait_for(
-            f"3 events could not be saved, and the log has gone on without. To have them in a fork: {command}"
+            f"3 events could not be saved, and the log went on without them. To restore them in a fork: {command}"
         )
         made = account.shell(f"cp {unsaved} copy; {command} --name lost; echo $?")  # while it is open
         assert made.stdout == (

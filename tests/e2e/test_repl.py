@@ -159,7 +159,7 @@ def test_commands(account: Account):
         program.ready()
         for command, told in (
             ("/help", "/exit"),
-            ("/help mark", "/mark [label]: remember this place"),
+            ("/help mark", "/mark [label]: set a mark here"),
             ("/model", "scripted/echo (from flag --model)"),
             ("/system", "There is no system prompt. /system TEXT sets one."),
             ("/budget", "100k (from default)"),
@@ -194,7 +194,7 @@ def test_mark_rewind_and_clear(account: Account, wire: Wire):
         say(program, account, "three")
         assert [message["content"] for message in wire.messages()] == ["one", "You said: one", "three"]
         program.say("/clear")
-        program.wait_for("· Context cleared: the next request starts empty. The history stays; /undo takes this back.")
+        program.wait_for("· Context cleared: the next request starts empty. The history stays. To undo this: /undo")
         program.wait_for("─ context begins here ─")
         program.leave()
     with account.terminal(*WIRE, columns=120) as program:
@@ -232,7 +232,7 @@ def test_new_and_switch(account: Account, wire: Wire):
         program.say("/switch nobody")
         program.wait_for("There is no agent nobody.")
         program.say("/switch second")
-        program.wait_for("second is on the screen already.")
+        program.wait_for("second is already on the screen.")
         program.say(f"/switch {first}")
         program.wait(lambda: program.status().startswith(f"  {first} · "), "the first agent")
         say(program, account, "back again")
@@ -251,10 +251,10 @@ def test_two_programs_on_one_agent(account: Account):
         with account.terminal(*ECHO, columns=120) as second:
             second.ready()
             holder = f"{os.uname().nodename}, pid {program.process.pid}"
-            second.wait_for(f"⚠ Agent {name} is being written by another program ({holder}).")
+            second.wait_for(f"⚠ Agent {name} is open in another ikigai ({holder}).")
             second.wait_for("● mine")
             second.say("yours")
-            second.wait_for("/takeover when that has gone, /fork goes on from here in another agent, /new begins")
+            second.wait_for("/takeover when that has ended, /fork goes on from here in another agent, /new begins")
             second.wait_for_input("yours")
             second.type("\x15")
             second.say("/new beside")
@@ -280,7 +280,7 @@ def test_an_agent_is_taken_back_when_the_other_program_has_gone(account: Account
             second.say("yours")
             second.wait_for("● yours")
             second.say(f"/switch {name}")
-            second.wait_for(f"{name} is on the screen already.")
+            second.wait_for(f"{name} is already on the screen.")
             second.leave()
     assert account.said("user") == ["mine", "yours"]
     check(account.dsn)

@@ -114,12 +114,12 @@ def test_the_rule_is_drawn_again_when_something_is_forgotten_and_when_that_is_un
         assert out >= 4
         # The oldest turn in context: everything behind it is as it was, and one more turn comes back before it.
         id = asked_first(account, first)
-        earlier, fewer = said(f"/forget {id}-{id + 1}", "Forgotten: ")
+        earlier, fewer = said(f"/forget {id}-{id + 1}", "Forgot ")
         assert (earlier, fewer) == (f"q{int(first[1:]) - 1}", out - 1)
-        assert said("/undo", "Undone: ") == (first, out)
+        assert said("/undo", "Undid ") == (first, out)
         # The newest word alone: nothing comes back for it, and the rule stands where it stood.
-        assert said(f"/forget {asked_first(account, 'q7')}", "Forgotten: ")[0] in (first, earlier)
-        now = said("/undo", "Undone: ")
+        assert said(f"/forget {asked_first(account, 'q7')}", "Forgot ")[0] in (first, earlier)
+        now = said("/undo", "Undid ")
         assert now == (first, out)
         turn(program, account, "one more")
         assert asked(wire)[0] == first

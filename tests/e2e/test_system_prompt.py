@@ -53,7 +53,7 @@ def test_model_is_told_where_it_is_until_the_user_says_otherwise(account: Accoun
         program.say("/system default")
         program.wait_for("System: default")
         program.say("/tools off shell")
-        program.wait_for("Tools switched off: shell")
+        program.wait_for("Tools off: shell")
         ask(program, account, "five")
         assert system(wire) == default.replace("run commands, ", ""), "it names the tools that are on"
         program.say('/fork "six"')

@@ -340,7 +340,7 @@ def test_modes(account: Account):
         program.say("three")
         program.wait_for("● Third.")  # nobody was asked
         change("/approve", "1 shell touch again in ")
-        change("/approve revoke 1", "Asked about again: shell touch again")
+        change("/approve revoke 1", "Approval revoked: shell touch again")
         for mode in ("auto", "read-only", "ask", "edits", "auto"):
             program.settled()
             program.type("\x1b[Z")
@@ -448,7 +448,7 @@ def test_a_set_that_is_switched_off_stays_so(account: Account, wire: Wire):
         assert {"shell", "read_file"} <= offered()
         program.settled()
         program.say("/tools off shell")
-        program.wait_for("Tools switched off: shell")
+        program.wait_for("Tools off: shell")
         program.say("/tools")
         program.wait_for("off shell:")
         program.say("second")
@@ -495,7 +495,7 @@ def test_output_that_waits_for_its_turn_survives_a_kill(account: Account):
         program.wait_for("● One.")
         for n in range(2):
             program.say(f"!echo out-{n}")
-            program.wait_for(f"!echo out-{n} has run. Its output joins the conversation when the turn ends.")
+            program.wait_for(f"!echo out-{n} has run. Its output is added to the conversation when the turn ends.")
         program.kill()
         program.ended()
     assert account.said("user") == ["first"]
@@ -519,7 +519,7 @@ def test_output_of_the_users_own_command_is_in_the_log(account: Account, traces:
         program.wait_for("● One.")
         program.say("!echo ran >> proof; echo hello-out")
         program.wait_for("!echo ran >> proof; echo hello-out has run.")
-        program.wait_for("Its output joins the conversation when the turn ends.")
+        program.wait_for("Its output is added to the conversation when the turn ends.")
         program.type("\x1b")
         program.wait_for("hello-out [exit status 0]")
         program.settled()
@@ -589,11 +589,11 @@ def test_local_model_is_offered_no_tools_that_its_template_would_drop(account: A
     assert json.loads(account.run("-p", "/model", "--json", **TOOLS).stdout)["takes_tools"] is False
     with account.terminal(env=TOOLS) as program:
         program.ready().say("/tools")
-        program.wait_for(" takes no tools: it is offered none of these.")
+        program.wait_for(" does not support tools: it is offered none of these.")
         program.say("/model")
         program.wait_for("replies up to 2k, no tools")
         program.say("/context")
-        program.wait_for("tools        none: the model takes none")
+        program.wait_for("tools        none: the model does not support them")
         program.say("/forget what foxes eat")
-        program.wait_for("takes no tools, and looks for no messages by criteria. /forget takes ids, too;")
+        program.wait_for("does not support tools, so it cannot find messages by criteria. Use /forget with ids;")
         program.leave()

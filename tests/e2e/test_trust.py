@@ -75,7 +75,7 @@ def test_yes_is_kept_and_a_changed_file_is_read_again(account: Account, wire: Wi
         assert system(wire) == "" and settings(account) == [""]
         program.wait_for("AGENTS.md is left out: it has come or changed")
         program.say("/trust yes")
-        program.wait_for("Its instructions, if it has any, go with the next message.")
+        program.wait_for("Its AGENTS.md, if there is one, is used from the next message on.")
         ask(program, account, "Nevermore?")
         assert system(wire) == f"{HEAD}\n\nAnswer like a raven."
         assert settings(account) == ["", "Answer like a raven."]
@@ -98,7 +98,7 @@ def test_yes_is_kept_and_a_changed_file_is_read_again(account: Account, wire: Wi
         assert system(wire) == f"Be brief.\n\n{HEAD}\n\nAnswer like a crow."
         assert settings(account) == ["", "Answer like a raven.", "", "Answer like a crow."]
         program.say("/trust no")
-        program.wait_for("Trusted no more:")
+        program.wait_for("No longer trusted:")
         ask(program, account, "Still?")
         assert system(wire) == "Be brief."
         program.leave()
@@ -250,7 +250,7 @@ def test_tools_of_a_trusted_folder_are_offered_and_asked_about(account: Account,
         program.say("/fork")
         program.settled()
         program.say("/trust no")
-        program.wait_for("Its tools are offered no more")
+        program.wait_for("Its tools are no longer offered")
         wire.answers(completion(calls=[call]), completion("Silence."))
         program.say("Ask the owl again.")
         program.wait(lambda: account.turns() == ["completed"] * 2, "the end of the turn, without a question")

@@ -92,8 +92,8 @@ def test_every_request_is_a_row_and_the_reports_add_them_up(account: Account, pr
     words = account.run("usage", "--plot", "--by", "agent", "--agent", first, TERM="dumb").stdout
     assert f"{first}: 150 tokens in (80 cached), 15 out, ≥$0.1200, 4 requests" in words and "█" not in words
     assert re.search(r"\n100 tokens\n\d+ tokens\n50 tokens\n", words), "turn by turn, the refused one, too"
-    refused(account.run("usage", "--plot", "--json"), 2, "--json goes with no picture", "name a file")
-    refused(account.run("usage", "--plot", "x.pdf"), 2, "does not say as what", ".png or .svg")
+    refused(account.run("usage", "--plot", "--json"), 2, "--json applies only to a picture", "name a file")
+    refused(account.run("usage", "--plot", "x.pdf"), 2, "is not known", ".png or .svg")
 
 
 def test_json_is_exact(account: Account, priced: Wire):
@@ -143,7 +143,7 @@ def test_since_and_days(account: Account, priced: Wire):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--since", "yesterday"), "'yesterday' is no day; write 2026-11-30, or 7d"),
+        (("--since", "yesterday"), "'yesterday' is not a date; write 2026-11-30, or 7d"),
         (("--since", "2026-02-30"), "'2026-02-30' is no day"),
         (("--since", "20261130"), "is no day"),
         (("--since", "0d"), "is no day"),

@@ -169,7 +169,7 @@ def test_a_limit_that_the_provider_states_is_told_as_learned(account: Account, w
             program.settled()
         program.wait_for("Sending it again with less")
         program.say("/context")
-        program.wait_for("model takes  3k, replies included (as its provider said)")
+        program.wait_for("model limit  3k, including the reply (as its provider said)")
         program.leave()
     assert len(wire.requests) == 4 and account.endings() == ["completed"] * 3
     assert 0 < len(wire.requests[-1].body) < 4 * 3_000 < len(wire.requests[-2].body)
@@ -195,7 +195,7 @@ def test_commands_of_print_mode(account: Account, wire: Wire):
     )["commands"]
     assert account.run("-p", "/help", PYTHONIOENCODING="ascii").returncode == 0
     assert account.run(*WIRE, "-p", "/context", PYTHONIOENCODING="ascii").returncode == 0
-    refused(account.run(*WIRE, "-p", "/edit"), 2, "/edit has no place in print mode.")
+    refused(account.run(*WIRE, "-p", "/edit"), 2, "/edit is not available in print mode.")
     refused(account.run(*WIRE, "-p", "/contxt"), 2, "There is no command /contxt. Did you mean /context")
     assert len(wire.requests) == 1 and account.said("user") == ["hello"]
 

@@ -76,7 +76,7 @@ def test_numbers_that_are_none(argument: str):
 
 
 def test_print_mode_refuses_it():
-    with pytest.raises(Rejected, match=r"^/copy has no place in print mode\."):
+    with pytest.raises(Rejected, match=r"^/copy is not available in print mode\."):
         answers.print_command("/copy 2")
 
 

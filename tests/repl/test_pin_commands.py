@@ -53,16 +53,17 @@ async def test_pinned_listed_refreshed_and_taken_away(agent: Agent, tmp_path: Pa
     other.parent.mkdir()
     notes.write_bytes(b"\xef\xbb\xbfTabs.\r\n")
     other.write_text("One.")
-    assert (
-        await pin(agent, tmp_path) == "Nothing is pinned. /pin PATH lets a file, as it is then, join the system prompt."
-    )
+    assert await pin(agent, tmp_path) == "No pinned files. /pin PATH adds a copy of a file to the system prompt."
     assert await pin(agent, tmp_path, "my notes.md") == "" == await pin(agent, tmp_path, "'sub/../sub/plan.md'")
     assert [(each.path, each.text) for each in list_pins(agent.memory.own)] == [
         (str(notes), "Tabs.\r\n"),
         (str(other), "One."),
     ]
-    assert await refusal(agent, tmp_path, "my notes.md") == "my notes.md is pinned as it is now. /unpin takes it away."
-    assert await pin(agent, tmp_path, "--refresh") == "Nothing that is pinned has changed."
+    assert (
+        await refusal(agent, tmp_path, "my notes.md")
+        == "my notes.md is already pinned and has not changed. Remove it: /unpin my notes.md"
+    )
+    assert await pin(agent, tmp_path, "--refresh") == "No pinned file has changed."
 
     notes.write_text("Spaces.")
     other.unlink()
@@ -75,12 +76,12 @@ async def test_pinned_listed_refreshed_and_taken_away(agent: Agent, tmp_path: Pa
     assert "Spaces." in next_request(agent.memory).system and "One." in next_request(agent.memory).system
 
     assert pinning.list_pinned(agent.memory, tmp_path).keys() == {"my notes.md", "sub/plan.md"}
-    with pytest.raises(Rejected, match=r"my note is not pinned. Pinned are: my notes.md"):
+    with pytest.raises(Rejected, match=r"my note is not pinned. Pinned files: my notes.md"):
         pinning.unpin("my note", agent.memory, tmp_path)
     agent.happen(pinning.unpin("sub/plan.md", agent.memory, Path(f"{tmp_path}/")))
     agent.happen(pinning.unpin(str(notes), agent.memory, Path("/")))
     assert list_pins(agent.memory.own) == () and next_request(agent.memory).system == ""
-    assert await refusal(agent, tmp_path, "--refresh") == "Nothing is pinned. /pin PATH pins a file."
+    assert await refusal(agent, tmp_path, "--refresh") == "No file is pinned. /pin PATH pins a file."
 
 
 async def test_one_of_several_is_refreshed(agent: Agent, tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ async def test_one_of_several_is_refreshed(agent: Agent, tmp_path: Path) -> None
         (tmp_path / name).write_text("new")
     assert await pin(agent, tmp_path, "--refresh b") == ""
     assert [each.text for each in list_pins(agent.memory.own)] == ["old", "new"]
-    assert "c is not pinned. Pinned are: a, b" in await refusal(agent, tmp_path, "--refresh c")
+    assert "c is not pinned. Pinned files: a, b" in await refusal(agent, tmp_path, "--refresh c")
 
 
 async def test_pin_refuses_other_than_text_files(agent: Agent, tmp_path: Path) -> None:
@@ -108,16 +109,16 @@ async def test_pin_refuses_other_than_text_files(agent: Agent, tmp_path: Path) -
         "nothing": "There is no file nothing.",
         "link": "link is a link to /etc/passwd. Pin the file itself.",
         "folder": "folder is a folder.",
-        "pipe": "pipe is no ordinary file.",
-        "socket": "socket is no ordinary file.",
-        "/dev/zero": "/dev/zero is no ordinary file.",
+        "pipe": "pipe is not a regular file.",
+        "socket": "socket is not a regular file.",
+        "/dev/zero": "/dev/zero is not a regular file.",
         "/proc/self/mem": "/proc/self/mem cannot be read: ",
         "empty": "empty is empty.",
-        "binary": "binary is no text in UTF-8. Only text can be pinned.",
-        "latin": "latin is no text in UTF-8.",
+        "binary": "binary is not UTF-8 text. Only text can be pinned.",
+        "latin": "latin is not UTF-8 text.",
         "large": "large is too large: 300,000 bytes, and 262,144 can be pinned.",
-        "folder/\0": "'folder/<U+0000>' is no path.",
-        "~nobody-at-all/x": "'~nobody-at-all/x' is no path.",
+        "folder/\0": "'folder/<U+0000>' is not a path.",
+        "~nobody-at-all/x": "'~nobody-at-all/x' is not a path.",
         "x" * 300: "cannot be read: File name too long.",
         "link/below": "link/below cannot be read: Not a directory.",
     }

@@ -166,7 +166,7 @@ async def test_renaming(database: Database) -> None:
 async def test_agent_is_renamed_by_its_writer_or_while_nobody_writes_it(database: Database, dsn: str) -> None:
     talk = await Talk.open(database)
     other = await Database.open(dsn, MIGRATIONS)
-    with pytest.raises(AgentLocked, match=r"is being written by another program .* Rename it there"):
+    with pytest.raises(AgentLocked, match=r"is open in another ikigai .* Rename it there"):
         await other.tree.rename(talk.agent, "theirs")
     with pytest.raises(Rejected, match="is no name"):
         await other.tree.rename(talk.agent, "two words")

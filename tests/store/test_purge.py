@@ -266,7 +266,7 @@ async def test_nobody_may_have_it_in_memory(dsn: str, database: Database) -> Non
     for name in ("parent", "behind", "grandchild"):
         held = await other.open_agent(agents[name])
         for attempt in (task.check_write_locks, task.carry_out):
-            with pytest.raises(AgentLocked, match=f"Agent {name} is being written by another program") as busy:
+            with pytest.raises(AgentLocked, match=f"Agent {name} is open in another ikigai") as busy:
                 await attempt(found)
             assert "nothing was changed" in busy.value.remedy
         await held.close()

@@ -26,7 +26,7 @@ async def test_copy_is_written_to_the_terminal(ends: tuple[int, int]):
     master, slave = ends
     tty = Tty(slave, slave, XTERM)
     tty.raw()
-    assert await copy_through_tty("é\n", tty, XTERM) == "Copied, if the terminal allows it: 2 characters."
+    assert await copy_through_tty("é\n", tty, XTERM) == "2 characters copied, if the terminal allows it."
     assert os.read(master, 100) == b"\x1b]52;c;" + b64encode("é\n".encode()) + b"\x07"
 
 

@@ -54,7 +54,7 @@ def _target(name: str) -> Path:
         target = Path(name)
     if target.suffix.lower() not in image_chart.IMAGE_SUFFIXES:
         raise ConfigError(
-            f"{name!r} does not say as what.", f"Let the name end with {' or '.join(image_chart.IMAGE_SUFFIXES)}."
+            f"The format of {name!r} is not known.", f"Let the name end with {' or '.join(image_chart.IMAGE_SUFFIXES)}."
         )
     image_chart.check()
     return target
@@ -70,7 +70,7 @@ def parse_flags(arguments: argparse.Namespace) -> PlotRequest:
         return PlotRequest(True, _target(arguments.plot), arguments.force)
     if arguments.json or arguments.force:
         option = "--json" if arguments.json else "--force"
-        raise ConfigError(f"{option} goes with no picture in a terminal.", "Leave out one of the two, or name a file.")
+        raise ConfigError(f"{option} applies only to a picture in a file.", "Leave out one of the two, or name a file.")
     return PlotRequest(True)
 
 

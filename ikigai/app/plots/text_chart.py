@@ -184,7 +184,7 @@ def _legend(window: WindowHistory, left: Sequence[int], shown: bool) -> Iterator
     elif window.budget:
         yield f"The budget, {window.budget:,} tokens, is far above."
     else:
-        yield "There is no budget: nothing slides out."
+        yield "There is no budget: no turn leaves the window."
     if times := sum(map(bool, left)):
         often = "once" if times == 1 else f"{times:,} times"
         yield f"{PRUNE_SIGN} turns left the window: {often}, {sum(left):,} in all"

@@ -29,7 +29,7 @@ def parse_ranges(text: str) -> tuple[EventRange, ...]:
         last = as_number(match["last"]) if match["last"] else first
         if max(first, last, back) > MAX_EVENT_ID or (match["back"] and not back) or first > last:
             raise WrongArgument(
-                f"{quoted(part.strip())} names nothing.", "Write ids as 45-67, 70, or last 3 for turns."
+                f"{quoted(part.strip())} is not an id or a range.", "Write ids as 45-67, 70, or last 3 for turns."
             )
         found.append(EventRange(newest_turns=back) if back else EventRange(first, last))
     return tuple(found)

@@ -239,7 +239,7 @@ def _words(allowance: int) -> int:
 def summary_defect(memory: Memory, text: str, of: SummaryScope) -> str:
     """Return the reason why a text cannot stand for its scope; "" where it can."""
     if not text.strip():
-        return "said nothing"
+        return "returned no text"
     size = measure(memory, summary_as_messages(text, of.count))
     if 4 * size > 3 * of.replaced:
         sizes = " for ".join(
@@ -282,9 +282,9 @@ def format_summaries(of: SummaryList) -> str:
     if of.in_force and isinstance(event := of.in_force.event, Summarised):
         lines += [f"#{of.in_force.id} {_figures(event)}, {event.model}", "", event.text]
     else:
-        lines.append('Nothing is condensed. /condense does it by hand, condense = "auto" by itself.')
+        lines.append('No summary yet. /condense makes one now; condense = "auto" makes them automatically.')
     if of.closed:
-        lines += ["", "Of what was cleared (/quote ID brings one back):"]
+        lines += ["", "Summaries of cleared turns (/quote ID brings one back):"]
         for row in of.closed:
             if isinstance(row.event, Summarised):
                 lines.append(f"#{row.id} {_count_turns(row.event.turns)}: {' '.join(row.event.text.split())[:100]}")

@@ -74,7 +74,7 @@ def check_pressure(
     if MIN_PERCENT <= profile <= MAX_PERCENT:
         threshold = profile
     elif profile != INHERITED_THRESHOLD:
-        warning = f"A threshold of {profile} % is none ({MIN_PERCENT} to {MAX_PERCENT}); {threshold} % holds."
+        warning = f"A threshold of {profile} % is not valid ({MIN_PERCENT} to {MAX_PERCENT}); {threshold} % is used."
     limit = context - (reserve or DEFAULT_RESERVE) - context // 10
     base = context
     if budget:

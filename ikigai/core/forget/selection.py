@@ -122,7 +122,7 @@ def select_events(run: RunConfig, agent: str, ranges: Sequence[EventRange]) -> R
             ids |= named
         turns.update((turn.first, turn) for turn in selected)
     if not ids:
-        raise Rejected("There is nothing in the context yet.", "/search finds everything that was ever said.")
+        raise Rejected("There is nothing in the context yet.", "/search finds every message in the history.")
     return close_selection(reach.settled, (turns[first] for first in sorted(turns)), ids)
 
 
@@ -296,10 +296,10 @@ def _refuse(reach: Reach, wanted: EventRange) -> Reading[None]:
     if stored.agent not in {piece.agent for piece in reach.pieces}:
         raise Rejected(f"Event {stored.id} belongs to another agent.", IDS_REMEDY)
     if isinstance(stored.event, Summarised):
-        raise Rejected(f"Event {stored.id} is a summary.", f"/undo {stored.id} takes it back, /summary shows it.")
+        raise Rejected(f"Event {stored.id} is a summary.", f"/undo {stored.id} undoes it, /summary shows it.")
     if not isinstance(stored.event, SENT_EVENTS):
         kind = codec.KIND_OF.get(type(stored.event), "unknown")
-        raise Rejected(f"Event {stored.id} is no message ({kind}): it is never sent to the model.", IDS_REMEDY)
+        raise Rejected(f"Event {stored.id} is not a message ({kind}): it is never sent to the model.", IDS_REMEDY)
     if stored.id <= reach.settled.summarized_upto:
         raise Rejected(f"Event {stored.id} is not in the context: a summary stands for it.", "/undo may bring it back.")
     raise Rejected(f"Event {stored.id} is not in the context: it was cleared, rewound or forgotten before.", IDS_REMEDY)

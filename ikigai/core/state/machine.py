@@ -207,20 +207,20 @@ def _decide_while_idle(
         case RewindAt(to):
             return (rewind_to_turn(memory, to),)
         case Forget():
-            raise Rejected("Nobody has looked what these ids are.", "Name them again.")
+            raise Rejected("These ids have not been previewed.", "Type the command again.")
         case Condense():
-            raise Rejected("Nobody has made a summary.", "Ask for it again.")
+            raise Rejected("There is no summary yet.", "Type /condense again.")
         case Condensed(summary, begins):
             return (_finish_summary(memory, summary, begins),)
         case Filter(ranges, ids, messages, criteria):
             return (Filtered("forget", criteria, ranges, ids, 0, messages, memory.used, memory.used),)
         case Plan(mode, criteria):
             if not memory.run.planning():
-                raise Rejected("Nothing here can look for messages by criteria.", "/forget takes ids, too.")
+                raise Rejected("Messages cannot be found by criteria here.", "Use /forget with ids.")
             if not memory.limits.tools:
                 raise Rejected(
-                    f"{memory.model} takes no tools, and looks for no messages by criteria.",
-                    "/forget takes ids, too; /model chooses another model.",
+                    f"{memory.model} does not support tools, so it cannot find messages by criteria.",
+                    "Use /forget with ids; /model chooses another model.",
                 )
             return tuple(replace(event, planning=mode) for event in _submitted(memory, UserMessage(criteria)))
         case Quote(text):
@@ -342,5 +342,5 @@ def _finish_summary(memory: Memory, summary: Summarised, begins: MemoryStart | N
     if summary.closed:
         return summary
     if memory.start_up_to(summary.upto) != begins:
-        raise Rejected("The summary was discarded: memory begins otherwise now.", "/condense makes another.")
+        raise Rejected("The summary was discarded, because the context has changed since.", "/condense makes another.")
     return replace(summary, before=memory.used, after=used_with_summary(memory, summary))

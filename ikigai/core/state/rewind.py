@@ -33,7 +33,7 @@ def rewind_to_turn(memory: Memory, to: int) -> Rewound:
     """Return the rewind to the end of a turn, the event `to`. Raise Rejected if that would change nothing."""
     newest = memory.full_window.turns[-1].end if memory.full_window.turns else 0
     if to >= newest and not any(mark.id > to for mark in memory.marks):
-        raise Rejected(f"Nothing in the context comes after event {to}.", "/rewind with an earlier one goes back.")
+        raise Rejected(f"Nothing in the context comes after event {to}.", "Use /rewind with an earlier id.")
     return Rewound(to)
 
 
@@ -41,12 +41,12 @@ def rewind_newest(memory: Memory) -> tuple[Rewound, UserMessage]:
     """Return the rewind to before the newest turn, and the message that began it. Raise Rejected."""
     newest = memory.full_window.turns[-1] if memory.full_window.turns else None
     if newest is None:
-        raise Rejected("There is no turn to go back before.", "Send a message first.")
+        raise Rejected("There is no turn yet.", "Send a message first.")
     message = newest.messages[0]
     if message.text == REMOVED_TEXT:
         raise Rejected("The message of the newest turn was forgotten.", "/undo may bring it back.")
     if is_planning(message.text):  # its filter was undone
-        raise Rejected("The newest turn is a talk about what to forget.", "Type that command again, or /rewind ID.")
+        raise Rejected("The newest turn is a /forget dialog.", "Type that command again, or /rewind ID.")
     if is_mail(message.text):
         raise Rejected("The newest turn began with a message of another agent.", "/rewind ID goes back before it.")
     images = tuple(block for block in message.blocks if isinstance(block, Image))
@@ -63,12 +63,12 @@ def undo_change(memory: Memory, id: int) -> Undone:
     """Return the undo of the event `id`, or of the newest change for 0. Raise Rejected if nothing can be undone."""
     if id:
         changes = [change for change in memory.changes if change.id == id]
-        remedy = "A clear, rewind, filter, summary or undo of this agent can be, as long as it is in force."
+        remedy = "Only an active clear, rewind, forget, condense or undo of this agent can."
     else:
         changes = [change for change in memory.changes if change.kind != "undo" and not change.empty]
         remedy = "/clear, /rewind, /forget, /remember and /condense can be undone."
     if not changes:
-        raise Rejected(f"Event {id} cannot be undone." if id else "There is nothing to undo.", remedy)
+        raise Rejected(f"#{id} cannot be undone." if id else "There is nothing to undo.", remedy)
     return Undone(changes[-1].id, changes[-1].kind)
 
 
@@ -79,5 +79,5 @@ def redo_change(memory: Memory) -> Undone:
     """
     undos = [change for change in memory.changes if change.kind == "undo" and not change.is_redo]
     if not undos:
-        raise Rejected("There is nothing to redo.", "/undo comes first.")
+        raise Rejected("There is nothing to redo.", "Use /undo first.")
     return Undone(undos[-1].id, "undo")

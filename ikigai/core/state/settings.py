@@ -85,7 +85,9 @@ def chosen_settings(memory: Memory, values: Choices) -> tuple[Event, ...]:
         limited = key in values and resolved.get(key) != unlimited.get(key)
         if limited and (values[key] is not None or key not in memory.own):
             name = {"tools_off": "Which tools are off"}.get(key, key.capitalize())
-            raise Rejected(f"{name} is bounded here by the {origin}.", "/trust no and a new start take that away.")
+            raise Rejected(
+                f"{name} is limited here by the {origin}.", "To lift the limit: /trust no, then restart ikigai."
+            )
     wins = chosen.run.overridden != memory.run.overridden or memory.own.keys() - chosen.own.keys() - values.keys()
     values = {key: value for key, value in values.items() if wins or memory.own.get(key) != value}
     if not values:

@@ -22,7 +22,7 @@ replace = msgspec.structs.replace
 BAR_WIDTH = 8
 """Width of a part's bar."""
 COUNTER_NAMES = {
-    "bytes": "bytes, four to a token",
+    "bytes": "4 bytes per token",
     "provider": "each turn by its provider, the rest by bytes",
     "calibrated": "bytes, at the rate the provider's figures show",
 }
@@ -139,7 +139,7 @@ def _sizes(memory: Memory) -> dict[str, int]:
         words, results = words + turn_words, results + turn_results
     open_words, open_results = _split(memory, memory.open.messages, memory.open.size) if memory.open else (0, 0)
     return {
-        "request frame": bare,
+        "overhead": bare,
         "system prompt": system,
         "pins": pinned,
         "tools": memory.envelope - bare - system - pinned - summary,
@@ -218,14 +218,14 @@ def format_report(of: ContextReport) -> str:
     rows = {
         "turns": _describe_turns(of),
         "budget": _budget(of),
-        "model takes": f"{_short(of.context)}, replies included" + " (as its provider said)" * of.learned,
-        "room": f"{_short(of.room)} for a request: less the reply and a tenth",
-        "leaving": _describe_leaving(of),
-        "counted": COUNTER_NAMES[of.counter],
-        "compared": _comparison(of.compared),
+        "model limit": f"{_short(of.context)}, including the reply" + " (as its provider said)" * of.learned,
+        "usable": f"{_short(of.room)} (model limit minus reply and 10 % margin)",
+        "eviction": _describe_leaving(of),
+        "estimate": COUNTER_NAMES[of.counter],
+        "accuracy": _comparison(of.compared),
     }
     if not of.takes_tools:
-        rows["tools"] = "none: the model takes none"
+        rows["tools"] = "none: the model does not support them"
     if of.pictures:
         rows["images"] = f"{of.pictures:,}, {_short(of.images)} tokens of the above"
     if of.documents:
@@ -250,14 +250,14 @@ def _describe_turns(of: ContextReport) -> str:
 def _budget(of: ContextReport) -> str:
     origin = "your choice" if of.budget_from == "agent" else f"from {of.budget_from}"
     if not of.budget:
-        return f"off ({origin}): nothing leaves by itself"
+        return f"off ({origin}): turns never leave the window"
     return f"{_short(of.budget)} ({origin})"
 
 
 def _describe_leaving(of: ContextReport) -> str:
     if not of.budget:
         return "never: the window is off"
-    clauses = [f"by {of.prune_fraction:g} of the ceiling" if of.prune_fraction else "turn by turn"]
+    clauses = [f"by {of.prune_fraction:g} of the ceiling" if of.prune_fraction else "one turn at a time"]
     if of.keep_first_turn:
         clauses.append("the first turn stays")
     if of.max_history_tokens:
@@ -269,7 +269,7 @@ def _comparison(compared: CountComparison | None) -> str:
     if compared is None:
         return "no provider has counted a request yet"
     off = compared.counted / compared.reported - 1
-    return f"last request {_short(compared.counted)}; {compared.model} said {_short(compared.reported)} ({off:+.0%})"
+    return f"estimated {_short(compared.counted)}, {compared.model} counted {_short(compared.reported)} ({off:+.0%})"
 
 
 def cramped_notice(memory: Memory) -> str:
@@ -290,7 +290,7 @@ def cramped_notice(memory: Memory) -> str:
     budget = least + MIN_CONVERSATION_TOKENS
     advice = f"The smallest /budget that works is {budget}."
     if budget > memory.room:  # no budget helps
-        unpin = "/unpin takes files away, " * bool(list_pins(memory.settings))
+        unpin = "/unpin removes files, " * bool(list_pins(memory.settings))
         advice = unpin + "/system makes it shorter, " * system + "/model chooses a model with a larger context."
     return (
         f"{subject} {_short(least)} tokens, and a request may have {_short(memory.ceiling)}:"

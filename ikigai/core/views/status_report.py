@@ -72,7 +72,7 @@ def format_status(memory: Memory, agent: str, state: str, database: str) -> str:
         ("state", state),
         ("context", f"{tokens.format_tokens(memory.used)} of {tokens.format_tokens(memory.ceiling)} tokens"),
         ("window", f"{_turns(_turns_in_window(memory))} in, {older.turns:,} out; budget {budget}"),
-        ("model takes", f"{tokens.format_tokens(memory.limits.context)} tokens, replies included"),
+        ("model limit", f"{tokens.format_tokens(memory.limits.context)} tokens, including the reply"),
         ("marks", ", ".join(mark.label for mark in memory.marks) or "none"),
         ("database", database),
     )

@@ -33,6 +33,7 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
     Value,
+    change_command,
 )
 from ikigai.core.messages import Document, DocumentKind, Image, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
@@ -181,18 +182,18 @@ def _document(document: Document) -> str:
 def _note(id: int, event: object) -> str:
     match event:
         case Cleared():
-            return "Context cleared: the next request starts empty. The history stays; /undo takes this back."
+            return "Context cleared: the next request starts empty. The history stays. To undo this: /undo"
         case Marked(label):
             return f"Mark {label} set. /rewind {label} comes back here."
         case Rewound(to, label):
             where = f"mark {label}" if label else f"event {to}"
-            return f"Rewound to {where}: what came after it is out of the context. /undo takes this back."
+            return f"Rewound to {where}: everything after it has left the context. To undo this: /undo"
         case Filtered():
             return _filter_note(event)
         case Summarised():
             return _summary_note(id, event)
         case Undone(of, what):
-            return f"Undone: the {what or 'event'} {of} no longer holds. /undo {id} takes this back."
+            return f"Undid {change_command(what) or 'event'} #{of}. To redo it: /undo {id}"
         case SettingsChanged(values, origins):
             changed = {key: value for key, value in values.items() if (key, value) != ("level", "") or len(values) == 1}
             changed.pop(DEFAULT_SYSTEM_KEY, None)  # /system shows it
@@ -218,12 +219,12 @@ def _note(id: int, event: object) -> str:
 
 def _filter_note(event: Filtered) -> str:
     if not event.ranges and not event.ids:
-        return f"Nothing was forgotten. This talk about it ({event.criteria}) has left the context."
+        return "Nothing was forgotten."
     sizes = f"{tokens.format_tokens(event.before)} → {tokens.format_tokens(event.after)} tokens"
     count = f"{event.messages:,} message{'s' * (event.messages != 1)}"
     if event.mode == "remember":
-        return f"Remembered only {event.criteria}: {count} forgotten, {sizes}. /undo takes this back."
-    return f"Forgotten: {event.criteria}: {count}, {sizes}. /undo takes this back."
+        return f"Kept only {event.criteria}: forgot {count}, context {sizes}. To undo this: /undo"
+    return f"Forgot {count} ({event.criteria}): context {sizes}. To undo this: /undo"
 
 
 def _summary_note(id: int, event: Summarised) -> str:
@@ -234,7 +235,7 @@ def _summary_note(id: int, event: Summarised) -> str:
         return f"What was cleared is summarised: {turns}{cost}. /summary shows it, /quote {id} brings it back."
     unseen = f", {event.unseen:,} of them unread" if event.unseen else ""
     sizes = f"{tokens.format_tokens(event.before)} → {tokens.format_tokens(event.after)} tokens"
-    return f"Condensed: {turns}{unseen}, {sizes}{cost}. /summary shows it, /undo takes this back."
+    return f"Condensed: {turns}{unseen}, {sizes}{cost}. /summary shows it, /undo undoes it."
 
 
 def _setting(key: str, value: Value, origin: str) -> str:
@@ -242,7 +243,8 @@ def _setting(key: str, value: Value, origin: str) -> str:
         case _ if key.startswith(PIN_PREFIX):
             return _pin_note(key, value)
         case "tools_off":
-            text = f"Tools switched off: {ToolSelection.parse(value).shown}"
+            selection = ToolSelection.parse(value)
+            text = f"Tools off: {selection.shown}" if selection.off else "All tools are on"
             return text + (f" (from {origin})" if origin not in ("agent", "") else "")
         case "budget" if isinstance(value, int):
             shown = f"{tokens.format_tokens(value)} tokens" if value else "off"
@@ -260,10 +262,10 @@ def _setting(key: str, value: Value, origin: str) -> str:
 def _pin_note(key: str, value: Value) -> str:
     path = clean_line(key.removeprefix(PIN_PREFIX))
     if value is None:
-        return f"Unpinned: {path}. /pin {path} pins it again, as it is then."
+        return f"Unpinned: {path}. To pin its current version: /pin {path}"
     found = parse_pin(key, value)
     taken = tokens.format_tokens(pin_tokens(found)) if found else "no"
-    return f"Pinned: {path}, {taken} tokens. /unpin {path} takes it away."
+    return f"Pinned: {path}, {taken} tokens. To remove it: /unpin {path}"
 
 
 _CHANGES = (

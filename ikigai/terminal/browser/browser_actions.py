@@ -185,7 +185,7 @@ class BrowserActions:
     def forget(self) -> None:
         item = self._item()
         if item and item.exclusion and item.exclusion.reason is ExclusionReason.FORGOTTEN:
-            self._browser.say(f"That is forgotten already, by #{item.exclusion.by}: u takes it back.")
+            self._browser.say(f"This was forgotten already by #{item.exclusion.by}: u undoes that.")
         else:
             self._do("/forget {id}")
 
@@ -197,7 +197,7 @@ class BrowserActions:
         if by:
             self._do(f"/undo {by}")
         else:
-            message = "There is nothing to undo here: nothing that changed the context, or took this out of it."
+            message = "There is nothing to undo here: this neither changed the context nor was removed from it."
             self._browser.say(message)
 
     def _do(self, line: str) -> None:

@@ -37,9 +37,11 @@ KEY_BINDINGS = (
     KeyBinding("fork", ("f",), "f", "go on from here with a new agent (/fork)"),
     KeyBinding("rewind", ("r",), "r", "go back to this turn (/rewind)"),
     KeyBinding("forget", ("x", "d"), "x", "forget this message (/forget); you are asked"),
-    KeyBinding("undo", ("u",), "u", "take back this clear, rewind, forget, condensing; what took this away (/undo)"),
+    KeyBinding(
+        "undo", ("u",), "u", "undo this clear, rewind, forget or condense, or the one that removed this (/undo)"
+    ),
     KeyBinding("help", ("?",), "?", "these keys"),
-    KeyBinding("repaint", ("c-l",), "Ctrl+L", "draw the screen anew"),
+    KeyBinding("repaint", ("c-l",), "Ctrl+L", "redraw the screen"),
     KeyBinding("suspend", ("c-z",), "Ctrl+Z", "suspend ikigai"),
     KeyBinding("leave", ("q", ESC_KEY.value, "c-c", "c-t"), "q Esc", "leave; the screen is as it was"),
 )
@@ -50,7 +52,7 @@ SIGN_HELP = (
     ("r", "rewound past"),
     ("f", "forgotten"),
     ("s", "told in a summary instead"),
-    ("u", "undone: it holds no more"),
+    ("u", "undone"),
 )
 """The signs beside text that is not in the context, as `browser.view.EXCLUSION_SIGNS` has them."""
 

@@ -105,7 +105,7 @@ def test_budget_far_above_is_said() -> None:
     text = draw_text(PlotData("t", "day", DAYS[:1], (), WindowHistory("x", [WindowFill(0.0, 900)], 100_000)), 60, PLAIN)
     assert "The budget, 100,000 tokens, is far above." in text and "900 ┤███" in text
     text = draw_text(PlotData("t", "day", DAYS[:1], (), WindowHistory("x", [WindowFill(0.0, 900)])), 60, PLAIN)
-    assert "There is no budget: nothing slides out." in text
+    assert "There is no budget: no turn leaves the window." in text
 
 
 def test_words_say_the_same() -> None:

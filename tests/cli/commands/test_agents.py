@@ -39,8 +39,8 @@ async def test_tree_and_what_is_done_to_it(database: Database) -> None:
     assert f"parent     root, from event #{at} on" in await run(database, "show", "kid")
     assert json.loads(await run(database, "show", "kid", "--json"))["forked_at"] == at
     renamed = await run(database, "rename", "kid", "kiddo")
-    assert renamed == "kid is called kiddo now. ikigai agents rename kiddo kid takes it back."
-    with pytest.raises(Rejected, match="kiddo would be") as refused:
+    assert renamed == "Renamed kid to kiddo. To undo: ikigai agents rename kiddo kid"
+    with pytest.raises(Rejected, match="Not killed: kiddo") as refused:
         await run(database, "kill", "kiddo")
     assert "--yes" in refused.value.remedy
     assert json.loads(await run(database, "kill", "kiddo", "--yes", "--json"))["text"].startswith("Killed kiddo.")

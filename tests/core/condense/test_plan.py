@@ -324,7 +324,12 @@ def test_question_says_what_to_keep_in_mind_and_how_long_it_may_be() -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("", "said nothing"), (" \n", "said nothing"), ("x" * 5_000, "not shorter by a quarter"), ("Kurz: 数えた。", "")],
+    [
+        ("", "returned no text"),
+        (" \n", "returned no text"),
+        ("x" * 5_000, "not shorter by a quarter"),
+        ("Kurz: 数えた。", ""),
+    ],
 )
 def test_text_has_to_be_shorter_by_a_quarter(text: str, why: str) -> None:
     agent = talked(12)
@@ -344,12 +349,10 @@ def test_figures_are_told_in_one_line() -> None:
     event = row.event
     assert shown and isinstance(event, ev.Summarised) and event.before > event.after
     sizes = f"{event.before / 1000:.1f}k → {event.after / 1000:.1f}k"
-    assert shown.text == (
-        f"Condensed: {of.count} turns, {sizes} tokens, $0.0213. /summary shows it, /undo takes this back."
-    )
+    assert shown.text == (f"Condensed: {of.count} turns, {sizes} tokens, $0.0213. /summary shows it, /undo undoes it.")
     agent.happen(Undo())
     shown = event_block(agent.log.history("a")[-1])
-    assert shown and shown.text.startswith("Undone: the summary ")
+    assert shown and shown.text.startswith("Undid condense #")
 
 
 def test_memory_has_to_begin_as_it_did() -> None:

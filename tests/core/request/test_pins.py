@@ -49,14 +49,14 @@ def test_pins_outlive_clears_and_restarts_are_inherited_and_end_one_by_one() -> 
     agent = Agent()
     agent.happen(Change(NOTES))
     agent.happen(Change(PLAN))
-    assert shown(agent).startswith("Pinned: /w/plan.md, ") and "/unpin /w/plan.md takes it away." in shown(agent)
+    assert shown(agent).startswith("Pinned: /w/plan.md, ") and "To remove it: /unpin /w/plan.md" in shown(agent)
     agent.happen(Clear())
     assert agent.memory.own == {**NOTES, **PLAN} == Agent(RUN, agent.log).memory.own
     agent.log.create("child", "a", agent.log.rows[-1].id)
     agent.log.append("child", (ev.Forked("a", agent.log.rows[-1].id),))
     child = Agent(RUN, agent.log, "child")
     child.happen(Change({f"{PIN_PREFIX}/w/notes.md": None}))
-    assert shown(child) == "Unpinned: /w/notes.md. /pin /w/notes.md pins it again, as it is then."
+    assert shown(child) == "Unpinned: /w/notes.md. To pin its current version: /pin /w/notes.md"
     assert [each.path for each in list_pins(child.memory.settings)] == ["/w/plan.md"] and child.loaded() == child.memory
     assert len(list_pins(Agent(RUN, agent.log).memory.settings)) == 2, "both live apart"
 

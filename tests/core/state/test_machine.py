@@ -293,7 +293,7 @@ def test_model_without_tools_plans_no_filter() -> None:
         replace(RUN, below={"model": "chat/toolless"}, planning=lambda: (ToolSpec("filter_context", "", "{}"),))
     )
     agent.turn("What do foxes eat?", "Mice.")
-    with pytest.raises(Rejected, match=r"chat/toolless takes no tools, .* /forget takes ids, too"):
+    with pytest.raises(Rejected, match=r"chat/toolless does not support tools, .* Use /forget with ids"):
         decide(agent.memory, Plan("forget", "foxes"))
 
 

@@ -101,16 +101,16 @@ idle    | instruct nothing   |                                                  
 idle    | describe           | settings(default_system)                                  | idle    |
 idle    | rewind to 0        | rewind                                                    | idle    |
 idle    | rewind at the end  | refused: Nothing in the context comes after event 20.     | idle    |
-idle    | forget ids         | refused: Nobody has looked what these ids are.            | idle    |
+idle    | forget ids         | refused: These ids have not been previewed.            | idle    |
 idle    | filter             | filter                                                    | idle    |
 idle    | plan               | user                                                      | waiting | call
-idle    | condense           | refused: Nobody has made a summary.                       | idle    |
+idle    | condense           | refused: There is no summary yet.                       | idle    |
 idle    | condensed          | summary                                                   | idle    |
-idle    | condensed, late    | refused: The summary was discarded: memory begins otherwise now. | idle |
+idle    | condensed, late    | refused: The summary was discarded, because the context has changed since. | idle |
 idle    | condensed, cleared | summary                                                   | idle    |
 idle    | quote              | user                                                      | waiting | note
 idle    | undo               | refused: There is nothing to undo.                        | idle    |
-idle    | undo 1             | refused: Event 1 cannot be undone.                        | idle    |
+idle    | undo 1             | refused: #1 cannot be undone.                             | idle    |
 idle    | redo               | refused: There is nothing to redo.                        | idle    |
 idle    | retry              | rewind user                                               | waiting | call
 idle    | edit               | rewind                                                    | idle    |

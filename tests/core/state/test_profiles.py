@@ -143,7 +143,7 @@ def test_equal_choice_is_refused_and_a_change_is_recorded() -> None:
     shown = event_block(agent.log.rows[-1].event())
     assert shown and shown.text == (
         "Profile: small; Model: chat/small (from profile small); Level: low (from profile small);"
-        " Tools switched off: all (from profile small)"
+        " Tools off: all (from profile small)"
     )
     with pytest.raises(Rejected, match="Already set"):
         agent.happen(Change({"profile": "small"}))

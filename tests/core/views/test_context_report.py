@@ -63,7 +63,7 @@ def test_parts_are_the_whole_request(
 def test_what_each_part_is():
     agent = Agent(run())
     bare = parts(agent.memory)
-    assert set(bare) == {"request frame", "system prompt", "tools"} and all(bare.values())
+    assert set(bare) == {"overhead", "system prompt", "tools"} and all(bare.values())
     agent.turn("q" * 400, "a" * 400)
     work(agent, "r" * 4_000)
     found = parts(agent.memory)
@@ -77,8 +77,12 @@ def test_nothing_is_counted_for_tools_that_the_model_does_not_take():
     with_tools, without = run(), msgspec.structs.replace(run(), tools=())
     agents = [Agent(msgspec.structs.replace(each, below={"model": "chat/toolless"})) for each in (with_tools, without)]
     found, bare = (build_report(agent.memory) for agent in agents)
-    assert found == bare and not found.takes_tools and "tools        none: the model takes none" in format_report(found)
-    assert "the model takes none" not in format_report(build_report(Agent(run()).memory))
+    assert (
+        found == bare
+        and not found.takes_tools
+        and "tools        none: the model does not support them" in format_report(found)
+    )
+    assert "the model does not support them" not in format_report(build_report(Agent(run()).memory))
 
 
 def test_pictures_are_told_and_are_part_of_the_messages():
@@ -112,10 +116,10 @@ def test_facts_below_the_table():
     for words in (
         "turns        2 in, 2 out (4 messages)",
         "budget       300 (from default)",
-        "200k, replies included (as its provider said)",
+        "200k, including the reply (as its provider said)",
         "by 0.25 of the ceiling; the first turn stays; ended turns take 200 at most",
-        "counted      bytes, at the rate",
-        "compared     last request 1k; openai/x said 1.1k (-9%)",
+        "estimate     bytes, at the rate",
+        "accuracy     estimated 1k, openai/x counted 1.1k (-9%)",
     ):
         assert words in text, text
     off = format_report(build_report(Agent(run(0)).memory))

@@ -105,17 +105,17 @@ def test_images_are_told_above_the_words() -> None:
 def test_what_takes_memory_away_says_that_the_history_stays() -> None:
     for event in (ev.Cleared(), ev.Rewound(3), ev.Rewound(3, "m"), ev.Filtered("forget", "it", ((1, 2),), messages=2)):
         made = event_block(stored(event))
-        assert made and made.speaker is Speaker.NOTE and "/undo takes this back" in made.text
+        assert made and made.speaker is Speaker.NOTE and "To undo this: /undo" in made.text
     made = event_block(stored(ev.Undone(3, "clear")))
-    assert made and f"/undo {made.id} takes this back" in made.text and "clear 3" in made.text
+    assert made and f"To redo it: /undo {made.id}" in made.text and "clear #3" in made.text
 
 
 def test_filter_says_what_it_took_and_what_that_came_to() -> None:
     filtered = ev.Filtered("forget", "the schema", ((1, 9), (12, 20)), (25, 26), 0, 1200, 42_100, 4_000)
     made = event_block(stored(filtered))
-    assert made and "Forgotten: the schema: 1,200 messages, 42.1k → 4k tokens." in made.text
+    assert made and "Forgot 1,200 messages (the schema): context 42.1k → 4k tokens." in made.text
     kept = event_block(stored(ev.Filtered("remember", "the schema", ((1, 9),), (), 0, 1, 42_100, 4_000)))
-    assert kept and "Remembered only the schema: 1 message forgotten, 42.1k → 4k tokens." in kept.text
+    assert kept and "Kept only the schema: forgot 1 message, context 42.1k → 4k tokens." in kept.text
     nothing = event_block(stored(ev.Filtered("forget", "the schema", planning=7)))
     assert nothing and nothing.text.startswith("Nothing was forgotten.") and "undo" not in nothing.text
     asked = event_block(stored(ev.UserMessage("the schema", planning="forget")))

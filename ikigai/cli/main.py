@@ -177,9 +177,9 @@ def _common(default: str | None = None) -> argparse.ArgumentParser:
     """Return a parser of the options that every command takes, before its name and after it."""
     parser = argparse.ArgumentParser(prog="ikigai", add_help=False, allow_abbrev=False, argument_default=default)
     group = parser.add_argument_group("options of every command")
-    group.add_argument("--config", metavar="FILE", help="read this configuration instead of your own")
+    group.add_argument("--config", metavar="FILE", help="read this configuration file instead of yours")
     group.add_argument("--db", metavar="DSN", help="the database for this run, without password")
-    group.add_argument("--debug", action="store_true", default=default or False, help="say more in the log file")
+    group.add_argument("--debug", action="store_true", default=default or False, help="write more to the log file")
     return parser
 
 
@@ -195,28 +195,28 @@ def _parser() -> argparse.ArgumentParser:
     add("words", nargs="*", help=argparse.SUPPRESS)
     add("-p", "--print", action="store_true", help="answer once and exit")
     add("--output-format", choices=("text", "json", "stream-json"), help="of print mode (text)")
-    add("--json", action="store_const", const="json", dest="output_format", help="short for --output-format json")
+    add("--json", action="store_const", const="json", dest="output_format", help="same as --output-format json")
     add("--raw", action="store_true", help="with -p, write text as it is, escape sequences too")
     add("-c", "--continue", action="store_true", help="go on with the agent used last (the default)")
     add("-r", "--resume", nargs="?", const="", metavar="NAME|ID", help="go on with this agent; alone: choose one")
-    add("--follow", metavar="NAME|ID", help="watch this agent as another program writes it")
-    add("--new", action="store_true", help="begin a fresh agent")
-    add("--ephemeral", action="store_true", help="begin a fresh agent, and purge it at the end")
+    add("--follow", metavar="NAME|ID", help="watch an agent live, read-only")
+    add("--new", action="store_true", help="start a new agent")
+    add("--ephemeral", action="store_true", help="start a new agent, and purge it at the end")
     add("--max-turns", type=_parse_count, default=0, metavar="N", help="at most N requests for one message")
     add("--yolo", action="store_true", help="let models run every tool without asking")
     add("--no-tools", action="store_true", help="offer models no tools")
-    add("--yes", action="store_true", help="agree to what print mode would ask, tools excepted")
+    add("--yes", action="store_true", help="answer yes to confirmations in print mode (never to tools)")
     add("-m", "--model", metavar="PROVIDER/NAME[:LEVEL]", help="the model for this run")
     add("--profile", metavar="NAME", help="the profile for this run, default for none")
     add("--system-prompt", metavar="TEXT", help="the system prompt for this run")
-    add("--screen-reader", action="store_true", help="print everything once, in words, with no redrawing")
+    add("--screen-reader", action="store_true", help="print everything once, as words, without redrawing")
     add("-v", "-V", "--version", action="version", version=f"ikigai {__version__}")
     return parser
 
 
 def _parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of requests; write 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of requests; write 1 or more")
     return int(text)
 
 

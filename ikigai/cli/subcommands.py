@@ -60,11 +60,11 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     migrate = db.add_parser("migrate", parents=[common], help="bring the schema up to date")
     migrate.set_defaults(act=_migrate)
     dump = db.add_parser("dump", parents=[common], help="write everything to a file")
-    dump.add_argument("file", metavar="FILE|-", help="where to; - is the standard output")
-    dump.add_argument("--force", action="store_true", help="replace a file that is there")
+    dump.add_argument("file", metavar="FILE|-", help="the file to write; - is the standard output")
+    dump.add_argument("--force", action="store_true", help="overwrite an existing file")
     dump.set_defaults(act=_dump)
     restore = db.add_parser("restore", parents=[common], help="read a dump into an empty database")
-    restore.add_argument("file", metavar="FILE", help="what `ikigai db dump` wrote")
+    restore.add_argument("file", metavar="FILE", help="a file that `ikigai db dump` wrote")
     restore.set_defaults(act=_restore)
     psql.add(db, common)
     purge.add(db, common)
@@ -93,7 +93,7 @@ async def _setup(config: Config, arguments: argparse.Namespace) -> None:
     """Print a line for each step, also for one that is done already. Fail if ikigai would not answer afterwards."""
     async with opened_database(config) as (lease, _):
         if lease:
-            print_lines(f"database   embedded PostgreSQL {lease.major}, {'made' if lease.initialised else 'ready'}")
+            print_lines(f"database   embedded PostgreSQL {lease.major}, {'created' if lease.initialised else 'ready'}")
             if note := unused_address(config, os.environ):
                 print_lines(f"           {note}")
         else:
@@ -104,7 +104,7 @@ async def _setup(config: Config, arguments: argparse.Namespace) -> None:
         origin = f"in the environment ({variable})" if variable else "stored by ikigai login"
         print_lines(f"key        {provider}: {origin}")
     if not config.keys:
-        print_lines("key        none; ikigai login stores one")
+        print_lines("key        none (add one: ikigai login)")
     if not config.model and not pool.default_model(config.keys):
         with show_progress("model     ", "bytes") as on_progress:
             await asyncio.to_thread(pool.fetch_local, on_progress)
@@ -202,7 +202,7 @@ async def _migrate(config: Config, arguments: argparse.Namespace) -> None:
 async def _dump(config: Config, arguments: argparse.Namespace) -> None:
     target = None if arguments.file == "-" else Path(arguments.file)
     if target is None and sys.stdout.isatty():
-        raise ConfigError("A dump is no text for a terminal.", "Name a file, or redirect the output.")
+        raise ConfigError("A dump is not printed to a terminal.", "Name a file, or redirect the output.")
     await import_module("ikigai.store.dump")
     from ikigai.store.dump import dump
 

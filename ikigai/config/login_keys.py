@@ -53,11 +53,11 @@ def check_key(text: str) -> str:
     """Return a key as typed or piped in, without the blanks around it. Raise Rejected, in words without the key."""
     key = text.strip()
     if not key:
-        raise Rejected("There is no key in what was given.", "Paste the key alone; nothing was stored.")
+        raise Rejected("That does not look like a key.", "Paste only the key. Nothing was stored.")
     if len(key) > MAX_KEY_CHARACTERS or not all("!" <= character <= "~" for character in key):
         raise Rejected(
-            "This is no key: it holds a space, a line break or a character that no key has, or is far too long.",
-            "Copy it again, without what stands around it; nothing was stored.",
+            "This is not a key: it contains a space, a line break or a character that no key has, or is far too long.",
+            "Copy it again, without the text around it. Nothing was stored.",
         )
     return key
 

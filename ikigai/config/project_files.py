@@ -37,7 +37,7 @@ def open_own(folder: Path, file: Path, is_text: bool = True) -> int:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError("it is no regular file")
+            raise OSError("it is not a regular file")
         if status.st_nlink > 1:
             raise OSError("it has another name as well (a hard link), which may be outside the folder")
         max_bytes = MAX_TEXT_BYTES if is_text else MAX_TOOL_BYTES

@@ -191,7 +191,7 @@ class PrintView:
             self.notice(f"{text}\nYes, by --yes.")
             return QuestionAnswer(question.yes)
         how = "Add --yes to confirm." if question.yes else "--yolo runs the tools of models without asking."
-        self.notice(f"{text}\nNobody can be asked here: no. {how}")
+        self.notice(f"{text}\nCannot prompt in print mode: answered no. {how}")
         return QuestionAnswer(question.default, not_asked=True)
 
     def rule(self, rule: ContextRule) -> None:

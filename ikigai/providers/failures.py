@@ -202,7 +202,7 @@ def failure_without_stream(target: RequestTarget, body: object, request_id: str 
     """Return the failure of a success that is no stream of events: an error dressed as one, or a foreign page."""
     if isinstance(body, dict) and body.get("error"):
         return failure_in_stream(target, body, request_id)
-    text = f"What answers at {target.address} is no model: it sent a page instead of a stream."
+    text = f"The server at {target.address} is not a model: it sent a page instead of a stream."
     return StreamFailed(
         FailureKind.NOT_FOUND, text, "Check the address, which often ends in /v1.", request_id=request_id
     )

@@ -346,7 +346,7 @@ async def read_page(pieces: AsyncIterator[bytes]) -> object:
 def check_key_text(name: str, key: str) -> str:
     if not all("!" <= character <= "~" for character in key):
         raise ConfigError(
-            f"The key for {name} holds a space, a line break or a character that no key has.",
+            f"The key for {name} contains a space, a line break or a character that no key has.",
             "Copy it again, without what stands around it.",
         )
     return key
@@ -359,9 +359,9 @@ def check_address(name: str, base_url: str) -> tuple[str, str]:
         url = urlsplit(base_url)
         host, port = url.hostname or "", url.port
     except ValueError:
-        raise ConfigError(f"The address of {name} is no URL.", remedy) from None
+        raise ConfigError(f"The address of {name} is not a URL.", remedy) from None
     if url.scheme not in ("http", "https") or not host or not base_url.isprintable() or " " in base_url:
         raise ConfigError(f"The address of {name} lacks http:// or https:// in front of a host.", remedy)
     if url.query or url.fragment:
-        raise ConfigError(f"The address of {name} has something behind its path.", remedy)
+        raise ConfigError(f"The address of {name} has something after its path.", remedy)
     return host, f"{url.scheme}://{bracket_ipv6(host)}{f':{port}' if port else ''}{url.path}"

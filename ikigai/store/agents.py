@@ -85,7 +85,7 @@ class Agents:
         listed = (
             f"There are: {', '.join(known[:MAX_SUGGESTED_NAMES])}{', …' * (len(known) > MAX_SUGGESTED_NAMES)}"
             if known
-            else "There are none yet."
+            else "There are no agents yet."
         )
         hint = f"Did you mean {' or '.join(similar)}?" if similar else listed
         raise Rejected(f"There is no agent {name_or_id[:80]}.", hint)
@@ -169,7 +169,7 @@ def check_name(name: str) -> None:
     """Raise Rejected if `name` is not a valid name of an agent."""
     if not is_name(name):
         raise Rejected(
-            f"{name[:80]!r} is no name for an agent.",
+            f"{name[:80]!r} is not a name for an agent.",
             f"Begin with a letter or digit, and use up to {MAX_NAME_CHARACTERS} characters without spaces.",
         )
 

@@ -230,7 +230,7 @@ class Database:
         return await ephemeral.purge_ephemeral(self._session, own, min_age)
 
     def purge(self, wanted: PurgeTarget | None, ids: purging.Ids, agent: str | None = None) -> purging.Purge:
-        """Return a purge of the events with these ids, of this agent alone if one is named. `wanted` limits it to
+        """Return a purge of the events with these ids, only events of this agent if one is named. `wanted` limits it to
         events that hold that text.
         """
         from ikigai.store import purge as purging

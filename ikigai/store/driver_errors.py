@@ -34,14 +34,14 @@ def _wrong(what: str, remedy: str) -> _Wording:
     return _Wording(Misconfigured, what, remedy)
 
 
-_LOST = _away("The connection to the database {place} was lost.", "Try again: it is made anew.")
+_LOST = _away("The connection to the database {place} was lost.", "Try again: ikigai connects again.")
 _FULL = _away(
     "The database {place} has no connection left.",
     "Close other programs that use it, or raise its limit.",
     "Close other programs that use it.",
 )
 _NOT_READY = _away("The database {place} is not ready yet.", "Try again in a moment.")
-_REFUSED = _bad("The database {place} refused: {said}.", "Look into the log file; `ikigai db status` may say more.")
+_REFUSED = _bad("The database {place} refused: {said}.", "Check the log file; `ikigai db status` may say more.")
 
 _BY_STATE = {
     "25006": _away(
@@ -83,7 +83,7 @@ _NOT_LET_IN = _wrong(
     "The database {place} does not let user {user} in: {said}.",
     "Correct the address of the database, or let the user in there.",
 )
-_NOBODY_LET_IN = _away("The database {place} lets nobody in now: {said}.", "Try again in a moment.")
+_NOBODY_LET_IN = _away("The database {place} accepts no logins now: {said}.", "Try again in a moment.")
 
 # Refusals that never pass by themselves, and those that a server words more exactly than their SQLSTATE says: 28000 is
 # also a role that is not there, and 08P01 all that PgBouncer has to say, which speaks English alone.
@@ -118,8 +118,8 @@ _CONNECTING = (
     (
         r"refused|No such file or directory",
         _away(
-            "No database answers {place}.",
-            "Start the server there, or correct the address.",
+            "Cannot reach PostgreSQL {place}.",
+            "Start it, or fix the address.",
             "Try again: ikigai starts it when it does not run.",
         ),
     ),
@@ -174,9 +174,7 @@ def statement_error(error: psycopg.Error, place: ServerAddress) -> StoreError:
 
 
 def no_answer(place: ServerAddress, seconds: float) -> Unavailable:
-    return Unavailable(
-        f"The database {place} has not answered for {seconds:g} s.", "Try again: the connection is made anew."
-    )
+    return Unavailable(f"The database {place} has not answered for {seconds:g} s.", "Try again: ikigai connects again.")
 
 
 def _format(wording: _Wording, said: str, place: ServerAddress, embedded: bool = False) -> StoreError:

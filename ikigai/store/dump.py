@@ -104,7 +104,7 @@ async def dump(
 
 def _check_target(target: Path, replace: bool) -> None:
     if os.path.lexists(target) and not replace:
-        raise Rejected(f"{target} is there already.", "Name another file, or add --force to replace it.")
+        raise Rejected(f"{target} already exists.", "Name another file, or add --force to replace it.")
     if target.exists() and not target.is_file():  # a device would be replaced by a file
         raise Rejected(f"{target} is not a regular file.", "Name a file, or - for the standard output.")
 
@@ -217,7 +217,7 @@ async def _more(process: Process, file: Path) -> bytes:
     if part := await process.stdout.read(READ_AT_ONCE):
         return part
     await _finish(process)
-    raise Rejected(f"{file} is no dump of ikigai's.", "Name a file that `ikigai db dump` wrote.")
+    raise Rejected(f"{file} is not a dump of ikigai.", "Name a file that `ikigai db dump` wrote.")
 
 
 async def _run(command: list[str], environment: dict[str, str], stdout: int | None) -> Process:

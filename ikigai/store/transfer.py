@@ -98,7 +98,7 @@ class Import:
         stored.
         """
         if name and not is_name(name):
-            raise Rejected(f"{name[:80]!r} is no name for an agent.", "Begin with a letter or digit; no spaces.")
+            raise Rejected(f"{name[:80]!r} is not a name for an agent.", "Begin with a letter or digit; no spaces.")
         async with self._session.use(patient=True) as cursor, cursor.connection.transaction():
             await cursor.execute(dump.RESTORE_TURN)
             agent, chosen_name = await self._create(cursor, name, wanted if is_name(wanted) else "")

@@ -61,7 +61,7 @@ def _missing(environ: Mapping[str, str]) -> Rejected:
     elif "DISPLAY" in environ:
         remedy = "Install xclip."
     else:
-        return Rejected("There is no desktop here whose clipboard holds pictures.", "@path attaches a picture's file.")
+        return Rejected("There is no desktop here whose clipboard has pictures.", "@path attaches a picture's file.")
     return Rejected("No program here reads pictures from the clipboard.", remedy)
 
 
@@ -85,7 +85,7 @@ async def _output(command: tuple[str, ...], environment: Mapping[str, str]) -> b
             code = await process.wait()
     except TimeoutError:
         what = f"{command[0]} did not answer within {TIMEOUT:g} s."
-        raise Rejected(what, "The program that holds the clipboard may hang; copy the picture again.") from None
+        raise Rejected(what, "The program that owns the clipboard may hang; copy the picture again.") from None
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

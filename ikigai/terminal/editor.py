@@ -19,7 +19,9 @@ def editor_command() -> list[str]:
         try:
             return shlex.split(command)
         except ValueError:
-            raise Rejected(f"$VISUAL or $EDITOR is no command: {command}", "Set it to the name of an editor.") from None
+            raise Rejected(
+                f"$VISUAL or $EDITOR is not a command: {command}", "Set it to the name of an editor."
+            ) from None
     editor = next(filter(None, map(shutil.which, KNOWN_EDITORS)), None)
     if editor is None:
         raise Rejected("There is no editor here.", "Set $VISUAL or $EDITOR to the name of one.")
@@ -35,7 +37,7 @@ async def edit_text(text: str) -> str:
         try:
             process = await asyncio.create_subprocess_exec(*program, str(path), env=without_secrets(os.environ))
         except OSError as error:
-            message = f"The editor {program[0]} does not start: {error.strerror}."
+            message = f"The editor {program[0]} cannot be started: {error.strerror}."
             raise Rejected(message, "Set $VISUAL or $EDITOR to another one.") from None
         if await process.wait() != 0:
             return text

@@ -18,7 +18,7 @@ def pager_command() -> list[str]:
         try:
             return shlex.split(command)
         except ValueError:
-            raise Rejected(f"$PAGER is no command: {command}", "Set it to the name of a pager.") from None
+            raise Rejected(f"$PAGER is not a command: {command}", "Set it to the name of a pager.") from None
     pager = next((known for known in KNOWN_PAGERS if shutil.which(known[0])), None)
     if pager is None:
         raise Rejected("There is no pager here.", "Set $PAGER to the name of one.")

@@ -430,8 +430,8 @@ async def test_fork_and_kill(database: Database, dsn: str) -> None:
             assert "/revive child" in why.value.remedy
         with pytest.raises(Rejected, match="killed already"):
             await kin.subtree_to_kill(database, dead)
-        assert "Below it 1 is dead still." in await kin.revive(database, dead)
-        with pytest.raises(Rejected, match="child lives"):
+        assert "1 below it is still killed." in await kin.revive(database, dead)
+        with pytest.raises(Rejected, match="child was not killed"):
             await kin.revive(database, await database.agents.find("child"))
         again = await manager.open(await database.agents.find("child"))
         assert again.agent_loop.memory.window.turns[-1].messages[-1].text != "" and below.agent.id not in manager.agents

@@ -260,7 +260,7 @@ async def test_lock_owner_and_its_absence_are_notified_once(dsn: str) -> None:
     holder = following.owner
     await talk.log.close()
     await told(watcher, f"heron is no longer open in another ikigai ({holder}).", "/takeover")
-    assert following.owner == "" and "only followed" in following.refusal().what
+    assert following.owner == "" and "read-only" in following.refusal().what
     await asyncio.sleep(1.2)  # more than a look
     assert len(watcher.notices) == 1
     again = await Talk.open(writer, talk.agent)
@@ -360,7 +360,7 @@ async def test_follower_learns_what_the_agent_is_called_now(dsn: str) -> None:
     async with asyncio.timeout(10):
         while not watcher.names:
             await asyncio.sleep(0.01)
-    assert watcher.notices == [f"{talk.agent.name} is called dusk now."] and watcher.names == ["dusk"]
+    assert watcher.notices == [f"{talk.agent.name} is now called dusk."] and watcher.names == ["dusk"]
     following.rename("dusk")
     assert "Agent dusk " in following.notice() and watcher.holders == [following.owner]
     await following.catch_up()

@@ -37,10 +37,10 @@ PASSING = [
     ("57P01", "terminating connection due to administrator command", "was shut down"),
     ("57P03", "the database system is starting up", "is not ready yet"),
     ("58030", 'could not read file "global/1262": Input/output error', "cannot use its files"),
-    ("XX000", "could not find tuple for database 16384", "lets nobody in now: could not find tuple"),
+    ("XX000", "could not find tuple for database 16384", "accepts no logins now: could not find tuple"),
     ("53100", "Auf dem Gerät ist kein Speicherplatz mehr verfügbar", "The disk of the database"),
     ("53300", "извините, уже слишком много клиентов", "has no connection left"),
-    ("XX000", "не удалось найти кортеж для базы данных 16384", "lets nobody in now: не удалось найти"),
+    ("XX000", "не удалось найти кортеж для базы данных 16384", "accepts no logins now: не удалось найти"),
 ]
 """SQLSTATE and text of refusals that may pass, and what the user is told of each."""
 WRONG = [

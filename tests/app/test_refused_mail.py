@@ -38,7 +38,7 @@ async def test_sender_and_user_are_told_of_mail_that_begins_no_turn(house: House
     assert "At rest, and nothing new from: kid." in waited and "can begin no turn: There is no model to ask." in waited
     assert "can begin no turn" in again and "Say so to the user." in again
     ((told, _),) = boss.view._notices
-    assert "What boss sent to kid is held, for it can begin no turn: There is no model to ask. /switch kid" in told
+    assert "What boss sent to kid is held, because it cannot start a turn: There is no model to ask." in told
     ((own, _),) = kid.view._notices
     assert "What boss sent is held: There is no model to ask. Type /model" in own
     assert [line.state for line in await list_agents(house.database, house.manager)] == ["idle", "held"]
@@ -66,4 +66,4 @@ async def test_user_is_told_where_a_word_of_theirs_begins_no_turn(house: House) 
     other.agent_loop.put_input(Send(MailSent(kid.agent.id, "Go on.", by_user=True)))
     await until(lambda: kid.agent.id in house.manager.mailbox.refused)
     ((told, _),) = other.view._notices
-    assert "What you sent to kid is held, for it can begin no turn" in told
+    assert "What you sent to kid is held, because it cannot start a turn" in told

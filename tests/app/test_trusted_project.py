@@ -100,8 +100,8 @@ def test_project_leaves_out_and_names_files_outside_the_folder(project: Project,
         (lambda: file.symlink_to(tmp_path / "secret"), "leads out of the folder"),
         (lambda: file.symlink_to("/dev/zero"), "leads out of the folder"),
         (lambda: file.symlink_to("nothing.md"), "No such file"),
-        (lambda: os.mkfifo(file), "no regular file"),
-        (lambda: file.mkdir(), "no regular file"),
+        (lambda: os.mkfifo(file), "not a regular file"),
+        (lambda: file.mkdir(), "not a regular file"),
         (lambda: file.symlink_to(file), "oo many"),
         (lambda: file.symlink_to(".env"), "another kind of file (.env)"),
         (lambda: file.symlink_to("notes/.key.md"), "another kind of file"),
@@ -183,7 +183,7 @@ def test_only_settings_that_are_a_file_of_the_folder_are_read(project: Project, 
             project.trust(2.0)
         project.config.unlink()
     made = (
-        (lambda: os.mkfifo(project.config), "it is no regular file"),
+        (lambda: os.mkfifo(project.config), "it is not a regular file"),
         (lambda: project.config.hardlink_to(tmp_path / "outside.toml"), "hard link"),
     )
     for make, why in made:

@@ -28,12 +28,12 @@ from tests.support.wire_server import Answer, completion, failure
 @pytest.mark.parametrize(
     ("dsn", "code", "words"),
     [
-        ("postgresql://127.0.0.1:1/x", 75, "No database answers at 127.0.0.1:1."),
+        ("postgresql://127.0.0.1:1/x", 75, "Cannot reach PostgreSQL at 127.0.0.1:1."),
         ("postgresql://no-such-host.invalid/x", 75, "no-such-host.invalid:5432 cannot be found by that name"),
         ("nonsense", 2, "Allowed: a PostgreSQL address"),
         ("postgresql://[half/x", 2, "The address of the database cannot be read"),
         ("postgresql://127.0.0.1:port/x", 2, "The address of the database cannot be read"),
-        ("host=/nowhere", 75, "No database answers on the socket in /nowhere."),
+        ("host=/nowhere", 75, "Cannot reach PostgreSQL on the socket in /nowhere."),
     ],
 )
 def test_a_database_that_is_not_there(tmp_path: Path, dsn: str, code: int, words: str):
@@ -73,7 +73,7 @@ def test_a_password_on_the_command_line_is_refused(tmp_path: Path, dsn: str):
     ],
 )
 def test_an_address_without_a_password_is_taken(tmp_path: Path, dsn: str):
-    refused(Account(tmp_path, "").run("--db", dsn, "db", "status"), 75, "No database answers at 127.0.0.1:1.")
+    refused(Account(tmp_path, "").run("--db", dsn, "db", "status"), 75, "Cannot reach PostgreSQL at 127.0.0.1:1.")
 
 
 def test_a_password_in_the_environment_is_in_no_process_list(account: Account, wire: Wire):
@@ -205,7 +205,7 @@ def test_a_server_that_takes_no_writes(account: Account):
 @pytest.mark.parametrize(
     ("arguments", "env", "code", "words"),
     [
-        (ECHO, {"IKIGAI_DATABASE_URL": "postgresql://127.0.0.1:1/x"}, 75, "No database answers at 127.0.0.1:1."),
+        (ECHO, {"IKIGAI_DATABASE_URL": "postgresql://127.0.0.1:1/x"}, 75, "Cannot reach PostgreSQL at 127.0.0.1:1."),
         (ECHO, {"IKIGAI_SLIDING_CONTEXT_TOKENS": "-1"}, 2, "IKIGAI_SLIDING_CONTEXT_TOKENS cannot be '-1'."),
         (("-m", "nobody/x"), {}, 2, "There is no provider 'nobody'"),
         ((*ECHO, "-r", "nobody"), {}, 2, "There is no agent nobody."),

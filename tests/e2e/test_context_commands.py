@@ -272,7 +272,7 @@ def test_print_mode_forgets_what_was_agreed_to_beforehand(account: Account, wire
     result = account.run("-p", "/forget last 1")
     assert (result.stdout, result.returncode) == ("", 1) and not filters(account)
     assert "Forget 2 messages, ~" in result.stderr and "1-2  one  (2 messages, ~" in result.stderr
-    assert "Nobody can be asked here: no. Add --yes to confirm." in result.stderr
+    assert "Cannot prompt in print mode: answered no. Add --yes to confirm." in result.stderr
     result = account.run("-p", "/forget last 1", "--yes", "--output-format", "json")
     made = json.loads(result.stdout)
     assert result.returncode == 0 and "Yes, by --yes." in result.stderr and set(made) == {"text", "agent", "events"}

@@ -108,7 +108,7 @@ def test_follower_goes_on_under_the_name_that_the_writer_gave(account: Account):
                 follower.wait_for(f"{writes(writer)} Rename it there, or when that program has gone.")
             refused(account.run("agents", "rename", name, "mine"), 75, "Rename it there")
             writer.say("/rename dusk")
-            follower.wait_for(f"{name} is called dusk now.")
+            follower.wait_for(f"{name} is now called dusk.")
             follower.wait(lambda: follower.status().startswith("  dusk (following) · "), "the new name")
             follower.say("/switch dusk")
             follower.wait_for(f"Agent dusk {writes(writer)}")

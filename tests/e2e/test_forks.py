@@ -153,7 +153,7 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
         program.say("/switch busy")
         program.wait_for("Agent busy was killed. /revive busy brings it back.")
         program.say("/revive first")
-        program.wait_for("first lives again. Below it 1 is dead still.")
+        program.wait_for("first was revived. 1 below it is still killed.")
         program.say("/switch first")
         at(program, "first")
         program.leave()

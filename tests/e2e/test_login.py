@@ -89,7 +89,7 @@ def test_a_key_is_piped_in_and_another_provider_of_ones_own(account: Account, wi
     assert wire.requests[2].headers["authorization"] == "Bearer sk-of-the-environment"
     assert "environment WIRE_KEY (before login)" in account.run("login", "--list", WIRE_KEY="x").stdout
     result = account.run("login", "--remove", "wire")
-    assert (result.returncode, result.stdout) == (0, "The key of wire is forgotten.\n")
+    assert (result.returncode, result.stdout) == (0, "The key of wire was removed.\n")
     assert account.run("login", "wire", "--remove").stdout == "No key of wire was stored.\n"
     assert stored(account) == {}
 
@@ -117,7 +117,7 @@ def test_a_key_that_the_vendor_refuses_is_not_stored(account: Account, wire: Wir
         (failure(403, "not for listing"), "did not accept the key (403)"),
         (failure(401, "Missing scopes: api.model.read"), "Missing scopes"),
         (Answer(b'{"object": "list", "data": []}', 200, JSON), "named no model"),
-        (Answer(b"<html>hello</html>", 200, {"Content-Type": "text/html"}), "is no model: it sent a page"),
+        (Answer(b"<html>hello</html>", 200, {"Content-Type": "text/html"}), "is not a model: it sent a page"),
     ],
     ids=["503", "404", "403", "scopes", "empty", "a page"],
 )

@@ -81,7 +81,7 @@ def test_psql_reports_database_problems_in_plain_words(account: Account, empty_d
     empty = account.run("db", "psql", IKIGAI_DATABASE_URL=empty_dsn)
     refused(empty, 2, "There is nothing of ikigai's in the database")
     nobody = "postgresql://nobody@127.0.0.1:1/x"
-    refused(account.run("db", "psql", IKIGAI_DATABASE_URL=nobody), 75, "No database answers")
+    refused(account.run("db", "psql", IKIGAI_DATABASE_URL=nobody), 75, "Cannot reach PostgreSQL")
 
 
 def test_at_the_terminal(talk: Account):

@@ -40,7 +40,7 @@ def unseen(*results: Any) -> None:
 def test_at_the_terminal_the_word_is_asked_for(talk: Account):
     asked, answered = ids(talk, "user")[1], ids(talk, "assistant")[1]
     with talk.terminal("db", "purge", "--match", SECRET, columns=140, rows=40) as program:
-        program.wait_for("This cannot be taken back. Type purge to go on:")
+        program.wait_for("This cannot be undone. Type purge to go on:")
         lines = program.lines()
         (shown,) = (line for line in lines if line.startswith(f"{asked} "))
         assert talk.agents()[0] in shown and " user " in shown and shown.endswith("my key is ***, keep it")
@@ -113,8 +113,8 @@ def test_a_secret_that_is_not_on_the_command_line(talk: Account):
     result = talk.run("db", "purge", "--match", "-", "--yes", input=f"{SECRET}\n")
     assert result.returncode == 0 and SECRET not in everything(talk)
     for text in ("", "\n", "  \n"):
-        refused(talk.run("db", "purge", "--match", "-", "--yes", input=text), 2, "no text to look for")
-    refused(talk.run("db", "purge", "--match", "", "--yes"), 2, "no text to look for")
+        refused(talk.run("db", "purge", "--match", "-", "--yes", input=text), 2, "no text to search for")
+    refused(talk.run("db", "purge", "--match", "", "--yes"), 2, "no text to search for")
 
 
 def test_ids(talk: Account):
@@ -125,7 +125,7 @@ def test_ids(talk: Account):
     assert "hello there" in result.stdout
     assert talk.said("user") == [GONE, f"my key is {SECRET}, keep it", GONE]
     again = talk.run("db", "purge", "--ids", f"{first}", "--yes")
-    assert again.stdout == "There is nothing to purge: those events hold no words.\n"
+    assert again.stdout == "There is nothing to purge: those events have no text.\n"
     end = ids(talk, "turn_end")[0]
     result = talk.run("db", "purge", "--ids", f"{end - 1}-{ids(talk, 'user')[1]}", "--yes")
     assert "Without words, so that nothing changes in them: 2 events more of these ids." in result.stdout
@@ -135,7 +135,7 @@ def test_ids(talk: Account):
 @pytest.mark.parametrize("wrong", ["", "x", "5-", "7-5", "1,,2", "1;2", "-5", "9" * 30])
 def test_ids_that_are_none(account: Account, wrong: str):
     result = account.run("db", "purge", f"--ids={wrong}", "--yes")
-    assert result.returncode == 2 and "is no list of ids; write 45,47-50" in result.stderr
+    assert result.returncode == 2 and "is not a list of ids; write 45,47-50" in result.stderr
 
 
 def test_what_is_refused(account: Account):

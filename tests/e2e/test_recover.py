@@ -89,7 +89,7 @@ def test_recover_refuses_unusable_files(account: Account, unsaved: Path, empty_d
     ):
         (account.home / "bad").write_bytes(text)
         refused(account.run("history", "recover", "bad"), 1, why, "Nothing was recovered.")
-    refused(account.run("history", "recover", str(unsaved), "--name", "no name"), 1, "is no name for an agent")
+    refused(account.run("history", "recover", str(unsaved), "--name", "no name"), 1, "is not a name for an agent")
     refused(
         account.run("history", "recover", str(unsaved), IKIGAI_DATABASE_URL=empty_dsn),
         2,

@@ -47,7 +47,7 @@ def test_the_checks_run_inside(account: Account):
         program.ready().say("/doctor now")
         program.wait_for("Usage: /doctor [--online]")
         program.say("/doctor")
-        program.wait(lambda: "bad, " in program.text() or "All is well" in program.text(), "the findings")
+        program.wait(lambda: "problem" in program.text() or "No problems" in program.text(), "the findings")
         program.wait(lambda: program.text().rstrip().endswith("· local"), "the prompt")
         program.say("still here")
         program.settled()

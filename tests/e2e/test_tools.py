@@ -378,7 +378,7 @@ def test_print_mode_runs_nothing_unasked(account: Account):
     (account.home / "note.txt").write_text("a note\n")
     result = account.run(*model, "-p", "go", "--yes", **TOOLS)
     assert (result.stdout, result.returncode) == ("I see.\n", 0)
-    assert "Nobody can be asked here: no. --yolo runs the tools of models without asking." in result.stderr
+    assert "Cannot prompt in print mode: answered no. --yolo runs the tools of models without asking." in result.stderr
     assert not (account.home / "ran").exists()
     told, read = account.said("tool_result")
     assert "nobody can be asked here" in told and "a note" in read

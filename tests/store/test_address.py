@@ -64,7 +64,7 @@ async def test_nobody_answers(nobody: str) -> None:
         port = bound.getsockname()[1]
         for dsn in (f"postgresql://me:{SECRET}@127.0.0.1:{port}/db", f"host={nobody} password={SECRET}"):
             error = await refusal(dsn)
-            assert type(error) is Unavailable and error.exit_code == 75 and "No database answers" in error.what
+            assert type(error) is Unavailable and error.exit_code == 75 and "Cannot reach PostgreSQL" in error.what
             assert f"127.0.0.1:{port}" in error.what or nobody in error.what
 
 

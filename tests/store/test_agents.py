@@ -87,7 +87,7 @@ async def test_none_at_all(database: Database) -> None:
     assert await database.agents.all() == []
     with pytest.raises(Rejected, match="There is no agent x") as refused:
         await database.agents.find("x")
-    assert refused.value.remedy == "There are none yet."
+    assert refused.value.remedy == "There are no agents yet."
 
 
 async def test_last_one_used(dsn: str) -> None:

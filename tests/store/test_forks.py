@@ -146,7 +146,7 @@ async def test_fork_is_made_whole_or_not_at_all(database: Database) -> None:
     await talk.turn()
     await fork(database, talk.agent, "taken")
     for name in ("taken", "two words", "🦉", "x" * 1024, "-x"):
-        with pytest.raises(Rejected, match=r"named taken already|is no name"):
+        with pytest.raises(Rejected, match=r"named taken already|is not a name"):
             await fork(database, talk.agent, name)
     assert (await fork(database, talk.agent, "owl🦉")).name == "owl🦉"
     assert len(await database.tree.links()) == 3
@@ -168,7 +168,7 @@ async def test_agent_is_renamed_by_its_writer_or_while_nobody_writes_it(database
     other = await Database.open(dsn, MIGRATIONS)
     with pytest.raises(AgentLocked, match=r"is open in another ikigai .* Rename it there"):
         await other.tree.rename(talk.agent, "theirs")
-    with pytest.raises(Rejected, match="is no name"):
+    with pytest.raises(Rejected, match="is not a name"):
         await other.tree.rename(talk.agent, "two words")
     await database.tree.rename(talk.agent, "ours")
     await talk.log.close()

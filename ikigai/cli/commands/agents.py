@@ -34,13 +34,13 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         usage="ikigai agents [list] [--all] [--json]\n       ikigai agents show NAME [--json]\n"
         "       ikigai agents rename OLD NEW\n       ikigai agents archive NAME\n       ikigai agents kill NAME --yes\n"
         "       ikigai agents revive NAME",
-        description="A killed agent is out of use with all below it until it is revived; its history stays. An "
-        "archived one is out of the lists with all below it, and in use as before.",
+        description="A killed agent and its forks cannot be used until they are revived; the history stays. An "
+        "archived agent and its forks are hidden from the lists, and work as before.",
     )
     agents.add_argument("what", nargs="?", choices=tuple(ACTION_ARGUMENTS), default="list", help="what to do (list)")
     agents.add_argument("names", nargs="*", metavar="NAME", help="names or ids")
-    agents.add_argument("--all", action="store_true", help="killed and archived ones, too")
-    agents.add_argument("--yes", action="store_true", help="agree to what would be asked: kill asks for it")
+    agents.add_argument("--all", action="store_true", help="include killed and archived agents")
+    agents.add_argument("--yes", action="store_true", help="answer yes to confirmations (of kill)")
     agents.add_argument("--json", action="store_true", help="one object: agents, or what was done")
     return agents
 

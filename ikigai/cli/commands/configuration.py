@@ -62,7 +62,7 @@ def run_on_file(file: Path, arguments: argparse.Namespace) -> int:
             print_lines(str(file))
         case "init":
             _write_example(file)
-            print_lines(f"{file} written; every key in it stands at its default.")
+            print_lines(f"{file} written; every key in it has its default.")
         case "set":
             path = settings_file.find_key(Config(), arguments.words[0])
             written = settings_file.set_value(file, path, arguments.words[1])
@@ -105,7 +105,7 @@ def _edit(file: Path) -> None:
             try:
                 code = subprocess.run([*program, str(copy)], env=without_secrets(os.environ), check=False).returncode
             except OSError as error:
-                message = f"The editor {program[0]} does not start: {error.strerror}."
+                message = f"The editor {program[0]} cannot be started: {error.strerror}."
                 raise IkigaiError(message, "Set $VISUAL or $EDITOR to another one.") from None
             if code:
                 raise IkigaiError(f"The editor {program[0]} failed (exit code {code}).", "Nothing was changed.")
@@ -132,6 +132,6 @@ def _write_example(file: Path) -> None:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
             out.write(paths.shipped_path("config.example.toml").read_text(encoding="utf-8"))
     except FileExistsError:
-        raise ConfigError(f"{file} is there already.", "Edit it, or move it away first.") from None
+        raise ConfigError(f"{file} already exists.", "Edit it, or move it away first.") from None
     except OSError as error:
         raise IkigaiError(f"{file} cannot be written: {error.strerror}.", "Check the folder's permissions.") from None

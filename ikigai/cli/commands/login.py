@@ -36,8 +36,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     named = f"{', '.join(VENDORS)}, or one you configured"
     command.add_argument("provider", nargs="?", default="", metavar="PROVIDER", help=named)
     what = command.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="say which providers have a key, and from where")
-    what.add_argument("--remove", action="store_true", help="forget the stored key of the provider")
+    what.add_argument("--list", action="store_true", help="list the providers that have a key, and its source")
+    what.add_argument("--remove", action="store_true", help="remove the stored key of the provider")
     command.set_defaults(act=run_login)
 
 
@@ -49,14 +49,14 @@ async def run_login(config: Config, arguments: argparse.Namespace) -> int:
     file = paths.keys_file()
     if arguments.remove:
         removed = file.exists() and login_keys.remove(file, provider)
-        print_lines(f"The key of {provider} is forgotten." if removed else f"No key of {provider} was stored.")
+        print_lines(f"The key of {provider} was removed." if removed else f"No key of {provider} was stored.")
         return 0
     key = login_keys.check_key(_read_typed_key(provider) if sys.stdin.isatty() else _read_piped_key())
     problem = await _try_key(config, provider, key)
     try:
         paths.make_private(file.parent)
     except OSError as error:
-        raise IkigaiError(f"{file.parent} cannot be made: {error.strerror}.", "Check what stands there.") from None
+        raise IkigaiError(f"{file.parent} cannot be made: {error.strerror}.", "Check what is there.") from None
     login_keys.store(file, provider, key)
     print_lines(f"The key of {provider} {'could not be tried' if problem else 'works'}; it is stored in {file}.")
     if problem:

@@ -35,7 +35,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         description="Context, longest reply, thinking levels, images and prices of the models that the keys at hand "
         "can use: from what ikigai knows and what the providers listed last.",
     )
-    command.add_argument("provider", nargs="?", default="", metavar="PROVIDER", help="those of this provider alone")
+    command.add_argument("provider", nargs="?", default="", metavar="PROVIDER", help="only models of this provider")
     command.add_argument("--refresh", action="store_true", help="ask the providers for their lists first")
     command.add_argument("--json", action="store_true", help="one object per model")
     command.set_defaults(act=run_models)

@@ -41,8 +41,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     command = commands.add_parser(
         "purge",
         parents=[common],
-        help="take a text out of the log for good",
-        description=f"Replace what was said in events by {PURGED_TEXT}, for good: texts, arguments of tool calls, "
+        help="permanently erase text from the log",
+        description=f"Replace the text of events by {PURGED_TEXT}, permanently: texts, arguments of tool calls, "
         "results, images, thinking, unfinished replies. The events stay, with their ids. It shows what it found, asks "
         "for the word purge, and rewrites the tables, for which programs that store have to wait. Then it offers to "
         "delete the files of unsent input and of unsaved events that hold the text; with --yes it deletes them.",
@@ -52,7 +52,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     what.add_argument("--ids", type=parse_ids, metavar="45,47-50", help="the events with these ids")
     words = "the events that hold this text; - asks for it, or reads it from a pipe"
     what.add_argument("--match", metavar="TEXT", help=words)
-    command.add_argument("--agent", metavar="NAME|ID", help="of this agent alone")
+    command.add_argument("--agent", metavar="NAME|ID", help="only events of this agent")
     command.add_argument("--yes", action="store_true", help="do not ask")
     command.set_defaults(act=purge)
 
@@ -62,7 +62,7 @@ def parse_ids(text: str) -> list[tuple[int, int]]:
     matches = [re.fullmatch(r"\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?", part) for part in text.split(",")]
     ranges = [(int(match[1]), int(match[2] or match[1])) for match in matches if match]
     if len(ranges) < len(matches) or any(first > last for first, last in ranges):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of ids; write 45,47-50")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of ids; write 45,47-50")
     return ranges
 
 
@@ -84,7 +84,7 @@ async def purge(config: Config, arguments: argparse.Namespace) -> int:
         elif target:
             print_lines("No event holds that. The tables are rewritten all the same: their files keep deleted rows.")
         else:
-            print_lines("There is nothing to purge: those events hold no words.")
+            print_lines("There is nothing to purge: those events have no text.")
             return 0
         await _rewrite(task, lease)
         if (plan.hits or plan.drafts) and not task.by_ids and (newer := (await task.find(plan.last)).hits):
@@ -112,7 +112,7 @@ def _read_text(match: str | None) -> str:
         else:
             match = sys.stdin.read().rstrip("\n")
     if match is not None and not match.strip():
-        raise ConfigError("There is no text to look for.", "Write --match TEXT, or --match - to be asked for it.")
+        raise ConfigError("There is no text to search for.", "Write --match TEXT, or --match - to be asked for it.")
     return match or ""
 
 
@@ -148,8 +148,8 @@ def _confirm(yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError("A purge cannot be taken back, and there is no terminal to ask for a word.", "Add --yes.")
-    if ask.read_answer(f"This cannot be taken back. Type {CONFIRMATION_WORD} to go on: ") != CONFIRMATION_WORD:
+        raise ConfigError("A purge cannot be undone, and there is no terminal to confirm it at.", "Add --yes.")
+    if ask.read_answer(f"This cannot be undone. Type {CONFIRMATION_WORD} to go on: ") != CONFIRMATION_WORD:
         raise Rejected("Nothing was purged.")
 
 

@@ -37,7 +37,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     command = commands.add_parser(
         "doctor",
         parents=[common],
-        help="see whether all is well; each line says what to do",
+        help="check the installation and suggest fixes",
         description="Look at the terminal, the database, keys and models, programs, files and versions. The exit code "
         "is 1 if something is bad. Nothing is changed.",
     )
@@ -88,7 +88,7 @@ def _failed_check(name: str, error: Exception) -> Finding:
     if isinstance(error, IkigaiError):
         return Finding(name, BAD, error.what, error.remedy)
     log.exception("a check of %s failed", name)
-    return Finding(name, WARN, f"could not be looked at ({type(error).__name__})", "The log file has the details.")
+    return Finding(name, WARN, f"could not be checked ({type(error).__name__})", "The log file has the details.")
 
 
 def _lines(findings: list[Finding]) -> Iterator[str]:
@@ -102,4 +102,9 @@ def _lines(findings: list[Finding]) -> Iterator[str]:
         if remedy:
             yield f"{'':<4}  {'':<{width}}  to do: {clean_line(remedy)}"
     counts = {state: sum(finding.state == state for finding in findings) for state in (BAD, WARN)}
-    yield "All is well." if not any(counts.values()) else f"{counts[BAD]} bad, {counts[WARN]} to look at."
+    yield _summary(counts[BAD], counts[WARN])
+
+
+def _summary(problems: int, warnings: int) -> str:
+    bad = f"{problems} problem{'s' * (problems != 1)}" if problems else "No problems"
+    return bad + (f", {warnings} warning{'s' * (warnings != 1)}." if warnings else ".")

@@ -49,7 +49,7 @@ async def check_database(config: Config) -> list[Finding]:
     return [
         Finding("database", OK, text),
         _schema(status.schema_version, len(read_migrations(paths.shipped_path("migrations")))),
-        Finding("connection", OK, "to a server process of its own: no pooler in transaction mode is between"),
+        Finding("connection", OK, "direct connection (no transaction-mode pooler)"),
         _durable(status.durable),
         Finding("holds", OK, holds),
         *_unused(config),

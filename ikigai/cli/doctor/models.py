@@ -44,7 +44,7 @@ async def _provider(config: Config, pool: ProviderPool, name: str, online: bool)
     except IkigaiError as error:
         return Finding(about, BAD, f"{key}; {error.what}", error.remedy)
     if not listed:
-        return Finding(about, WARN, f"{key}; it answers and names no model", "Look into its own settings.")
+        return Finding(about, WARN, f"{key}; it answers and names no model", "Check the provider's settings.")
     return Finding(about, OK, f"{key}; it answers and has {len(listed):,} models")
 
 

@@ -34,16 +34,14 @@ def check_configuration(config: Config) -> list[Finding]:
     """Return findings about the configuration file, and about what it requires of this machine."""
     settings = config.settings.values()
     places = {each.place.rpartition(":")[0] for each in settings if each.kind == "configuration"}
-    text = f"{', '.join(sorted(places))} is sound" if places else "none: every key stands at its default"
+    text = f"{', '.join(sorted(places))} is sound" if places else "none: every key has its default"
     findings = [Finding("configuration", OK, text)]
     if config.tools.sandbox == "bwrap":
         if find_bwrap(os.environ.get("PATH")):
-            findings.append(Finding("sandbox", OK, "bwrap is asked for, and installed"))
+            findings.append(Finding("sandbox", OK, "bwrap is required, and installed"))
         else:
             remedy = f'{SANDBOX_REMEDY} Or set sandbox = "off" under [tools].'
-            findings.append(
-                Finding("sandbox", BAD, "bwrap is asked for, and not installed: no command can run", remedy)
-            )
+            findings.append(Finding("sandbox", BAD, "bwrap is required, and not installed: no command can run", remedy))
     return findings
 
 
@@ -78,8 +76,8 @@ def _programs() -> Iterator[Finding]:
     except OSError:
         yield Finding("rg", BAD, "not installed: grep, glob and @ find nothing", ripgrep.remedy())
     found = find_bwrap(os.environ.get("PATH"))
-    yield _program("bwrap", "commands can be shut in", 'no sandbox ("bwrap" under [tools])', SANDBOX_REMEDY, found)
-    yield _program("git", "repositories can be looked into", "repositories cannot be looked into", "")
+    yield _program("bwrap", "sandbox available", 'no sandbox ("bwrap" under [tools])', SANDBOX_REMEDY, found)
+    yield _program("git", "found", "repositories cannot be inspected", "")
     yield _chosen_program("editor", "VISUAL or EDITOR", editor.editor_command)
     yield _chosen_program("pager", "PAGER", pager.pager_command)
 

@@ -45,7 +45,7 @@ async def test_tree_and_what_is_done_to_it(database: Database) -> None:
     assert "--yes" in refused.value.remedy
     assert json.loads(await run(database, "kill", "kiddo", "--yes", "--json"))["text"].startswith("Killed kiddo.")
     assert "kiddo" not in await run(database) and "dead" in await run(database, "--all")
-    assert "lives again" in await run(database, "revive", "kiddo")
+    assert "was revived" in await run(database, "revive", "kiddo")
     assert "kiddo" in await run(database)
     archived = await run(database, "archive", "root")
     assert archived == "Archived root, and 2 below it. To list it again: ikigai agents revive root"
@@ -68,10 +68,10 @@ async def test_what_is_refused(database: Database) -> None:
         (("rename", "kid"), "takes 2 names"),
         (("list", "kid"), "takes no names"),
         (("kill", "root", "--yes"), "only forks can be killed"),
-        (("revive", "kid"), "kid lives"),
-        (("rename", "kid", "two words"), "is no name"),
+        (("revive", "kid"), "kid was not killed"),
+        (("rename", "kid", "two words"), "is not a name"),
         (("rename", "kid", "root"), "named root already"),
-        (("rename", "kid", "x" * 1024), "is no name"),
+        (("rename", "kid", "x" * 1024), "is not a name"),
     ):
         with pytest.raises((ConfigError, Rejected), match=what) as refused:
             await run(database, *words)

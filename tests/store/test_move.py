@@ -290,3 +290,16 @@ async def test_session_that_does_not_migrate_changes_nothing(empty_dsn: str) -> 
     async with session.use():
         assert session.greeting.unmoved and not is_moved(empty_dsn)
     await session.close()
+
+
+async def test_an_operator_that_another_role_put_into_public_is_not_run(empty_dsn: str) -> None:
+    with psycopg.connect(empty_dsn) as other:
+        other.execute(
+            "create function public.hostile(oid, regclass) returns boolean language plpgsql as"
+            " $$ begin raise exception 'hostile code ran'; end $$"
+        )
+        other.execute("create operator public.= (leftarg = oid, rightarg = regclass, function = public.hostile)")
+    earlier(empty_dsn)
+    database = await Database.open(empty_dsn, MIGRATIONS)
+    assert len(await database.agents.all()) == 3
+    await database.close()

@@ -38,10 +38,11 @@ def greet(schema: str) -> bytes:
 
 GREET_EMPTY = _SETTINGS + "from (values (0)) as migrations (version)"
 BACKEND = "select pg_backend_pid()"
-# The marker that a move leaves behind is a view.
+# The marker that a move leaves behind is a view. The search_path is the user's own here: with the cast, = takes equal
+# types, and no operator that another role made in `public` fits better than the server's.
 EARLIER_SCHEMA = """
 select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-where pg_class.oid = to_regclass('ikigai_migrations') and relkind = 'r'
+where pg_class.oid = to_regclass('ikigai_migrations')::oid and relkind = 'r'
 """
 MAY_USE_SCHEMA = "select has_schema_privilege(%s::text, 'usage')"
 

@@ -17,6 +17,8 @@ from ikigai.repl.input_drafts import SAVE_INTERVAL
 from ikigai.system import paths
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ikigai.terminal.screen import Screen
 
 STASH = "stash"
@@ -24,10 +26,12 @@ STASH = "stash"
 
 
 class DraftStash:
-    """The drafts of the user, the newest last. `key` is the key that puts them aside and brings them back."""
+    """The drafts of the user, the newest last. `key` returns the key that puts them aside and brings them back: it may
+    change.
+    """
 
-    def __init__(self, screen: Screen, key: str) -> None:
-        self._screen, self._label = screen, key_label(key)
+    def __init__(self, screen: Screen, key: Callable[[], str]) -> None:
+        self._screen, self._key = screen, key
         self._drafts: list[str] = []
         self._files = DraftFiles(paths.state_dir(), os.environ)
         self._saving: asyncio.Task[None] | None = None
@@ -39,9 +43,9 @@ class DraftStash:
         if text.strip():
             self._drafts.append(text)
             self._save()
-            return f"Draft put aside{self._count()}. {self._label} on an empty line brings it back."
+            return f"Draft put aside{self._count()}. {self._label()} on an empty line brings it back."
         if not self._drafts:
-            return f"No draft is put aside. {self._label} puts the text of the input aside."
+            return f"No draft is put aside. {self._label()} puts the text of the input aside."
         self._screen.view.restore_input(self._drafts.pop())
         self._save(2 * SAVE_INTERVAL)  # the input is in a file by then: a kill loses neither
         return f"Draft brought back{self._count()}."
@@ -56,7 +60,7 @@ class DraftStash:
         self._drafts[:0] = found
         if count := len(found):
             what = "A draft is" if count == 1 else f"{count} drafts are"
-            self._screen.view.notice(f"{what} put aside. {self._label} on an empty line brings the newest back.")
+            self._screen.view.notice(f"{what} put aside. {self._label()} on an empty line brings the newest back.")
 
     async def close(self) -> None:
         """Finish saving; the drafts that are left stay for the next program."""
@@ -64,6 +68,9 @@ class DraftStash:
         if self._saving:
             await self._saving
         self._files.close()
+
+    def _label(self) -> str:
+        return key_label(self._key())
 
     def _count(self) -> str:
         return f" ({len(self._drafts)} in the stash)" if self._drafts else ""

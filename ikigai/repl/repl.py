@@ -286,9 +286,11 @@ class Repl:
         from ikigai.repl import draft_stash  # most runs need none
 
         if self._stash is None:
-            key = active_keys(self._session.config.key_changes)["stash"]
-            self._stash = draft_stash.DraftStash(self._screen, key[0] if key else "stash")
+            self._stash = draft_stash.DraftStash(self._screen, self._stash_key)
         return self._stash
+
+    def _stash_key(self) -> str:
+        return next(iter(active_keys(self._session.config.key_changes)["stash"]), "stash")
 
     def at_work(self) -> str:
         own = "your command is running" if self._session.command_running else ""

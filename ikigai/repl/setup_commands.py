@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,7 +19,6 @@ from ikigai.core.errors import NotReady, Rejected, WrongArgument
 from ikigai.core.tool_selection import ToolSelection
 from ikigai.core.vendors import VENDORS
 from ikigai.providers.models import default_model
-from ikigai.system import paths
 
 if TYPE_CHECKING:
     from ikigai.config import Config
@@ -92,19 +90,14 @@ def run_theme(session: Session, name: str) -> str:
     """
     names = (*THEME_NAMES, *session.config.themes)
     configured = session.config.terminal.theme
-    file = paths.config_dir() / "config.toml"
     if not name:
         rows = [f"{each}  (configured)" if each == configured else each for each in names]
-        return "\n".join([*rows, f"/theme NAME sets one for this run; {_keeping('NAME', file)}"])
+        return "\n".join([*rows, "/theme NAME sets one for this run, /config terminal.theme NAME for later ones."])
     if name not in names:
         raise WrongArgument(f"There is no theme {quoted(name)}.", f"Themes: {', '.join(names)}.")
     if not session.screen.apply_theme(name, session.config.themes):
         return "Colors are off in this terminal, so a theme changes nothing here."
-    return f"Theme for this run: {name}. {_keeping(name, file).capitalize()}"
-
-
-def _keeping(name: str, file: Path) -> str:
-    return f'to keep it, write theme = "{name}" under [terminal] in {file}.'
+    return f"Theme for this run: {name}. /config terminal.theme {name} keeps it for later ones."
 
 
 def init_prompt(memory: Memory | None) -> str:

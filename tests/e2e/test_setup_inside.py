@@ -57,7 +57,7 @@ def test_the_checks_run_inside(account: Account):
 def test_a_theme_holds_for_the_run(account: Account):
     with account.terminal("-m", "scripted/echo") as program:
         program.ready().say("/theme light")
-        program.wait_for('Theme for this run: light. To keep it, write theme = "light" under [terminal]')
+        program.wait_for("Theme for this run: light. /config terminal.theme light keeps it for later ones.")
         program.say("/theme pink")
         program.wait_for("There is no theme 'pink'.")
         program.leave()

@@ -3,7 +3,7 @@
 Each agent that a program has a draft for has a file in the state folder. The program holds a lock on it, which is free
 as soon as the program has died. The next program that opens the agent takes the draft over, with its file. Files are
 written in a thread, a moment after a key and not with every one. A draft that holds a key or password of the
-environment is not written.
+environment is not written, and no line with /login and a word, which may be a key.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +24,9 @@ log = logging.getLogger(__name__)
 
 _MIN_SECRET_CHARACTERS = 8
 """Shortest value, in characters, that counts as a secret: shorter ones stand in any text."""
+
+_LOGIN = re.compile(r'(?m)^"?[ \t]*/login[ \t]+\S.*\n?')
+"""A line that begins so; in the stash it is a JSON string."""
 
 
 class DraftFiles:
@@ -41,7 +45,7 @@ class DraftFiles:
 
     async def save(self, agent: str, text: str) -> None:
         """Save `text` as the agent's draft; an empty draft has no file."""
-        self._texts[agent] = "" if any(secret in text for secret in self._secrets) else text
+        self._texts[agent] = "" if any(secret in text for secret in self._secrets) else _LOGIN.sub("", text)
         async with self._lock:
             if self._written.get(agent, "") != self._texts[agent]:
                 await asyncio.to_thread(self._write, agent, self._texts[agent])

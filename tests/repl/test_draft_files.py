@@ -99,6 +99,18 @@ async def test_files_are_private_and_hold_no_secret_of_the_environment(folder: P
     unsent.close()
 
 
+async def test_files_hold_no_key_that_is_typed_after_login(folder: Path):
+    unsent = DraftFiles(folder, {})
+    await unsent.save("agent", "/login sk-0123456789")
+    assert files(folder) == []
+    await unsent.save("agent", "first\n /login openai sk-0123456789\nuse /login for it")
+    (file,) = files(folder)
+    assert file.read_text() == "first\nuse /login for it"
+    await unsent.save("agent", '"a"\n"/login openai sk-0123456789"\n"b"')  # the stash
+    assert file.read_text() == '"a"\n"b"'
+    unsent.close()
+
+
 async def test_drafts_go_on_unsaved_when_no_file_can_be_made(tmp_path: Path):
     (tmp_path / "state").write_text("a file")
     unsent = DraftFiles(tmp_path / "state", {})

@@ -16,11 +16,14 @@ async def move_tables(connection: psycopg.AsyncConnection, session: DatabaseSess
     their version is above `newest`.
     """
     target = quoted(session.schema)
-    await connection.execute(move.SEARCH, ("public",))
-    ((version,),) = await (await connection.execute(agents.SCHEMA_VERSION)).fetchall()
-    if version > newest:
-        raise session.newer_schema(version)
     try:
+        # First, as only their owner can: reading a table of another role with `public` in the search_path may run a
+        # function of that role.
+        await connection.execute(f"{move.FIRST_MOVE} set schema {target}".encode())
+        ((version,),) = await (await connection.execute(agents.SCHEMA_VERSION)).fetchall()
+        if version > newest:
+            raise session.newer_schema(version)
+        await connection.execute(move.SEARCH, ("public",))
         for introduced, statement in move.MOVES:
             if introduced <= version:
                 await connection.execute(f"{statement} set schema {target}".encode())

@@ -303,3 +303,20 @@ async def test_an_operator_that_another_role_put_into_public_is_not_run(empty_ds
     database = await Database.open(empty_dsn, MIGRATIONS)
     assert len(await database.agents.all()) == 3
     await database.close()
+
+
+async def test_a_table_of_another_role_is_not_even_read(empty_dsn: str, empty_role: str) -> None:
+    user = psycopg.conninfo.conninfo_to_dict(empty_role)["user"]
+    with psycopg.connect(empty_dsn) as other:
+        other.execute("create type public.hostile as (number integer)")
+        other.execute(
+            "create function public.hostile(bigint, public.hostile) returns bigint language plpgsql as"
+            " $$ begin raise exception 'hostile code ran'; end $$"
+        )
+        other.execute("create aggregate public.max(public.hostile) (sfunc = public.hostile, stype = bigint)")
+        other.execute("create table public.ikigai_migrations (version public.hostile)")
+        other.execute("insert into public.ikigai_migrations values (row(1))")
+        other.execute(f"grant select on public.ikigai_migrations to {user}".encode())
+        other.execute(f"grant create on database {other.info.dbname} to {user}".encode())
+    with pytest.raises(BadDatabase, match="does not own them"):
+        await Database.open(empty_role, MIGRATIONS)

@@ -3,9 +3,9 @@
 from typing import LiteralString
 
 SEARCH = "select set_config('search_path', %s, true)"
-# All that the migrations make, by the version that has it first; indexes, triggers and sequences go with their tables.
+FIRST_MOVE = "alter table public.ikigai_migrations"
+# All else that the migrations make, by the version that has it first; indexes, triggers and sequences go with tables.
 MOVES: tuple[tuple[int, LiteralString], ...] = (
-    (1, "alter table ikigai_migrations"),
     (1, "alter table agents"),
     (12, "alter table agent_uses"),
     (1, "alter table messages"),

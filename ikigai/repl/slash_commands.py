@@ -40,6 +40,8 @@ class SlashCommands:
 
     def start(self, command: ProgramCommand, timing: CommandTiming) -> None:
         """Start a command that need not wait any more."""
+        if command.name == "login":  # a key that is pasted too early would be sent as a message
+            self._screen.drop_keys(True)
         work = self._explain_usage(command)
         match timing:
             case CommandTiming.BLOCKING:
@@ -109,8 +111,11 @@ class SlashCommands:
     async def _login(self, command: ProgramCommand) -> None:
         from ikigai.repl import setup_commands
 
-        if text := await setup_commands.run_login(self._session, self._arguments, command.argument):
-            self._view.print_text(text)
+        try:
+            if text := await setup_commands.run_login(self._session, self._arguments, command.argument):
+                self._view.print_text(text)
+        finally:
+            self._screen.drop_keys(False)
 
     async def _doctor(self, command: ProgramCommand) -> None:
         from ikigai.repl import setup_commands

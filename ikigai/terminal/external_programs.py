@@ -71,6 +71,7 @@ class ExternalPrograms:
             with self._terminal_app.away():
                 if hides_typing:
                     self._tty.hide_typing()
+                    self._terminal_app.drop_keys(False)
                 process = await asyncio.create_subprocess_exec(*program)
                 try:
                     return await process.wait()

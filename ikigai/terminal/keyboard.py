@@ -13,6 +13,7 @@ import contextlib
 import os
 import re
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 
@@ -97,6 +98,10 @@ class KeyParser:
             yield from self._keys(self._rest + text)
         else:
             self._add_to_paste(text)
+
+    def clear(self) -> None:
+        """Drop what was held back: the beginning of a sequence, and a paste."""
+        self._rest, self._paste, self._after, self._cut = "", None, None, False
 
     def flush(self) -> Iterator[KeyPress]:
         """Return the key presses that were held back; called when nothing came for a while."""
@@ -231,7 +236,7 @@ class Keyboard(Vt100Input):
         super().__init__(sys.stdin)
         self.parser = KeyParser()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self._closed = False
+        self._closed = self.drops = False
         store_typeahead(self, [*self.parser.feed(self._decode(early)), *self.parser.flush()])
 
     def read_keys(self) -> list[KeyPress]:
@@ -242,7 +247,15 @@ class Keyboard(Vt100Input):
         except OSError:  # the terminal is gone
             data = b""
         self._closed = not data
-        return list(self.parser.feed(self._decode(data)))
+        return [] if self.drops else list(self.parser.feed(self._decode(data)))
+
+    def drop(self, drops: bool) -> None:
+        """Drop what is typed from now on, or no longer; what has come and was not returned yet is dropped as well."""
+        self.drops = drops
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self.parser.clear()
+        with contextlib.suppress(termios.error):  # the terminal is gone
+            termios.tcflush(self.fileno(), termios.TCIFLUSH)
 
     def flush_keys(self) -> list[KeyPress]:
         return list(self.parser.flush())

@@ -110,6 +110,10 @@ class Screen:
         """
         return await self._external_programs.run(program, hides_typing)
 
+    def drop_keys(self, drops: bool) -> None:
+        """Drop what is typed from now on, until this is called with False or a program that hides typing runs."""
+        self._terminal_app.drop_keys(drops)
+
     def apply_theme(self, name: str, own: Mapping[str, Mapping[str, str]]) -> bool:
         """Use this theme from now on, one of `own` or of those there are; return False where there are no colors."""
         if not self._theme.color:

@@ -42,6 +42,28 @@ def test_a_key_is_stored_from_inside_and_used(account: Account, wire: Wire):
             assert b"canary-right" not in file.read_bytes(), file
 
 
+def test_a_key_that_comes_before_the_question_is_dropped(account: Account, wire: Wire):
+    """Neither what came with the Enter of /login nor what comes until the question is a message or a draft."""
+    env = {"ANTHROPIC_BASE_URL": wire.server.base_url.removesuffix("/v1")}
+    with account.terminal("-m", "scripted/echo", env=env) as program:
+        program.ready().type("/login anthropic\rsk-canary-with-it\r\x1b[200~sk-canary-pasted\x1b[201~")
+        program.type("sk-canary-behind\r")
+        program.wait_for(ASKS)
+        wire.answers(CLAUDES)
+        program.type("sk-right\r")
+        program.wait_for("To use it: /model anthropic/")
+        program.type("/login nobody\rsk-canary-unknown\r")
+        program.wait_for("There is no such provider")
+        program.say("and on")
+        program.wait_for("● and on")
+        program.settled()
+        assert "canary" not in program.text()
+        program.leave()
+    assert account.said("user") == ["and on"]
+    for file in account.home.rglob("*"):
+        assert not file.is_file() or b"canary" not in file.read_bytes(), file
+
+
 def test_the_checks_run_inside(account: Account):
     with account.terminal("-m", "scripted/echo") as program:
         program.ready().say("/doctor now")

@@ -184,6 +184,12 @@ class TerminalApp:
         self._app.key_processor.feed_multiple(presses)
         self._app.key_processor.process_keys()
 
+    def drop_keys(self, drops: bool) -> None:
+        """Drop what was typed and not processed yet, and all until this is called with False."""
+        if drops != self.keyboard.drops:
+            self._app.key_processor.empty_queue()
+            self.keyboard.drop(drops)
+
     # ── giving the terminal to others ────────────────────────────────────────────────────────────────────────────
 
     @contextlib.contextmanager

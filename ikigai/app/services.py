@@ -171,10 +171,15 @@ class Services:
         """The location of the log, in a word for the status line."""
         return "embedded" if self._lease else self.database.host
 
-    @property
-    def place(self) -> str:
-        """The location of the log, the sandbox of commands, and if the talk is kept, for the status line."""
-        parts = "ephemeral" * self.ephemeral, "bwrap" if self.tool_runtime.sandbox else "", self.database_name
+    def place(self, agent: Agent | None = None) -> str:
+        """Return if this agent's talk is not kept, the sandbox of commands and the location of the log, for the status
+        line.
+        """
+        parts = (
+            "ephemeral" * (agent is not None and agent.ephemeral),
+            "bwrap" if self.tool_runtime.sandbox else "",
+            self.database_name,
+        )
         return " · ".join(filter(None, parts))
 
     def known_models(self) -> tuple[str, ...]:

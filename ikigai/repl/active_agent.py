@@ -213,6 +213,7 @@ class ActiveAgent:
             raise
         await self._detach()
         self.agent, self._memory, self._followed = agent, memory, followed
+        self._view.database(services.place(agent))
         self._attach(open_agent)
         if followed:
             history = followed.known_rows(history)

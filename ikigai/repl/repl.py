@@ -152,7 +152,7 @@ class Repl:
                 raise
             except IkigaiError as error:  # no key: all that needs no model works
                 model_notice = str(error)
-        self._view.database(services.place)
+        self._view.database(services.place())
         with self._router.switching():
             arguments = self._arguments
             named = arguments.follow or arguments.resume
@@ -221,7 +221,7 @@ class Repl:
         if unsaved:  # the screen is gone
             sys.stderr.write(f"ikigai: {unsaved}\n")
             self._session.exit_code = self._session.exit_code or Unavailable.exit_code
-        if agent and not self._session.exit_code and not self._arguments.ephemeral:
+        if agent and not self._session.exit_code and not agent.ephemeral:
             from ikigai.repl.exit_message import exit_message
 
             sys.stdout.write(f"{exit_message(agent.name, self._arguments, at_work, self._view.spent)}\n")

@@ -16,7 +16,6 @@ from ikigai.core.events import MailSent
 from ikigai.core.questions import Question, yes_or_no
 from ikigai.core.sanitize import clean_line
 from ikigai.core.state.inputs import Send
-from ikigai.system.paths import current_directory
 
 if TYPE_CHECKING:
     from ikigai.app.services import Services
@@ -108,7 +107,7 @@ async def fallback_agent(services: Services, id: str) -> Agent:
     while above and above.parent and (above := await agents.get(above.parent)):
         if not (above.killed_at or above.archived_at):
             return above
-    return await agents.last_or_new(current_directory())
+    return await services.choose(None, new=False, last=True)
 
 
 async def build_send(services: Services | None, active_agent: ActiveAgent, argument: str) -> Send:

@@ -20,7 +20,8 @@ def left_of(account: Account) -> tuple[set[str], int]:
         ((agents,),) = connection.execute("select count(*) from agents where purged_at is null").fetchall()
         ((copies,),) = connection.execute("select count(*) from search_pieces").fetchall()
         ((drafts,),) = connection.execute("select count(*) from drafts").fetchall()
-    assert agents or (copies, drafts) == (0, 0)
+        ((uses,),) = connection.execute("select count(*) from agent_uses").fetchall()
+    assert agents or (copies, drafts, uses) == (0, 0, 0)
     return kinds, agents
 
 
@@ -84,6 +85,23 @@ def test_another_program_leaves_an_ephemeral_talk_alone(account: Account):
         program.leave()
     kinds, agents = left_of(account)
     assert agents == 1 and "assistant" not in kinds
+
+
+def test_an_agent_that_is_kept_is_shown_as_one(account: Account):
+    """The mark and the line at the end go with the agent on screen; /archive leads to another that is not kept."""
+    assert account.run(*ECHO, "--new", "-p", "kept").returncode == 0
+    (kept,) = account.agents()
+    with account.terminal("--ephemeral", *ECHO, columns=110) as program:
+        program.ready().say("/archive")
+        program.wait_for("Archived ")
+        program.settled()
+        assert "ephemeral" in program.status() and kept not in program.status()
+        program.say(f"/switch {kept}")
+        program.wait(lambda: program.status().startswith(f"  {kept} · "), "the other agent")
+        assert "ephemeral" not in program.status()
+        program.leave()
+        assert f"To continue {kept}" in program.words()
+    assert left_of(account)[1] == 1
 
 
 def test_print_mode_and_its_refusals(account: Account):

@@ -37,7 +37,7 @@ from ikigai.core.ports import View
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, with_instructions
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.memory import Memory
+from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.state.settings import check_budget, default_system, with_choices
 from ikigai.providers.pool import ProviderPool
 from ikigai.system.paths import current_directory, unsaved_files, unsent_files
@@ -196,7 +196,9 @@ class Services:
         """Raise if an agent cannot change to these settings: no provider serves the model, it lacks the level, or the
         budget has no room for a request.
         """
-        check_budget(memory, values.get("budget"))
+        if values.get("budget"):
+            next_turn = msgspec.structs.replace(memory, settings={**memory.settings, **self.turn_prompt(memory)})
+            check_budget(msgspec.structs.replace(next_turn, envelope=envelope(next_turn)), values["budget"])
         chosen = with_choices(memory, values)
         resolved = chosen.run.resolve(chosen.own)
         inherited = {key: resolved.get(key) for key, value in values.items() if value is None}

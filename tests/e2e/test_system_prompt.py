@@ -97,3 +97,10 @@ def test_a_flag_and_a_key_of_the_configuration_go_before_it(account: Account, wi
     assert account.shell(f"{without} /system", WIRE_KEY="k").stdout.startswith("There is no system prompt.")
     shown = account.run("-p", *WIRE, "/system", **DEFAULT).stdout
     assert shown.startswith("You are an assistant in the terminal") and HINT in shown
+
+
+def test_budget_has_room_for_the_prompt_that_the_first_turn_brings(account: Account, wire: Wire):
+    with account.terminal(*WIRE, columns=140, env=DEFAULT) as program:
+        program.ready().say("/budget 100")
+        program.wait_for("A budget of 100 tokens is too small: system prompt and tools alone take")
+        program.leave()

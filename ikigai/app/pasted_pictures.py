@@ -2,12 +2,14 @@
 
 A pasted picture is a file of the data folder that only the user reads. A message mentions it by its name alone. What is
 sent stands in the log; the file stays a week for the input that mentions it: a draft, an earlier message, /edit.
+Those of an ephemeral agent are in a folder of its own, which is removed with it.
 """
 
 import contextlib
 import os
 import re
 import shlex
+import shutil
 import time
 import urllib.parse
 from pathlib import Path
@@ -30,12 +32,17 @@ def pasted_folder() -> Path:
 
 def find_pasted(name: str) -> Path | None:
     """Return the resolved path of the pasted picture of this name, None if there is none."""
-    path = pasted_folder().resolve() / name
-    return path if _NAME.fullmatch(name) and path.is_file() else None
+    if not _NAME.fullmatch(name):
+        return None
+    folder = pasted_folder().resolve()
+    return next((path for path in (folder / name, *folder.glob(f"*/{name}")) if path.is_file()), None)
 
 
-def save_pasted(data: bytes) -> str:
-    """Store a picture and return its name. Raise Rejected if it is none, or cannot be stored; block."""
+def save_pasted(data: bytes, ephemeral: str = "") -> str:
+    """Store a picture and return its name; block. It belongs to the ephemeral agent of the id `ephemeral`, if given.
+
+    Raise Rejected if it is none, or cannot be stored.
+    """
     ending = _ENDINGS.get(media_type_of(data[:16]))
     if ending is None:
         raise Rejected("What is in the clipboard is not a PNG, JPEG, WebP or GIF.", "@path attaches a picture's file.")
@@ -43,6 +50,8 @@ def save_pasted(data: bytes) -> str:
     stem = time.strftime("pasted-%Y%m%d-%H%M%S")
     try:
         folder = paths.make_private(pasted_folder())
+        if ephemeral:
+            folder = paths.make_private(folder / ephemeral)
         for number in range(1, 100):
             name = f"{stem}.{ending}" if number == 1 else f"{stem}-{number}.{ending}"
             with contextlib.suppress(FileExistsError):
@@ -62,6 +71,11 @@ def remove_old() -> None:
         for path in pasted_folder().iterdir():
             if _NAME.fullmatch(path.name) and time.time() - path.stat().st_mtime > KEPT_SECONDS:
                 path.unlink()
+
+
+def remove_of(ephemeral: str) -> None:
+    """Remove the pictures that were pasted for this agent; block."""
+    shutil.rmtree(pasted_folder() / ephemeral, ignore_errors=True)
 
 
 def mention_dropped(text: str) -> str:

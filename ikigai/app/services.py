@@ -259,11 +259,15 @@ class Services:
         return await self.database.agents.create(name, current_directory(), ephemeral=self.ephemeral)
 
     async def purge_ephemeral(self, min_age: float = 0) -> None:
-        """Purge ephemeral agents that no program has open, and the files with unsent and unsaved text of theirs.
+        """Purge ephemeral agents that no program has open, with the pictures pasted for them and the files with unsent
+        and unsaved text of theirs.
 
         `min_age` is in seconds. Raise StoreError.
         """
         for id in await self.database.purge_ephemeral(min_age):
+            from ikigai.app import pasted_pictures
+
+            await asyncio.to_thread(pasted_pictures.remove_of, id)
             for file in (*unsaved_files(id), *unsent_files(id)):
                 file.unlink(missing_ok=True)
 

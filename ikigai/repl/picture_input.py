@@ -24,11 +24,11 @@ async def insert_dropped(screen: Screen, text: str) -> None:
     screen.insert(await asyncio.to_thread(pasted_pictures.mention_dropped, text) or text)
 
 
-async def paste_picture(screen: Screen) -> None:
-    """Store the picture of the clipboard, and insert a mention of it. Raise Rejected, in words."""
+async def paste_picture(screen: Screen, ephemeral: str) -> None:
+    """Store the picture of the clipboard as `save_pasted` does, and insert a mention of it. Raise Rejected."""
     from ikigai.app import pasted_pictures
     from ikigai.terminal.clipboard_picture import read_clipboard_picture
 
     data = await read_clipboard_picture(os.environ)
-    name = await asyncio.to_thread(pasted_pictures.save_pasted, data)
+    name = await asyncio.to_thread(pasted_pictures.save_pasted, data, ephemeral)
     screen.insert(f"{format_mention(name)} ")

@@ -309,7 +309,9 @@ class Repl:
         from ikigai.repl import picture_input
 
         if self._pasting is None or self._pasting.done():
-            work = self._session.catch_errors(picture_input.paste_picture(self._screen), "clipboard")
+            agent = self._active_agent.agent
+            pasting = picture_input.paste_picture(self._screen, agent.id if agent and agent.ephemeral else "")
+            work = self._session.catch_errors(pasting, "clipboard")
             self._pasting = asyncio.create_task(work, name="clipboard")
             self._session.track(self._pasting)
 

@@ -413,6 +413,22 @@ def test_a_picture_is_pasted_from_the_clipboard(account: Account, wire: Wire):
     assert file.stat().st_mode & 0o777 == 0o600 and file.parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_picture_that_is_pasted_into_an_ephemeral_talk_is_purged_with_it(account: Account, wire: Wire):
+    cat = picture(account.home / "cat.png")
+    script = f'[ "$1" = --list-types ] && echo image/png || cat {account.home}/cat.png'
+    folder = account.home / ".local" / "share" / "ikigai" / "pasted"
+    with account.terminal("--ephemeral", *WIRE, env=clipboard(account, script)) as program:
+        program.ready().type("what is \x16")
+        program.wait(lambda: program.input().startswith("what is @pasted-"), "the picture")
+        program.type("?\r")
+        program.wait_for("● You said")
+        assert stored(account)[0][1] == [cat]
+        (own,) = folder.iterdir()
+        assert own.stat().st_mode & 0o777 == 0o700 and len(list(own.iterdir())) == 1
+        program.leave()
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("script", "words"),
     [

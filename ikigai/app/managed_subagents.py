@@ -74,7 +74,7 @@ class ManagedSubagents:
         choices = {**choices, **_child_tools(memory, tools), WORKS_FOR: f"{self._id} {id}"}
         own: Choices = {key: value for key, value in {**memory.own, **choices}.items() if value is not None}
         at = await family.fork_point(parent.agent)
-        overridden = with_choices(memory, choices).run.overridden
+        overridden = tuple(sorted(with_choices(memory, choices).run.overridden))
         events = (Forked(parent.agent.name, at), Cleared(own, overridden))
         return await manager.open(await family.fork(parent.agent, at, events, name, current_directory(), made=id))
 

@@ -22,7 +22,7 @@ from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, 
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state import loading as loading_module
-from ikigai.core.state.effective_settings import RunConfig
+from ikigai.core.state.effective_settings import RunConfig, RunProfile
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,
@@ -52,7 +52,7 @@ from ikigai.core.state.inputs import (
     Undo,
     UsageRecorded,
 )
-from ikigai.core.state.loading import AskPage, AskSpans
+from ikigai.core.state.loading import AskPage, AskSpans, load_memory
 from ikigai.core.state.machine import MAX_UNKNOWN_TOOL_ROUNDS, work
 from ikigai.core.state.memory import AgentStatus, Memory, next_request, offered_tools, plain_size, request_frame
 from ikigai.core.state.overflow import learned_context
@@ -60,7 +60,21 @@ from tests.core.agreement import agrees
 from tests.core.encoders import LIMITS
 from tests.core.oracle import Oracle, effective
 from tests.core.program import Program
-from tests.core.worlds import COUNTS, LABELS, NAMES, RUNS, blocks, calls, counts, images, places, rounds, runs, words
+from tests.core.worlds import (
+    COUNTS,
+    LABELS,
+    NAMES,
+    RUNS,
+    blocks,
+    calls,
+    counts,
+    images,
+    places,
+    profiled,
+    rounds,
+    runs,
+    words,
+)
 
 SENT = itertools.count(1_000_000)
 """Ids of messages that were sent elsewhere, each used once."""
@@ -628,6 +642,8 @@ class Life(Program):
     @invariant()
     def live_equals_replayed(self) -> None:
         assert self.loaded(self.agent) == self.memory
+        again = self.log.load(load_memory(self.memory.run, self.agent))
+        assert again == self.memory, "as the loop loads it, which has the run of memory"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loading_module, "AskPage", partial(AskPage, limit=3))
             patch.setattr(loading_module, "AskSpans", partial(AskSpans, limit=3))
@@ -722,6 +738,22 @@ def family_life(machine: type[Life]) -> None:
         life.live_equals_replayed()
         life.memory_is_what_the_rules_say()
         life.crash(replace(RUNS[3], counter="calibrated"), True, "I was say", False)
+    life.teardown()
+
+
+def overriding_life(machine: type[Life]) -> None:
+    """Play one fixed life: a choice of the model ends that of a flag, and with it the level of the configuration."""
+    life = machine()
+    run = next(each for each in RUNS if "level" in each.below and "model" in each.above)
+    profile = RunProfile({"model": run.above["model"], "level": ""}, run.rules, run.counter)
+    life.start(life.agents[0], profiled(run, {"q": profile}, ""))
+    life.turns(["a", "b"], results=0)
+    life.profile("q")
+    life.live_equals_replayed()
+    found = life.selected((EventRange(newest_turns=1),))
+    assert found and life.happen(Filter(found.ranges, found.ids, found.messages))
+    life.live_equals_replayed()
+    life.memory_is_what_the_rules_say()
     life.teardown()
 
 

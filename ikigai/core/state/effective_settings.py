@@ -59,7 +59,7 @@ class RunConfig(Record, frozen=True):
     profiles: dict[str, RunProfile] = {}  # noqa: RUF012  (msgspec gives every record its own)
     project_limits: ProjectLimits = ProjectLimits()
     since: int = 0
-    overridden: tuple[str, ...] = ()
+    overridden: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
 
     def choose(self, keys: Collection[str], at: int) -> "RunConfig":
         """Return the run after a choice of these settings by the event `at`. A level ends with the model it was for."""
@@ -69,7 +69,12 @@ class RunConfig(Record, frozen=True):
         if not chosen:
             return self
         above = {key: value for key, value in self.above.items() if key not in chosen}
-        return msgspec.structs.replace(self, above=above, overridden=tuple(sorted({*self.overridden, *chosen})))
+        overridden = self.overridden | {key: self.above[key] for key in chosen}
+        return msgspec.structs.replace(self, above=above, overridden=overridden)
+
+    def before_choices(self) -> "RunConfig":
+        """Return the run as it was before any `choose`: a replay begins with that one."""
+        return msgspec.structs.replace(self, above=self.above | self.overridden, overridden={})
 
     def with_profile(self, profile: str) -> "RunConfig":
         """Return the run with the rules of this profile; with those of the configuration if it does not exist."""

@@ -131,7 +131,7 @@ def find_reach(run: RunConfig, agent: str, next_event: Event | None = None) -> R
     in_force = [stored for stored in controls if stored.id not in undone]
     if next_event:
         in_force.append(StoredEvent(NEXT_ID, agent, 0, 0.0, next_event))
-    settled = replace(replay(empty_memory(run, agent), in_force), stale=False)
+    settled = replace(replay(empty_memory(run.before_choices(), agent), in_force), stale=False)
     # An undo of the past changed the totals even when it is out of force itself.
     irregular = any(isinstance(stored.event, Undone) for stored in controls) or bool(settled.summaries)
     irregular = irregular or any(isinstance(stored.event, Filtered) for stored in in_force)

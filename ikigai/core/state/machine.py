@@ -199,7 +199,7 @@ def _decide_while_idle(
             message = UserMessage(join_messages(mails), sender=senders)
             return (*_submitted(memory, message), *(mail.taken for mail in mails))
         case Clear():
-            return (Cleared(memory.own, memory.run.overridden),)
+            return (Cleared(memory.own, tuple(sorted(memory.run.overridden))),)
         case SetMark(label):
             return (Marked(label or next_label(memory)),)
         case RewindTo(label):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.core.life import Life, condensed_life, family_life, run_lives
+from tests.core.life import Life, condensed_life, family_life, overriding_life, run_lives
 
 
 def test_live_replayed_and_the_rules_agree() -> None:
@@ -15,6 +15,10 @@ def test_family() -> None:
 
 def test_condensed_life() -> None:
     condensed_life(Life)
+
+
+def test_a_choice_that_ends_a_flag() -> None:
+    overriding_life(Life)
 
 
 @pytest.mark.long

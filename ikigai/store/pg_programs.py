@@ -9,6 +9,7 @@ from psycopg import conninfo, pq
 
 from ikigai.core.errors import BadDatabase
 from ikigai.store import address
+from ikigai.store.embedded.account import server_environment
 
 
 def find(name: str, binaries: Path | None) -> str:
@@ -37,7 +38,9 @@ def _which(name: str, folder: Path | None) -> str | None:
 def _version(program: str) -> tuple[int, ...]:
     """Return the version that the program reports; () if it reports none."""
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10).stdout
+        said = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=10, env=server_environment()
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ()
     number = re.search(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?", said)

@@ -127,7 +127,7 @@ def test_key_without_what_stands_around_it(text: str):
 def test_what_is_no_key_is_refused_and_not_repeated(text: str):
     with pytest.raises(Rejected) as caught:
         keys.check_key(text)
-    assert "nothing was stored" in caught.value.remedy
+    assert "Nothing was stored" in caught.value.remedy
     assert len(text.strip()) < 2 or text.strip() not in str(caught.value)
 
 

@@ -120,7 +120,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[str]:
         admin.execute("select pg_reload_conf()")
         if not admin.execute("select from pg_roles where rolname = 'guarded'").fetchall():
             admin.execute("create role guarded login password 'right'")
-            admin.execute("grant create on schema public to guarded")
+        admin.execute("grant create on database ikigai to guarded")
     yield address(lease.dsn, user="guarded")
     lease.close()
 
@@ -168,11 +168,16 @@ def test_a_database_that_lets_nobody_in_for_now(account: Account, server: str):
 
 def test_no_right_to_make_tables(tmp_path: Path, empty_role: str):
     result = Account(tmp_path, empty_role).run(*ECHO, "-p", "hi")
-    refused(result, 2, "may not make tables", "Let its owner run: GRANT CREATE ON SCHEMA public TO role_")
+    refused(result, 2, "may not create the schema ikigai", "Let its owner run: GRANT CREATE ON DATABASE")
 
 
 def test_no_right_to_read(tmp_path: Path, role: str):
-    refused(Account(tmp_path, role).run(*ECHO, "-p", "hi"), 2, "The database user role_", "Ask the owner")
+    refused(
+        Account(tmp_path, role).run(*ECHO, "-p", "hi"),
+        2,
+        "may not use the schema ikigai",
+        "Let its owner run: GRANT USAGE, CREATE ON SCHEMA",
+    )
 
 
 def test_a_schema_newer_than_the_program(account: Account):
@@ -632,7 +637,7 @@ def test_twenty_columns(account: Account, rows: int):
         program.wait(lambda: account.turns() == ["completed"], "the answer")
         program.wait_for("code = 1")
         program.say("/budget x")
-        program.wait_for("no budget")
+        program.wait_for("is not a token")
         program.type("\x15")
         program.leave()
         words = program.text().split()

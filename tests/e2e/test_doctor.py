@@ -61,7 +61,7 @@ def test_problems_are_reported_with_remedies(account: Account):
         "bad model There is no provider 'nobody'",
         "warn editor no-such-editor -w is not there",
         "to do: Set VISUAL or EDITOR to a program that is.",
-        "warn pager $PAGER is no command",
+        "warn pager $PAGER is not a command",
         "key stored by ikigai login; not tried",
     ):
         assert words in " ".join(done.stdout.split()), (words, done.stdout)

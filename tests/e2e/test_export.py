@@ -33,7 +33,7 @@ def test_export_and_import(account: Account):
     left = files(account)
 
     refused(account.run("history", "export", "-o", "talk.md"), 1, "talk.md is there already", "--force")
-    refused(account.run("history", "export", "-o", "talk.doc"), 2, "is not known")
+    refused(account.run("history", "export", "-o", "talk.doc"), 2, "talk.doc is not known")
     refused(account.run("history", "export", "-o", "no/where.md"), 1, "cannot be written")
     refused(account.run("history", "export", "--agent", "nobody"), 2, "There is no agent nobody")
     refused(account.run("history", "export", "--from", "900"), 1, "has no events 900-")
@@ -66,7 +66,7 @@ def test_export_and_import(account: Account):
     refused(account.run("history", "import", "nothing.json"), 2, "cannot be read")
     refused(account.run("history", "import", str(account.home)), 2, "cannot be read")
     os.mkfifo(account.home / "pipe.json")
-    refused(account.run("history", "import", "pipe.json"), 2, "no ordinary file")
+    refused(account.run("history", "import", "pipe.json"), 2, "not a regular file")
     assert len(account.rows()) == rows and account.agents() == [agent, "copy"]
 
     head, *events = lines.splitlines()[:-1]
@@ -139,7 +139,7 @@ def test_at_the_terminal(account: Account):
         program.say("/export --force my talk.md 2-3")
         program.wait_for("holds 2 events")
         program.say("/export talk")
-        program.wait_for("is not known")
+        program.wait_for("'talk' has no suffix")
         program.leave()
     assert [path.name for path in account.home.glob("*.md")] == ["my talk.md"]
     assert stat.S_IMODE((account.home / "my talk.md").stat().st_mode) == 0o600

@@ -7,6 +7,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import psutil
@@ -53,7 +54,7 @@ def until(true: Callable[[], bool], what: str) -> None:
 def test_setup_first_talk_and_the_next_day(home: Path):
     """The first steps of the README, as they are written there."""
     first, second = (run(home, "setup") for _ in range(2))
-    for result, database in ((first, "made"), (second, "ready")):
+    for result, database in ((first, "created"), (second, "ready")):
         assert (result.returncode, result.stderr) == (0, "")
         assert result.stdout.splitlines() == [
             f"database   embedded PostgreSQL {embedded_place.MAJOR_VERSION}, {database}",
@@ -73,7 +74,8 @@ def test_setup_first_talk_and_the_next_day(home: Path):
         program.type("\x1b")
         program.wait(lambda: not _busy(program), "the end of the turn", SLOWLY)
         program.leave()
-        shown = [line for line in program.scrollback() if line.strip() and "interrupted" not in line]
+        talk = takewhile(lambda line: not line.startswith("To continue "), program.scrollback())
+        shown = [line for line in talk if line.strip() and "interrupted" not in line]
         assert not _model_servers(home), "the model's server ends with the program"
 
     with Program(home, env={"IKIGAI_SLIDING_CONTEXT_TOKENS": "1"}) as program:

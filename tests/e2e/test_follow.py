@@ -17,7 +17,9 @@ def writes(program: Program) -> str:
 
 
 def gone(program: Program) -> str:
-    return f"any more ({os.uname().nodename}, pid {program.process.pid} did). /takeover goes on here."
+    return (
+        f"no longer open in another ikigai ({os.uname().nodename}, pid {program.process.pid}). /takeover goes on here."
+    )
 
 
 def once(program: Program, *texts: str) -> None:

@@ -224,7 +224,7 @@ def test_print_mode_forks_and_says_where(account: Account):
     wrong = account.run("-p", "/fork --level low", *ECHO)
     assert wrong.returncode == 2 and "/fork has no option --level." in wrong.stderr
     refused = account.run("-r", "quiet", "-p", "/kill", *ECHO)
-    assert refused.returncode == 1 and "--yes agrees beforehand" in refused.stderr
+    assert refused.returncode == 1 and "Add --yes to confirm." in refused.stderr
     assert account.run("-r", "quiet", "-p", "/kill", "--yes", *ECHO).returncode == 0
     dead = account.run("-r", "quiet", "-p", "anybody?", *ECHO)
     assert dead.returncode == 2 and "Run: ikigai agents revive quiet" in dead.stderr

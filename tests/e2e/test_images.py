@@ -204,6 +204,8 @@ def test_unsaved_events_keep_their_images(account: Account):
             program.wait_for("next: second")
             (account.home / "cat.png").unlink()
             program.type("\x04")
+            program.wait_for("Ctrl+D again")
+            program.type("\x04")
             assert program.ended() == 75
         program.assert_restored()
     (file,) = (account.home / ".local" / "state" / "ikigai").glob("unsaved-*.jsonl")
@@ -222,7 +224,7 @@ def test_a_blind_model_is_said_and_the_image_is_there_for_others(account: Accoun
         program.ready().say("/model wire/blind")
         program.wait_for("Model: wire/blind")
         program.say("see @cat.png")
-        program.wait_for("⚠ wire/blind does not support images: they are kept in the conversation for models that do.")
+        program.wait_for("⚠ wire/blind sees no images: they are kept in the conversation for models that do.")
         program.wait_for("● You said")
         program.settled()
         assert not any(map(shown, wire.messages())) and "[image cat.png left out" in said(wire.messages()[-1])

@@ -189,7 +189,11 @@ def test_no_key_reaches_a_child(account: Account, wire: Wire, tmp_path: Path):
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "pg_dump"  # writes down what it is given, and does what it should
-    program.write_text(f'#!/bin/sh\nenv > {tmp_path}/environment\nexec {embedded.find_binaries()}/pg_dump "$@"\n')
+    program.write_text(
+        f"#!/bin/sh\nenv >> {tmp_path}/environment\n"
+        'test "$1" != --version || { echo "pg_dump (PostgreSQL) 99.0"; exit; }\n'
+        f'exec {embedded.find_binaries()}/pg_dump "$@"\n'
+    )
     program.chmod(0o755)
     keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "WIRE_KEY"), SECRET)
     result = account.run(

@@ -590,8 +590,6 @@ def test_local_model_is_offered_no_tools_that_its_template_would_drop(account: A
     with account.terminal(env=TOOLS) as program:
         program.ready().say("/tools")
         program.wait_for(" does not support tools: it is offered none of these.")
-        program.say("/model")
-        program.wait_for("replies up to 2k, no tools")
         program.say("/context")
         program.wait_for("tools        none: the model does not support them")
         program.say("/forget what foxes eat")

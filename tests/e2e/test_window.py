@@ -146,13 +146,13 @@ def test_context_fits(account: Account, wire: Wire, columns: int):
         program.wait_for("● You said: hello")
         program.settled()
         program.say("/context")
-        program.wait_for("compared")
+        program.wait_for("accuracy")
         lines = program.scrollback()
         at = max(n for n, line in enumerate(lines) if "tokens in the next request" in line)
         (free,) = [line for line in lines[at:] if line.startswith("  free")]
         assert re.fullmatch(r"  free +[\d.]+k  100% ████████", free)
         assert any(re.match(r"  messages +\d+ +0% ░+$", line) for line in lines[at:])
-        assert "said 10 (" in " ".join(" ".join(lines[at:]).split())
+        assert "counted 10 (" in " ".join(" ".join(lines[at:]).split())
         program.leave()
 
 
@@ -160,7 +160,7 @@ def test_a_limit_that_the_provider_states_is_told_as_learned(account: Account, w
     too_long = failure(400, "This model's maximum context length is 3000 tokens.", "context_length_exceeded")
     with account.terminal(*WIRE, columns=120) as program:
         program.ready().say("/context")
-        program.wait_for("model takes")
+        program.wait_for("model limit")
         assert "as its provider said" not in program.words()
         wire.answers("a " * 3_000, "b " * 3_000, too_long, "It fits.")
         for n, asked in enumerate(("one", "two", "three"), start=1):
@@ -196,7 +196,7 @@ def test_commands_of_print_mode(account: Account, wire: Wire):
     assert account.run("-p", "/help", PYTHONIOENCODING="ascii").returncode == 0
     assert account.run(*WIRE, "-p", "/context", PYTHONIOENCODING="ascii").returncode == 0
     refused(account.run(*WIRE, "-p", "/edit"), 2, "/edit is not available in print mode.")
-    refused(account.run(*WIRE, "-p", "/contxt"), 2, "There is no command /contxt. Did you mean /context")
+    refused(account.run(*WIRE, "-p", "/contxt"), 2, "There is no command '/contxt'. Did you mean /context")
     assert len(wire.requests) == 1 and account.said("user") == ["hello"]
 
 

@@ -54,8 +54,8 @@ async def test_login_runs_the_subcommand_with_this_configuration():
 def test_theme_lists_sets_and_refuses():
     made, ran = session()
     listed = setup_commands.run_theme(made, "")
-    assert "auto  (configured)\nlight\n" in listed and "[terminal]" in listed and not ran
-    assert 'theme = "light"' in setup_commands.run_theme(made, "light") and ran == ["light"]
+    assert "auto  (configured)\nlight\n" in listed and "/config terminal.theme" in listed and not ran
+    assert "terminal.theme light" in setup_commands.run_theme(made, "light") and ran == ["light"]
     with pytest.raises(WrongArgument, match="There is no theme 'pink'"):
         setup_commands.run_theme(made, "pink")
     assert "Colors are off" in setup_commands.run_theme(session(color=False)[0], "light")

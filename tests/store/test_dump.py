@@ -179,10 +179,10 @@ async def test_where_it_cannot_be_written(
 ) -> None:
     with pytest.raises(Rejected, match="cannot be written"):
         await dump.dump(used, find_binaries(), tmp_path / "no" / "such" / "folder")
-    with pytest.raises(Rejected, match="is there already"):
+    with pytest.raises(Rejected, match="already exists"):
         await dump.dump(used, find_binaries(), tmp_path)
     for target in (tmp_path, Path("/dev/null")):
-        with pytest.raises(Rejected, match="is no ordinary file"):
+        with pytest.raises(Rejected, match="is not a regular file"):
             await dump.dump(used, find_binaries(), target, replace=True)
     with monkeypatch.context() as patched, pytest.raises(BadDatabase, match="not installed"):
         patched.setenv("PATH", str(tmp_path))
@@ -194,7 +194,7 @@ async def test_where_it_cannot_be_written(
 
 async def test_dump_replaces_a_file_only_on_request(used: str, tmp_path: Path) -> None:
     (target := tmp_path / "d").write_text("yesterday's")
-    with pytest.raises(Rejected, match="is there already") as refused:
+    with pytest.raises(Rejected, match="already exists") as refused:
         await dump.dump(used, find_binaries(), target)
     assert "--force" in refused.value.remedy and target.read_text() == "yesterday's"
     await dump.dump(used, find_binaries(), target, replace=True)

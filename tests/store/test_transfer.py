@@ -285,7 +285,7 @@ async def test_names(database: Database) -> None:
     assert (await importing.store(iter([row]), wanted="theirs")).name == "theirs"
     for taken in ("theirs", "no name\n", "", "x" * 65, "\x1b[31m"):
         assert (await importing.store(iter([row]), wanted=taken)).name not in ("theirs", taken)
-    for bad, why in (("mine", "already"), ("a b", "no name"), ("\x1b", "no name")):
+    for bad, why in (("mine", "already"), ("a b", "not a name"), ("\x1b", "not a name")):
         with pytest.raises(Rejected, match=why):
             await importing.store(iter([row]), bad)
 

@@ -88,9 +88,10 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
             drawn = _hang(glyph.CALL, "call", [text], "", theme)
         case Speaker.TOOL_RESULT:
             rows = _rows(block.text, width, MAX_RESULT_ROWS, wrapped=False, whole=block.whole)
-            if opens and len(rows) > MAX_RESULT_ROWS and cell_width(rows[-1] + OPEN_HINT) <= width - BLOCK_INDENT:
+            is_cut = len(rows) > MAX_RESULT_ROWS or bool(block.whole)
+            if opens and is_cut and cell_width(rows[-1] + OPEN_HINT) <= width - BLOCK_INDENT:
                 rows[-1] += OPEN_HINT
-            if block.failed and len(rows) > MAX_RESULT_ROWS:  # how it ended stands at the end
+            if block.failed and is_cut:  # how it ended stands at the end
                 last = block.text.rstrip()[-MAX_SCANNED_CHARACTERS:].rpartition("\n")[2]
                 rows.append(cut(clean_line(last), width - BLOCK_INDENT))
             drawn = _hang(glyph.RESULT, "error" if block.failed else "dim", rows, "dim", theme, block.failed)
@@ -295,10 +296,10 @@ def _rows(text: str, width: int, max_rows: int, wrapped: bool = True, whole: int
     width -= BLOCK_INDENT
     lines = wrap(head, width) if wrapped else (cut(line.expandtabs(TAB_CELLS), width) for line in head.split("\n"))
     rows = list(islice(lines, max_rows + 1))
-    if len(rows) > max_rows:
+    if len(rows) > max_rows or whole:
         lines = text.rstrip("\n").count("\n") + 1
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        rows[max_rows] = cut(f"… {f'{whole:,} bytes' if whole else size} in all", width)
+        rows[max_rows:] = [cut(f"… {f'{whole:,} bytes' if whole else size} in all", width)]
     return rows
 
 

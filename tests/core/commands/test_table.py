@@ -69,6 +69,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/send heron Look again.", ProgramCommand("send", "heron Look again.")),
     ('/send heron "Look again."', ProgramCommand("send", "heron Look again.")),
     ("/recall what was it", ProgramCommand("recall", "what was it")),
+    ("/btw what was it", ProgramCommand("btw", "what was it")),
     ("/quote 45", ProgramCommand("quote", "45")),
     ("/wait heron  kite", ProgramCommand("wait", "heron  kite")),
     ("/export my talk.md 3-9", ProgramCommand("export", "my talk.md 3-9")),

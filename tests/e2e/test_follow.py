@@ -123,7 +123,7 @@ def test_follower_goes_on_under_the_name_that_the_writer_gave(account: Account):
             follower.wait_for("● hello")
             assert follower.status().startswith("  dawn · ")
             follower.say("/rename noon")
-            follower.wait_for("dawn is called noon now.")
+            follower.wait_for("Renamed dawn to noon. To undo: /rename noon dawn")
             follower.leave()
     assert account.agents() == ["noon"]
     check(account.dsn)

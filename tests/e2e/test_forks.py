@@ -195,9 +195,9 @@ def test_an_archived_agent_is_in_no_list_and_goes_on_by_its_name(account: Accoun
         program.wait_for("● still here")
         with account.terminal(*ECHO, columns=110) as other:
             other.ready()
-            at(other, root)
+            at(other, f"{root} (following)")
             other.say("/archive " + root)
-            other.wait_for(f"{root} is still open in another program")
+            other.wait_for(f"{root} is still open in another ikigai")
             other.wait(lambda: root not in other.status(), "another agent, as this one is in no list")
             other.leave()
         program.leave()

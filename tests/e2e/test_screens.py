@@ -44,8 +44,10 @@ def golden(dsn: str) -> Iterator[Account]:
     """Yield a user of the agent amber-fox, whose home has a name of the same length in every run."""
     with tempfile.TemporaryDirectory(prefix="golden-", dir="/tmp") as home:
         with psycopg.connect(dsn) as connection:
-            made = "insert into agents (id, name, directory) values (gen_random_uuid(), 'amber-fox', %s)"
-            connection.execute(made, (home,))
+            made = "insert into agents (id, name, directory) values (gen_random_uuid(), 'amber-fox', %s) returning id"
+            ((agent,),) = connection.execute(made, (home,)).fetchall()
+            used = "insert into agent_uses (role, os_user, agent_id) values (session_user, '', %s)"
+            connection.execute(used, (agent,))  # else it is nobody's last one
         yield Account(Path(home), dsn)
 
 

@@ -446,7 +446,7 @@ import sys
 import pathlib, msgspec, ikigai.core.commands.table, ikigai.core.model
 before = set(sys.modules)
 import ikigai.providers.models as models
-assert not models.registry.load.cache_info().currsize, "read before it is needed"
+assert not models.bundled_models.load.cache_info().currsize, "read before it is needed"
 models.ModelCatalog().limits("openai/gpt-5")
 print(*sorted(set(sys.modules) - before))
 """
@@ -454,4 +454,4 @@ print(*sorted(set(sys.modules) - before))
 
 def test_registry_needs_nothing_but_msgspec():
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["ikigai.providers", "ikigai.providers.models", "ikigai.providers.bundled_models"]
+    assert done.stdout.split() == ["ikigai.providers", "ikigai.providers.bundled_models", "ikigai.providers.models"]

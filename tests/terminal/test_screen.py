@@ -209,7 +209,7 @@ def test_the_editor_gets_the_text_and_gives_it_back(tmp_path: Path, keys: str):
 def test_missing_editor_is_reported(tmp_path: Path):
     with Console(tmp_path, EDITOR="/no/such/editor") as console:
         console.ready().send("draft\x07")
-        console.until("⚠ The editor /no/such/editor does not start")
+        console.until("⚠ The editor /no/such/editor cannot be started: No such file or directory.")
         assert console.prompt == "draft"
 
 
@@ -268,10 +268,10 @@ def test_history_is_drawn_with_the_rule_in_its_place(tmp_path: Path):
 
 def test_long_history_shows_the_rule_and_the_end(tmp_path: Path):
     with Console(tmp_path, DEMO_LONG_HISTORY="1") as console:
-        console.ready().until("P008")
+        console.ready().until(lambda: console.history.count("P008") >= 2)
         text = console.history
         assert text.index("5 turns out") < text.index("earlier events are not shown again") < text.index("❯ asked")
-        assert 2 <= text.count("P008") <= 4
+        assert text.count("P008") <= 4
 
 
 def test_foreign_text_reaches_the_terminal_harmless(console: Console):

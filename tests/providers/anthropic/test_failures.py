@@ -302,9 +302,9 @@ async def test_server_without_pages(claude: AnthropicProvider, wire_server: Wire
         (failure(401, "invalid x-api-key", "authentication_error"), "anthropic did not accept the key (401): invalid"),
         (failure(529, "", "overloaded_error"), "anthropic could not answer (529)."),
         (failure(404, "", "not_found_error"), "anthropic knows no model to list at "),
-        (Answer(b"<html>", 200, {"Content-Type": "text/html"}), "What answers at "),
-        (page([1]), "What answers at "),
-        (page({"data": {}}), "What answers at "),
+        (Answer(b"<html>", 200, {"Content-Type": "text/html"}), "The server at "),
+        (page([1]), "The server at "),
+        (page({"data": {}}), "The server at "),
         (Answer(b"{", 200, {"Content-Type": "application/json"}), "anthropic "),
     ],
 )

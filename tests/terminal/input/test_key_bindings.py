@@ -112,7 +112,7 @@ EMPTY, DRAFT = "", "one two"
 KEYS: list[tuple[str, str, str, str, list[str]]] = [
     # name, bytes, text before, text afterwards, what is called
     ("Enter", "\r", DRAFT, "¦", ["submit one two"]),
-    ("Enter on nothing", "\r", " ", " ¦", []),
+    ("Enter on nothing", "\r", " ", " ¦", ["retry"]),
     ("Enter behind a backslash", "\\\rx", DRAFT, "one two\nx¦", []),
     ("Ctrl+J", "\n", DRAFT, "one two\n¦", []),
     ("Alt+Enter", ESC + "\r", DRAFT, "one two\n¦", []),

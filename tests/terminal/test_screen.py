@@ -210,7 +210,7 @@ def test_missing_editor_is_reported(tmp_path: Path):
     with Console(tmp_path, EDITOR="/no/such/editor") as console:
         console.ready().send("draft\x07")
         console.until("⚠ The editor /no/such/editor cannot be started: No such file or directory.")
-        assert console.prompt == "draft"
+        console.until(lambda: console.prompt == "draft")
 
 
 def test_hints_waits_tools_and_thoughts_are_shown(console: Console):

@@ -28,6 +28,7 @@ from ikigai.config.key_table import (
     KEY_SPECS,
     RECORD_OF_TABLE,
     TOOLS_OFF_KEY,
+    VARIABLE_PREFIX,
     Config,
     KeyPath,
     Setting,
@@ -109,11 +110,14 @@ def build(
     settings: dict[KeyPath, Setting] = {}
     key_settings: dict[KeyPath, Setting] = {}
     providers: set[str] = set()
+    errors: list[ConfigError] = []
     for setting in _from_file(entries, file):
-        _add(setting, settings, key_settings)
+        _add(setting, settings, key_settings, errors)
         providers |= {setting.path[1]} if path_pattern(setting.path)[:2] == ("providers", "*") else set()
     for setting in chain(_from_environment(environ, providers), _from_flags(flags)):
-        _add(setting, settings, key_settings)
+        _add(setting, settings, key_settings, errors)
+    if errors:
+        raise diagnostics.all_of(errors)
     settings[DATABASE_URL] = _database(settings.get(DATABASE_URL), environ)
     notices: tuple[str, ...] = ()
     if key_settings:
@@ -122,22 +126,33 @@ def build(
         usable, notices = key_changes.resolve(key_settings.values())
         settings |= usable
     config = msgspec.structs.replace(_built(settings), notices=notices, file=str(file))
+    if any(name.startswith(VARIABLE_PREFIX) for name in environ):
+        unknown = tuple(diagnostics.unknown_variables(environ, providers))
+        config = msgspec.structs.replace(config, unknown_variables=unknown)
     profiles.check(config)
     if config.terminal.theme not in (*THEME_NAMES, *config.themes):
         raise diagnostics.no_theme(settings["terminal", "theme"], config.themes)
     return msgspec.structs.replace(config, keys=key_sources.find_sources(config.providers, environ, logins))
 
 
-def _add(setting: Setting, settings: dict[KeyPath, Setting], key_settings: dict[KeyPath, Setting]) -> None:
+def _add(
+    setting: Setting,
+    settings: dict[KeyPath, Setting],
+    key_settings: dict[KeyPath, Setting],
+    errors: list[ConfigError],
+) -> None:
     """Add a setting to its kind. Those of [keys] are checked together, and no wrong one of them stops the program."""
     if setting.path[0] == "keys":
         key_settings[setting.path] = setting
-    else:
+        return
+    try:
         settings[setting.path] = check_setting(setting)
+    except ConfigError as error:
+        errors.append(error)
 
 
 def _from_file(entries: Iterable[toml_file.TomlEntry], file: Path) -> Iterator[Setting]:
-    for path, value, line in entries:
+    for path, value, line, table_line in entries:
         if value == {} and (
             path_pattern(path) in RECORD_OF_TABLE or path in (("providers",), ("models",), ("profiles",), ("themes",))
         ):
@@ -145,7 +160,7 @@ def _from_file(entries: Iterable[toml_file.TomlEntry], file: Path) -> Iterator[S
                 continue
             key, value = ("inherits", "") if path[0] == "profiles" else ("base", "dark")
             path = (*path, key)  # it is there, and sets nothing
-        yield Setting(path, value, "configuration", f"{file}:{line}")
+        yield Setting(path, value, "configuration", f"{file}:{line}", f"{file}:{table_line}")
 
 
 def _from_environment(environ: Mapping[str, str], providers: Iterable[str]) -> Iterator[Setting]:
@@ -168,12 +183,24 @@ def read_text_value(text: str, default: Any) -> Any:
             return {"true": True, "false": False}.get(text, text)
         case int() if re.fullmatch("[0-9]{1,18}", text):
             return int(text)
+        case tuple() if text.startswith("["):
+            return _read_list(text)
         case tuple():
             return [part for part in map(str.strip, text.split(",")) if part]
         case float() if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", text):
             return float(text)
         case _:
             return text
+
+
+def _read_list(text: str) -> Any:
+    """Return a list as a file has it; the text itself if it is not one."""
+    import tomllib
+
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
 
 
 def _from_flags(flags: Mapping[str, Any]) -> Iterator[Setting]:
@@ -184,7 +211,9 @@ def _from_flags(flags: Mapping[str, Any]) -> Iterator[Setting]:
 
 
 def check_setting(setting: Setting) -> Setting:
-    """Return the setting. Raise ConfigError for an unknown key and for a value that is not allowed."""
+    """Return the setting, a size with a unit as a number. Raise ConfigError for an unknown key and for a value that is
+    not allowed.
+    """
     place = path_pattern(setting.path)
     if place not in KEY_SPECS:
         raise diagnostics.unknown_key(setting)
@@ -206,6 +235,7 @@ def check_setting(setting: Setting) -> Setting:
         return setting
     if place[:2] == ("models", "*") and not _is_model(setting.path[1]):
         raise diagnostics.bad_name(setting, 'Write [models."provider/name"].')
+    setting = setting.with_size()
     try:
         msgspec.convert(setting.value, KEY_SPECS[place].type)
         if place[-1] == "base_url":

@@ -3,7 +3,7 @@ nearest key.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -11,6 +11,7 @@ from ikigai.config.key_table import (
     KEY_SPECS,
     PROFILE_KEYS,
     USUAL_VARIABLES,
+    VARIABLE_PREFIX,
     KeyPath,
     Setting,
     all_paths,
@@ -19,7 +20,7 @@ from ikigai.config.key_table import (
     variables_of,
 )
 from ikigai.config.terminal import THEME_NAMES
-from ikigai.core.errors import ConfigError, closest_names
+from ikigai.core.errors import ConfigError, ConfigErrors, closest_names
 
 
 def bad_value(setting: Setting) -> ConfigError:
@@ -49,8 +50,44 @@ def _culprit(setting: Setting) -> str:
     return ""
 
 
+def all_of(errors: Sequence[ConfigError]) -> ConfigError:
+    """Return one error for all of these, each told once."""
+    distinct = list({str(error): error for error in errors}.values())
+    return distinct[0] if len(distinct) == 1 else ConfigErrors(distinct)
+
+
+OTHER_VARIABLES = ("IKIGAI_PROCESS",)
+"""Variables that begin like those of keys and are none: the mark of the commands that tools start."""
+
+
+def unknown_variables(environ: Iterable[str], providers: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each variable that begins like those of keys and sets none, with these `providers`."""
+    variables = [*OTHER_VARIABLES, *(name for path in all_paths(providers, ()) for name in variables_of(path))]
+    known = [name.removeprefix(VARIABLE_PREFIX) for name in variables if name.startswith(VARIABLE_PREFIX)]
+    for name in environ:
+        if name.startswith(VARIABLE_PREFIX) and name.removeprefix(VARIABLE_PREFIX) not in known:
+            table = next((table for table in ONLY_IN_FILES if name.startswith(f"{VARIABLE_PREFIX}{table}_")), "")
+            near = [] if table else closest_names(name.removeprefix(VARIABLE_PREFIX), known)
+            how = (
+                f"Did you mean {VARIABLE_PREFIX}{near[0]}?"
+                if near
+                else ONLY_IN_FILES.get(table, "`ikigai config` lists the keys.")
+            )
+            yield f"{name} is set, but is no variable of ikigai. {how}"
+
+
+ONLY_IN_FILES = {
+    "PROVIDERS": "Variables set keys of the providers that your configuration has a table of.",
+    **dict.fromkeys(("MODELS", "PROFILES", "THEMES"), "Models, profiles and themes are set in the configuration."),
+}
+"""Tables whose keys have no variables, or only where there is a table; and what to say of them."""
+
+
 def bad_name(setting: Setting, allowed: str) -> ConfigError:
-    return ConfigError(f"{setting.place}: the table [{dotted_path(setting.path[:2])}] has no usable name.", allowed)
+    return ConfigError(
+        f"{setting.table_place or setting.place}: the table [{dotted_path(setting.path[:2])}] has no usable name.",
+        allowed,
+    )
 
 
 def no_theme(setting: Setting, own: Iterable[str]) -> ConfigError:
@@ -76,11 +113,20 @@ def unknown_key(setting: Setting) -> ConfigError:
     if setting.path[0] == "profiles" and (len(setting.path) < 3 or setting.path[2] in ("context", "tools")):
         where = f"in [{dotted_path(setting.path[:2])}] itself" if setting.path[2:] else "in a table [profiles.NAME]"
         return ConfigError(f"{setting.place}: there is no key {name}.", f"The keys of a profile stand {where}.")
+    if setting.table_place and len(setting.path) > 1 and (table := _nearest_table(setting.path[0])):
+        where = f"{setting.table_place}: there is no table [{dotted_path(setting.path[:-1])}]."
+        return ConfigError(where, f"Did you mean [{dotted_path((table, *setting.path[1:-1]))}]?")
     near = _nearest(setting.path)
     if not near:
         return ConfigError(f"{setting.place}: there is no key {name}.", "config.example.toml shows them all.")
     place = " (above the first [table])" if "." in name and "." not in near else ""
     return ConfigError(f"{setting.place}: there is no key {name}.", f"Did you mean {near}{place}?")
+
+
+def _nearest_table(name: str) -> str:
+    """Return the table with a name like this one, which is none; else ""."""
+    tables = {path[0] for path in KEY_SPECS if len(path) > 1}
+    return "" if name in (*tables, "profiles") else "".join(closest_names(name, sorted({*tables, "profiles"})))
 
 
 def _nearest(path: KeyPath) -> str:
@@ -120,7 +166,7 @@ def format_value(value: object) -> str:
         case dict():
             text = "a table"
         case list():
-            text = "an array"
+            text = "a list"
         case _:
             text = str(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -23,7 +23,18 @@ from ikigai.config.records import (
     ToolSettings,
 )
 from ikigai.config.terminal import ELEMENT_HELP, TerminalSettings, ThemeSettings
-from ikigai.config.value_types import KeyNames, ModelName, ModelNames, ProfileName, Start, StyleText, Text, help_meta
+from ikigai.config.value_types import (
+    SIZES,
+    KeyNames,
+    ModelName,
+    ModelNames,
+    ProfileName,
+    Start,
+    StyleText,
+    Text,
+    help_meta,
+)
+from ikigai.core.commands.arguments import parse_size
 from ikigai.core.events import Value
 from ikigai.core.key_actions import KEY_ACTIONS
 from ikigai.core.record import Record
@@ -38,16 +49,28 @@ Kind: TypeAlias = Literal["default", "configuration", "project", "profile", "env
 
 
 class Setting(MaskedRecord, frozen=True):
-    """One value that a user set. `place` is "FILE:LINE", a variable's name or a flag."""
+    """One value that a user set.
+
+    `place` is "FILE:LINE", a variable's name or a flag. `table_place` is the "FILE:LINE" of its table's header.
+    """
 
     path: KeyPath
     value: Any
     kind: Kind
     place: str = ""
+    table_place: str = ""
 
     @property
     def origin(self) -> str:
         return f"{self.kind} {self.place}".strip()
+
+    def with_size(self) -> "Setting":
+        """Return the setting with a number of tokens or bytes as a number, where it is a text with a unit."""
+        spec = KEY_SPECS.get(path_pattern(self.path))
+        if not (spec and isinstance(self.value, str) and spec.type.__metadata__[0] in SIZES):
+            return self
+        size = parse_size(self.value)
+        return self if size is None else msgspec.structs.replace(self, value=size)
 
 
 class Config(MaskedRecord, frozen=True):
@@ -55,7 +78,8 @@ class Config(MaskedRecord, frozen=True):
 
     `keys` tells the place of the API key of each provider that has one ("environment VARIABLE" or "login"), Anthropic,
     OpenAI and Google first. The keys themselves are nowhere in here. `key_changes` are the keys of actions that [keys]
-    changes, by the names of `core.key_actions`. `notices` are for the user at start. `file` is the user's own
+    changes, by the names of `core.key_actions`. `notices` are for the user at start, as are `unknown_variables`,
+    which look like ikigai's. `file` is the user's own
     configuration file. `settings` are those that a user set.
     """
 
@@ -85,6 +109,7 @@ class Config(MaskedRecord, frozen=True):
     keys: dict[str, str] = msgspec.field(default_factory=dict)
     key_changes: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    unknown_variables: tuple[str, ...] = ()
     file: str = ""
     settings: dict[KeyPath, Setting] = msgspec.field(default_factory=dict)
 
@@ -145,6 +170,7 @@ PROFILE_KEYS: dict[str, KeyPath] = {
 """The keys that a profile sets for its agents, by their names in [profiles.NAME]."""
 
 DATABASE_URL: KeyPath = ("database", "url")
+VARIABLE_PREFIX = "IKIGAI_"
 USUAL_VARIABLES: dict[KeyPath, str] = {
     ("providers", name, "base_url"): vendor.address_variable for name, vendor in VENDORS.items()
 }

@@ -70,7 +70,8 @@ def _line(config: Config, name: str) -> list[str]:
 
 
 def _missing(setting: Setting, config: Config) -> ConfigError:
-    near = closest_names(setting.value, config.profiles) or [*config.profiles][:5]
+    others = [name for name in config.profiles if setting.path[:2] != ("profiles", name)]
+    near = closest_names(setting.value, others) or others[:5]
     meant = " or ".join(f'"{each}"' for each in near)
     how = f"Did you mean {meant}?" if near else f"Write a table [profiles.{setting.value}] in the configuration."
     return ConfigError(f"{_place(setting)}: there is no profile {setting.value!r}.", how)

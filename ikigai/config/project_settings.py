@@ -11,7 +11,7 @@ of the environment or of a flag goes before it.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
@@ -26,13 +26,13 @@ from ikigai.config.key_table import (
     dotted_path,
     path_pattern,
 )
-from ikigai.config.value_types import alternatives
+from ikigai.config.value_types import ToolSet, alternatives
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import ConfigError
 from ikigai.core.state.project_limits import ProjectLimits, smaller_budget
 from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
 
-TOOL_SETS = ("agents", "external", "files", "memory", "shell", "web")
+TOOL_SETS = get_args(ToolSet)
 """The tool sets that can be off. An unknown name is an error, for its author thinks that something is off by it."""
 
 
@@ -91,16 +91,16 @@ def tighten_with(config: Config, file: Path, content: bytes) -> tuple[Config, Pr
     settings = dict(config.settings)
     values: dict[str, dict[str, Any]] = {}
     project: dict[KeyPath, Setting] = {}
-    for path, value, line in toml_file.parse(file, content):
+    for path, value, line, table_line in toml_file.parse(file, content):
         if value == {} and path in RECORD_OF_TABLE:
             continue
-        setting = _checked(Setting(path, value, "project", f"{file}:{line}"))
+        setting = _checked(Setting(path, value, "project", f"{file}:{line}", f"{file}:{table_line}").with_size())
         if config.kind(path) in ("environment", "flag"):
             continue
         project[path] = setting
         if path == TOOLS_OFF_KEY:
             settings[path] = setting
-        elif (left := ALLOWED_KEYS[path].stricter(own := _own(config, path), value)) != own:
+        elif (left := ALLOWED_KEYS[path].stricter(own := _own(config, path), setting.value)) != own:
             settings[path] = setting
             values.setdefault(path[0], {})[path[1]] = left
     changed = {table: msgspec.structs.replace(getattr(config, table), **keys) for table, keys in values.items()}

@@ -19,11 +19,12 @@ _COMMENT_OR_STRING = r'''(?s)#[^\n]*|"""(?:[^\\]|\\.)*?"{3,5}|\'{3}.*?\'{3,5}|"(
 
 
 class TomlEntry(NamedTuple):
-    """One value of the file: its path of names, and the line of its key, counted from 1."""
+    """One value of the file: its path of names, and the lines of its key and of its table, counted from 1."""
 
     path: tuple[str, ...]
     value: object
     line: int
+    table_line: int
 
 
 def read(file: Path, must_exist: bool) -> list[TomlEntry]:
@@ -49,7 +50,8 @@ def parse(file: Path, content: bytes) -> list[TomlEntry]:
         what = f"{file} is nested too deeply or holds too long a number."
         raise ConfigError(what, "Keep to the keys of config.example.toml.") from None
     places = _places(text)
-    return [TomlEntry(path, value, _line(path, places)) for path, value in _values(document)]
+    entries = _values(document)
+    return [TomlEntry(path, value, _line(path, places), _line(path[:-1][:2], places)) for path, value in entries]
 
 
 def read_bytes(file: Path, must_exist: bool) -> bytes:
@@ -63,7 +65,7 @@ def read_bytes(file: Path, must_exist: bool) -> bytes:
         if file.is_symlink():
             raise ConfigError(f"{file} is a link to a file that does not exist.", _REMEDY) from None
         if must_exist:
-            raise ConfigError(f"{file} does not exist.", "Check the name after --config.") from None
+            raise ConfigError(f"{file} does not exist.", "Check the name of the file.") from None
         return b""
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}.", _REMEDY) from None
@@ -86,7 +88,7 @@ def _not_toml(file: Path, text: str, message: str) -> ConfigError:
     line = found[1] if found else text.rstrip("\n").count("\n") + 1 if place else None
     where = f"{file}:{line}" if line else str(file)
     column = f" (column {found[2]})" if found else ""
-    return ConfigError(f"{where} is not valid TOML: {reason}{column}.", "Correct it; text stands in quotes.")
+    return ConfigError(f"{where} is not valid TOML: {_plain_reason(reason)}{column}.", "Correct that line.")
 
 
 def _values(table: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -126,3 +128,29 @@ def _line(path: tuple[str, ...], places: dict[tuple[str, ...], int]) -> int:
     while path and path not in places:
         path = path[:-1]
     return places.get(path, 1)
+
+
+def _plain_reason(reason: str) -> str:
+    """Return a message of tomllib in words for people who do not know TOML's terms."""
+    return next((words for pattern, words in _REASONS if re.match(pattern, reason)), reason)
+
+
+_REASONS = (
+    (r"Cannot declare \(?'", "this table is in the file already"),
+    ("Cannot overwrite a value|Duplicate inline", "this key is in the file already"),
+    ("Cannot mutate", "this adds to a table that is complete"),
+    ("Invalid value", "the value is missing, or it is text without quotes"),
+    ("Unterminated string", "the quote at the end of a text is missing"),
+    (
+        "Illegal character|Found invalid character",
+        "a character that cannot stand here; text in quotes is on one line",
+    ),
+    (r"Unescaped '\\'", "a \\ in double quotes begins an escape; write \\\\, or use single quotes"),
+    ("Unclosed array", "the ] at the end of a list is missing"),
+    ("Unclosed inline table", "the } at the end of a table is missing"),
+    ("Expected '='", "the = behind a key is missing"),
+    ("Expected '\\]", "the ] at the end of a table's name is missing"),
+    ("Expected newline", "something follows the value that does not belong to it"),
+    ("Invalid statement|Invalid initial character", "this is not KEY = VALUE, [TABLE] or a # comment"),
+)
+"""Beginnings of tomllib's messages, each with what they mean."""

@@ -5,7 +5,7 @@ Behind the type a field has the help of its key: Annotated[Tokens, help_meta("â€
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
@@ -37,7 +37,8 @@ ProfileName = Annotated[
     Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]*)?\Z", title='the name of a profile, "default" for none'),
 ]
 ModelNames = Annotated[tuple[ModelName, ...], Meta(title='a list of models, for example ["openai/gpt-5"]')]
-Sets = Annotated[tuple[str, ...], Meta(title='a list of sets of tools, for example ["shell", "web"]')]
+ToolSet = Literal["agents", "external", "files", "memory", "shell", "web"]
+Sets = Annotated[tuple[ToolSet, ...], Meta(title=f"a list of sets of tools ({', '.join(get_args(ToolSet))})")]
 Level = Annotated[
     Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(THINKING_LEVELS)}) or ""')
 ]
@@ -69,9 +70,11 @@ StatusParts = Annotated[
     tuple[Literal["agent", "background", "model", "context", "out", "cost", "database"], ...],
     Meta(title='a list of "agent", "background", "model", "context", "out", "cost" and "database"'),
 ]
-Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of tokens, 0 to 1000000000")]
-Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a whole number of tokens, 1 to 1000000000")]
-Bytes = Annotated[int, Meta(ge=65_536, le=33_554_432, title="a whole number of bytes, 65536 to 33554432")]
+Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a number of tokens, 0 to 1000000000, also as '200k'")]
+Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a number of tokens, 1 to 1000000000, also as '200k'")]
+Bytes = Annotated[int, Meta(ge=65_536, le=33_554_432, title="a number of bytes, 65536 to 33554432, also as '200k'")]
+SIZES = tuple(get_args(each)[1] for each in (Tokens, Size, Bytes))
+"""The Meta of values that can be written with a unit, as `core.commands.arguments.parse_size` reads it."""
 StatusPartName = Annotated[Literal["head", "tail", "both"], Meta(title='"head", "tail" or "both"')]
 Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
 Condensing = Annotated[Literal["off", "manual", "auto"], Meta(title='"off", "manual" or "auto"')]
@@ -119,8 +122,14 @@ Approval = Annotated[
 ]
 Sandbox = Annotated[Literal["off", "bwrap"], Meta(title='"off" or "bwrap"')]
 Redact = Annotated[Literal["patterns", "own", "off"], Meta(title='"patterns", "own" or "off"')]
-Rules = Annotated[tuple[str, ...], Meta(title='a list of commands, for example ["npm test", "make *"]')]
-Hosts = Annotated[tuple[str, ...], Meta(title='a list of hosts, for example ["localhost", "wiki.lan"]')]
+Rules = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"\S")], ...],
+    Meta(title='a list of commands, for example ["npm test", "make *"]'),
+]
+Hosts = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[^\s/@]+\Z")], ...],
+    Meta(title='a list of names or addresses of hosts, for example ["localhost", "wiki.lan"]'),
+]
 Variables = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\*?\Z")], ...],
     Meta(title='a list of variables\' names, for example ["KUBECONFIG", "AWS_*"]'),

@@ -2,6 +2,7 @@
 
     IkigaiError              anything that a sentence can tell the user
     ├── ConfigError          flags, environment, configuration files          exit code 2
+    │   └── ConfigErrors     several of them
     ├── Rejected             a request of the user that this state does not allow
     │   ├── NotReady         no conversation is open yet
     │   └── WrongArgument    an argument that a command does not take
@@ -18,7 +19,7 @@ Failures of models and tools are not here: they are data (`StreamFailed`, a `Too
 Every other exception is a bug, logged where it ends, and shown as `Bug`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def closest_names(word: str, names: Iterable[str], limit: int = 1) -> list[str]:
@@ -47,6 +48,20 @@ class ConfigError(IkigaiError):
     """An unusable value in a flag, a variable or a configuration file."""
 
     exit_code = 2
+
+
+MAX_ERRORS_TOLD = 20
+"""Errors of one file that a message names."""
+
+
+class ConfigErrors(ConfigError):
+    """Several unusable values at once, a line each."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        more = len(errors) - MAX_ERRORS_TOLD
+        lines = [str(error) for error in errors[:MAX_ERRORS_TOLD]] + [f"And {more} more."] * (more > 0)
+        super().__init__("\n".join(lines))
+        self.errors = tuple(errors)
 
 
 class Rejected(IkigaiError):

@@ -161,7 +161,8 @@ class Repl:
                 return
             agent = await services.choose(named, arguments.new, getattr(arguments, "continue"))
             await (self._active_agent.follow if arguments.follow else self._active_agent.switch_to)(services, agent)
-        for notice in filter(None, (*self._session.config.notices, model_notice, *services.problems())):
+        config = self._session.config
+        for notice in filter(None, (*config.notices, *config.unknown_variables, model_notice, *services.problems())):
             self._view.notice(notice)
         self._screen.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
         await self._commands.name_agents()

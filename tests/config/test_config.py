@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from ikigai import config
 from ikigai.config import Config, records, toml_file
 from ikigai.config import key_table as table
-from ikigai.core.errors import ConfigError
+from ikigai.core.commands import arguments
+from ikigai.core.errors import ConfigError, ConfigErrors
 from ikigai.core.vendors import VENDORS
 from ikigai.system import paths
 
@@ -35,12 +36,13 @@ def load(tmp_path):
     return load
 
 
-def refusal(load, *arguments, **more):
+def refusal(load, *given, **more):
     """Return the error that this configuration is refused with, without its file's folder."""
     with pytest.raises(ConfigError) as caught:
-        load(*arguments, **more)
+        load(*given, **more)
     assert caught.value.exit_code == 2
-    assert caught.value.what.endswith(".") and caught.value.remedy
+    for error in caught.value.errors if isinstance(caught.value, ConfigErrors) else [caught.value]:
+        assert error.what.endswith(".") and error.remedy
     return str(caught.value).replace(f"{load.file.parent}{os.sep}", "")
 
 
@@ -66,7 +68,7 @@ def test_example_as_it_is_changes_nothing(load):
 
 def test_example_uncommented_names_every_key_with_its_default(load):
     whole = load(uncommented(EXAMPLE.read_text()))
-    written = {table.path_pattern(path): value for path, value, _ in toml_file.read(load.file, True)}
+    written = {table.path_pattern(path): value for path, value, *_ in toml_file.read(load.file, True)}
     assert list(written) == list(table.KEY_SPECS)
     written = {path: msgspec.convert(value, table.KEY_SPECS[path].type) for path, value in written.items()}
     del written["providers", "*", "base_url"]  # a provider without one is refused
@@ -185,6 +187,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
                 "env": "A_*, B",
                 "keys": "f11, f12",
                 "favorite_models": "openai/x, a/b:low",
+                "private_hosts": "localhost, wiki.lan",
             }
             text = several.get(path[-1]) or several.get(path[0], "a b, c")
             assert list(load("", {table.variables_of(path)[0]: text}).settings[path].value) == text.split(", ")
@@ -200,18 +203,40 @@ def test_variable_reaches_a_provider_that_the_file_names(load):
     assert "lm-studio" not in load("", {"IKIGAI_PROVIDERS_LM_STUDIO_CONTEXT": "4096"}).providers
 
 
-@pytest.mark.parametrize("text, tokens", [("0", 0), ("1", 1), ("200000", 200_000), ("1000000000", 10**9)])
+@pytest.mark.parametrize(
+    "text, tokens",
+    [("0", 0), ("1", 1), ("200000", 200_000), ("1000000000", 10**9), ("200k", 200_000), ("1.5M", 1_500_000)],
+)
 def test_sliding_variable(load, text, tokens):
     assert load("", {"IKIGAI_SLIDING_CONTEXT_TOKENS": text}).context.sliding_context_tokens == tokens
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "-1", "+1", "1.5", "100k", "1_000", " 7", "7\n", "٣", "off", "1e3", "0x10", "1" * 500, "\udcff"]
+    "text",
+    [
+        "",
+        " ",
+        "-1",
+        "+1",
+        "1.5",
+        "1.0001k",
+        "100 k",
+        "100kb",
+        "1_000",
+        " 7",
+        "7\n",
+        "٣",
+        "off",
+        "1e3",
+        "0x10",
+        "1" * 500,
+        "\udcff",
+    ],
 )
 def test_sliding_variable_refuses_anything_else(load, text):
     said = refusal(load, "", {"IKIGAI_SLIDING_CONTEXT_TOKENS": text})
     assert said.startswith("IKIGAI_SLIDING_CONTEXT_TOKENS cannot be '")
-    assert said.endswith("Allowed: a whole number of tokens, 0 to 1000000000.")
+    assert said.endswith("Allowed: a number of tokens, 0 to 1000000000, also as '200k'.")
     assert "\n" not in said and len(said) < 250
     said.encode()
 
@@ -245,8 +270,8 @@ def test_window_by_variables(load, key, text, value):
     [
         ("prune_fraction", ["", "0.51", "-0.1", "nan", "inf", "1e-1", ".5", "0,25", "25%", " 0.1", "1" * 400]),
         ("keep_first_turn", ["", "1", "yes", "True", "on"]),
-        ("max_history_tokens", ["", "-1", "1.5", "20k", "1000000001"]),
-        ("max_tool_result_tokens", ["0", "-8", "8000.0"]),
+        ("max_history_tokens", ["", "-1", "1.5", "20g", "1000000001", "1001M"]),
+        ("max_tool_result_tokens", ["0", "-8", "8000.5", "0k"]),
         ("tool_result_truncation", ["middle", "HEAD"]),
         ("tool_result_keep_first", ["-1", "1000001", "two"]),
         ("tool_result_keep_last", ["-1", "", "5.0"]),
@@ -547,18 +572,18 @@ def test_file_goes_below_flags_and_variables_above(load):
         ("model = {}", "config.toml:1: model cannot be a table. Allowed: provider/name, "
          "or provider/name:level (off, min, low, med, high)."),
         ("[context]\nsliding_context_tokens = true", "config.toml:2: context.sliding_context_tokens cannot be true. "
-         "Allowed: a whole number of tokens, 0 to 1000000000."),
+         "Allowed: a number of tokens, 0 to 1000000000, also as '200k'."),
         ("context.sliding_context_tokens = 1.0", "config.toml:1: context.sliding_context_tokens cannot be 1.0. "
-         "Allowed: a whole number of tokens, 0 to 1000000000."),
-        ('context.sliding_context_tokens = "5"', "config.toml:1: context.sliding_context_tokens cannot be '5'. "
-         "Allowed: a whole number of tokens, 0 to 1000000000."),
+         "Allowed: a number of tokens, 0 to 1000000000, also as '200k'."),
+        ('context.sliding_context_tokens = "five"', "config.toml:1: context.sliding_context_tokens cannot be 'five'. "
+         "Allowed: a number of tokens, 0 to 1000000000, also as '200k'."),
         ("[context]\n\nsliding_context_tokens = -1", "config.toml:3: context.sliding_context_tokens cannot be -1. "
-         "Allowed: a whole number of tokens, 0 to 1000000000."),
+         "Allowed: a number of tokens, 0 to 1000000000, also as '200k'."),
         ("system_prompt = 2026-11-21", "config.toml:1: system_prompt cannot be 2026-11-21. "
          "Allowed: text, in UTF-8 and without NUL."),
         ('system_prompt = "a\\u0000b"', "config.toml:1: system_prompt cannot be 'a\\x00b'. "
          "Allowed: text, in UTF-8 and without NUL."),
-        ('start_with = ["last"]', "config.toml:1: start_with cannot be an array. "
+        ('start_with = ["last"]', "config.toml:1: start_with cannot be a list. "
          'Allowed: "last", "directory" or "new".'),
         ('terminal.color = "yes"', "config.toml:1: terminal.color cannot be 'yes'. "
          'Allowed: "auto", "never" or "always".'),
@@ -577,13 +602,13 @@ def test_file_goes_below_flags_and_variables_above(load):
          'behind on, one of the background, for example "bold #ffaf00 on 236".'),
         ('[themes.mine]\nwarnings = "red"', "config.toml:2: there is no key themes.mine.warnings. "
          "Did you mean warning?"),
-        ('[terminal]\nstatus = ["agent", "clock"]', "config.toml:2: terminal.status cannot be an array with 'clock'. "
+        ('[terminal]\nstatus = ["agent", "clock"]', "config.toml:2: terminal.status cannot be a list with 'clock'. "
          'Allowed: a list of "agent", "background", "model", "context", "out", "cost" and "database".'),
         ('[terminal]\nscreen_reader = "yes"', "config.toml:2: terminal.screen_reader cannot be 'yes'. "
          "Allowed: true or false."),
         ('providers.local.model_file = "m.gguf"', "config.toml:1: providers.local.model_file cannot be 'm.gguf'. "
          "Allowed: a path that begins with / or ~/."),
-        ('[models."a/b"]\nlevels = ["low", 5, "max"]', 'config.toml:2: models."a/b".levels cannot be an array with 5. '
+        ('[models."a/b"]\nlevels = ["low", 5, "max"]', 'config.toml:2: models."a/b".levels cannot be a list with 5. '
          "Allowed: a list of levels (off, min, low, med, high)."),
         ('[providers.x]\nbase_url = "http://h:99999/v1"', "config.toml:2: providers.x.base_url cannot be "
          "'http://h:99999/v1'. Allowed: an address that begins with http:// or https://, and if it has a port, one up "
@@ -594,7 +619,7 @@ def test_file_goes_below_flags_and_variables_above(load):
          'Allowed: "bytes", "provider" or "calibrated".'),
         ('[providers.x]\nidle_seconds = -1', "config.toml:2: providers.x.idle_seconds cannot be -1. "
          "Allowed: a whole number of seconds, 0 to 86400."),
-        ('[models."a/b"]\nlevels = ["low", "max"]', 'config.toml:2: models."a/b".levels cannot be an array '
+        ('[models."a/b"]\nlevels = ["low", "max"]', 'config.toml:2: models."a/b".levels cannot be a list '
          "with 'max'. Allowed: a list of levels (off, min, low, med, high)."),
         ('[models."a/b"]\nlevels = "low"', "config.toml:2: models.\"a/b\".levels cannot be 'low'. "
          "Allowed: a list of levels (off, min, low, med, high)."),
@@ -606,25 +631,96 @@ def test_file_goes_below_flags_and_variables_above(load):
          "Allowed: dollars for a million tokens, up to 1000000, or -1."),
         ('[providers.x]\ncontext = 5', "config.toml:2: the provider x has no base_url. "
          'Add one: base_url = "http://localhost:11434/v1".'),
-        ('[providers."My Box"]\ncontext = 5', 'config.toml:2: the table [providers."My Box"] has no usable name. '
+        ('[providers."My Box"]\ncontext = 5', 'config.toml:1: the table [providers."My Box"] has no usable name. '
          "Use small letters, digits, - and _."),
-        ("[models.gpt-5]\ncontext = 5", "config.toml:2: the table [models.gpt-5] has no usable name. "
+        ("[models.gpt-5]\ncontext = 5", "config.toml:1: the table [models.gpt-5] has no usable name. "
          'Write [models."provider/name"].'),
         ('[models."openai/x:high"]\ncontext = 5',
-         'config.toml:2: the table [models."openai/x:high"] has no usable name. '
+         'config.toml:1: the table [models."openai/x:high"] has no usable name. '
          'Write [models."provider/name"].'),
-        ("model = openai/x", "config.toml:1 is not valid TOML: Invalid value (column 9). "
-         "Correct it; text stands in quotes."),
-        ('start_with = "new"\n\nmodel = "x', "config.toml:3 is not valid TOML: Unterminated string. "
-         "Correct it; text stands in quotes."),
-        ('model = "a/b"\nmodel = "a/c"\n', "config.toml:2 is not valid TOML: Cannot overwrite a value (column 14). "
-         "Correct it; text stands in quotes."),
+        ("model = openai/x", "config.toml:1 is not valid TOML: the value is missing, or it is text without quotes "
+         "(column 9). Correct that line."),
+        ('start_with = "new"\n\nmodel = "x', "config.toml:3 is not valid TOML: the quote at the end of a text is "
+         "missing. Correct that line."),
+        ('model = "a/b"\nmodel = "a/c"\n', "config.toml:2 is not valid TOML: this key is in the file already "
+         "(column 14). Correct that line."),
+        ("[terminal]\n[context]\n[terminal]\n", "config.toml:3 is not valid TOML: this table is in the file already "
+         "(column 10). Correct that line."),
+        ("[context\nx = 1", "config.toml:1 is not valid TOML: the ] at the end of a table's name is missing "
+         "(column 9). Correct that line."),
+        ("\n[contxt]\nx = 1\ny = 2", "config.toml:2: there is no table [contxt]. Did you mean [context]?"),
+        ('[provider.ollama]\nbase_url = "http://h"', "config.toml:1: there is no table [provider.ollama]. "
+         "Did you mean [providers.ollama]?"),
+        ('[profiles.default]\nmodel = "a/b"', "config.toml:1: the table [profiles.default] has no usable name. "
+         "Use letters, digits, - and _; default is the word for none."),
+        ('[profiles.fast]\ninherits = "zzz"', "config.toml:2: profiles.fast.inherits: there is no profile 'zzz'. "
+         "Write a table [profiles.zzz] in the configuration."),
+        ('[tools]\nallow = [""]', "config.toml:2: tools.allow cannot be a list with ''. "
+         'Allowed: a list of commands, for example ["npm test", "make *"].'),
+        ('[tools]\nprivate_hosts = ["http://x/"]', "config.toml:2: tools.private_hosts cannot be a list with "
+         "'http://x/'. Allowed: a list of names or addresses of hosts, for example [\"localhost\", \"wiki.lan\"]."),
+        ('[profiles.x]\ntools_off = [""]', "config.toml:2: profiles.x.tools_off cannot be a list with ''. "
+         "Allowed: a list of sets of tools (agents, external, files, memory, shell, web)."),
         (b'model = "a/b"\n# caf\xe9\n', "config.toml:2 is not UTF-8 text. Save the file as UTF-8."),
         (b'\xff\xfem\0o\0', "config.toml:1 is not UTF-8 text. Save the file as UTF-8."),
     ],
 )  # fmt: skip
 def test_what_a_file_is_refused_for(load, text, said):
     assert refusal(load, text) == said
+
+
+def test_all_errors_of_a_file_and_of_variables_are_told(load):
+    text = '[contxt]\nx = 1\ny = 2\n[tools]\napproval = "maybe"\n[terminal]\nthem = "dark"\n'
+    assert refusal(load, text, {"IKIGAI_PRUNE_FRACTION": "2"}).splitlines() == [
+        "config.toml:1: there is no table [contxt]. Did you mean [context]?",
+        'config.toml:5: tools.approval cannot be \'maybe\'. Allowed: "read-only", "ask", "edits" or "auto" '
+        '("yolo" only as the flag --yolo).',
+        "config.toml:7: there is no key terminal.them. Did you mean terminal.theme?",
+        "IKIGAI_PRUNE_FRACTION cannot be 2.0. Allowed: a number from 0 to 0.5.",
+    ]
+    many = refusal(load, "".join(f"zzz{number} = 1\n" for number in range(30))).splitlines()
+    assert len(many) == 21 and many[-1] == "And 10 more."
+
+
+@pytest.mark.parametrize(
+    "name, remedy",
+    [
+        ("IKIGAI_MODELL", "Did you mean IKIGAI_MODEL?"),
+        ("IKIGAI_CONTEXT_SLIDING_CONTEXT_TOKENS", "Did you mean IKIGAI_SLIDING_CONTEXT_TOKENS?"),
+        ("IKIGAI_ZZZ", "`ikigai config` lists the keys."),
+        (
+            "IKIGAI_PROVIDERS_WIRE_BASE_URL",
+            "Variables set keys of the providers that your configuration has a table of.",
+        ),
+        ("IKIGAI_PROFILES_FAST_MODEL", "Models, profiles and themes are set in the configuration."),
+    ],
+)
+def test_variable_that_sets_nothing_is_told(load, name, remedy):
+    told = load("", {name: "1"}).unknown_variables
+    assert told == (f"{name} is set, but is no variable of ikigai. {remedy}",)
+
+
+def test_variables_that_are_known_are_not_told(load):
+    names = ("IKIGAI_PROCESS", "IKIGAI_PROVIDERS_WIRE_CONTEXT", "IKIGAI_SYSTEM_PROMPT", "PATH")
+    text = '[providers.wire]\nbase_url = "http://h"\n'
+    assert load(text, dict.fromkeys(names, "1")).unknown_variables == ()
+
+
+def test_variable_of_a_list_can_be_written_as_in_a_file(load):
+    assert load("", {"IKIGAI_TERMINAL_STATUS": '["model", "cost"]'}).terminal.status == ("model", "cost")
+    assert "cannot be '[model]'" in refusal(load, "", {"IKIGAI_TERMINAL_STATUS": "[model]"})
+
+
+def test_sizes_with_units_mean_the_same_everywhere(load, tmp_path):
+    for text, size in (("200k", 200_000), ("1.5M", 1_500_000)):
+        for key, variable in (("context.max_tool_result_tokens", "IKIGAI_MAX_TOOL_RESULT_TOKENS"),
+                              ("tools.max_stored_result", "IKIGAI_TOOLS_MAX_STORED_RESULT")):  # fmt: skip
+            for loaded in (load(f'{key} = "{text}"'), load("", {variable: text})):
+                assert loaded.settings[tuple(key.split("."))].value == size
+        assert arguments.parse_budget(text) == size
+        profiled = config.with_profile(load(f'[profiles.x]\nsliding_context_tokens = "{text}"'), "x")
+        assert profiled.context.sliding_context_tokens == size
+    assert "cannot be '5k'" in refusal(load, '[terminal]\nnotify_after = "5k"')  # seconds have no unit
 
 
 def test_theme_of_ones_own_is_found_with_its_looks(load):
@@ -699,7 +795,7 @@ def test_hostile_files_are_refused_in_a_sentence(load, text):
 def test_file_that_is_not_there(tmp_path):
     file = tmp_path / "none" / "config.toml"
     assert config.load(file, {}, {}).settings.keys() == {table.DATABASE_URL}
-    with pytest.raises(ConfigError, match=r"does not exist\. Check the name after --config"):
+    with pytest.raises(ConfigError, match=r"does not exist\. Check the name of the file"):
         config.load(file, {}, {}, must_exist=True)
 
 
@@ -823,7 +919,7 @@ def test_every_key_is_found_in_the_line_that_first_holds_it(tmp_path_factory, do
     text = "\n".join(lines + tables)
     file = tmp_path_factory.mktemp("toml") / "f.toml"
     file.write_text(text)
-    for path, _, line in toml_file.read(file, True):
+    for path, _, line, _ in toml_file.read(file, True):
         assert line == line_by_reading(text, path), path
 
 

@@ -45,7 +45,7 @@ def test_keys_are_read_in_the_usual_spellings(tmp_path, written, keys):
         ('[keys]\nstash = ""', ("keys.stash cannot be ''.",)),
         ('[keys]\nstash = "f2 f3 f4"', ("keys.stash cannot be 'f2 f3 f4'.",)),
         ("[keys]\nstash = 7", ("keys.stash cannot be 7. Allowed: a list of keys",)),
-        ('[keys]\nstash = [["f2"]]', ("keys.stash cannot be an array with an array.",)),
+        ('[keys]\nstash = [["f2"]]', ("keys.stash cannot be a list with a list.",)),
         (f'[keys]\nstash = "{"x" * 10_000}"', ("keys.stash cannot be 'xxx", "...")),
         (
             '[keys]\ncycle-approval = "f2"',

@@ -121,7 +121,7 @@ def test_no_other_key_is_taken(tmp_path: Path, key: str):
             'tools.off = ["shel"]',
             "a list of sets of tools (agents, external, files, memory, shell, web).",
         ),
-        ("tools.off = [[]]", "tools.off cannot be an array in a project."),
+        ("tools.off = [[]]", "tools.off cannot be a list in a project."),
         ("context.sliding_context_tokens = 0", "context.sliding_context_tokens cannot be 0 in a project."),
         ("context.sliding_context_tokens = true", "context.sliding_context_tokens cannot be true in a project."),
         ('OPENAI_API_KEY = "sk-1"', "OPENAI_API_KEY has no place in a file."),

@@ -1,4 +1,4 @@
-"""This module parses the arguments of commands: ids, models with their levels, numbers of tokens."""
+"""This module parses the arguments of commands: ids, models with their levels, sizes in tokens and bytes."""
 
 import re
 
@@ -75,15 +75,22 @@ def parse_budget(text: str) -> int | None:
     """
     if text == "default":
         return None
-    found = re.fullmatch(r"([0-9]{1,10})(?:\.([0-9]{1,6}))?([kKmM]?)", text)
-    if found:
-        whole, fraction, unit = found[1], found[2] or "", UNIT_FACTORS[found[3].lower()]
-        tokens, rest = divmod(int(whole + fraction) * unit, 10 ** len(fraction))
-        if not rest and tokens <= 1_000_000_000:
-            return tokens
+    tokens = parse_size(text)
+    if tokens is not None and tokens <= 1_000_000_000:
+        return tokens
     raise WrongArgument(
         f"{quoted(text)} is not a token count.", "Examples: 100k, 60000, at most 1000M; 0 turns it off."
     )
+
+
+def parse_size(text: str) -> int | None:
+    """Return a number of tokens or bytes as typed: 200000, 200k, 1.5M; None for others."""
+    found = re.fullmatch(r"([0-9]{1,10})(?:\.([0-9]{1,6}))?([kKmM]?)", text)
+    if not found:
+        return None
+    whole, fraction, unit = found[1], found[2] or "", UNIT_FACTORS[found[3].lower()]
+    size, rest = divmod(int(whole + fraction) * unit, 10 ** len(fraction))
+    return None if rest else size
 
 
 UNIT_FACTORS = {"": 1, "k": 1000, "m": 1_000_000}

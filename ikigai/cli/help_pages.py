@@ -12,6 +12,7 @@ import textwrap
 from functools import cache
 from typing import Any, TypeAlias
 
+from ikigai.core.errors import closest_names
 from ikigai.core.record import Record
 
 COLUMNS = 80
@@ -75,6 +76,15 @@ class HelpParser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": HelpFormatter, **options})
         self._own_epilog = self.epilog
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise ArgumentError that names the choice which was meant, or else all of them."""
+        choices = [str(choice) for choice in action.choices or ()]
+        if not choices or value in (action.choices or ()):
+            return
+        near = closest_names(str(value), choices)
+        how = f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(choices)}."
+        raise argparse.ArgumentError(action, f"There is no {str(value)!r}. {how}")
 
     def format_help(self) -> str:
         content = load()

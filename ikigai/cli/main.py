@@ -59,11 +59,17 @@ def _run(words: list[str]) -> int:
     if sys.stdout is None:
         raise ConfigError("The standard output is closed, so there is nowhere to write.", "Redirect it to a file.")
     options, rest = _common().parse_known_args(words)
+    if rest[:1] == ["help"] and (len(rest) == 1 or [*rest[1:2]] in SUBCOMMANDS):
+        words = [*rest[1:], "--help"]
+        rest = words
     if rest == ["completion", "--agents"]:  # the user has pressed Tab
         from ikigai.cli import completion
 
         return completion.name_agents(lambda: _load_config(options))
-    _check_address(options.db)
+    if "doctor" in rest and (arguments := _doctor_arguments(words, rest)):
+        from ikigai.cli import doctor
+
+        return doctor.run(lambda: _load_config(arguments), arguments)
     if len(rest) == 1 and rest not in SUBCOMMANDS and rest[0].isalpha() and (meant := _correct(rest[0])) != rest[0]:
         words[words.index(rest[0])] = meant
         rest = [meant]
@@ -74,11 +80,9 @@ def _run(words: list[str]) -> int:
         arguments = subcommands.parse(subparser, words)
         if arguments.command == "completion":
             return subcommands.completion.run(_parser(), subparser, arguments)
-        if arguments.command == "doctor":  # reports an unreadable configuration as a finding
-            return subcommands.doctor.run(lambda: _load_config(arguments), arguments)
         if arguments.command == "config" and arguments.what in subcommands.configuration.OF_FILE:
             return subcommands.configuration.run_on_file(_config_file(arguments), arguments)
-        return subcommands.run(_load_config(arguments), arguments)
+        return subcommands.run(_warned(_load_config(arguments)), arguments)
     arguments = _parser().parse_intermixed_args(words)
     prompt = _read_message(arguments.words)
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
@@ -96,14 +100,35 @@ def _run(words: list[str]) -> int:
     if prints:
         from ikigai.headless import print_mode
 
-        return print_mode.run(_load_config(arguments), arguments, _with_input(prompt), prompt)
+        return print_mode.run(_warned(_load_config(arguments)), arguments, _with_input(prompt), prompt)
     return _at_the_terminal(arguments, prompt)
+
+
+def _doctor_arguments(words: list[str], rest: list[str]) -> argparse.Namespace | None:
+    """Return the arguments of `doctor`, also behind flags of a run, which it looks at then; None for a message.
+
+    What is wrong with them is a finding of doctor's.
+    """
+    flags, others = argparse.Namespace(), words
+    if rest[0] != "doctor":
+        flags, others = _parser().parse_known_intermixed_args(words)
+        if flags.print or flags.words != ["doctor"]:
+            return None
+        others = ["doctor", *others]
+    from ikigai.cli import subcommands
+
+    arguments = subcommands.parse(subcommands.build_parser(_common(), _common(argparse.SUPPRESS)), others)
+    arguments.json = arguments.json or getattr(flags, "output_format", None) == "json"
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    return argparse.Namespace(**{**vars(arguments), **vars(flags), **given})
 
 
 def _correct(word: str) -> str:
     """Return a word alone as it was meant: most are messages, but some are subcommands with a mistake."""
     from ikigai.cli import mistyped
 
+    if word in mistyped.SLASH_COMMANDS:
+        raise ConfigError(*mistyped.explain_slash_command(word))
     name = mistyped.nearest_subcommand(word, _NAMES)
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     return mistyped.choose_meaning(word, name, interactive) if name else word
@@ -147,9 +172,17 @@ def _load_config(arguments: argparse.Namespace) -> Config:
         "terminal.screen_reader": True if getattr(arguments, "screen_reader", False) else None,
         "tools.enabled": False if getattr(arguments, "no_tools", False) else None,
     }
+    _check_address(arguments.db)
     file = _config_file(arguments)
     logins = key_sources.stored_logins()
     return load(file, os.environ, flags, must_exist=bool(arguments.config), logins=logins)
+
+
+def _warned(config: Config) -> Config:
+    """Return the configuration; print a line for each variable that looks like one of ikigai's and sets nothing."""
+    for notice in config.unknown_variables:
+        _print_error(notice)
+    return config
 
 
 def _check_address(dsn: str | None) -> None:

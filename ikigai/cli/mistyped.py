@@ -7,6 +7,13 @@ from ikigai.core.errors import ConfigError
 
 MAX_WORD = 20
 """Characters of a word beyond which it cannot be a subcommand with mistakes."""
+SLASH_COMMANDS = ("exit", "quit")
+"""Words that are commands once ikigai runs, and are hardly meant for a model."""
+
+
+def explain_slash_command(word: str) -> tuple[str, str]:
+    """Return what is wrong with a word of SLASH_COMMANDS in the shell, and what to do instead."""
+    return f"There is no command {word!r}.", f"/{word} leaves ikigai once it runs. To send the word: ikigai -p {word}"
 
 
 def nearest_subcommand(word: str, names: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ import os
 import re
 import shlex
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -135,22 +136,22 @@ def parse_value(path: KeyPath, text: str) -> Any:
             "`ikigai config edit` opens the file; IKIGAI_DATABASE_URL and ~/.pgpass do without it.",
         )
     if path[0] != "keys":
-        check_setting(Setting(path, value, "flag", dotted_path(path)))
+        value = check_setting(Setting(path, value, "flag", dotted_path(path))).value
     return value
 
 
 def validate(file: Path, content: bytes) -> Config:
-    """Return the configuration that this content alone makes. Raise ConfigError for the first thing wrong in it."""
+    """Return the configuration that this content alone makes. Raise ConfigError for all that is wrong in it."""
     config = build(toml_file.parse(file, content), file, {}, {})
     split_layers(config)
     return config
 
 
-def set_value(file: Path, path: KeyPath, text: str) -> Config:
+def set_value(file: Path, path: KeyPath, text: str, check: Callable[[Config], None] = lambda config: None) -> Config:
     """Write the value of the key to the file; return the configuration that the file makes alone.
 
     A link is followed, and the file keeps its mode. Raise ConfigError, and change nothing, for a value that is not
-    allowed, and for a file that is wrong, read-only or changed meanwhile.
+    allowed, for one that `check` refuses, and for a file that is wrong, read-only or changed meanwhile.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -173,6 +174,7 @@ def set_value(file: Path, path: KeyPath, text: str) -> Config:
     config = validate(file, after)
     if path not in config.settings:  # [keys] says so without an error
         raise ConfigError(next(each for each in config.notices if dotted_path(path) in each), "Nothing was changed.")
+    check(config)
     replace_file(file, before, after)
     return config
 

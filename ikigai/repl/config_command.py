@@ -27,6 +27,9 @@ COMMANDS_OF_KEYS: dict[KeyPath, str] = {
 """The commands that change what these keys set at once, for this run or the agent on screen."""
 
 
+BUDGET: KeyPath = ("context", "sliding_context_tokens")
+
+
 async def run_config(session: Session, argument: str, profile: str | None) -> str:
     """Return the answer to /config [KEY [VALUE]]. Raise ConfigError for what is not allowed."""
     name, value = _split(argument)
@@ -37,6 +40,8 @@ async def run_config(session: Session, argument: str, profile: str | None) -> st
         text = settings_file.describe_key(session.config, path, profile).text
         pending = settings_file.pending_value(session.config, path)
         return text + (f"\nIn {session.config.file}: {pending}" if pending else "")
+    if path == BUDGET and session.services and session.memory:
+        session.services.check(session.memory, {"budget": settings_file.parse_value(path, value)})
     written = await asyncio.to_thread(settings_file.set_value, Path(session.config.file), path, value)
     line = settings_file.describe_key(written, path).line
     return f"{line} is in {session.config.file}. {_apply(session, path, written)}"

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from ikigai.cli.doctor.database import _cannot_be_made
 from tests.conftest import address
 from tests.e2e.account import ECHO, Account, Wire
 from tests.support.bubblewrap import needs_bubblewrap_wheel
@@ -65,6 +66,85 @@ def test_problems_are_reported_with_remedies(account: Account):
         "key stored by ikigai login; not tried",
     ):
         assert words in " ".join(done.stdout.split()), (words, done.stdout)
+
+
+def test_settings_that_stop_every_run(account: Account):
+    for text, about, words in (
+        ('[tools]\napproval = "yolo"\n', "start", "tools.approval cannot be yolo"),
+        ('[tools]\nallow = ["rm -rf $(x)"]\n', "start", "is no plain command"),
+    ):
+        account.configure(text)
+        assert account.run(*ECHO, "-p", "hello").returncode == 2
+        code, found = examined(account, IKIGAI_MODEL="scripted/echo")
+        assert code == 1 and found[about]["state"] == "bad" and words in found[about]["said"], text
+    account.configure('[contxt]\nx = 1\n[tools]\napproval = "maybe"\n')
+    code, found = examined(account)
+    assert code == 1 and "[contxt]" in found["configuration"]["said"]
+    assert "approval cannot be 'maybe'" in found["configuration 2"]["said"]
+
+
+def test_settings_that_do_not_work(account: Account):
+    account.configure(
+        'model = "scripted/echo"\n[context]\nsliding_context_tokens = 30\ncondense_prompt_file = "/nowhere"\n'
+        "condense_at_percent = 50\ncondense_to_percent = 50\n[profiles.small]\nsliding_context_tokens = 20\n"
+    )
+    tools = account.home / ".config/ikigai/tools"
+    tools.mkdir(mode=0o700)
+    for name, mode in (("fails", 0o700), ("plain", 0o600)):
+        (tools / name).write_text("#!/bin/sh\nexit 3\n")
+        (tools / name).chmod(mode)
+    code, found = examined(account, IKIGAI_TOOLS_ENABLED="true", IKIGAI_DEFAULT_SYSTEM_PROMPT="true", IKIGAI_MODELL="x")
+    assert code == 0 and found["start"]["state"] == "ok", found
+    for about, words in (
+        ("budget", "A budget of 30 tokens is too small"),
+        ("budget of small", "A budget of 20 tokens is too small"),
+        ("condensing", "condense_to_percent (50) is not below condense_at_percent (50)"),
+        ("prompt file", "/nowhere cannot be read: No such file"),
+        ("own tools", "ended badly, exit status 3"),
+        ("own tools", "plain is not offered as a tool: it is not executable"),
+        ("variables", "Did you mean IKIGAI_MODEL?"),
+    ):
+        assert found[about]["state"] == "warn" and words in found[about]["said"], (about, found)
+    assert "condensing of small" not in found, "the profile has it from the configuration"
+
+
+def test_what_is_around_the_program(account: Account):
+    code, found = examined(account, IKIGAI_MODEL="scripted/echo", SSL_CERT_FILE="/nowhere")
+    assert code == 1 and found["certificates"]["state"] == "bad" and "/nowhere" in found["certificates"]["said"]
+    for place in ("/dev/null", "/proc/1"):
+        code, found = examined(account, XDG_DATA_HOME=place, IKIGAI_DATABASE_URL="embedded")
+        if os.geteuid():  # root's embedded database is elsewhere
+            assert code == 1 and found["database"]["state"] == "bad" and place in found["database"]["said"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+def test_folder_that_cannot_be_written(tmp_path: Path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    pid = os.fork()
+    if not pid:
+        os.setuid(65534)
+        found = _cannot_be_made(closed / "postgres-18")
+        os._exit(0 if found and found.state == "bad" and str(closed) in found.said else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    found = _cannot_be_made(Path("/dev/null/x/postgres-18"))
+    assert found and "/dev/null is no folder" in found.said and _cannot_be_made(tmp_path / "a" / "b") is None
+
+
+def test_flags_of_a_run_are_looked_at(account: Account):
+    for flags, about, words in (
+        (("-m", "foo/bar"), "model", "There is no provider 'foo'"),
+        (("--profile", "nope"), "configuration", "there is no profile 'nope'"),
+        (("--config", "/nowhere"), "configuration", "/nowhere does not exist"),
+        (("--db", "postgresql://me:secret@h/x"), "configuration", "holds a password"),
+        (("-m", "foo", "--yolo"), "configuration", "--model cannot be 'foo'"),
+    ):
+        done = account.run(*flags, "doctor", "--json")
+        findings = {each["about"]: each for each in json.loads(done.stdout)["findings"]}
+        assert done.returncode == 1 and findings[about]["state"] == "bad", (flags, findings)
+        assert words in findings[about]["said"] and "secret" not in done.stdout
+    talk = account.run(*ECHO, "-p", "doctor")
+    assert talk.stdout == "doctor\n", "after -p it is a message"
 
 
 @needs_bubblewrap_wheel

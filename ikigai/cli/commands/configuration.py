@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ikigai.app.factories import make_project, tighten
 from ikigai.cli.ask import read_answer
-from ikigai.config import Config, describe, settings_file, toml_file
+from ikigai.config import Config, describe, key_sources, settings_file, toml_file
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.sanitize import clean
 from ikigai.core.secrets import without_secrets
 from ikigai.system import paths
 from ikigai.system.output import format_table, print_lines
+
+if TYPE_CHECKING:
+    from ikigai.app.dry_run import RunProblem
 
 WORDS = {"get": (1, 1, "KEY"), "set": (2, 2, "KEY VALUE"), "validate": (0, 1, "[FILE]")}
 """How many words follow an action, at least and at most, and which; none follow any other."""
@@ -65,7 +72,7 @@ def run_on_file(file: Path, arguments: argparse.Namespace) -> int:
             print_lines(f"{file} written; every key in it has its default.")
         case "set":
             path = settings_file.find_key(Config(), arguments.words[0])
-            written = settings_file.set_value(file, path, arguments.words[1])
+            written = settings_file.set_value(file, path, arguments.words[1], lambda after: _check_new(file, after))
             print_lines(f"{settings_file.describe_key(written, path).line} is in {file}.")
         case "edit":
             _edit(file)
@@ -77,18 +84,43 @@ def run_on_file(file: Path, arguments: argparse.Namespace) -> int:
 def _check_words(arguments: argparse.Namespace) -> None:
     least, most, usage = WORDS.get(arguments.what, (0, 0, ""))
     if not least <= len(arguments.words) <= most:
-        what = f"`ikigai config {arguments.what}` takes {usage or 'nothing more'}."
-        raise ConfigError(what, "Put a value with spaces in quotes.")
+        words = usage.replace(" VALUE", ' "VALUE"')
+        what = f"`ikigai config {arguments.what}` takes {usage or 'no words'}."
+        raise ConfigError(what, f"Usage: ikigai config {arguments.what} {words}".rstrip())
+
+
+def _check_new(file: Path, after: Config) -> None:
+    """Raise ConfigError for a problem of runs that the file does not have yet, as a budget too small for requests."""
+    before: list[RunProblem] = []
+    with contextlib.suppress(ConfigError):
+        before = _problems(settings_file.validate(file, toml_file.read_bytes(file, must_exist=False)))
+    for problem in _problems(after):
+        if problem not in before:
+            raise ConfigError(problem.message, problem.remedy)
+
+
+def _problems(written: Config) -> list[RunProblem]:
+    """Return the problems of runs with what a file says, and with the keys at hand."""
+    from ikigai.app.dry_run import find_problems
+
+    keys = key_sources.find_sources(written.providers, os.environ, key_sources.stored_logins())
+    return asyncio.run(find_problems(msgspec.structs.replace(written, keys=keys), own_tools=False))
 
 
 def _validate(file: Path) -> int:
-    """Check a file; print each key of [keys] that cannot be used, and fail then."""
+    """Check a file; print what in it cannot work although it is allowed, and fail then."""
     config = settings_file.validate(file, toml_file.read_bytes(file, must_exist=True))
-    for notice in config.notices:
-        print_lines(clean(notice))
-    if not config.notices:
+    problems = _notices(config)
+    for problem in problems:
+        print_lines(clean(problem))
+    if not problems:
         print_lines(f"{file} is valid.")
-    return 2 if config.notices else 0
+    return 2 if problems else 0
+
+
+def _notices(config: Config) -> list[str]:
+    """Return the keys of [keys] that cannot be used, and the problems of runs."""
+    return [*config.notices, *(f"{each.message} {each.remedy}".strip() for each in _problems(config))]
 
 
 def _edit(file: Path) -> None:
@@ -114,7 +146,7 @@ def _edit(file: Path) -> None:
                 print_lines("Nothing was changed.")
                 return
             try:
-                notices = settings_file.validate(file, after).notices
+                notices = _notices(settings_file.validate(file, after))
                 break
             except ConfigError as error:
                 sys.stderr.write(f"{clean(str(error))}\n")

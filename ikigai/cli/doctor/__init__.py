@@ -1,6 +1,7 @@
 """This package carries out `ikigai doctor`: it checks what ikigai needs and prints what to do about each problem.
 
     terminal   the abilities of the terminal
+    start      what stops runs with this configuration, or does not work in them
     database   the connection, the schema, the durability
     models     keys, providers, the local model
     machine    programs, files, versions
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
-from ikigai.core.errors import IkigaiError
+from ikigai.core.errors import ConfigErrors, IkigaiError
 from ikigai.core.sanitize import clean_line
 from ikigai.system.output import print_lines
 
@@ -38,8 +39,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "doctor",
         parents=[common],
         help="check the installation and suggest fixes",
-        description="Look at the terminal, the database, keys and models, programs, files and versions. The exit code "
-        "is 1 if something is bad. Nothing is changed.",
+        description="Look at the terminal, the configuration, the database, keys, models, programs, files and "
+        "versions. The exit code is 1 if something is bad. Nothing is changed.",
     )
     command.add_argument("--online", action="store_true", help="ask the providers whether they take the keys")
     command.add_argument("--json", action="store_true", help="one object: ok, findings")
@@ -58,22 +59,31 @@ def run(load: Callable[[], Config], arguments: argparse.Namespace) -> int:
 
 
 async def _run_checks(load: Callable[[], Config], online: bool) -> list[Finding]:
-    from ikigai.cli.doctor import database, models, software, terminal
+    from ikigai.cli.doctor import database, models, software, start, terminal
 
     findings = _run_check("terminal", terminal.check_terminal)
     findings += _run_check("machine", software.check_machine)
     try:
         config = load()
     except IkigaiError as error:
-        return [*findings, Finding("configuration", BAD, error.what, error.remedy)]
+        errors = error.errors if isinstance(error, ConfigErrors) else (error,)
+        return [*findings, *(_configuration_error(number, each) for number, each in enumerate(errors, 1))]
     findings += _run_check("configuration", lambda: software.check_configuration(config))
-    checks = (("database", database.check_database(config)), ("models", models.check_models(config, online)))
+    checks = (
+        ("start", start.check_start(config)),
+        ("database", database.check_database(config)),
+        ("models", models.check_models(config, online)),
+    )
     for name, check in checks:
         try:
             findings += await check
         except Exception as error:
             findings.append(_failed_check(name, error))
     return findings
+
+
+def _configuration_error(number: int, error: IkigaiError) -> Finding:
+    return Finding("configuration" if number == 1 else f"configuration {number}", BAD, error.what, error.remedy)
 
 
 def _run_check(name: str, check: Callable[[], list[Finding]]) -> list[Finding]:

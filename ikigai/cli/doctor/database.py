@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import time
+from pathlib import Path
 
 from ikigai.app.open_database import import_module, open_database
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
@@ -24,6 +25,8 @@ async def check_database(config: Config) -> list[Finding]:
         from ikigai.store.embedded.server import embedded_status
 
         embedded = await asyncio.to_thread(embedded_status, paths.data_dir())
+        if not embedded.exists and (problem := _cannot_be_made(embedded.folder)):
+            return [problem, *_unused(config)]
         if not embedded.exists:
             text = f"none yet: the first start makes an embedded PostgreSQL {embedded.version} in {embedded.folder}"
             return [Finding("database", OK, text), *_unused(config), _disk()]
@@ -57,6 +60,20 @@ async def check_database(config: Config) -> list[Finding]:
     ]
 
 
+def _cannot_be_made(folder: Path) -> Finding | None:
+    """Return the finding about a folder that the first start cannot make for the embedded database; None if it can."""
+    above = folder
+    while not os.path.lexists(above):
+        above = above.parent
+    if not above.is_dir():
+        text = f"the first start cannot make {folder}: {above} is no folder"
+    elif not os.access(above, os.W_OK | os.X_OK) or os.statvfs(above).f_flag & os.ST_RDONLY:
+        text = f"the first start cannot make {folder}: {above} is not writable"
+    else:
+        return None
+    return Finding("database", BAD, text, "Make it writable, or set XDG_DATA_HOME, or IKIGAI_DATABASE_URL.")
+
+
 def _unused(config: Config) -> list[Finding]:
     note = unused_address(config, os.environ)
     return [Finding("variable", OK, note)] if note else []
@@ -78,7 +95,7 @@ def _durable(durable: bool) -> Finding:
 
 def _disk() -> Finding:
     folder = paths.data_dir()
-    while not folder.exists():
+    while not folder.is_dir():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
     text = f"{free / 1e9:,.1f} GB free where {paths.data_dir()} is"

@@ -36,6 +36,8 @@ def check_configuration(config: Config) -> list[Finding]:
     places = {each.place.rpartition(":")[0] for each in settings if each.kind == "configuration"}
     text = f"{', '.join(sorted(places))} is sound" if places else "none: every key has its default"
     findings = [Finding("configuration", OK, text)]
+    if config.unknown_variables:
+        findings.append(Finding("variables", WARN, " ".join(config.unknown_variables), "Unset or correct them."))
     if config.tools.sandbox == "bwrap":
         if find_bwrap(os.environ.get("PATH")):
             findings.append(Finding("sandbox", OK, "bwrap is required, and installed"))

@@ -1,0 +1,103 @@
+"""This module does what the start of a run does, without a database and an agent, and reports what would go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from ikigai.agent.summary_writer import read_prompt
+from ikigai.app.factories import make_pool, make_project, make_run, make_workshop, tighten
+from ikigai.app.surroundings import find_surroundings
+from ikigai.config import Config, with_profile
+from ikigai.core.errors import IkigaiError
+from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY
+from ikigai.core.state.effective_settings import RunConfig
+from ikigai.core.state.fold import empty_memory
+from ikigai.core.state.memory import Memory, envelope
+from ikigai.core.state.settings import check_budget, default_system, with_choices
+
+
+class RunProblem(NamedTuple):
+    """Something that stops every run (`stops`), or does not work in one; `about` names it in a word or two."""
+
+    about: str
+    message: str
+    remedy: str = ""
+    stops: bool = False
+
+
+async def find_problems(config: Config, own_tools: bool = True) -> list[RunProblem]:
+    """Return the problems of runs with this configuration in the working directory.
+
+    With `own_tools` the user's own tools and those of a trusted project are asked for their schemas, as at every start.
+    """
+    problems: list[RunProblem] = []
+    project = make_project()
+    project.check_trust()
+    pool = make_pool(config)
+    try:
+        config, _ = tighten(config, project)
+        runtime = await asyncio.to_thread(make_workshop, config)
+        try:
+            if own_tools:
+                await runtime.open(project)
+            run = await asyncio.to_thread(make_run, config, pool, runtime, project)
+            problems += [RunProblem("own tools", problem) for problem in runtime.problems]
+            problems += [RunProblem("project", problem) for problem in project.problems]
+            problems += budget_problems(config, run)
+        finally:
+            await runtime.close()
+    except IkigaiError as error:
+        problems.append(RunProblem("start", error.what, error.remedy, stops=True))
+    finally:
+        await pool.close()
+    told = {problem.message: problem for problem in reversed([*problems, *condense_problems(config)])}
+    return list(reversed(told.values()))  # what profiles have from the configuration is told once
+
+
+def budget_problems(config: Config, run: RunConfig) -> Iterator[RunProblem]:
+    """Yield the budgets, of the configuration and of its profiles, that a request without any turn exceeds."""
+    for name in ("", *config.profiles):
+        memory = empty_memory(run, "")
+        if name:
+            chosen = with_choices(memory, {"profile": name})
+            memory = msgspec.structs.replace(chosen, settings=chosen.run.resolve(chosen.own))
+        if with_profile(config, name).context.default_system_prompt:
+            prompt = {DEFAULT_SYSTEM_KEY: default_system(memory, find_surroundings()) or None}
+            memory = msgspec.structs.replace(memory, settings={**memory.settings, **prompt})
+        if problem := _budget_problem(memory):
+            yield RunProblem(_about("budget", name), problem.what, problem.remedy)
+
+
+def _budget_problem(memory: Memory) -> IkigaiError | None:
+    """Return the error of the budget in force; None if a request fits, or if there is no model to measure it for."""
+    if not memory.model:
+        return None
+    try:
+        check_budget(msgspec.structs.replace(memory, envelope=envelope(memory)), memory.settings.get("budget"))
+    except IkigaiError as error:
+        return error
+    return None
+
+
+def condense_problems(config: Config) -> Iterator[RunProblem]:
+    """Yield the settings about condensing, of the configuration and of its profiles, that cannot work."""
+    for name in ("", *config.profiles):
+        context = with_profile(config, name).context
+        at, to = context.condense_at_percent, context.condense_to_percent
+        if to >= at:
+            message = (
+                f"condense_to_percent ({to}) is not below condense_at_percent ({at}), so little would be condensed."
+            )
+            yield RunProblem(_about("condensing", name), message, "Choose a smaller condense_to_percent.")
+        try:
+            read_prompt(context.condense_prompt_file)
+        except IkigaiError as error:
+            yield RunProblem(_about("prompt file", name), error.what, error.remedy)
+
+
+def _about(what: str, profile: str) -> str:
+    return f"{what} of {profile}" if profile else what

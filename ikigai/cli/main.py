@@ -62,10 +62,10 @@ def _run(words: list[str]) -> int:
     if rest[:1] == ["help"] and (len(rest) == 1 or [*rest[1:2]] in SUBCOMMANDS):
         words = [*rest[1:], "--help"]
         rest = words
-    if rest == ["completion", "--agents"]:  # the user has pressed Tab
-        from ikigai.cli import completion
+    if rest[:2] == ["completion", "--names"]:  # the user has pressed Tab
+        from ikigai.cli.completion import names
 
-        return completion.name_agents(lambda: _load_config(options))
+        return names.print_names(rest[2:], lambda: _load_config(options))
     if "doctor" in rest and (arguments := _doctor_arguments(words, rest)):
         from ikigai.cli import doctor
 

@@ -18,7 +18,7 @@ import shlex
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ikigai.config import (
     build,
@@ -32,6 +32,7 @@ from ikigai.config import (
     with_profile,
 )
 from ikigai.config.key_table import KEY_SPECS, Config, KeyPath, Setting, all_paths, dotted_path, path_pattern
+from ikigai.config.value_types import Sets, ToolSet
 from ikigai.core.errors import ConfigError
 from ikigai.core.record import Record
 from ikigai.system import paths
@@ -114,10 +115,12 @@ def group_settings(config: Config, profile: str | None = None) -> str:
 
 
 def allowed_values(path: KeyPath) -> list[str]:
-    """Return the values to complete: those in quotes in the list of what is allowed, or true and false."""
+    """Return the values to complete: those in quotes in what is allowed, sets of tools, or true and false."""
     spec = KEY_SPECS[path_pattern(path)]
     if isinstance(spec.default, bool):
         return ["true", "false"]
+    if spec.type.__metadata__[0] == get_args(Sets)[1]:
+        return [*get_args(ToolSet)]
     is_choice = isinstance(spec.default, str) and "for example" not in spec.allowed and "host=" not in spec.allowed
     return re.findall(r'"([^"\s]+)"', spec.allowed) if is_choice else []
 

@@ -2,16 +2,15 @@
 
 import argparse
 import os
-import pty
-import re
-import select
 import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pexpect
 import psycopg
+import pyte
 import pytest
 
 from ikigai.cli import main as cli
@@ -39,7 +38,10 @@ def in_shell(account: Account, on_path: Path, shell: list[str], script: str) -> 
 
 ASKS = r"""
 source ./ikigai.bash
-ask() { COMP_WORDS=(ikigai "$@"); COMP_CWORD=$#; _ikigai; echo "$* = ${COMPREPLY[*]}"; }
+ask() {
+  COMP_WORDS=(ikigai "$@"); COMP_CWORD=$#; COMP_LINE="ikigai $*"; COMP_POINT=${#COMP_LINE}
+  _ikigai; echo "$* = ${COMPREPLY[*]}"
+}
 """
 
 
@@ -106,28 +108,82 @@ def test_bash(account: Account, on_path: Path):
 
 def test_names_of_agents(account: Account, on_path: Path, dsn: str):
     (account.home / "ikigai.bash").write_text(account.run("completion", "bash").stdout)
-    assert account.run("completion", "--agents").stdout == ""
+    assert account.run("completion", "--names", "agents").stdout == ""
     for _ in range(2):
         assert account.run(*ECHO, "--new", "-p", "hello").returncode == 0
     with psycopg.connect(dsn) as connection:
         hostile = "x$(touch${IFS}hacked)"
         connection.execute("insert into agents (id, name) values (gen_random_uuid(), %s)", (hostile,))
     names = account.agents()[:2]
-    assert account.run("completion", "--agents").stdout.split() == names[::-1]
+    assert account.run("completion", "--names", "agents").stdout.split() == names[::-1]
     told = asked(account, on_path, "-r ''", f"history list --agent {names[0][:3]}")
     assert told["-r "] == {*names} and names[0] in told[f"history list --agent {names[0][:3]}"]
     assert not (account.home / "hacked").exists()
     for url in ("postgresql://127.0.0.1:1/x", "host='", "embedded"):
-        done = account.run("completion", "--agents", IKIGAI_DATABASE_URL=url)
+        done = account.run("completion", "--names", "agents", IKIGAI_DATABASE_URL=url)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), url
     assert not (account.home / ".local/share/ikigai").exists(), "no server was started for it"
     nameless = account.run("completion")
     assert nameless.returncode == 2 and "name a shell" in nameless.stderr
 
 
+CONFIGURED = """
+favorite_models = ["ollama/qwen3:8b"]
+[providers.ollama]
+base_url = "http://127.0.0.1:1/v1"
+[models."ollama/gemma"]
+context = 4096
+[profiles.fast]
+level = "low"
+"""
+
+
+def test_names_of_other_kinds(account: Account):
+    account.configure(CONFIGURED)
+    for words, names in (
+        (["models"], {"ollama/qwen3:8b", "ollama/gemma"}),
+        (["profiles"], {"fast", "default"}),
+        (["providers"], {"anthropic", "openai", "google", "ollama"}),
+        (["keys"], {"model", "terminal.theme", "providers.ollama.base_url"}),
+        (["values", "terminal.editing"], {"emacs", "vi"}),
+        (["values", "profiles.fast.tools_off"], {"agents", "external", "files", "memory", "shell", "web"}),
+        (["values", "nonsense"], set[str]()),
+        (["nonsense"], set[str]()),
+    ):
+        done = account.run("completion", "--names", *words)
+        assert names <= {*done.stdout.split()} and (done.returncode, done.stderr) == (0, ""), words
+        assert names or not done.stdout
+
+
+TABS = (
+    (b"ikigai hist\t", b"history "),
+    (b"exp\t", b"export "),
+    (b"--form\t", b"--format"),
+    (b"h\t", b"html"),
+    (b"\x15ikigai history export --format=htm\t", b"--format=html"),
+    (b"\x15ikigai agents show NAM\t", b"show NAME"),
+    (b"\x15ikigai --resume=NAM\t", b"--resume=NAME"),
+    (b"\x15ikigai -r NAM\t", b"-r NAME"),
+    (b"\x15ikigai -m ollama/q\t", b"ollama/qwen3:8b"),
+    (b"\x15ikigai -m ollama/qwen3:\t", b"ollama/qwen3:8b"),
+    (b"\x15ikigai --model=ollama/g\t", b"--model=ollama/gemma"),
+    (b"\x15ikigai --profile=fa\t", b"--profile=fast"),
+    (b"\x15ikigai login oll\t", b"login ollama"),
+    (b"\x15ikigai models anth\t", b"models anthropic"),
+    (b"\x15ikigai config set terminal.edit\t", b"terminal.editing"),
+    (b"\x15ikigai config set terminal.editing em\t", b"terminal.editing emacs"),
+    (b"\x15ikigai config set profiles.fast.tools_off sh\t", b"tools_off shell"),
+    (b"\x15ikigai config validate not\t", b"validate notes.txt"),
+    (b"\x15ikigai -p @not\t", b"@notes.txt"),
+    (b"\x15ikigai usage --plot not\t", b"--plot notes.txt"),
+)
+"""What is typed, and what the line has then; NAME is the name of an agent."""
+
+
 STARTS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], b"source ./script; echo rea''dy\n"),
-    "zsh": (["zsh", "-f", "-i"], b"autoload -Uz compinit; compinit -u -D; source ./script; echo rea''dy\n"),
+    "zsh": (["zsh", "-f", "-i"], b"bindkey -e; autoload -Uz compinit; compinit -u -D; source ./script; echo rea''dy\n"),
+    "fish": (["fish", "--no-config", "-i"], b"source ./script; echo rea''dy\n"),
 }
 
 
@@ -136,36 +192,34 @@ def test_tab(account: Account, on_path: Path, name: str):
     """Tab in an interactive shell completes the word. Skips where that shell is not installed."""
     if not shutil.which(name):
         pytest.skip(f"needs {name}")
+    account.configure(CONFIGURED)
+    assert account.run(*ECHO, "--new", "-p", "hello").returncode == 0
+    (agent,) = account.agents()
+    (account.home / "notes.txt").write_text("x")
     start, source = STARTS[name]
     (account.home / "script").write_text(account.run("completion", name).stdout)
-    master, slave = pty.openpty()
     env = environment(account.home, **account.environment(PATH=f"{on_path}:{os.environ['PATH']}", PS1="$ "))
-    shell = subprocess.Popen(
-        start, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=account.home,
-        start_new_session=True,
-    )  # fmt: skip
-    seen = b""
+    shell = pexpect.spawn(start[0], start[1:], env=env, cwd=str(account.home), dimensions=(24, 200), timeout=30)
+    screen = pyte.Screen(200, 24)
+    stream = pyte.ByteStream(screen)
 
-    def until(text: bytes) -> None:
-        nonlocal seen
+    def until(text: str) -> None:
         deadline = time.monotonic() + 30
-        while text not in seen:
-            assert time.monotonic() < deadline, seen
-            if select.select([master], [], [], 0.1)[0]:
-                seen += re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x07\x08]", b"", os.read(master, 4096))
+        while text not in "".join(screen.display[screen.cursor.y]):
+            assert time.monotonic() < deadline, (text, screen.display)
+            try:
+                stream.feed(shell.read_nonblocking(4096, 0.1))
+            except pexpect.TIMEOUT:
+                continue
 
     try:
-        os.write(master, source)
-        until(b"ready")
-        for typed, shown in ((b"ikigai hist\t", b"history "), (b"exp\t", b"export "), (b"--form\t", b"--format "),
-                             (b"h\t", b"html ")):  # fmt: skip
-            os.write(master, typed)
-            until(shown)
+        shell.send(source)
+        shell.expect(b"ready")
+        for typed, shown in TABS:
+            shell.send(typed.replace(b"NAM", agent[:-2].encode()))
+            until(shown.replace(b"NAME", agent.encode()).decode())
     finally:
-        shell.kill()
-        shell.wait()
-        os.close(master)
-        os.close(slave)
+        shell.close(force=True)
 
 
 def test_fish(account: Account, on_path: Path):

@@ -1,42 +1,60 @@
 """This package carries out `ikigai completion`: it generates shell completions from the command line's parsers.
 
 Nothing is said twice: subcommands, options, their values and their help are read from the parsers that parse them. The
-scripts get the names of agents when Tab is pressed, from `ikigai completion --agents`. It answers from the database if
-that is running, and gives up after a moment: it starts nothing.
+scripts get names when Tab is pressed, from `ikigai completion --names KIND`, see `completion.names`.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from ikigai.cli.completion.scripts import AGENTS, FILES, NOTHING, Node, Option, bash_script, fish_script, zsh_script
-from ikigai.core.errors import IkigaiError
-from ikigai.system import paths
+from ikigai.cli.completion.bash import bash_script
+from ikigai.cli.completion.fish import fish_script
+from ikigai.cli.completion.nodes import (
+    AGENTS,
+    FILES,
+    KEY_VALUES,
+    KEYS,
+    MENTIONS,
+    MODELS,
+    NOTHING,
+    PROFILES,
+    PROVIDERS,
+    Node,
+    Option,
+)
+from ikigai.cli.completion.zsh import zsh_script
 from ikigai.system.output import print_lines
 
-if TYPE_CHECKING:
-    from ikigai.config import Config
-
 SHELLS = ("bash", "zsh", "fish")
-COMPLETION_TIMEOUT = 0.25
-"""Seconds that the database may take to list agents while a user waits after Tab."""
-_PLAIN = re.compile(r"\w[\w.-]*")
-"""Names without characters that shells expand: some expand the words that they are given."""
-METAVARS = {"FILE": FILES, "FILE|-": FILES, "NAME|ID": AGENTS}
+METAVARS = {
+    "FILE": FILES,
+    "FILE|-": FILES,
+    "NAME|ID": AGENTS,
+    "PROVIDER/NAME[:LEVEL]": MODELS,
+    "PROVIDER": PROVIDERS,
+    "KEY VALUE": KEY_VALUES,
+}
 """Kinds of values, by the name that the parser shows for them in its help."""
-DESTS = {"file": FILES, "words": FILES}
+DESTS = {"file": FILES, "words": MENTIONS, "names": AGENTS, "profile": PROFILES}
 """Kinds of values that have no such name, by the name of the argument."""
+ACTION_KINDS: dict[tuple[str, ...], str] = {
+    ("agents", "list"): NOTHING,
+    ("config", "get"): KEYS,
+    ("config", "set"): KEY_VALUES,
+    ("config", "validate"): FILES,
+    **dict.fromkeys((("config", "show"), ("config", "edit"), ("config", "path"), ("config", "init")), NOTHING),
+}
+"""Kinds of the words behind the actions of a command, where they are not those of the command."""
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
     """Add this command to the subcommands; `common` holds the options that every command takes."""
     command = commands.add_parser("completion", parents=[common], help="what the shell needs to complete commands")
     command.add_argument("shell", nargs="?", choices=SHELLS, help="for which shell")
-    command.add_argument("--agents", action="store_true", help=argparse.SUPPRESS)
+    command.add_argument("--names", nargs="+", help=argparse.SUPPRESS)
     command.set_defaults(act=None, refuse=command.error)
 
 
@@ -47,38 +65,6 @@ def run(main: argparse.ArgumentParser, beside: argparse.ArgumentParser, argument
     nodes = command_tree(main, beside)
     print_lines({"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[arguments.shell](nodes), painted=True)
     return 0
-
-
-def name_agents(load: Callable[[], Config]) -> int:
-    """Print the names of agents, a line each, those used last first; print nothing if that would take long."""
-    try:
-        names = asyncio.run(_agents(load()))
-    except (IkigaiError, TimeoutError, OSError):
-        return 0
-    if safe := [name for name in names if _PLAIN.fullmatch(name)]:
-        print_lines("\n".join(safe))
-    return 0
-
-
-async def _agents(config: Config) -> list[str]:
-    from ikigai.store import agents, connection
-
-    lease, dsn = None, config.database.dsn
-    if dsn is None:
-        from ikigai.store.embedded import server
-
-        if not server.is_running(paths.data_dir()):
-            return []
-        lease = server.start(paths.data_dir())
-        dsn = lease.dsn
-    session = connection.DatabaseSession(dsn, write=False, deadline=COMPLETION_TIMEOUT, schema=config.database.schema)
-    try:
-        async with asyncio.timeout(COMPLETION_TIMEOUT):
-            return await agents.names_of(session)
-    finally:
-        await session.close()
-        if lease:
-            lease.close()
 
 
 # ── what there is ──
@@ -92,7 +78,10 @@ def command_tree(main: argparse.ArgumentParser, beside: argparse.ArgumentParser)
 
 
 def _nodes(parser: argparse.ArgumentParser, path: tuple[str, ...], help: str) -> Iterator[Node]:
-    yield _node(parser, path, help)
+    node = _node(parser, path, help)
+    yield node._replace(kind=NOTHING) if node.commands else node
+    for name, _ in node.commands if node.kind else ():  # actions, with the options of the command
+        yield Node((*path, name), "", node.options, (), (), ACTION_KINDS.get((*path, name), node.kind))
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             helps = _helps(action)
@@ -109,6 +98,8 @@ def _node(parser: argparse.ArgumentParser, path: tuple[str, ...], help: str) -> 
         if isinstance(action, argparse._SubParsersAction):
             helps = _helps(action)
             commands = tuple((name, helps.get(name, "")) for name in action.choices)
+        elif action.dest == "what":
+            commands = tuple((value, "") for value in _values(action))
         elif not action.option_strings:
             values, kind = values + _values(action), kind or _kind(action)
         elif action.help is not argparse.SUPPRESS:

@@ -180,7 +180,10 @@ async def _fill(where: ServerAddress, cursor: Cursor, pg_restore: str, file: Pat
 async def _version(pg_restore: str, file: Path) -> int:
     columns = ["version", "name", "applied_at"]
     rows = b"".join([part async for part in _rows(pg_restore, file, "ikigai_migrations", columns)])
-    return max(int(row.split(b"\t")[0]) for row in rows.splitlines())
+    versions = [int(row.split(b"\t")[0]) for row in rows.splitlines()]
+    if not versions:
+        raise Rejected(f"{file} does not say which schema it has.", "Name a file that `ikigai db dump` wrote.")
+    return max(versions)
 
 
 async def _rows(pg_restore: str, file: Path, table: str, columns: list[str]) -> AsyncIterator[bytes]:

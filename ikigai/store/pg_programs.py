@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import psycopg
 from psycopg import conninfo, pq
 
 from ikigai.core.errors import BadDatabase
@@ -45,6 +46,16 @@ def _version(program: str) -> tuple[int, ...]:
         return ()
     number = re.search(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?", said)
     return tuple(int(part or 0) for part in number.groups()) if number else ()
+
+
+async def accepts_options(parameters: dict[str, str]) -> bool:
+    """Return True if a connection with the `options` of these parameters can be made. Some poolers refuse them."""
+    try:
+        connection = await psycopg.AsyncConnection.connect(conninfo.make_conninfo(**parameters))
+    except psycopg.OperationalError:
+        return False
+    await connection.close()
+    return True
 
 
 def without_secrets(parameters: dict[str, str]) -> tuple[str, dict[str, str]]:

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 import psycopg
 
 from ikigai.core.errors import BadDatabase, StoreError
-from ikigai.store.address import quoted, schema_number
-from ikigai.store.connection import DatabaseSession
+from ikigai.store.address import DEFAULT_SCHEMA, quoted, schema_number
+from ikigai.store.connection import MOVED_VERSION, DatabaseSession
 from ikigai.store.sql import agents
 
 log = logging.getLogger(__name__)
@@ -105,6 +105,10 @@ async def prepare(connection: psycopg.AsyncConnection, session: DatabaseSession,
                 f"{where}.",
                 f"Let its owner run: GRANT CREATE ON DATABASE {quoted(where.database)} TO {quoted(where.user)};",
             ) from error
+        if name == DEFAULT_SCHEMA:  # a program of an earlier version would make tables of its own in `public`
+            from ikigai.store.sql import move
+
+            await connection.execute(move.LEAVE_MARKER.format(MOVED_VERSION).encode())
     if session.greeting.unmoved and not await read_version(connection):
         from ikigai.store.move_tables import move_tables
 

@@ -1,5 +1,6 @@
 """Tests of `ikigai db psql`: psql runs on the right database, and no password is in its arguments."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from ikigai.store.embedded import server as embedded
 from ikigai.store.embedded.server import find_binaries
 from tests.conftest import address
 from tests.e2e.account import ECHO, Account, refused
+from tests.store.test_pooler import pooled
 
 PASSWORD = "sw0rdfish-of-the-test"
 
@@ -84,6 +86,45 @@ def test_psql_reports_database_problems_in_plain_words(account: Account, empty_d
     refused(account.run("db", "psql", IKIGAI_DATABASE_URL=nobody), 75, "Cannot reach PostgreSQL")
 
 
+@pytest.mark.parametrize("extra", [(), ("-X",)])
+async def test_pooler_that_takes_no_options(talk: Account, extra: tuple[str, ...]):
+    """The search_path is set by a start file then, which reads the user's own unless -X was given."""
+    (talk.home / ".psqlrc").write_text("\\set QUIET on\n\\pset null NOTHING\n")
+    query = ("db", "psql", *extra, "-At", "-c", "select asked from turns", "-c", "select null")
+    async with pooled(talk.dsn, by_transaction=False, options=False) as through:
+        result = await asyncio.to_thread(talk.run, *query, IKIGAI_DATABASE_URL=through)
+        piped = await asyncio.to_thread(
+            talk.run, "db", "psql", "-At", input="show search_path;\n", IKIGAI_DATABASE_URL=through
+        )
+    nothing = "" if extra else "NOTHING"
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"hello there\n{nothing}\n", "")
+    assert piped.stdout == "ikigai, public\n"
+
+
+def test_service_file_names_the_database(talk: Account):
+    given = conninfo.conninfo_to_dict(talk.dsn)
+    lines = [f"{key}={given[key]}" for key in ("host", "port", "user", "dbname")]
+    (talk.home / "services").write_text("\n".join(["[talks]", *lines, ""]))
+    service = {"PGSERVICEFILE": str(talk.home / "services"), "PGSERVICE": "talks", "IKIGAI_DATABASE_URL": "libpq"}
+    for arguments, said in (
+        (("db", "psql", "-XAtc", "select asked from turns"), "hello there\n"),
+        ((*ECHO, "-p", "once more"), "once more\n"),
+    ):
+        done = talk.run(*arguments, **service)
+        assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+    done = talk.run(*ECHO, "-p", "again", **{**service, "IKIGAI_DATABASE_URL": "service=talks", "PGSERVICE": "none"})
+    assert (done.returncode, done.stdout) == (0, "again\n"), done
+    assert talk.endings() == ["completed"] * 3
+
+
+def test_dump_takes_the_bundled_program_where_the_path_has_none(talk: Account):
+    (talk.home / "nothing").mkdir()
+    done = talk.run("db", "dump", "talk.dump", PATH=str(talk.home / "nothing"))
+    assert done.returncode == 0 and (talk.home / "talk.dump").read_bytes().startswith(b"PGDMP"), done
+    again = talk.run("db", "dump", "talk.dump")
+    assert again.returncode == 1 and "already exists" in again.stderr and "--force" in again.stderr
+
+
 def test_at_the_terminal(talk: Account):
     """Ctrl-C is psql's; the terminal is as it was."""
     with talk.terminal("db", "psql", "-X", columns=100) as program:
@@ -115,6 +156,9 @@ def test_the_embedded_server_runs_as_long_as_psql_does(account: Account):
         assert account.run("db", "migrate", IKIGAI_DATABASE_URL="embedded").returncode == 0
         result = account.run("db", "psql", *query, IKIGAI_DATABASE_URL="embedded")
         assert (result.returncode, result.stdout) == (0, "\n0\n"), result.stderr
+        for arguments in (("db", "status"), (*ECHO, "-p", "hello"), ("db", "psql", "-XAtc", "select 1")):
+            done = account.run(*arguments, IKIGAI_DATABASE_URL="embedded", PGOPTIONS="-c nonsense=1 --no")
+            assert (done.returncode, done.stderr) == (0, ""), "PGOPTIONS is for other servers"
     finally:
         data = account.home / ".local" / "share" / "ikigai"
         deadline = time.monotonic() + 60

@@ -4,6 +4,8 @@ import asyncio
 import os
 import stat
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -15,6 +17,7 @@ from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, SetMark, Submitted
 from ikigai.store import dump, pg_programs
 from ikigai.store.database import Database
+from ikigai.store.embedded.account import server_account
 from ikigai.store.embedded.server import find_binaries
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
@@ -172,6 +175,61 @@ async def test_files_that_are_no_dumps(empty_dsn: str, used: str, tmp_path: Path
             await dump.restore(empty_dsn, find_binaries(), file, MIGRATIONS)
         assert refused.value.what.endswith(".") and "Traceback" not in refused.value.what, name
         assert description(empty_dsn) == "\n", f"{name}: nothing is left, no empty table either"
+
+
+async def test_archive_that_does_not_say_its_schema(used: str, empty_dsn: str, tmp_path: Path) -> None:
+    with psycopg.connect(tables(used)) as other:
+        other.execute("delete from ikigai_migrations")
+        other.commit()
+    pg_dump = str(find_binaries() / "pg_dump")
+    process = await asyncio.create_subprocess_exec(pg_dump, "--format=custom", f"--file={tmp_path / 'd'}", used)
+    assert await process.wait() == 0
+    with pytest.raises(Rejected, match="does not say which schema it has"):
+        await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS)
+    assert description(empty_dsn) == "\n"
+
+
+@pytest.fixture
+def older_server() -> Iterator[str]:
+    """Yield the DSN of an empty database on Debian's PostgreSQL 15; skips where that is not installed."""
+    binaries = Path("/usr/lib/postgresql/15/bin")
+    if not (binaries / "initdb").exists():
+        pytest.skip("needs PostgreSQL 15 (Debian's package postgresql-15)")
+    account = server_account()
+    with tempfile.TemporaryDirectory(prefix="pg15-") as name:
+        folder = Path(name)
+        account.own(folder)
+        data = str(folder / "data")
+        made = account.run(
+            [str(binaries / "initdb"), "-D", data, "-A", "trust", "-E", "UTF8", "--no-locale", "-U", "me"]
+        )
+        assert made.returncode == 0, made.stderr
+        options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+        pg_ctl = [str(binaries / "pg_ctl"), "-D", data, "-w", "-l", str(folder / "log")]
+        started = account.run([*pg_ctl, "-o", options, "start"])
+        assert started.returncode == 0, started.stderr
+        try:
+            yield f"host={folder} user=me dbname=postgres"
+        finally:
+            account.run([*pg_ctl, "-m", "immediate", "stop"])
+
+
+async def test_from_the_embedded_version_to_15_and_back(
+    used: str, empty_dsn: str, older_server: str, tmp_path: Path
+) -> None:
+    """The newest of the client programs at hand write and read the archives, whatever the servers are."""
+    before = contents(used)
+    await dump.dump(used, find_binaries(), tmp_path / "down")
+    events = await dump.restore(older_server, find_binaries(), tmp_path / "down", MIGRATIONS)
+    with psycopg.connect(older_server) as other:
+        assert other.info.server_version // 10000 == 15 and events == len(before["messages"])
+    database = await Database.open(older_server, MIGRATIONS)
+    await (await Talk.open(database, await database.agents.find("root"))).turn("on 15")
+    await database.close()
+    moved = contents(older_server)
+    await dump.dump(older_server, find_binaries(), tmp_path / "up")
+    await dump.restore(empty_dsn, find_binaries(), tmp_path / "up", MIGRATIONS)
+    assert contents(empty_dsn) == moved and len(moved["messages"]) > events
 
 
 async def test_where_it_cannot_be_written(

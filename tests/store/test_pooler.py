@@ -22,8 +22,8 @@ class Pooler:
     Like real ones it answers the start itself, with a process number and key that are not the server's.
     """
 
-    def __init__(self, upstream: str, by_transaction: bool, spare: int, oldest_first: bool) -> None:
-        self._upstream, self._by_transaction = upstream, by_transaction
+    def __init__(self, upstream: str, by_transaction: bool, spare: int, oldest_first: bool, options: bool) -> None:
+        self._upstream, self._by_transaction, self._options = upstream, by_transaction, options
         self._spare, self._oldest_first = spare, oldest_first
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         self._greeting = b""
@@ -36,6 +36,10 @@ class Pooler:
                 writer.write(b"N")
                 (length,) = struct.unpack("!I", await reader.readexactly(4))
                 start = await reader.readexactly(length - 4)
+            if not self._options and b"\0options\0" in start:
+                fields = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
+                writer.write(packed(b"E", fields))
+                return
             server = await self._server(start)
             writer.write(self._greeting)
             while True:
@@ -86,10 +90,13 @@ def packed(kind: bytes, body: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def pooled(dsn: str, by_transaction: bool, spare: int = 0, oldest_first: bool = False) -> AsyncIterator[str]:
+async def pooled(
+    dsn: str, by_transaction: bool, spare: int = 0, oldest_first: bool = False, options: bool = True
+) -> AsyncIterator[str]:
+    """Yield the address of a pooler; without `options` it refuses clients that send that parameter, as PgBouncer."""
     server = conninfo.conninfo_to_dict(dsn)
     name = f".s.PGSQL.{server['port']}"
-    pooler = Pooler(str(Path(str(server["host"]), name)), by_transaction, spare, oldest_first)
+    pooler = Pooler(str(Path(str(server["host"]), name)), by_transaction, spare, oldest_first, options)
     with tempfile.TemporaryDirectory(prefix="pooler-") as folder:
         listening = await asyncio.start_unix_server(pooler.serve, str(Path(folder, name)))
         yield address(dsn, host=folder)

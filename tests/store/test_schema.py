@@ -10,7 +10,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.agents.tree import THIS_PROGRAM
-from ikigai.core.errors import BadDatabase, NewerSchema
+from ikigai.core.errors import BadDatabase, IkigaiError, NewerSchema
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
 from ikigai.store import schema
@@ -216,6 +216,27 @@ async def test_tables_are_in_a_schema_of_their_own(empty_dsn: str) -> None:
         assert other.execute("select to_regclass('public.agents')").fetchall() == [(None,)]
         with pytest.raises(psycopg.errors.RestrictViolation):
             other.execute('delete from "odd %s ""name""".messages')
+
+
+async def test_program_of_an_earlier_version_makes_no_tables_in_a_new_database(empty_dsn: str, empty_role: str) -> None:
+    """It looks for the version in `public`, as all of them did, and finds one that it does not know."""
+    await (await Database.open(empty_dsn, MIGRATIONS, name="other")).close()
+    with psycopg.connect(empty_dsn, autocommit=True) as other:
+        assert other.execute("select to_regclass('public.ikigai_migrations')").fetchall() == [(None,)]
+        await (await Database.open(empty_dsn, MIGRATIONS)).close()
+        assert other.execute("select max(version) > 1000 from public.ikigai_migrations").fetchall() == [(True,)]
+        other.execute("drop schema ikigai cascade; drop view public.ikigai_migrations")
+        other.execute("create table public.ikigai_migrations (theirs int)")
+        with pytest.raises(IkigaiError):  # it looks like tables of an earlier version, and is not moved
+            await Database.open(empty_dsn, MIGRATIONS)
+        assert other.execute("select count(*) from public.ikigai_migrations").fetchall() == [(0,)]
+        other.execute("drop schema public cascade")
+        await (await Database.open(empty_dsn, MIGRATIONS)).close()
+        other.execute("drop schema ikigai cascade; create schema public")
+        user = psycopg.conninfo.conninfo_to_dict(empty_role)["user"]
+        other.execute(f"grant create on database {other.info.dbname} to {user}".encode())
+        await (await Database.open(empty_role, MIGRATIONS)).close()
+        assert other.execute("select to_regclass('public.ikigai_migrations')").fetchall() == [(None,)]
 
 
 async def test_two_schemas_are_two_histories(empty_dsn: str) -> None:

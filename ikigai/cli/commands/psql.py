@@ -7,7 +7,9 @@ import asyncio
 import contextlib
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ikigai.app.open_database import import_module, open_database
@@ -44,15 +46,38 @@ async def run_psql(config: Config, arguments: argparse.Namespace) -> int:
 
         parameters = parse_dsn(dsn)
         options = parameters.get("options", os.environ.get("PGOPTIONS", ""))
-        parameters["options"] = f"{options} -csearch_path={quoted(config.database.schema)},public".strip()
-        where, password = pg_programs.without_secrets(parameters)
+        schema = quoted(config.database.schema)
+        with_options = {**parameters, "options": f"{options} -csearch_path={schema},public".strip()}
+        accepted = await pg_programs.accepts_options(with_options)
+        where, password = pg_programs.without_secrets(with_options if accepted else parameters)
         if not lease and not password and (theirs := os.environ.get("PGPASSWORD")):
             password = {"PGPASSWORD": theirs}
-        command = [await _find_psql(), f"--dbname={where}", *arguments.rest]
-        return await _run(command, without_secrets(os.environ) | password)
+        command = [await _find_psql(), f"--dbname={where}"]
+        environment = without_secrets(os.environ) | password
+        if accepted:
+            return await _run([*command, *arguments.rest], environment)
+        with _start_file(schema, arguments.rest) as (rest, start):
+            return await _run([*command, *rest], environment | {"PSQLRC": start})
     finally:
         if lease:
             lease.close()
+
+
+@contextlib.contextmanager
+def _start_file(schema: str, rest: list[str]) -> Iterator[tuple[list[str], str]]:
+    """Yield psql's arguments and a start file that sets the search_path, where the connection cannot say it.
+
+    The file reads the user's own start file, unless an argument of its own is -X: that is left out, as psql would not
+    read this one either.
+    """
+    own = os.environ.get("PSQLRC", "~/.psqlrc")
+    kept = [word for word in rest if word not in ("-X", "--no-psqlrc")]
+    read = [] if len(kept) < len(rest) or not Path(own).expanduser().exists() else [f"\\i {own}"]
+    lines = ["\\set QUIET on", f"set search_path = {schema}, public;", "\\unset QUIET", *read]
+    with tempfile.NamedTemporaryFile("w", prefix="ikigai-psqlrc-", encoding="utf-8") as file:
+        file.write("\n".join([*lines, ""]))
+        file.flush()
+        yield kept, file.name
 
 
 async def _find_psql() -> str:

@@ -48,10 +48,14 @@ $$
 LEAVE_MARKER = """
 do $$
 begin
-  if has_schema_privilege('public', 'create') then
+  if to_regnamespace('public') is null then
+    return;
+  elsif not (has_schema_privilege('public', 'usage') and has_schema_privilege('public', 'create')) then
+    return;
+  elsif to_regclass('public.ikigai_migrations') is null then
     create view public.ikigai_migrations as select {} as version;
     comment on view public.ikigai_migrations is
-      'The tables of ikigai have moved to a schema of their own. This stops programs of earlier versions.';
+      'The tables of ikigai are in a schema of their own. This stops programs of earlier versions.';
     grant select on public.ikigai_migrations to public;
   end if;
 end

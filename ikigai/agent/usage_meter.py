@@ -155,6 +155,8 @@ class UsageMeter:
     async def _with_cost(self, report: UsageReported) -> UsageReported:
         if report.usage == Usage() and report.failure in UNANSWERED_FAILURES and report.first_token_seconds is None:
             return _add_cost(report, 0.0, "")
+        if report.usage.cost is not None:
+            return _add_cost(report, report.usage.cost, self._model.partition("/")[0])
         priced = report.usage if report.usage != Usage() else Usage(1, 1)
         try:
             async with asyncio.timeout(PRICE_TIMEOUT):

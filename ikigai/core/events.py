@@ -268,10 +268,10 @@ class UsageReported(Record, frozen=True):
     """The usage of one request: one row for each that was sent, also for those that failed and were tried again.
 
     Tokens are the provider's own count; `seconds` end with the reply. `attempt` counts from 1. `failure` is the reason
-    of a failure, "" for success. `cost` is in US dollars by the prices named in `priced_by`, None where there is no
-    price. `purpose` is "" for a turn, else that of a side call ("summary", "matching", "title" …). `size` is the size
-    of the request in bytes as measured then (`memory.plain_size`), and `out` the number of turns left out of it; both
-    are 0 for side calls.
+    of a failure, "" for success. `cost` is in US dollars by the prices, or by the provider, named in `priced_by`, None
+    where there is no price. `purpose` is "" for a turn, else that of a side call ("summary", "matching", "title" …).
+    `size` is the size of the request in bytes as measured then (`memory.plain_size`), and `out` the number of turns
+    left out of it; both are 0 for side calls.
     """
 
     model: str

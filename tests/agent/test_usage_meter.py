@@ -74,6 +74,12 @@ def reports(events: list[ProviderEvent | UsageReported]) -> list[UsageReported]:
 END = StreamFinished(StopReason.END, Usage(100, 20, 90, 5, 7), "req_1")
 
 
+async def test_cost_that_the_provider_names_goes_before_prices():
+    usage = Usage(100, 20, cost=0.5)
+    report = reports(await metered(Played(StreamFinished(StopReason.END, usage))))[-1]
+    assert (report.cost, report.priced_by) == (0.5, "wire")
+
+
 async def test_one_attempt():
     events = await metered(Played(0.05, ThinkingDelta("hm"), 0.05, TextDelta("Hi"), END), purpose="title", size=444)
     *before, last, report = events

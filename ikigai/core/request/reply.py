@@ -198,7 +198,10 @@ def reply_events(blocks: tuple[ReplyBlock, ...], stop: StopReason, model: str) -
     of blocks survives. Only one event says why the reply ended short: the last AssistantMessage, or the error of the
     call that was cut off.
     """
-    cut = blocks[-1] if blocks and stop is StopReason.LENGTH and isinstance(blocks[-1], ToolCall) else None
+    # Thinking without words only carries what a vendor wants back with the call before it.
+    worded = (block for block in reversed(blocks) if not isinstance(block, Thinking) or block.text)
+    last = next(worded, None)
+    cut = last if stop is StopReason.LENGTH and isinstance(last, ToolCall) else None
     events: list[Event] = []
     message: list[Text | Thinking] = []
     for block in (*blocks, None):

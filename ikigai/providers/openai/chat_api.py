@@ -1,56 +1,46 @@
-"""This module speaks the Chat Completions format of many servers: Request → body, chunk of a stream → deltas. Pure."""
+"""This module writes the Chat Completions format of many servers: Request → body. Pure."""
 
-import json
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from ikigai.core import tokens
-from ikigai.core.messages import TOOL, USER, Block, Image, Message, StopReason, Text, ToolResult, Usage
+from ikigai.core.messages import TOOL, USER, Block, Image, Message, Text, ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
-from ikigai.core.request.reply import (
-    Delta,
-    StreamFailed,
-    StreamFinished,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-    UsageUpdate,
-)
-from ikigai.providers import failures
-from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.encoding import BodyEncoder, result_text
-from ikigai.providers.failures import RequestTarget, failure_in_stream
-from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
 from ikigai.providers.openai import terms
+from ikigai.providers.openai.chat_thinking import REASONING_FIELDS, ReturnedThinking
 from ikigai.providers.openai.terms import OPENAI_EFFORT
 
-CHAT_VENDOR = "openai-chat"
-"""The vendor in ThinkingDelta. The format has no place for sending thoughts back."""
-
-CHAT_STOPS = {
-    "length": StopReason.LENGTH,
-    "max_tokens": StopReason.LENGTH,
-    "content_filter": StopReason.REFUSED,
-    "refusal": StopReason.REFUSED,
-}
-"""finish_reason → why; any other is an ordinary end, or tools if the model called some."""
+WantedThinking: TypeAlias = Literal["", "calls", "all"]
+"""The messages of the model that its server refuses without thinking: none, those with calls, or all."""
 
 
 class ChatEncoder(BodyEncoder):
     """Bodies of chat completions.
 
     `official` servers (OpenAI's own) have another name for the output limit. `usage` requests the token counts. A model
-    that does not think (`thinks`) gets no level, which it would refuse.
+    that does not think (`thinks`) gets no level, which it would refuse. `thinking` is the vendor of the thinking that
+    goes back with messages that hold calls; `wanted` names the messages that must have some, even an empty one.
     """
 
-    def __init__(self, official: bool = False, images: bool = True, usage: bool = True, *, thinks: bool = True) -> None:
-        super().__init__(CrossModelFormat(images=images))
+    def __init__(
+        self,
+        official: bool = False,
+        images: bool = True,
+        usage: bool = True,
+        *,
+        thinks: bool = True,
+        thinking: str = "",
+        wanted: WantedThinking = "",
+    ) -> None:
+        super().__init__(CrossModelFormat(thinking, images))
         self._official = official
         self._usage = usage
         self._thinks = thinks
+        self._wanted = wanted
 
     def head(self, request: Request) -> dict[str, Any]:
         head: dict[str, Any] = {"model": request.model, "stream": True}
@@ -94,18 +84,27 @@ class ChatEncoder(BodyEncoder):
             if message.images:
                 content = [part for block in message.blocks for part in _part(block)]
             return [{"role": "user", "content": content}]
-        if not (calls := message.calls):
-            return [{"role": "assistant", "content": message.text or EMPTY_TEXT}]
-        return [
-            {
-                "role": "assistant",
-                "content": message.text or None,
-                "tool_calls": [
-                    {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                    for call in calls
-                ],
-            }
-        ]
+        return [self._reply(message)]
+
+    def _reply(self, message: Message) -> dict[str, Any]:
+        calls = message.calls
+        reply: dict[str, Any] = {"role": "assistant", "content": message.text or (None if calls else EMPTY_TEXT)}
+        returned: dict[int, dict[str, Any]] = {}
+        if calls or self._wanted == "all":
+            thinking = ReturnedThinking(message)
+            if thinking.content is not None:
+                reply["content"] = thinking.content
+            reply |= thinking.entry
+            if self._wanted and not thinking.is_known:
+                reply[REASONING_FIELDS[0]] = ""
+            returned = thinking.calls
+        if calls:
+            reply["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                | returned.get(number, {})
+                for number, call in enumerate(calls)
+            ]
+        return reply
 
     def image_tokens(self, image: Image) -> int:
         return terms.image_tokens(image) if self._official else tokens.image_tokens(image.data)
@@ -119,117 +118,3 @@ def _part(block: Block) -> Iterator[dict[str, Any]]:
             yield {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
         case _:
             pass
-
-
-class _Call:
-    """A call that has begun: its index and id on the wire, and the name that was passed on."""
-
-    def __init__(self, index: int | None, id: str) -> None:
-        self.index = index
-        self.id = id
-        self.name = ""
-
-
-class ChatReader:
-    """The state of one stream so far (`streaming.StreamReader`): the calls begun, the end marker, the usage.
-
-    `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one.
-    """
-
-    def __init__(
-        self, target: RequestTarget, taken: frozenset[str] = frozenset(), new_id: Callable[[], str] = new_id
-    ) -> None:
-        self.request_id = ""
-        self._target = target
-        self._finish = ""
-        self._ids = CallIds(taken, new_id)
-        self._calls: list[_Call] = []
-        self._refused = False
-        self._usage = Usage()
-
-    @property
-    def whole(self) -> bool:
-        return bool(self._finish)
-
-    def events(self, chunk: object) -> list[Delta | UsageUpdate | StreamFailed]:
-        """Return the events of one chunk; a StreamFailed is the last. A chunk of an unknown shape has none."""
-        if not isinstance(chunk, dict):
-            return []
-        if chunk.get("error") or chunk.get("object") == "error":
-            return [failure_in_stream(self._target, chunk, self.request_id)]
-        events: list[Delta | UsageUpdate | StreamFailed] = []
-        for choice in as_sequence(chunk.get("choices"))[:1]:
-            events += self._deltas(as_mapping(choice))
-        if usage := as_mapping(chunk.get("usage")):
-            self._usage = _read_usage(usage)
-            if not self._finish:
-                events.append(UsageUpdate(self._usage, self.request_id))
-        if self._finish == "error":
-            events.append(failure_in_stream(self._target, chunk, self.request_id))
-        return events
-
-    def end(self) -> StreamFinished | StreamFailed:
-        """Return the last event of a stream that has ended: whole only if the end marker came."""
-        if not self._finish:
-            return failures.cut(self._target, self.request_id)
-        stop = StopReason.REFUSED if self._refused else CHAT_STOPS.get(self._finish, StopReason.END)
-        if self._calls and stop is StopReason.END:
-            stop = StopReason.TOOLS
-        return StreamFinished(stop, self._usage, self.request_id)
-
-    def _deltas(self, choice: dict[str, Any]) -> Iterator[Delta]:
-        """Yield the deltas of a choice; the first finish_reason ends it, and everything after it is ignored."""
-        if self._finish:
-            return
-        delta = as_mapping(choice.get("delta"))
-        if thought := as_string(delta.get("reasoning_content")) or as_string(delta.get("reasoning")):
-            yield ThinkingDelta(thought, vendor=CHAT_VENDOR)
-        if text := as_string(delta.get("content")):
-            yield TextDelta(text)
-        if refusal := as_string(delta.get("refusal")):
-            self._refused = True
-            yield TextDelta(refusal)
-        for call in as_sequence(delta.get("tool_calls")):
-            if isinstance(call, dict):
-                yield self._call(call)
-        self._finish = as_string(choice.get("finish_reason"))
-
-    def _call(self, delta: dict[str, Any]) -> ToolCallDelta:
-        index = delta.get("index") if isinstance(delta.get("index"), int) else None
-        id = as_string(delta.get("id"))
-        function = as_mapping(delta.get("function"))
-        arguments = function.get("arguments")
-        if isinstance(arguments, dict):  # some servers send the object itself
-            arguments = json.dumps(arguments)
-        call, fresh_id = self._find_call(index, id), ""
-        if call is None:
-            call = _Call(index, id)
-            self._calls.append(call)
-            fresh_id = self._ids.own(id)
-        name = as_string(function.get("name"))
-        if name == call.name:  # some servers repeat it with every piece
-            name = ""
-        call.name += name
-        return ToolCallDelta(self._calls.index(call), fresh_id, name, as_string(arguments))
-
-    def _find_call(self, index: int | None, id: str) -> _Call | None:
-        """Return the call that a piece belongs to, None if it begins one.
-
-        Some servers leave out the index, or give the same one to all calls; there the id decides.
-        """
-        for call in reversed(self._calls):
-            same_index = index is None or call.index == index
-            if same_index and (not id or not call.id or call.id == id):
-                return call
-        return None
-
-
-def _read_usage(usage: dict[str, Any]) -> Usage:
-    prompt = as_mapping(usage.get("prompt_tokens_details"))
-    return Usage(
-        input=as_count(usage.get("prompt_tokens")),
-        output=as_count(usage.get("completion_tokens")),
-        cached=as_count(prompt.get("cached_tokens")),
-        thinking=as_count(as_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
-        written=as_count(prompt.get("cache_write_tokens")),
-    )

@@ -17,7 +17,9 @@ from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel, ModelTraits
-from ikigai.providers.openai.chat_api import ChatEncoder, ChatReader
+from ikigai.providers.openai.chat_api import ChatEncoder, WantedThinking
+from ikigai.providers.openai.chat_reader import ChatReader
+from ikigai.providers.openai.chat_thinking import chat_vendor
 from ikigai.providers.openai.models import is_chat_model, parse_models
 from ikigai.providers.openai.responses_api import ResponsesEncoder
 from ikigai.providers.openai.responses_reader import ResponsesReader
@@ -36,6 +38,14 @@ REASONING_REFUSED = re.compile(
     "invalid_encrypted_content|encrypted content|'reasoning' was provided without", re.IGNORECASE
 )
 """Matches the refusal of a request for the thinking in its history: it was made under another account, say."""
+THINKING_MISSING = re.compile(r"must be passed back|reasoning_content.{0,20} is (missing|required)", re.IGNORECASE)
+"""Matches the refusal, by DeepSeek and Moonshot, of a request for messages of the model without their thinking."""
+THINKING_FIELDS_REFUSED = re.compile(
+    r"\breasoning(_content|_details)?\b|extra_content|thinking|extra.(input|field|forbidden)|additional propert"
+    r"|(unknown|unrecognized|unexpected|unsupported) (field|key|name|propert|param)",
+    re.IGNORECASE,
+)
+"""Matches the refusal of the fields that such thinking goes back in."""
 
 log = logging.getLogger(__name__)
 
@@ -64,20 +74,30 @@ class OpenAIProvider(StreamingProvider):
         self._official = self._own or self.host.endswith(".openai.azure.com")
         self._responses = (api or ("responses" if self._own else "chat")) == "responses"
         self._extras = True
+        self._wanted: dict[str, WantedThinking | None] = {}  # by model; None takes no thinking back
 
     def encoder(self, model: str) -> BodyEncoder:
         """Return the encoder that writes and measures requests to this model; one for each model."""
         return self._encoder(model)
 
-    def _encoder(self, model: str, extras: bool = True, thoughts: bool = True) -> BodyEncoder:
-        key = model, extras, thoughts
+    def _encoder(
+        self, model: str, extras: bool = True, thoughts: bool = True, wanted: WantedThinking = ""
+    ) -> BodyEncoder:
+        key = model, extras, thoughts, wanted
         if key not in self._encoders:
             traits = self._traits(model)
             if self._responses:
                 vendor = self._vendor(model) if thoughts else ""
                 encoder = ResponsesEncoder(vendor, traits, self._official, summaries=extras)
             else:
-                encoder = ChatEncoder(self._official, traits.images, usage=extras, thinks=traits.levels != ("off",))
+                encoder = ChatEncoder(
+                    self._official,
+                    traits.images,
+                    usage=extras,
+                    thinks=traits.levels != ("off",),
+                    thinking=chat_vendor(self.name, model) if thoughts else "",
+                    wanted=wanted,
+                )
             self._encoders[key] = encoder
         return self._encoders[key]
 
@@ -117,7 +137,7 @@ class OpenAIProvider(StreamingProvider):
         """Open the answer's stream. Leave out dispensable parts that the server refuses; never send a body twice."""
         thoughts = True
         while True:
-            body = self._encoder(request.model, self._extras, thoughts).body(request)
+            body = self._body(request, thoughts)
             try:
                 return await self._send(client, body)
             except Exception as error:
@@ -126,11 +146,34 @@ class OpenAIProvider(StreamingProvider):
                     self._extras = False
                 elif thoughts and REASONING_REFUSED.search(refusal):
                     thoughts = False
-                else:
+                elif self._responses or not self._change_returned_thinking(request, refusal):
                     raise
-                if self._encoder(request.model, self._extras, thoughts).body(request) == body:
+                if self._body(request, thoughts) == body:
                     raise  # the refusal has another cause
                 log.debug("%s refused what can be left out; sent again without", self.name)
+
+    def _body(self, request: Request, thoughts: bool) -> bytes:
+        wanted = self._wanted.get(request.model, "")
+        thoughts = thoughts and wanted is not None
+        return self._encoder(request.model, self._extras, thoughts, wanted or "").body(request)
+
+    def _change_returned_thinking(self, request: Request, refusal: str) -> bool:
+        """Return more thinking to the model from now on, or none, as the refusal says; False if that changes nothing
+        in the request.
+        """
+        model = request.model
+        known, body = self._wanted.get(model, ""), self._body(request, thoughts=True)
+        ways: tuple[WantedThinking | None, ...] = ()
+        if THINKING_MISSING.search(refusal):
+            ways = ("calls", "all")
+        elif THINKING_FIELDS_REFUSED.search(refusal):
+            ways = (None,)
+        for way in ways[ways.index(known) + 1 :] if known in ways else ways:
+            self._wanted[model] = way
+            if self._body(request, thoughts=True) != body:
+                return True
+        self._wanted[model] = known
+        return False
 
     async def _send(self, client: Any, body: bytes) -> Any:
         return await client.post(

@@ -29,7 +29,8 @@ from ikigai.core.request.reply import (
     UsageUpdate,
 )
 from ikigai.providers.failures import RequestTarget
-from ikigai.providers.openai.chat_api import ChatEncoder, ChatReader
+from ikigai.providers.openai.chat_api import ChatEncoder
+from ikigai.providers.openai.chat_reader import ChatReader
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import ask, measured, reply
 from tests.providers.requests import requests
@@ -269,7 +270,9 @@ def test_empty_finish_reason_is_none():
 
 def test_reasoning_under_its_other_name():
     found, _ = read(chunk({"reasoning": "hm", "content": "x"}))
-    assert found == [ThinkingDelta("hm", vendor="openai-chat"), TextDelta("x")]
+    vendor = "openai-chat/openai/m"
+    signed = ThinkingDelta("", '{"field":"reasoning"}', vendor)
+    assert found == [ThinkingDelta("hm", vendor=vendor), signed, TextDelta("x")]
 
 
 def test_counts_that_come_before_the_end_are_told():
@@ -279,6 +282,80 @@ def test_counts_that_come_before_the_end_are_told():
     )
     assert found == [TextDelta("x"), UsageUpdate(Usage(9, 1, written=4))]
     assert end == StreamFinished(StopReason.END, Usage(10, 1, written=4))
+
+
+COUNTS = {"prompt_tokens": 9, "completion_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("last", "cached"),
+    [
+        ({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": COUNTS | {"cached_tokens": 3}}]}, 3),
+        (chunk(finish="stop", x_groq={"id": "req_1", "usage": COUNTS}), 0),
+        (chunk(finish="stop", usage=COUNTS | {"prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 5}), 4),
+    ],
+    ids=["moonshot", "groq", "deepseek"],
+)
+def test_usage_is_read_at_its_other_places(last: object, cached: int):
+    assert read(chunk({"content": "x"}), last)[1] == StreamFinished(StopReason.END, Usage(9, 2, cached))
+
+
+@pytest.mark.parametrize(("cost", "read"), [(0.25, 0.25), (0, 0.0), (-1, None), ("1", None), (True, None), ({}, None)])
+def test_cost_is_read_where_the_server_bills_in_dollars(cost: object, read: float | None):
+    for has_costs in (True, False):
+        reader = ChatReader(RequestTarget("openrouter", "m", "http://x"), has_costs=has_costs)
+        reader.events(chunk(finish="stop", usage=COUNTS | {"cost": cost}))
+        end = reader.end()
+        assert isinstance(end, StreamFinished)
+        assert end.usage.cost == (read if has_costs else None)
+
+
+def test_call_in_the_form_before_tools():
+    found, end = read(
+        chunk({"function_call": {"name": "ls", "arguments": ""}}),
+        chunk({"function_call": {"arguments": '{"a"'}}),
+        chunk({"function_call": {"arguments": ":1}"}}),
+        chunk(finish="function_call"),
+    )
+    assert reply(found).blocks() == (ToolCall("new_1", "ls", '{"a":1}'),)
+    assert end == StreamFinished(StopReason.TOOLS)
+
+
+def test_whole_message_in_a_stream():
+    message = {"role": "assistant", "content": "Hi", "reasoning_content": "hm"}
+    found, end = read({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+    assert (reply(found).thinking, reply(found).text, end) == ("hm", "Hi", StreamFinished(StopReason.END))
+
+
+def test_whole_message_behind_its_pieces_is_not_said_twice():
+    last = {"index": 0, "delta": {}, "message": {"content": "Hi"}, "finish_reason": "stop"}
+    found, _ = read(chunk({"content": "Hi"}), {"choices": [last]})
+    assert reply(found).text == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("said", "thinking", "text"),
+    [
+        ("<think>\nhm\n</think>\n\nFour.", "\nhm\n", "Four."),
+        ("\n<think>hm</think>Four.", "hm", "Four."),
+        ("<think></think>Four.", "", "Four."),
+        ("<think>hm < 5 </thin", "hm < 5 </thin", ""),
+        ("<thin", "", "<thin"),
+        ("<b>Four</b> </think>", "", "<b>Four</b> </think>"),
+        ("Say <think>no</think>.", "", "Say <think>no</think>."),
+        (" \n", "", " \n"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_thinking_between_tags(said: str, thinking: str, text: str, size: int):
+    pieces = [chunk({"content": said[at : at + size]}) for at in range(0, len(said), size)]
+    found, _ = read(*pieces, chunk(finish="stop"))
+    assert (reply(found).thinking, reply(found).text) == (thinking, text)
+
+
+def test_text_that_may_be_a_tag_comes_before_a_call():
+    found, _ = read(chunk({"content": "<th"}), call(index=0, id="x", function={"name": "ls", "arguments": "{}"}))
+    assert reply(found).blocks() == (Text("<th"), ToolCall("x", "ls", "{}"))
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ async def test_reply(provider: OpenAIProvider, wire_server: WireServer):
     answer.headers["X-Request-Id"] = "req_1"
     wire_server.script = [answer]
     found = await collect(provider)
-    assert reply(found).blocks() == (Thinking("let me see", "", "openai-chat"), Text("Hello 👩‍👩‍👧!"))
+    thinking = Thinking("let me see", '{"field":"reasoning_content"}', "openai-chat/openai/test-model")
+    assert reply(found).blocks() == (thinking, Text("Hello 👩‍👩‍👧!"))
     assert found[-1] == StreamFinished(StopReason.END, Usage(100, 20, 64, 7), "req_1")
 
 

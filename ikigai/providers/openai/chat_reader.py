@@ -1,0 +1,246 @@
+"""This module reads streams of the Chat Completions format, as many servers speak it: chunk → deltas. Pure."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ikigai.core.messages import StopReason, Usage
+from ikigai.core.request.reply import (
+    Delta,
+    StreamFailed,
+    StreamFinished,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageUpdate,
+)
+from ikigai.providers import failures
+from ikigai.providers.call_ids import CallIds, new_id
+from ikigai.providers.failures import RequestTarget, failure_in_stream
+from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
+from ikigai.providers.openai.chat_thinking import (
+    CHAT_VENDOR,
+    CONTENT_FIELD,
+    REASONING_FIELDS,
+    ReturnedFields,
+    chat_vendor,
+    join_details,
+    undefined_fields,
+)
+from ikigai.providers.openai.think_tags import ThinkTags
+
+CHAT_STOPS = {
+    "length": StopReason.LENGTH,
+    "max_tokens": StopReason.LENGTH,
+    "content_filter": StopReason.REFUSED,
+    "refusal": StopReason.REFUSED,
+}
+"""finish_reason → why; any other is an ordinary end, or tools if the model called some."""
+
+
+class _Call:
+    """A call that has begun: its index and id on the wire, and the name that was passed on."""
+
+    def __init__(self, index: int | None, id: str) -> None:
+        self.index = index
+        self.id = id
+        self.name = ""
+        self.fields: dict[str, Any] = {}
+
+
+class ChatReader:
+    """The state of one stream so far (`streaming.StreamReader`): the calls begun, the end marker, the usage.
+
+    `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one. With
+    `has_costs` the usage names the cost in dollars.
+    """
+
+    def __init__(
+        self,
+        target: RequestTarget,
+        taken: frozenset[str] = frozenset(),
+        new_id: Callable[[], str] = new_id,
+        *,
+        has_costs: bool = False,
+    ) -> None:
+        self.request_id = ""
+        self._target = target
+        self._finish = ""
+        self._ids = CallIds(taken, new_id)
+        self._calls: list[_Call] = []
+        self._refused = False
+        self._has_costs = has_costs
+        self._usage = Usage()
+        self._vendor = chat_vendor(target.name, target.model)
+        self._tags = ThinkTags()
+        self._field = ""  # the place of the thinking under way
+        self._empty_field = ""  # that of thinking without words
+        self._details: list[dict[str, Any]] = []
+        self._has_content = False
+
+    @property
+    def whole(self) -> bool:
+        return bool(self._finish)
+
+    def events(self, chunk: object) -> list[Delta | UsageUpdate | StreamFailed]:
+        """Return the events of one chunk; a StreamFailed is the last. A chunk of an unknown shape has none."""
+        if not isinstance(chunk, dict):
+            return []
+        if chunk.get("error") or chunk.get("object") == "error":
+            return [failure_in_stream(self._target, chunk, self.request_id)]
+        events: list[Delta | UsageUpdate | StreamFailed] = []
+        for choice in as_sequence(chunk.get("choices"))[:1]:
+            events += self._deltas(as_mapping(choice))
+        if usage := _find_usage(chunk):
+            self._usage = _read_usage(usage, self._has_costs)
+            if not self._finish:
+                events.append(UsageUpdate(self._usage, self.request_id))
+        if self._finish == "error":
+            events.append(failure_in_stream(self._target, chunk, self.request_id))
+        return events
+
+    def end(self) -> StreamFinished | StreamFailed:
+        """Return the last event of a stream that has ended: whole only if the end marker came."""
+        if not self._finish:
+            return failures.cut(self._target, self.request_id)
+        stop = StopReason.REFUSED if self._refused else CHAT_STOPS.get(self._finish, StopReason.END)
+        if self._calls and stop is StopReason.END:
+            stop = StopReason.TOOLS
+        return StreamFinished(stop, self._usage, self.request_id)
+
+    def _deltas(self, choice: dict[str, Any]) -> Iterator[Delta]:
+        """Yield the deltas of a choice; the first finish_reason ends it, and everything after it is ignored."""
+        if self._finish:
+            return
+        delta = as_mapping(choice.get("delta"))
+        if not delta and not self._has_content:  # of servers that do not stream
+            delta = as_mapping(choice.get("message"))
+        content, calls = delta.get("content"), as_sequence(delta.get("tool_calls"))
+        if isinstance(function := delta.get("function_call"), dict):  # the form before tool_calls
+            calls = [*calls, {"index": 0, "function": function}]
+        self._has_content = self._has_content or bool(content or calls)
+        yield from self._reasoning(delta)
+        if text := as_string(content):
+            yield from self._text(text)
+        for part in as_sequence(content):
+            yield from self._part(as_mapping(part))
+        if refusal := as_string(delta.get("refusal")):
+            self._refused = True
+            yield from self._end_thinking()
+            yield TextDelta(refusal)
+        for call in calls:
+            if isinstance(call, dict):
+                yield from self._call(call)
+        self._finish = as_string(choice.get("finish_reason"))
+        if self._finish:
+            yield from self._end_thinking()
+
+    def _reasoning(self, delta: dict[str, Any]) -> Iterator[Delta]:
+        join_details(self._details, map(as_mapping, as_sequence(delta.get("reasoning_details"))))
+        for field in REASONING_FIELDS:
+            if isinstance(thought := delta.get(field), str):
+                self._empty_field = self._empty_field or field
+                if thought:
+                    self._field = field
+                    yield ThinkingDelta(thought, vendor=self._vendor)
+                    return
+
+    def _part(self, part: dict[str, Any]) -> Iterator[Delta]:
+        """Yield the deltas of one part of a content that is a list."""
+        if part.get("type") != "thinking":
+            if text := as_string(part.get("text")):
+                yield from self._text(text)
+            return
+        inner = part.get("thinking")
+        texts = [as_string(as_mapping(one).get("text")) for one in as_sequence(inner)] or [as_string(inner)]
+        if thought := "".join(texts):
+            self._field = CONTENT_FIELD
+            yield ThinkingDelta(thought, vendor=self._vendor)
+
+    def _text(self, text: str) -> Iterator[Delta]:
+        for is_thinking, piece in self._tags.feed(text):
+            if is_thinking:  # not sent back: templates of such models take it out of earlier replies
+                yield ThinkingDelta(piece, vendor=CHAT_VENDOR)
+            else:
+                yield from self._sign_thinking()
+                yield TextDelta(piece)
+
+    def _end_thinking(self, is_call: bool = False) -> Iterator[Delta]:
+        """Yield the rest of text and thinking, before something else; before a call even thinking without words."""
+        for is_thinking, piece in self._tags.finish():
+            yield ThinkingDelta(piece, vendor=CHAT_VENDOR) if is_thinking else TextDelta(piece)
+        if is_call and not self._field:
+            self._field = self._empty_field
+        yield from self._sign_thinking()
+
+    def _sign_thinking(self) -> Iterator[Delta]:
+        """Yield the end of the thinking so far, with what its server wants back."""
+        if self._details:
+            yield self._returned(ReturnedFields(details=tuple(self._details)))
+        elif self._field:
+            yield self._returned(ReturnedFields(self._field))
+        self._field, self._details = "", []
+
+    def _returned(self, fields: ReturnedFields) -> ThinkingDelta:
+        self._empty_field = ""
+        return ThinkingDelta("", fields.signature, self._vendor)
+
+    def _call(self, delta: dict[str, Any]) -> Iterator[Delta]:
+        index = delta.get("index") if isinstance(delta.get("index"), int) else None
+        id = as_string(delta.get("id"))
+        function = as_mapping(delta.get("function"))
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict):  # some servers send the object itself
+            arguments = json.dumps(arguments)
+        call, fresh_id = self._find_call(index, id), ""
+        if call is None:
+            yield from self._end_thinking(is_call=not self._calls)
+            call = _Call(index, id)
+            self._calls.append(call)
+            fresh_id = self._ids.own(id)
+        number = self._calls.index(call)
+        if (fields := call.fields | undefined_fields(delta)) != call.fields:
+            call.fields = fields
+            yield self._returned(ReturnedFields(call=number, fields=fields))
+        name = as_string(function.get("name"))
+        if name == call.name:  # some servers repeat it with every piece
+            name = ""
+        call.name += name
+        yield ToolCallDelta(number, fresh_id, name, as_string(arguments))
+
+    def _find_call(self, index: int | None, id: str) -> _Call | None:
+        """Return the call that a piece belongs to, None if it begins one.
+
+        Some servers leave out the index, or give the same one to all calls; there the id decides.
+        """
+        for call in reversed(self._calls):
+            same_index = index is None or call.index == index
+            if same_index and (not id or not call.id or call.id == id):
+                return call
+        return None
+
+
+def _find_usage(chunk: dict[str, Any]) -> dict[str, Any]:
+    """Return the usage in a chunk: at its usual place, at Moonshot's in the choice, or at Groq's in `x_groq`."""
+    choice = as_mapping(next(iter(as_sequence(chunk.get("choices"))), None))
+    places = (chunk, choice, as_mapping(chunk.get("x_groq")))
+    return next((usage for place in places if (usage := as_mapping(place.get("usage")))), {})
+
+
+def _read_usage(usage: dict[str, Any], has_costs: bool) -> Usage:
+    prompt = as_mapping(usage.get("prompt_tokens_details"))
+    cached = (prompt.get("cached_tokens"), usage.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"))
+    cost: Any = usage.get("cost")
+    is_cost = has_costs and type(cost) in (int, float) and 0 <= cost < MAX_COST
+    return Usage(
+        input=as_count(usage.get("prompt_tokens")),
+        output=as_count(usage.get("completion_tokens")),
+        cached=max(map(as_count, cached)),  # Moonshot's and DeepSeek's places are the other two
+        thinking=as_count(as_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+        written=as_count(prompt.get("cache_write_tokens")),
+        cost=float(cost) if is_cost else None,
+    )
+
+
+MAX_COST = 1e6
+"""Dollars from which a figure is no cost of one request."""

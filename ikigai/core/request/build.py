@@ -1,6 +1,9 @@
 """This module builds what a model is sent: the messages of a turn, each call with its result, and the request."""
 
+import hashlib
 from collections.abc import Iterable
+
+from msgspec.structs import replace
 
 from ikigai.core.events import AssistantMessage, Ending, Event, UserMessage
 from ikigai.core.messages import ASSISTANT, TOOL, USER, Block, Message, Text, ToolCall, ToolResult, ToolSpec
@@ -162,6 +165,56 @@ def _is_paired(messages: tuple[Message, ...]) -> bool:
             return False
         waiting = calls
     return not waiting
+
+
+def distinguish_calls(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the messages of a whole request with each call, and its result, under an id that no earlier one has.
+
+    Some models count their calls from 0 in every context, and vendors refuse a request with one id twice. A new id is a
+    function of the messages and as long as the old one, so that sizes stay as measured.
+    """
+    ids = [call.id for message in messages for call in message.calls]
+    if len(ids) == len(taken := set(ids)):
+        return messages
+    seen: set[str] = set()
+    renamed: dict[str, str] = {}
+    distinct: list[Message] = []
+    for message in messages:
+        if calls := message.calls:
+            renamed = {call.id: _distinct_id(call.id, taken) for call in calls if call.id in seen}
+            seen.update(call.id for call in calls)
+        if renamed:
+            message = Message(message.role, tuple([_renamed(block, renamed) for block in message.blocks]))
+        distinct.append(message)
+    return tuple(distinct)
+
+
+def _renamed(block: Block, renamed: dict[str, str]) -> Block:
+    if type(block) is ToolCall and block.id in renamed:
+        return replace(block, id=renamed[block.id])
+    if type(block) is ToolResult and block.call_id in renamed:
+        return replace(block, call_id=renamed[block.call_id])
+    return block
+
+
+def _distinct_id(id: str, taken: set[str]) -> str:
+    """Return an id of the same length and shape that is not taken, and take it."""
+    places = [at for at, letter in enumerate(id) if letter.isascii() and letter.isalnum()][-MAX_CHANGED:]
+    for attempt in range(MAX_ATTEMPTS):
+        digits = hashlib.sha256(f"{attempt} {id}".encode(errors="surrogatepass")).hexdigest()
+        letters = list(id)
+        for place, digit in zip(places, digits, strict=False):
+            letters[place] = digit
+        if (found := "".join(letters)) not in taken:
+            break
+    else:  # a very short id in a very long conversation
+        found = f"{id}_{len(taken)}"
+    taken.add(found)
+    return found
+
+
+MAX_CHANGED, MAX_ATTEMPTS = 16, 100
+"""Characters of an id that are changed, from its end, and ids that are tried."""
 
 
 def _answer(call: ToolCall, result: ToolResult | None, started: frozenset[str]) -> ToolResult:

@@ -10,7 +10,7 @@ from ikigai.core.events import Choices, Summarised
 from ikigai.core.messages import Message, ToolSpec
 from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
-from ikigai.core.request.build import Request, pair_calls, summary_as_messages, window_notice
+from ikigai.core.request.build import Request, distinguish_calls, pair_calls, summary_as_messages, window_notice
 from ikigai.core.request.system_prompt import system_prompt
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.intervals import Interval, up_to, within
@@ -272,8 +272,9 @@ def request_frame(memory: Memory) -> Request:
 
 
 def next_request(memory: Memory) -> Request:
-    """Return the next request: summary, notice, window, open turn; every call with its result."""
-    return replace(request_frame(memory), messages=(*summary_messages(memory), *_turns(memory)))
+    """Return the next request: summary, notice, window, open turn; every call with its result, under its own id."""
+    messages = distinguish_calls((*summary_messages(memory), *_turns(memory)))
+    return replace(request_frame(memory), messages=messages)
 
 
 def _turns(memory: Memory) -> tuple[Message, ...]:

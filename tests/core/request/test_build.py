@@ -11,9 +11,11 @@ from ikigai.core.request.build import (
     REPLY_PLACEHOLDERS,
     append_event,
     close_turn,
+    distinguish_calls,
     pair_calls,
     window_notice,
 )
+from ikigai.core.request.cross_model import portable_name
 
 
 def call(id: str) -> ToolCall:
@@ -74,6 +76,32 @@ def test_any_sequence_comes_out_whole(messages: tuple[Message, ...], started: fr
                 missing = OUTCOME_UNKNOWN if block.call_id in started else NOT_RUN
                 assert block.content == first.get(block.call_id, missing)
                 assert block.is_error is (block.call_id not in first)
+
+
+@given(st.lists(damaged, min_size=2, max_size=4))
+@example([(assistant(call("functions.ls:0")), tool(result("functions.ls:0")))] * 3)
+@example([(assistant(call("é")), tool(result("é")))] * 3)
+def test_every_call_of_a_request_has_an_id_of_its_own(turns: list[tuple[Message, ...]]) -> None:
+    messages = tuple(message for turn in turns for message in pair_calls(turn, frozenset()))
+    distinct = distinguish_calls(messages)
+    calls = [call.id for message in distinct for call in message.calls]
+    assert len(calls) == len(set(calls))
+    assert pair_calls(distinct, frozenset()) == distinct, "each result is its call's"
+    assert distinguish_calls(messages) == distinct and distinguish_calls(distinct) == distinct
+    contents = [[getattr(block, "content", "") for block in message.blocks] for message in messages]
+    assert [[getattr(block, "content", "") for block in message.blocks] for message in distinct] == contents
+    known: set[str] = set()
+    for before, after in zip(messages, distinct, strict=True):
+        for one, other in zip(before.calls, after.calls, strict=True):
+            assert one == other or one.id in known, "only the later of two is renamed"
+            known.add(one.id)
+
+
+def test_new_id_of_a_call_is_as_long_as_its_own_for_every_vendor() -> None:
+    for id in ("functions.list_files:0", "call_0", "toolu_01A09q90qw90lq917835lq9", "x" * 80):
+        messages = (user(), assistant(call(id)), tool(result(id)), assistant(Text("!"))) * 3
+        sizes = [len(portable_name(one.id)) for message in distinguish_calls(messages) for one in message.calls]
+        assert sizes == [len(portable_name(id))] * 3
 
 
 def test_result_has_the_name_of_the_call_it_answers() -> None:

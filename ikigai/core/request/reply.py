@@ -6,7 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from ikigai.core.events import AssistantMessage, Event
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import Block, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 
@@ -240,10 +240,17 @@ def _call_error(call: ToolCall, stop: StopReason, cut: bool) -> str:
     """Return why a call must not run; "" if it may. A cut call can look complete: `{}` is how arguments begin."""
     if stop is StopReason.REFUSED:
         return REPLY_WITHHELD
+    if cut:
+        return CUT_OFF
     if call.malformed:
         began = " ".join(call.malformed[: 4 * MAX_QUOTED_ARGUMENTS].split())[:MAX_QUOTED_ARGUMENTS]
         return f"{NOT_AN_OBJECT} They began: {began}" if began else NOT_AN_OBJECT
-    return CUT_OFF if cut else ""
+    return ""
+
+
+def is_cut_off(block: Block) -> bool:
+    """Return True if this is the result of a call that was cut off."""
+    return isinstance(block, ToolResult) and block.is_error and block.content == CUT_OFF
 
 
 def interrupted_events(blocks: tuple[ReplyBlock, ...], model: str) -> tuple[Event, ...]:

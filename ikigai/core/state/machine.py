@@ -5,7 +5,8 @@
     Submitted, Plan, Quote   user                 refused (the loop queues it)
     Steered         user                          user; refused while results are awaited (the loop keeps it)
     Replied         -                             the reply; turn_end completed behind it without calls or if refused,
-                                                  failed behind the third in a row that calls only missing tools
+                                                  failed behind the third in a row that calls only missing tools,
+                                                  or is cut within a call
     Failed          -                             the partial text as interrupted reply, turn_end failed
     ContextOverflowed   -                         usage (the loop sends less, or turns it into a Failed)
     UsageRecorded   usage                         usage
@@ -48,9 +49,9 @@ from ikigai.core.events import (
     ToolStarted,
     UserMessage,
 )
-from ikigai.core.messages import ReplyBlock, Role, StopReason, Text, Thinking, ToolCall
+from ikigai.core.messages import ReplyBlock, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.build import append_event
-from ikigai.core.request.reply import interrupted_events, reply_events, storable_blocks
+from ikigai.core.request.reply import interrupted_events, is_cut_off, reply_events, storable_blocks
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state.fold import end_turn
@@ -103,6 +104,7 @@ from ikigai.core.state.memory import (
     MemoryStart,
     measure,
     offered_tools,
+    output_reserve,
     replace,
     used_with_summary,
     used_without_open,
@@ -157,7 +159,7 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
             calls = tuple(event for event in reply if isinstance(event, ToolCall))
             if not calls or stop is StopReason.REFUSED:  # asked again it would refuse again
                 return _end_turn(memory, reply, Ending.COMPLETED, counted=counted)
-            if reason := _unknown_tools_reason(memory, calls):
+            if reason := _cut_calls_reason(memory, reply) or _unknown_tools_reason(memory, calls):
                 return _end_turn(memory, reply, Ending.FAILED, reason)
             return reply
         case Failed(_, reason, blocks, usage):
@@ -273,6 +275,28 @@ MAX_UNKNOWN_TOOL_ROUNDS = 3
 """Rounds after which a model that got the list of tools each time will not find one."""
 MAX_LISTED_TOOLS, MAX_TOOL_NAME = 5, 40
 """Unknown tools that the reason names, and characters of each name."""
+
+
+def _cut_calls_reason(memory: Memory, reply: tuple[Event, ...]) -> str:
+    """Return why a turn ends after MAX_CUT_REPLIES in a row that reached the output limit within a call; "" if it goes
+    on.
+    """
+    results = (
+        [message.blocks[-1] for message in memory.open.messages if message.role is Role.TOOL] if memory.open else []
+    )
+    last = [event for event in reply if isinstance(event, ToolResult)][-1:]
+    newest = (*results[1 - MAX_CUT_REPLIES :], *last)
+    if not last or len(newest) < MAX_CUT_REPLIES or not all(map(is_cut_off, newest)):
+        return ""
+    return (
+        f"{memory.model} reached its output limit of {output_reserve(memory.limits):,} tokens within a tool call"
+        f" {MAX_CUT_REPLIES} times in a row. Ask for smaller steps, or raise max_output under [models] in the"
+        " configuration."
+    )
+
+
+MAX_CUT_REPLIES = 3
+"""Replies that are cut within a call before the turn ends: each may cost as much as the limit allows."""
 
 
 def _recover_turn(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:

@@ -4,7 +4,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import (
     Approved,
@@ -13,16 +13,18 @@ from ikigai.core.state.inputs import (
     Clear,
     Interrupted,
     Plan,
+    Replied,
     RewindTo,
     RunTool,
     SetMark,
     StartTool,
     Submitted,
     ToolDone,
+    Undo,
 )
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
-from ikigai.core.state.memory import replace
+from ikigai.core.state.memory import next_request, replace
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 
@@ -75,6 +77,71 @@ def test_ids_of_calls_are_new_within_the_whole_context() -> None:
     agent.happen(Submitted("Again."))
     agent.reply(x("c"))
     assert agent.job(StartTool).call.id == "c_2"
+
+
+def looked(agent: Agent, id: str) -> None:
+    agent.happen(Submitted("Look."))
+    agent.reply(x(id))
+    agent.happen(Approved(agent.job(StartTool)))
+    agent.happen(ToolDone(agent.job(RunTool), ToolResult(agent.job(RunTool).call.id, "seen")))
+    agent.reply(Text("!"))
+
+
+def test_ids_of_calls_are_new_in_a_request_with_turns_that_came_back() -> None:
+    """Models that count their calls from 0 in every context do so again after a clear."""
+    agent = marked()
+    looked(agent, "functions.look:0")
+    agent.happen(Clear())
+    looked(agent, "functions.look:0")
+    agent.happen(Undo())
+    for memory in (agent.memory, agent.loaded()):
+        request = next_request(memory)
+        ids = [call.id for message in request.messages for call in message.calls]
+        assert len(set(ids)) == 2 and ids[0] == "functions.look:0"
+        results = [b.call_id for m in request.messages for b in m.blocks if isinstance(b, ToolResult)]
+        assert results == ids
+        written = encoder(memory.model)
+        assert written.envelope(request) + sum(map(written.message, request.messages)) == memory.size
+
+
+def equipped() -> Agent:
+    agent = Agent(replace(RUN, tools=(ToolSpec("look", "Look.", "{}"),)))
+    agent.happen(Submitted("Do it."))
+    return agent
+
+
+def cut_call(agent: Agent, id: str, arguments: str = '{"text": "Once upon') -> tuple[ev.Event, ...]:
+    call = ToolCall(id, "look", "{}", malformed=arguments)
+    job = agent.job(CallModel)
+    return agent.happen(Replied(job, (call,), StopReason.LENGTH, ev.UsageReported(agent.memory.model)))
+
+
+def test_turn_fails_behind_the_third_reply_that_is_cut_within_a_call() -> None:
+    agent = equipped()
+    for id in ("a", "b"):
+        assert not any(isinstance(event, ev.TurnEnded) for event in cut_call(agent, id))
+    [end] = [event for event in cut_call(agent, "c") if isinstance(event, ev.TurnEnded)]
+    assert end.ending is ev.Ending.FAILED and "max_output" in end.reason
+    assert agent.loaded() == agent.memory
+
+
+def test_a_call_that_comes_whole_starts_the_count_of_cut_ones_again() -> None:
+    agent = equipped()
+    for id in ("a", "b"):
+        cut_call(agent, id)
+    agent.reply(x("c"))
+    agent.happen(Approved(agent.job(StartTool)))
+    agent.happen(ToolDone(agent.job(RunTool), ToolResult("c", "seen")))
+    for id in ("d", "e"):
+        assert not any(isinstance(event, ev.TurnEnded) for event in cut_call(agent, id))
+    assert any(isinstance(event, ev.TurnEnded) for event in cut_call(agent, "f"))
+
+
+def test_replies_with_malformed_calls_are_not_cut() -> None:
+    agent = equipped()
+    for id in "abcd":
+        agent.reply(ToolCall(id, "look", "{}", malformed="["))
+    assert agent.memory.open
 
 
 def test_error_of_a_malformed_call_quotes_it() -> None:

@@ -11,13 +11,14 @@ from ikigai.core.errors import IkigaiError
 from ikigai.core.record import Record
 from ikigai.core.request.reply import TRANSIENT_FAILURES, FailureKind, StreamFailed
 from ikigai.providers import network
+from ikigai.providers.answer_limits import UnusableAnswer
 from ikigai.providers.error_bodies import parse_error_body, retry_after, retry_delay
 
 CONTEXT_EXCEEDED = (
     r"(?is)maximum context (length|window)|maximum [\d,._]+ tokens|context length of only"
     r"|context_length_exceeded|max_prompt_tokens_exceeded"
     r"|exceed\w* .{0,40}context|context .{0,40}exceed"
-    r"|(input|prompt|token)s?\b.{0,40} exceed"
+    r"|(input|prompt|token)s?\b.{0,40} exceed|tokens.{0,40} more than max tokens"
     r"|(prompt|input|context)\b.{0,20} too (long|large)|too many (input )?tokens"
     r"|reduce the length of|range of input length|n_keep .{0,20}n_ctx"
 )
@@ -72,6 +73,20 @@ FAILURE_MESSAGES = {
     FailureKind.RATE: ("{name} says that requests come too fast", "Wait a while and send the message again."),
     FailureKind.OVERLOADED: ("{name} could not answer", "Send the message again in a while."),
 }
+
+
+REFUSAL_REMEDIES = (
+    (
+        r"(not|n't) support (tool|function)|(tool|function).{0,20} not supported|support tool use",
+        "Start ikigai with --no-tools, or choose another model.",
+    ),
+    (
+        r"max_(completion_|output_)?tokens",
+        'Set max_output under [models."{name}/{model}"] in the configuration to what the server allows.',
+    ),
+    (r"reasoning_effort|reasoning\.effort|output_config", "Type /think default: then no level is sent."),
+)
+"""Pattern of a refused request's message → what the user can do; the first counts."""
 
 
 class ProviderRequestFailed(IkigaiError):
@@ -186,6 +201,11 @@ NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 """OpenSSL's names, by its version, for an answer in plain text."""
 
 
+def unusable_answer(error: BaseException) -> str:
+    """Return what the server did, in the past tense, if its answer was not read to its end; "" for other errors."""
+    return next((str(one) for one in _chain(error) if isinstance(one, UnusableAnswer)), "")
+
+
 def failure_of_silence(target: RequestTarget, seconds: float, request_id: str = "") -> StreamFailed:
     """Return the failure of a stream that was silent for too long."""
     text = f"{target.name} sent nothing for {seconds:g} seconds."
@@ -259,6 +279,9 @@ def _build_failure(
     fields = {"name": target.name, "model": target.model, "address": target.address}
     message_start, remedy = (template.format_map(fields) for template in FAILURE_MESSAGES[kind])
     message = message.strip().rstrip(".")
+    if kind is FailureKind.REFUSED:
+        known = (ways for pattern, ways in REFUSAL_REMEDIES if re.search(pattern, message, re.IGNORECASE))
+        remedy = next(known, remedy).format_map(fields)
     return StreamFailed(kind, f"{message_start}{status}{': ' if message else ''}{message}.", remedy, wait, request_id)
 
 

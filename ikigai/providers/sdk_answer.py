@@ -1,18 +1,20 @@
-"""This module adapts the open answer of the SDKs of Anthropic and OpenAI: both come of one generator."""
+"""This module adapts the open answer of the vendors' SDKs, all of which bring an httpx2 response."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
+
+from ikigai.providers.event_stream import decode_events
 
 
 class SdkAnswer:
-    """`streaming.OpenStream` over the SDK's `AsyncStream`."""
+    """`streaming.OpenStream` over the SDK's httpx2 response."""
 
-    def __init__(self, stream: Any) -> None:
-        self.headers: Mapping[str, str] = stream.response.headers
-        self._stream = stream
+    def __init__(self, response: Any) -> None:
+        self.headers: Mapping[str, str] = response.headers
+        self._response = response
 
-    def chunks(self) -> AsyncIterator[object]:
-        return self._stream
+    def chunks(self) -> AsyncGenerator[object, None]:
+        return decode_events(self._response.aiter_bytes())
 
     def pieces(self) -> AsyncIterator[bytes]:
-        return self._stream.response.aiter_bytes()
+        return self._response.aiter_bytes()

@@ -21,8 +21,25 @@ from msgspec.structs import replace
 
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Delta, ProviderEvent, StreamFailed, StreamFinished, ThinkingDelta, UsageUpdate
+from ikigai.core.request.reply import (
+    Delta,
+    FailureKind,
+    ProviderEvent,
+    StreamFailed,
+    StreamFinished,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageUpdate,
+)
 from ikigai.providers import failures
+from ikigai.providers.answer_limits import (
+    ACCEPTED_ENCODINGS,
+    MAX_ANSWER_BYTES,
+    MAX_ERROR_BODY_BYTES,
+    MAX_REPLY_CHARACTERS,
+    UnusableAnswer,
+    limit_answer,
+)
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.network import (
@@ -41,9 +58,8 @@ CONNECT_TIMEOUT = 10.0
 """Seconds for a connection to open."""
 USAGE_TIMEOUT = 5.0
 """Seconds to wait, once the reply is whole, for the token counts after it."""
-NOT_A_STREAM = ("text/html", "application/json")
-MAX_ERROR_BODY_BYTES = 65_536
-"""Bytes read at most of an answer that is no stream."""
+HTML, JSON = "text/html", "application/json"
+"""Content types of an answer that is no stream."""
 
 SCHEMA_REFUSED = re.compile(
     r"(response|output|text).?format|output_config|json.?(mode|schema)|response.?(mime|schema)|structured.?output|grammar"
@@ -144,13 +160,11 @@ class StreamingProvider(ABC):
     def reader(self, request: Request, target: RequestTarget) -> StreamReader: ...
 
     def refusal(self, error: Exception) -> tuple[int, object, Mapping[str, str]] | None:
-        """Return status, body and headers of an HTTP answer that the SDK raised; status 0 is an error within the
-        stream.
-        """
-        response, body = getattr(error, "response", None), getattr(error, "body", None)
-        if response is not None and response.status_code >= 300:
-            return response.status_code, body, response.headers
-        return (0, body, {}) if body is not None else None
+        """Return status, body and headers of an HTTP answer that the SDK raised."""
+        response = getattr(error, "response", None)
+        if response is None or response.status_code < 300:
+            return None
+        return response.status_code, getattr(error, "body", None), response.headers
 
     # ── what all share ──
 
@@ -198,7 +212,8 @@ class StreamingProvider(ABC):
             # A proxy from the environment is not meant for servers on this machine.
             "mounts": {f"all://{bracket_ipv6(self.host)}": None} if is_loopback(self.host) else {},
             "limits": httpx2.Limits(max_keepalive_connections=MAX_KEPT_CONNECTIONS, keepalive_expiry=kept_for),
-            "headers": {} if keeps else {"Connection": "close"},
+            "headers": {"Accept-Encoding": ACCEPTED_ENCODINGS} | ({} if keeps else {"Connection": "close"}),
+            "event_hooks": {"response": [limit_answer]},
             "follow_redirects": False,  # neither key nor conversation goes to another address
         }
 
@@ -244,9 +259,15 @@ class StreamingProvider(ABC):
         try:
             watch.opened = True
             reader.request_id = request_id(answer.headers)
-            if answer.headers.get("content-type", "").partition(";")[0].strip().lower() in NOT_A_STREAM:
-                async with asyncio.timeout(self._idle):
-                    raise NoStream(await read_page(answer.pieces()))
+            kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind in (HTML, JSON):
+                async with asyncio.timeout(self._first if kind == JSON else self._idle):
+                    page = await read_page(answer.pieces(), MAX_ANSWER_BYTES if kind == JSON else MAX_ERROR_BODY_BYTES)
+                for whole in page if isinstance(page, list) else [page]:
+                    yield whole
+                if not reader.whole and not watch.has_output:
+                    raise NoStream(page)
+                return
             chunks, loop = answer.chunks(), asyncio.get_running_loop()
             async with asyncio.timeout(None) as limit:
                 while True:
@@ -286,13 +307,14 @@ class StreamingProvider(ABC):
         """Return the failure of an exception, in words."""
         if isinstance(error, NoStream):
             return failures.failure_without_stream(target, error.body, id)
+        if unusable := failures.unusable_answer(error):
+            return StreamFailed(
+                FailureKind.REFUSED, f"{target.name} {unusable}.", "Check the address and the server.", request_id=id
+            )
         if isinstance(error, TimeoutError):
             return failures.failure_of_silence(target, watch.timeout, id)
         if refusal := self.refusal(error):
-            status, body, headers = refusal
-            if status:
-                return failures.failure_of_response(target, status, body, headers, time.time())
-            return failures.failure_in_stream(target, body, id)
+            return failures.failure_of_response(target, *refusal, time.time())
         return failures.failure_of_exception(target, error, watch.opened, id)
 
     def listing_error(self, error: Exception, seconds: float) -> IkigaiError:
@@ -308,11 +330,21 @@ class _StreamWatch:
         self._first, self._idle = first, idle
         self.opened = False
         self.whole = False
+        self._size = 0
         self._thinking = True  # until text comes: hidden thinking sends nothing at all
 
     def record(self, event: Delta | UsageUpdate) -> None:
-        if not isinstance(event, UsageUpdate):
-            self._thinking = isinstance(event, ThinkingDelta)
+        """Take what came. Raise UnusableAnswer if the reply is larger than any can be."""
+        if isinstance(event, UsageUpdate):
+            return
+        self._thinking = isinstance(event, ThinkingDelta)
+        self._size += len(event.arguments if isinstance(event, ToolCallDelta) else event.text)
+        if self._size > MAX_REPLY_CHARACTERS:
+            raise UnusableAnswer(f"sent a reply of more than {MAX_REPLY_CHARACTERS >> 20} million characters")
+
+    @property
+    def has_output(self) -> bool:
+        return self._size > 0
 
     @property
     def timeout(self) -> float:
@@ -330,13 +362,16 @@ def call_ids(request: Request) -> frozenset[str]:
     return frozenset(call.id for message in request.messages for call in message.calls)
 
 
-async def read_page(pieces: AsyncIterator[bytes]) -> object:
-    """Return the beginning of an answer: decoded JSON if possible, else text."""
-    page = b""
+async def read_page(pieces: AsyncIterator[bytes], most: int = MAX_ERROR_BODY_BYTES) -> object:
+    """Return an answer, `most` bytes of it: decoded JSON if possible, else the beginning of the text."""
+    parts: list[bytes] = []
+    size = 0
     async for piece in pieces:
-        page += piece
-        if len(page) > MAX_ERROR_BODY_BYTES:
+        parts.append(piece)
+        size += len(piece)
+        if size > most:
             break
+    page = b"".join(parts)
     try:
         return msgspec.json.decode(page)
     except (msgspec.DecodeError, RecursionError):

@@ -1,6 +1,7 @@
 """One table of failures for all vendors: whatever a server does wrong means the same over every adapter."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -87,10 +88,14 @@ async def test_request_that_is_too_long_in_every_servers_words(form: Format, ven
         assert (broke.kind is FailureKind.CONTEXT) is case["exceeded"], case["message"]
 
 
+NAMELESS = ("chat", "google")
+"""Formats whose events have no names."""
+
+
 def odd_streams(form: Format) -> dict[str, bytes]:
     """Streams that say SAID and end, and hold something besides that nobody may stumble over."""
     whole = form.stream(SAID, StopReason.END)
-    found = {
+    found: dict[str, bytes] = {
         "plain": whole,
         "two ends": whole + whole,
         "words behind the end": whole + form.late("More."),
@@ -100,12 +105,17 @@ def odd_streams(form: Format) -> dict[str, bytes]:
         "junk behind the end": whole + JUNK,
         "an error behind the end": whole + form.reported("Overloaded"),
     }
-    if form.api != "google":  # whose SDK takes every line that is no data for a part of an error
-        found |= {
-            "comments and pings": b': hi\n\nevent: ping\ndata: {"type": "ping"}\n\n' + whole,
-            "events without data": b"id: 7\nretry: 10\n\n\n" + whole + b"event: bye\n\n",
-        }
-    return found
+    lines = whole.replace(b"\r\n", b"\n")
+    return found | {
+        "comments and pings": b': hi\n\nevent: ping\ndata: {"type": "ping"}\n\nevent: ping\ndata:\n\n' + whole,
+        "events without data": b"id: 7\nretry: 10\n\n\n" + whole + b"event: bye\n\n",
+        "a byte order mark": b"\xef\xbb\xbf" + whole,
+        "no blank behind the colon": lines.replace(b"data: ", b"data:").replace(b"event: ", b"event:"),
+        "no names of events": re.sub(rb"(?m)^event:.*\n", b"", lines),
+        "names of events": lines.replace(b"data: ", b"event: chunk\ndata: ") if form.api in NAMELESS else whole,
+        "returns alone": lines.replace(b"\n", b"\r"),
+        "no empty line at the end": lines.rstrip(b"\n"),
+    }
 
 
 async def test_whole_reply_among_what_nobody_knows(form: Format, vendor: Any, wire_server: WireServer):

@@ -36,6 +36,24 @@ def test_limit_that_its_owner_set_is_no_credit(status: int, words: str):
     assert found == {FailureKind.QUOTA}
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("registry.ollama.ai/library/gemma3:4b does not support tools", "--no-tools"),
+        ("No endpoints found that support tool use.", "--no-tools"),
+        (
+            "max_tokens is too large: 8192. This model supports at most 4096 completion tokens.",
+            'max_output under [models."openai/m"]',
+        ),
+        ("Unrecognized request argument supplied: reasoning_effort", "/think default"),
+        ("Say please.", "change it or the model"),
+    ],
+)
+def test_refusal_says_what_to_do(said: str, words: str):
+    refused = failure_of_response(RequestTarget("openai", "m", "http://x"), 400, {"error": {"message": said}}, {}, 0)
+    assert refused.kind is FailureKind.REFUSED and words in refused.remedy
+
+
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_redirect_is_said(status: int):
     broke = failure_of_response(TARGET, status, "<html>moved</html>", {"location": "http://y/"}, 0)

@@ -1,7 +1,7 @@
 """This module speaks Anthropic's Messages format: Request → body, chunk of a stream → deltas. Pure, no SDK."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -35,7 +35,7 @@ from ikigai.providers.anthropic import models
 from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.encoding import BodyEncoder, dumps
 from ikigai.providers.failures import RequestTarget, failure_in_stream
-from ikigai.providers.json_shape import as_mapping, as_string
+from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
 from ikigai.providers.models import ModelTraits
 
 ANTHROPIC_VENDOR = "anthropic"
@@ -209,6 +209,8 @@ class MessagesReader:
         if not isinstance(chunk, dict) or self.whole:
             return []
         kind = chunk.get("type")
+        if kind == "message":  # of servers that do not stream
+            return [event for part in _as_stream(chunk) for event in self.events(part)]
         if kind == "error" or chunk.get("error"):
             return [failure_in_stream(self.target, chunk, self.request_id)]
         if kind == "message_start":
@@ -311,6 +313,16 @@ class MessagesReader:
     def _usage(self) -> Usage:
         fresh, cached, written, output = (self._tokens[name] for name in USAGE_FIELDS)
         return Usage(fresh + cached + written, output, cached, self._tokens["thinking"], written)
+
+
+def _as_stream(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the events that a whole reply would have come in."""
+    yield {"type": "message_start", "message": {"usage": message.get("usage")}}
+    for index, block in enumerate(map(as_mapping, as_sequence(message.get("content")))):
+        yield {"type": "content_block_start", "index": index, "content_block": block}
+        yield {"type": "content_block_stop", "index": index}
+    yield {"type": "message_delta", "delta": {"stop_reason": message.get("stop_reason")}}
+    yield {"type": "message_stop"}
 
 
 def _text_delta(part: dict[str, Any]) -> list[Delta]:

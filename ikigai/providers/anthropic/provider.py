@@ -81,7 +81,7 @@ class AnthropicProvider(StreamingProvider):
     @asynccontextmanager
     async def post(self, client: Any, request: Request) -> AsyncGenerator[SdkAnswer, None]:
         async with await self._open_stream(client, request) as stream:
-            yield SdkAnswer(stream)
+            yield SdkAnswer(stream.response)
 
     async def _open_stream(self, client: Any, request: Request) -> Any:
         """Open the answer's stream. Leave out dispensable parts that the server refuses; never send a body twice."""

@@ -2,12 +2,12 @@
 
 Body and meaning are `generate_content_api`'s. The SDK's public methods serialize requests and parse replies by
 themselves, which changes bytes that Google wants back unchanged. So this module uses the SDK's own request function: it
-sends bytes as they are and returns the decoded events of a stream.
+sends bytes as they are and returns the open answer.
 """
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.generate_content_api import ContentsEncoder, ContentsReader
 from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
 from ikigai.providers.models import ListedModel
+from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader, call_ids, read_page
 
 API_VERSION = re.compile(r"/(v\d+(?:alpha|beta)?\d*)/?$")
@@ -51,7 +52,8 @@ class GoogleProvider(StreamingProvider):
         from google.genai.types import HttpOptions
 
         options = self.http_options()
-        http = httpx2.AsyncClient(**options, event_hooks={"response": [_refuse]})
+        options["event_hooks"]["response"].append(_refuse)
+        http = httpx2.AsyncClient(**options)
         version = API_VERSION.search(self.base_url)
         # The SDK reads every value that is left out here from the environment.
         sdk = genai.Client(
@@ -67,7 +69,7 @@ class GoogleProvider(StreamingProvider):
         return _Client(sdk, http, options["timeout"]), http
 
     @asynccontextmanager
-    async def post(self, client: "_Client", request: Request) -> AsyncGenerator["_GoogleStream", None]:
+    async def post(self, client: "_Client", request: Request) -> AsyncGenerator[SdkAnswer, None]:
         body = self.encoder(request.model).body(request)
         try:
             answer = await self._open_stream(client, request.model, body)
@@ -80,14 +82,14 @@ class GoogleProvider(StreamingProvider):
                 raise
             answer = await self._open_stream(client, request.model, unsigned)
         try:
-            yield answer
+            yield SdkAnswer(answer)
         finally:
-            await answer.close()
+            await answer.aclose()
 
-    async def _open_stream(self, client: "_Client", model: str, body: bytes) -> "_GoogleStream":
-        return _GoogleStream(
-            await client.send("post", f"{_path(model)}:streamGenerateContent?alt=sse", body, stream=True)
-        )
+    async def _open_stream(self, client: "_Client", model: str, body: bytes) -> Any:
+        """Return the httpx2 response."""
+        path = f"{_path(model)}:streamGenerateContent?alt=sse"
+        return (await client.send("post", path, body, stream=True)).response_stream
 
     async def count(self, request: Request) -> int | None:
         """Return the tokens of the request as Google counts them, with system prompt and tools; None if it does not
@@ -147,25 +149,6 @@ class _Client:
         self._sdk.close()
 
 
-class _GoogleStream:
-    """An open stream of the SDK, as `streaming.OpenStream`."""
-
-    def __init__(self, response: Any) -> None:
-        self.headers: Mapping[str, str] = response.headers
-        self._http = response.response_stream
-        self._chunks = response.async_segments()
-
-    def chunks(self) -> AsyncIterator[object]:
-        return self._chunks
-
-    def pieces(self) -> AsyncIterator[bytes]:
-        return self._http.aiter_bytes()
-
-    async def close(self) -> None:
-        await self._chunks.aclose()
-        await self._http.aclose()
-
-
 class _Refusal(Exception):
     """An HTTP answer that is no success; `body` is the beginning of its content."""
 
@@ -179,7 +162,9 @@ async def _refuse(response: Any) -> None:
     """Raise _Refusal for anything but success before the SDK does: it reads pages of any length, and fails on some of
     them.
     """
-    if response.status_code != 200:
+    if response.is_success:
+        response.status_code = 200  # any other is an error to the SDK
+    else:
         raise _Refusal(response, await read_page(response.aiter_bytes()))
 
 

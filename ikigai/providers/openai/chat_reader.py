@@ -86,7 +86,7 @@ class ChatReader:
         """Return the events of one chunk; a StreamFailed is the last. A chunk of an unknown shape has none."""
         if not isinstance(chunk, dict):
             return []
-        if chunk.get("error") or chunk.get("object") == "error":
+        if chunk.get("error") or "error" in (chunk.get("object"), chunk.get("type")):
             return [failure_in_stream(self._target, chunk, self.request_id)]
         events: list[Delta | UsageUpdate | StreamFailed] = []
         for choice in as_sequence(chunk.get("choices"))[:1]:

@@ -7,9 +7,8 @@ speak.
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from functools import cache
 from typing import Any
 
 from ikigai.core.request.build import Request
@@ -131,7 +130,7 @@ class OpenAIProvider(StreamingProvider):
     @asynccontextmanager
     async def post(self, client: Any, request: Request) -> AsyncGenerator[SdkAnswer, None]:
         async with await self._open_stream(client, request) as stream:
-            yield SdkAnswer(stream)
+            yield SdkAnswer(stream.response)
 
     async def _open_stream(self, client: Any, request: Request) -> Any:
         """Open the answer's stream. Leave out dispensable parts that the server refuses; never send a body twice."""
@@ -176,12 +175,14 @@ class OpenAIProvider(StreamingProvider):
         return False
 
     async def _send(self, client: Any, body: bytes) -> Any:
+        import openai
+
         return await client.post(
             "/responses" if self._responses else "/chat/completions",
             content=body,
             cast_to=object,
             stream=True,
-            stream_cls=_stream_class(),
+            stream_cls=openai.AsyncStream[object],
             options=_options("text/event-stream"),
         )
 
@@ -221,17 +222,3 @@ class OpenAIProvider(StreamingProvider):
 
 def _options(accept: str) -> dict[str, Any]:
     return {"headers": {"Content-Type": "application/json", "Accept": accept}, "security": {"bearer_auth": True}}
-
-
-@cache
-def _stream_class() -> Any:
-    """Return the SDK's stream without events that carry no data ("retry: 3000"): it would take them for broken JSON."""
-    import openai
-
-    class Stream(openai.AsyncStream[object]):
-        async def _iter_events(self) -> AsyncIterator[Any]:
-            async for event in super()._iter_events():
-                if event.data:
-                    yield event
-
-    return Stream

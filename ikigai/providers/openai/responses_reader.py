@@ -100,6 +100,8 @@ class ResponsesReader:
         response = as_mapping(event.get("response"))
         if self.whole:
             return []  # everything after the end is ignored
+        if event.get("object") == "response" and not kind:  # of servers that do not stream
+            return self.events({"type": f"response.{event.get('status')}", "response": event})
         if kind == "response.failed":
             return [*self._store_counts(response), self._failure(as_mapping(response.get("error")))]
         if kind == "error" or event.get("error"):

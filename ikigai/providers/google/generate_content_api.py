@@ -66,8 +66,22 @@ FIXED_IMAGE_TOKENS = 1120
 """Tokens of any image for models with a thinkingLevel, unless asked for another media resolution."""
 
 GEMINI_STOPS = {"STOP": StopReason.END, "MAX_TOKENS": StopReason.LENGTH, "CONTINUATION": StopReason.LENGTH}
-"""finishReason → why; every other is a filter of Google's (SAFETY, RECITATION, BLOCKLIST, PROHIBITED_CONTENT, SPII …)
-or unknown, and counts as a refusal."""
+"""finishReason → why; every other counts as a refusal."""
+
+FILTERS = (
+    "SAFETY",
+    "RECITATION",
+    "LANGUAGE",
+    "OTHER",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "ESCALATION",
+    "NO_IMAGE",
+    "MODEL_ARMOR",
+    "PUP_LIMITED",
+)
+"""The beginnings of the finishReason of a reply that Google withholds, also behind IMAGE_."""
 
 MALFORMED_CALLS = {
     "MALFORMED_FUNCTION_CALL": "wrote a tool call that cannot be read",
@@ -275,7 +289,12 @@ class ContentsReader:
             yield self._fail(FailureKind.CUT, MALFORMED_CALLS[finish])
         elif finish and finish not in GEMINI_STOPS and (self._calls or not self._has_text):
             # Its calls must not run, and a reply without text would leave the user without any.
-            yield self._fail(FailureKind.REFUSED, f"withheld its reply ({finish})")
+            if finish.removeprefix("IMAGE_").startswith(FILTERS):
+                yield self._fail(FailureKind.REFUSED, f"withheld its reply ({finish})")
+            else:
+                text = f"{self._target.name} ended its reply in a way that ikigai does not know ({finish[:60]})."
+                remedy = "Send the message again, or update ikigai."
+                yield StreamFailed(FailureKind.REFUSED, text, remedy, request_id=self.request_id)
         else:
             self._finish = finish
 

@@ -206,6 +206,21 @@ async def test_reply_that_google_withholds_is_said_and_counted(
     assert broke.text.startswith("google ")
 
 
+async def test_unknown_end_of_a_reply_with_calls_is_told_as_such(provider: GoogleProvider, wire_server: WireServer):
+    wire_server.script = [stream(chunk(call("ls"), finish="FUNCTION_CALL"))]
+    failed = (await collect(provider))[-1]
+    assert isinstance(failed, StreamFailed)
+    assert failed.text == "google ended its reply in a way that ikigai does not know (FUNCTION_CALL)."
+    assert "other words" not in failed.remedy
+
+
+async def test_success_without_content_is_a_cut_reply(provider: GoogleProvider, wire_server: WireServer):
+    wire_server.script = [Answer(b"", 204, {})]
+    [failed] = await collect(provider)
+    assert isinstance(failed, StreamFailed)
+    assert (failed.kind, failed.text) == (FailureKind.CUT, "The reply of google ended before it was complete.")
+
+
 async def test_malformed_call_is_asked_for_again(provider: GoogleProvider, wire_server: WireServer):
     wire_server.script = [stream(chunk(finish="MALFORMED_FUNCTION_CALL")), said("Better.")]
     assert reply(await collect(RetryingProvider(provider, jitter=lambda: 0.01))).text == "Better."

@@ -65,8 +65,9 @@ class Agents:
         """
         if name:
             check_name(name)
+        archived = self._session.unlisted
         async with self._session.use() as cursor:
-            return await _create(cursor, name, directory, parent, forked_at, ephemeral)
+            return await _create(cursor, name, directory, parent, forked_at, ephemeral, archived)
 
     async def find(self, name_or_id: str) -> Agent:
         """Return the agent with this name, id, or unique start of an id (at least four characters). Raise Rejected if
@@ -137,11 +138,13 @@ async def _last(cursor: Cursor, directory: str) -> Agent | None:
     return Agent(*rows[0]) if rows else None
 
 
-async def mark_used(cursor: Cursor, agent: UUID, directory: str | None) -> None:
-    """Mark the agent as the one that this user used last, in `directory` unless that is None. The row that comes back
-    has the seq and event_id of its newest event, and if it is killed; none if there is no such agent.
+async def mark_used(cursor: Cursor, agent: UUID, directory: str | None, by_user: bool = True) -> None:
+    """Mark the agent as used, and unless `by_user` is false as the one that this user used last, in `directory` unless
+    that is None. The row that comes back has the seq and event_id of its newest event, and if it is killed; none if
+    there is no such agent.
     """
-    await cursor.execute(agents.USE_AGENT, {"user": this_user(), "directory": directory, "agent": agent})
+    use = {"user": this_user(), "directory": directory, "agent": agent, "by_user": by_user}
+    await cursor.execute(agents.USE_AGENT, use)
 
 
 async def _create(
@@ -151,11 +154,12 @@ async def _create(
     parent: str | None = None,
     forked_at: int | None = None,
     ephemeral: bool = False,
+    archived: bool = False,
 ) -> Agent:
     id, tried = uuid4(), 0
     while True:
         chosen = name or names.suggest_name(tried)
-        row = (id, chosen, parent, forked_at, storable(directory) or None, ephemeral)
+        row = (id, chosen, parent, forked_at, storable(directory) or None, ephemeral, archived)
         await cursor.execute(agents.CREATE_AGENT, row)
         if cursor.rowcount:
             await cursor.execute(agents.AGENT_BY_ID, (id,))

@@ -123,7 +123,8 @@ class DatabaseSession:
     before each reconnect and returns the address: an embedded server may have to be started. `newest` is the newest
     schema version that may be written; on a newer one every write raises NewerSchema. The connection is closed after
     `idle` seconds without a use; the next use makes one. `schema` is the name of the one schema on the search_path:
-    nothing that others put elsewhere is taken for a table or function of ikigai.
+    nothing that others put elsewhere is taken for a table or function of ikigai. While `unlisted`, agents that are made
+    are archived, and none becomes the one that the user used last.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class DatabaseSession:
         idle: float | None = None,
         schema: str = address.DEFAULT_SCHEMA,
     ) -> None:
-        self.schema = schema
+        self.schema, self.unlisted = schema, False
         self._resolve_address(dsn)
         self._write = write
         self._deadline = deadline

@@ -132,6 +132,10 @@ class Database:
         """The passwords of its connection, by name."""
         return self._session.passwords
 
+    def keep_unlisted(self) -> None:
+        """Archive the agents made from now on, and let none become the one that the user used last."""
+        self._session.unlisted = True
+
     async def open_agent(self, agent: Agent, directory: str = "") -> AgentLog:
         """Acquire the write lock of the agent, in this working directory.
 

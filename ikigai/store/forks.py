@@ -97,7 +97,7 @@ class AgentTree:
         kinds, contents, datas = (list(column) for column in zip(*rows, strict=True))
         id, attempt = made or uuid4(), 0
         agent = {"id": id, "parent": parent.id, "at": at, "directory": storable(directory) or None}
-        agent["made"] = made is not None
+        agent |= {"made": made is not None, "unlisted": self._session.unlisted}
         stored = {"ids": [new_event_id() for _ in events], "kinds": kinds, "contents": contents, "datas": datas}
         while True:
             async with self._session.use() as cursor:

@@ -163,7 +163,11 @@ class AgentLog:
     async def mark_used(self) -> None:
         """Mark the agent as the most recently used one."""
         async with self._write_lock() as cursor:
-            await mark_used(cursor, self._uuid, self._directory)
+            await self._mark_used(cursor)
+
+    async def _mark_used(self, cursor: Cursor) -> None:
+        by_user = not self._session.unlisted
+        await mark_used(cursor, self._uuid, self._directory if by_user else None, by_user)
 
     async def close(self) -> None:
         """Release the write lock. Never fails: without an answer of the database the lock ends with the connection."""
@@ -174,7 +178,7 @@ class AgentLog:
         with suppress(StoreError):
             async with self._session.use() as cursor:
                 if cursor.connection is locked_on:
-                    await mark_used(cursor, self._uuid, self._directory)
+                    await self._mark_used(cursor)
                     if self._asks:
                         await write_lock.set_waiting(self._session, cursor, self._uuid, False)
                     await write_lock.release(self._session, cursor, self._uuid)
@@ -200,7 +204,7 @@ class AgentLog:
             yield cursor
 
     async def _read_log_end(self, cursor: Cursor, events: Sequence[Event] | None) -> None:
-        await mark_used(cursor, self._uuid, self._directory)
+        await self._mark_used(cursor)
         rows = await cursor.fetchall()
         if not rows:
             raise Rejected(f"There is no agent {self.name} in this database any more.", "Use another, or --new.")

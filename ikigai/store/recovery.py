@@ -59,7 +59,7 @@ async def fork(
 async def _create(cursor: Cursor, parent: Agent, at: int, name: str) -> UUID:
     id, attempt = uuid4(), 0
     while True:
-        agent = (id, name or names.suggest_name(attempt), parent.id, at, parent.directory or None, False)
+        agent = (id, name or names.suggest_name(attempt), parent.id, at, parent.directory or None, False, False)
         await cursor.execute(agents.CREATE_AGENT, agent)
         if cursor.rowcount:
             return id

@@ -85,7 +85,8 @@ select agents.id::text, agents.name, agents.parent::text, agents.forked_at, coal
 from (select * from agents where purged_at is null) agents
 """
 CREATE_AGENT = """
-insert into agents (id, name, parent, forked_at, directory, ephemeral) values (%s, %s, %s, %s, %s, %s)
+insert into agents (id, name, parent, forked_at, directory, ephemeral, archived_at)
+values (%s, %s, %s, %s, %s, %s, case when %s then clock_timestamp() end)
 on conflict (name) do nothing
 """
 FIRST_AGENT_TURN = "select pg_advisory_xact_lock(%s, %s)"
@@ -108,7 +109,8 @@ order by last_used_at desc limit 1000
 USE_AGENT = """
 with used as (
   insert into agent_uses (role, os_user, agent_id, directory)
-  select session_user, %(user)s, id, coalesce(%(directory)s, directory) from agents where id = %(agent)s
+  select session_user, %(user)s, id, coalesce(%(directory)s, directory) from agents
+  where id = %(agent)s and %(by_user)s
   on conflict (role, os_user, agent_id)
   do update set used_at = clock_timestamp(), directory = coalesce(%(directory)s, agent_uses.directory)
 )

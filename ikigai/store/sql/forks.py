@@ -35,12 +35,15 @@ left join lateral (
 ) ended on true
 where event.id = %s
 """
-# The agent and its first events, or neither: if the name is taken nothing is made.
+# The agent and its first events, or neither: if the name is taken nothing is made. What a tool makes for an archived
+# agent is archived at the same moment: it is listed again with it.
 FORK = """
 with made as (
-  insert into agents (id, name, parent, forked_at, directory, made, ephemeral)
+  insert into agents (id, name, parent, forked_at, directory, made, ephemeral, archived_at)
   values (%(id)s, %(name)s, %(parent)s::uuid, %(at)s, %(directory)s, %(made)s,
-          coalesce((select ephemeral from agents where id = %(parent)s::uuid), false))
+          coalesce((select ephemeral from agents where id = %(parent)s::uuid), false),
+          coalesce((select archived_at from agents where id = %(parent)s::uuid and %(made)s),
+                   case when %(unlisted)s then clock_timestamp() end))
   on conflict (name) do nothing returning id
 )
 insert into messages (agent_id, seq, event_id, kind, content, data)

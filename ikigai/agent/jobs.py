@@ -65,6 +65,7 @@ class Jobs:
         redactor: Callable[[], Redactor],
     ) -> None:
         self._redactor = redactor
+        self.schema = ""  # JSON schema that the replies of turns must match; "" for none
         self._calls: dict[
             str, ToolCall
         ] = {}  # of the last reply: those that the log has redacted, as the model wrote them
@@ -169,7 +170,7 @@ class Jobs:
             self._put_input(Failed(job, reason, ()))
             return
         provider, redactor = self._provider(memory.model), self._redactor()
-        model_call = self._model_calls[job] = ModelCall(job, memory, provider, self._price, redactor)
+        model_call = self._model_calls[job] = ModelCall(job, memory, provider, self._price, redactor, self.schema)
         self._calls = {}
         await model_call.run(self._store, self._view, self._status, self._put_input)
 

@@ -197,6 +197,10 @@ class AgentLoop:
         self.inbox.put_nowait(None)
         return True
 
+    def require_schema(self, schema: str) -> None:
+        """Ask for replies that match this JSON schema from now on; "" for any."""
+        self._jobs.schema = schema
+
     def retry_now(self) -> None:
         """Send the request that waits for its next attempt at once."""
         self._jobs.retry_now()

@@ -43,13 +43,24 @@ log = logging.getLogger(__name__)
 class ModelCall:
     """The next request of `memory`, for the job `job`. `run` sends it; `stop` ends it with the reply so far.
 
-    `redactor` replaces ikigai's own keys in the reply.
+    `redactor` replaces ikigai's own keys in the reply. The reply has to match the JSON `schema` if there is one.
     """
 
-    def __init__(self, job: CallModel, memory: Memory, provider: Provider, price: PriceOf, redactor: Redactor) -> None:
+    def __init__(
+        self,
+        job: CallModel,
+        memory: Memory,
+        provider: Provider,
+        price: PriceOf,
+        redactor: Redactor,
+        schema: str = "",
+    ) -> None:
         self._job, self._memory, self._provider = job, memory, provider
         size, out = plain_size(memory), memory.window.older.turns
-        meter = UsageMeter(provider, next_request(memory), memory.model, price, size=size, out=out)
+        request = next_request(memory)
+        if schema:
+            request = replace(request, schema=schema, schema_required=True)
+        meter = UsageMeter(provider, request, memory.model, price, size=size, out=out)
         self._reader = ReplyReader(meter, redactor)
         self._waits_until = 0.0  # for the next attempt
 

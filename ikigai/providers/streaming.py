@@ -287,15 +287,16 @@ class StreamingProvider(ABC):
     async def _open_answer(
         self, client: Any, request: Request
     ) -> tuple[AbstractAsyncContextManager[OpenStream], OpenStream]:
-        """Return the open answer. A model that refuses a schema is asked without, now and from then on."""
-        if request.schema and request.model in self._without_schema:
+        """Return the open answer. A model that refuses an optional schema is asked without, now and from then on."""
+        is_optional = bool(request.schema) and not request.schema_required
+        if is_optional and request.model in self._without_schema:
             request = replace(request, schema="")
         answering = self.post(client, request)
         try:
             return answering, await answering.__aenter__()
         except Exception as error:
             status, body, _ = self.refusal(error) or (0, None, {})
-            if not request.schema or status not in REFUSAL_STATUSES or not SCHEMA_REFUSED.search(str(body)):
+            if not is_optional or status not in REFUSAL_STATUSES or not SCHEMA_REFUSED.search(str(body)):
                 raise
             log.debug("%s refused the form of the reply; sent again without", self.name)
         answering = self.post(client, replace(request, schema=""))

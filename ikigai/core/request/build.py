@@ -47,7 +47,7 @@ class Request(Record, frozen=True):
     """One request to a model, in no vendor's format: `model` is the vendor's own name, without the provider.
 
     With a JSON `schema` the reply should be one object of that form. Not every model can be held to it, so the prompt
-    has to ask for it, too.
+    has to ask for it, too. A `schema_required` is never left out: a model that refuses it fails the request.
     """
 
     model: str
@@ -57,6 +57,7 @@ class Request(Record, frozen=True):
     level: str = ""
     max_output: int = 0
     schema: str = ""
+    schema_required: bool = False
 
 
 def append_event(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:

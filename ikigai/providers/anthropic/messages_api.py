@@ -85,7 +85,7 @@ class MessagesEncoder(BodyEncoder):
             level = request.level if self._thoughts else "off"
             output, budget = models.output_budget(level, output, max_output)
             parameters["thinking"] = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
-        if request.schema and models.supports_schemas(self._model):
+        if request.schema and (request.schema_required or models.supports_schemas(self._model)):
             form = {"type": "json_schema", "schema": msgspec.Raw(request.schema.encode())}
             parameters["output_config"] = parameters.get("output_config", {}) | {"format": form}
         head: dict[str, Any] = {"model": request.model, "max_tokens": output, "stream": True} | parameters

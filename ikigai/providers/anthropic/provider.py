@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from ikigai.core.request.build import Request
 from ikigai.providers.anthropic import models as claude
 from ikigai.providers.anthropic.messages_api import MessagesEncoder, MessagesReader
@@ -86,6 +88,8 @@ class AnthropicProvider(StreamingProvider):
     async def _open_stream(self, client: Any, request: Request) -> Any:
         """Open the answer's stream. Leave out dispensable parts that the server refuses; never send a body twice."""
         thoughts = True
+        if request.schema_required:
+            request = msgspec.structs.replace(request, schema=_accepted_schema(request.schema))
         while True:
             encoder = self._encoder(request.model, thoughts, self._binding)
             body = encoder.body(request)
@@ -194,3 +198,16 @@ def _can(capabilities: object, *path: str) -> bool:
     for name in (*path, "supported"):
         capabilities = capabilities.get(name) if isinstance(capabilities, dict) else None
     return capabilities is True
+
+
+def _accepted_schema(schema: str) -> str:
+    """Return a user's schema in the form that the API takes: its objects are closed, and limits become descriptions.
+
+    One that the SDK cannot convert is returned as it is; the API says what is wrong with it.
+    """
+    import anthropic
+
+    try:
+        return msgspec.json.encode(anthropic.transform_schema(msgspec.json.decode(schema))).decode()
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return schema

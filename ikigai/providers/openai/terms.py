@@ -29,6 +29,24 @@ def image_tokens(image: Image) -> int:
 def response_format(schema: str) -> dict[str, Any]:
     """Return a JSON schema that a reply keeps to, in the form of both formats.
 
-    It is strict: every property of every object must be required, and no others allowed.
+    It is strict where OpenAI can keep to it strictly; otherwise the model is only asked to.
     """
-    return {"name": "answer", "strict": True, "schema": msgspec.Raw(schema.encode())}
+    strict = _is_strict(msgspec.json.decode(schema))
+    return {"name": "answer", "strict": strict, "schema": msgspec.Raw(schema.encode())}
+
+
+def _is_strict(schema: Any) -> bool:
+    """Return True if every property of every object in the schema is required, and no others are allowed.
+
+    https://platform.openai.com/docs/guides/structured-outputs
+    """
+    if isinstance(schema, list):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    is_object = "object" in schema.get("type", ()) or isinstance(schema.get("properties"), dict)
+    if is_object and not (
+        schema.get("additionalProperties") is False and {*schema.get("required", ())} == {*schema.get("properties", ())}
+    ):
+        return False
+    return all(map(_is_strict, schema.values()))

@@ -31,7 +31,7 @@ from ikigai.core.sanitize import clean_line, storable
 from ikigai.images import PICTURE_ENDINGS, read_picture
 from ikigai.system import paths
 from ikigai.tools.files.contents import read_prefix
-from ikigai.tools.files.encodings import recognize_encoding, visible_text
+from ikigai.tools.files.encodings import first_binary_byte, recognize_encoding, visible_text
 from ikigai.tools.files.list_files import list_entries
 from ikigai.tools.files.safe_paths import NotRegularFile, open_file, resolve_path
 from ikigai.tools.secret_files import is_below, is_secret
@@ -228,7 +228,8 @@ def _read(path: Path, name: str) -> Attachment:
         raise Rejected(what, "Convert it to one of them, or remove the @.")
     text = _decode(data)
     if text is None:
-        what = f"{shown} is a binary file of {max(size, len(data)):,} bytes."
+        bad = first_binary_byte(data)
+        what = f"{shown} is a binary file: byte 0x{data[bad]:02x} at offset {bad:,} of {max(size, len(data)):,} bytes."
         raise Rejected(what, "Text files, folders and pictures (PNG, JPEG, WebP, GIF) can be attached.")
     return Document(storable(name), text, whole=max(size, len(data)) if len(data) > MAX_DOCUMENT_BYTES else 0)
 

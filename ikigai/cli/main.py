@@ -87,6 +87,15 @@ def _run(words: list[str]) -> int:
     prompt = _read_message(arguments.words)
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     prints = arguments.print or arguments.output_format or not interactive
+    for_print = {"--schema": arguments.schema, "--input-format": arguments.input_format, "--timeout": arguments.timeout}
+    if not prints and (flags := [flag for flag, value in for_print.items() if value]):
+        raise ConfigError(f"{flags[0]} is for print mode.", f"Add -p, or leave out {flags[0]}.")
+    if arguments.input_format == "stream-json":
+        if arguments.output_format not in (None, "stream-json"):
+            raise ConfigError(
+                "--input-format stream-json is answered in stream-json.", "Leave out --json and --output-format."
+            )
+        arguments.output_format = "stream-json"
     if arguments.follow and (prints or arguments.new or arguments.resume is not None):
         raise ConfigError("--follow shows one agent at a terminal.", "Leave out -p, --new, -r and redirections.")
     if arguments.ephemeral and (arguments.resume is not None or getattr(arguments, "continue") or arguments.follow):
@@ -100,7 +109,7 @@ def _run(words: list[str]) -> int:
     if prints:
         from ikigai.headless import print_mode
 
-        return print_mode.run(_warned(_load_config(arguments)), arguments, _with_input(prompt), prompt)
+        return print_mode.run(_warned(_load_config(arguments)), arguments, prompt)
     return _at_the_terminal(arguments, prompt)
 
 
@@ -229,8 +238,11 @@ def _parser() -> argparse.ArgumentParser:
     add("-p", "--print", action="store_true", help="answer once and exit")
     add("--output-format", choices=("text", "json", "stream-json"), help="of print mode (text)")
     add("--json", action="store_const", const="json", dest="output_format", help="same as --output-format json")
+    add("--input-format", choices=("text", "stream-json"), help="of what is piped in (text)")
+    add("--schema", metavar="FILE", help="with -p, ask for a reply that matches a JSON schema")
+    add("--timeout", type=_parse_seconds, default=0.0, metavar="S", help="with -p, stop after S seconds")
     add("--raw", action="store_true", help="with -p, write text as it is, escape sequences too")
-    add("-c", "--continue", action="store_true", help="go on with the agent used last (the default)")
+    add("-c", "--continue", action="store_true", help="go on with the agent used last (the default, but not of -p)")
     add("-r", "--resume", nargs="?", const="", metavar="NAME|ID", help="go on with this agent; alone: choose one")
     add("--follow", metavar="NAME|ID", help="watch an agent live, read-only")
     add("--new", action="store_true", help="start a new agent")
@@ -253,6 +265,16 @@ def _parse_count(text: str) -> int:
     return int(text)
 
 
+def _parse_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds; write more than 0")
+    return seconds
+
+
 def _read_message(words: list[str]) -> str:
     """Return the message on the command line; a word with spaces that is all the name of a file stays a mention."""
     return " ".join(map(_quote_mention, words))
@@ -269,18 +291,6 @@ def _quote_mention(word: str) -> str:
         if path.expanduser().exists():
             return mentions.format_mention(word[1:])
     return word
-
-
-def _with_input(prompt: str) -> str:
-    if not sys.stdin.isatty():
-        try:
-            piped = sys.stdin.buffer.read().decode(errors="replace").strip("\n")
-        except (OSError, ValueError):
-            piped = ""
-        prompt = "\n\n".join(filter(None, (prompt, piped)))
-    if not prompt.strip():
-        raise ConfigError("There is no message and no terminal to ask for one.", 'Try: ikigai -p "your question"')
-    return prompt
 
 
 def _log_file() -> Path:

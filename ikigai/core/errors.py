@@ -3,6 +3,7 @@
     IkigaiError              anything that a sentence can tell the user
     ├── ConfigError          flags, environment, configuration files          exit code 2
     │   └── ConfigErrors     several of them
+    ├── TimedOut             --timeout has passed                             exit code 124
     ├── Rejected             a request of the user that this state does not allow
     │   ├── NotReady         no conversation is open yet
     │   └── WrongArgument    an argument that a command does not take
@@ -62,6 +63,12 @@ class ConfigErrors(ConfigError):
         lines = [str(error) for error in errors[:MAX_ERRORS_TOLD]] + [f"And {more} more."] * (more > 0)
         super().__init__("\n".join(lines))
         self.errors = tuple(errors)
+
+
+class TimedOut(IkigaiError):
+    """A run of print mode that took longer than --timeout allows."""
+
+    exit_code = 124
 
 
 class Rejected(IkigaiError):

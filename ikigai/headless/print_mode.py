@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import io
 import signal
 import sys
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikigai.agent.loop import LoopOptions
@@ -23,65 +23,99 @@ from ikigai.app.services import Services
 from ikigai.app.spool import spool
 from ikigai.config import Config
 from ikigai.core.commands import fork
-from ikigai.core.commands.parsers import ProgramCommand, parse_archive, parse_kill, parse_rename
-from ikigai.core.errors import AgentLocked, ConfigError, IkigaiError, NewerSchema, Rejected
+from ikigai.core.commands.parsers import Meaning, ProgramCommand, parse_archive, parse_kill, parse_rename
+from ikigai.core.errors import AgentLocked, ConfigError, IkigaiError, NewerSchema, Rejected, TimedOut
 from ikigai.core.events import Choices
+from ikigai.core.sanitize import clean
 from ikigai.core.state.inputs import Change, Plan, Retry, Submitted
 from ikigai.core.state.settings import with_choices
+from ikigai.headless import piped_input
 from ikigai.headless import printer as headless
-from ikigai.system.output import print_lines
+from ikigai.headless.output_streams import OutputStreams
 from ikigai.system.progress import show_waiting
 
 if TYPE_CHECKING:
     from ikigai.app.attachments import LocalMentions
     from ikigai.core.state.memory import Memory
+    from ikigai.headless.reply_schema import ReplySchema
     from ikigai.store.agents import Agent
 
 DATABASE_TIMEOUT = 20.0
 """Seconds that print mode waits for a lost database before it gives up with exit code 75."""
+FLUSH_TIMEOUT = 0.3
+"""Seconds that the end of a run waits for what is still to be written to standard output and error."""
 
 
-def run(config: Config, arguments: argparse.Namespace, text: str, typed: str) -> int:
-    """Answer `text` once; return the exit code. Only the part of it that was `typed` can mention files."""
-    signals: list[int] = []
+def run(config: Config, arguments: argparse.Namespace, typed: str) -> int:
+    """Answer what was `typed` and is piped in; return the exit code. Only what was typed can be a command, and mention
+    files.
+    """
+    codes: list[int] = []
+    streams = OutputStreams()
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
-        task = loop.create_task(_answer(config, arguments, text, typed))
+        task = loop.create_task(_answer(config, arguments, typed, streams))
 
-        def stop(signum: int) -> None:
-            signals.append(signum)
-            task.cancel()
+        def stop(code: int) -> None:
+            if code != TimedOut.exit_code or not codes:  # a second signal does not wait for the end of the turn
+                codes.append(code)
+                task.cancel()
 
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(signum, stop, signum)
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(signum) is not signal.SIG_IGN or signum != signal.SIGHUP:  # nohup
+                loop.add_signal_handler(signum, stop, 128 + signum)
+        if arguments.timeout:
+            loop.call_later(arguments.timeout, stop, TimedOut.exit_code)
         try:
             return loop.run_until_complete(task)
         except asyncio.CancelledError:
-            return 128 + signals[0]
+            if codes[0] == TimedOut.exit_code:
+                late = TimedOut(f"Stopped after {arguments.timeout:g} s (--timeout).", "Allow more time.")
+                if not streams.has_result:
+                    raise late from None
+                streams.write_error(f"ikigai: {late}\n")
+            return codes[0]
+        finally:
+            streams.wait(FLUSH_TIMEOUT)
 
 
-async def _answer(config: Config, arguments: argparse.Namespace, text: str, typed: str) -> int:
+async def _answer(config: Config, arguments: argparse.Namespace, typed: str, streams: OutputStreams) -> int:
+    schema = await asyncio.to_thread(_read_schema, arguments.schema) if arguments.schema else None
+    has_agent = arguments.resume is not None or (getattr(arguments, "continue") and not arguments.new)
     try:
-        command = info_commands.print_command(text)
+        command = info_commands.print_command(typed)
+        if command is not None:
+            _check_command(typed, command, arguments, has_agent)
         if isinstance(command, ProgramCommand) and command.name not in TREE_HANDLERS:
-            return await _show(config, arguments, command)
+            return await _show(config, arguments, command, streams)
         local = await asyncio.to_thread(_read_mentions, typed) if command is None and "@" in typed else None
     except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
+    turns = piped_input.read_turns() if arguments.input_format == "stream-json" else None
+    text, piped = typed, ""
+    if turns and not typed:
+        text = await anext(turns, "")
+    elif turns is None and (command is None or _forks(command)):
+        piped = await piped_input.read_text()
+        text = _join(typed, piped)
+    if not text.strip():
+        raise ConfigError("There is no message and no terminal to ask for one.", 'Try: ikigai -p "your question"')
     async with show_waiting(PREPARING_DATABASE, is_first(config) and not arguments.output_format) as told:
         services = await Services.open(config, on_progress=told)
     try:
         services.ephemeral = arguments.ephemeral
+        services.database.keep_unlisted()
         asks_model = command is None or isinstance(command, Plan | Retry)  # a fork's child asks its own
-        if arguments.new and asks_model:
-            _check_model(services, services.run.resolve({}))  # no agent for nothing
-        agent = await services.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
+        agent = await services.choose(arguments.resume, False, True) if has_agent else None
         if isinstance(command, ProgramCommand):
             agent, text, told = await TREE_HANDLERS[command.name](services, agent, command.argument, arguments.yes)
-            if not text:
-                _print(arguments, told, {"text": told, "agent": agent.name})
+            if not (text := _join(text, piped)):
+                await _print(arguments, streams, told, {"text": told, "agent": agent.name})
                 return 0
             command = None
+        elif agent is None:
+            _check_model(services, services.run.resolve({}))  # no agent for nothing
+            agent = await services.create()
         try:
             memory, log, recovered = await services.acquire(agent)
         except AgentLocked as locked:
@@ -95,7 +129,8 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
             values, level_notice = services.keep_level(memory, command.values)
             model_notice = " ".join(filter(None, (level_notice, services.unseen_images_notice(memory, values))))
             command = Change(values)
-        printer = headless.PrintView(arguments.output_format or "text", agent.name, arguments.yes, arguments.raw)
+        format = arguments.output_format or "text"
+        printer = headless.PrintView(format, agent.name, arguments.yes, arguments.raw, streams, schema)
         notices = (*recovered, *services.problems(), model_notice)
         notices += (missing_profile_notice(memory), services.level_notice(memory))
         for notice in filter(None, notices):
@@ -105,11 +140,12 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
         on_usage = printer.add_subagent_usage
         manager = AgentManager(services, ManagedSubagents, on_usage=on_usage, can_ask=False, options=options)
         runtime = manager.register(agent, memory, log, printer, mail=False).agent_loop
+        runtime.require_schema(schema.text if schema else "")
         try:
             if command is None:
                 command = await _attach(text, local, services, memory, printer) if local else Submitted(text)
             if isinstance(command, Submitted | Plan | Retry):
-                return await headless.run_turn(runtime, printer, command)
+                return await headless.run_turns(runtime, printer, _submissions(command, turns))
             return await headless.carry_out(runtime, printer, command)
         finally:
             if runtime.unsaved:
@@ -124,6 +160,46 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
                 sys.stderr.write("ikigai: This conversation could not be purged now; the next start does that.\n")
         with contextlib.suppress(asyncio.CancelledError):
             await services.close()
+
+
+async def _submissions(
+    first: Submitted | Plan | Retry, turns: AsyncIterator[str] | None
+) -> AsyncIterator[Submitted | Plan | Retry]:
+    yield first
+    if turns:
+        async for text in turns:
+            yield Submitted(text)
+
+
+def _check_command(typed: str, command: Meaning, arguments: argparse.Namespace, has_agent: bool) -> None:
+    """Raise ConfigError for a command that these flags do not fit."""
+    word = typed.split(maxsplit=1)[0]
+    if arguments.schema or arguments.input_format == "stream-json":
+        flag = "--schema" if arguments.schema else "--input-format"
+        raise ConfigError(f"{flag} is for messages, and {word} is a command.", f"Leave out {flag}.")
+    if not (isinstance(command, ProgramCommand) or has_agent):
+        raise _needs_agent(word)
+
+
+def _needs_agent(word: str) -> ConfigError:
+    return ConfigError(
+        f"{word} is for a conversation, and print mode begins a new one.",
+        "Add -c for the one you used last, or -r NAME.",
+    )
+
+
+def _join(typed: str, piped: str) -> str:
+    return "\n\n".join(filter(None, (typed, piped)))
+
+
+def _forks(command: Meaning) -> bool:
+    return isinstance(command, ProgramCommand) and command.name == "fork"
+
+
+def _read_schema(file: str) -> ReplySchema:
+    from ikigai.headless.reply_schema import ReplySchema
+
+    return ReplySchema(file)
 
 
 def _read_mentions(text: str) -> LocalMentions:
@@ -147,8 +223,10 @@ async def _attach(
     return Submitted(text, attached.images, documents=attached.documents)
 
 
-async def _show(config: Config, arguments: argparse.Namespace, command: ProgramCommand) -> int:
-    """Print the answer of the command: its text, or one object."""
+async def _show(config: Config, arguments: argparse.Namespace, command: ProgramCommand, streams: OutputStreams) -> int:
+    """Print the answer of the command: its text, or one object. Unless another agent is named, it is about the one used
+    last.
+    """
     if command.name in info_commands.COMMANDS_WITHOUT_AGENT:
         answer = await info_commands.answer_command(command, config, None)
     else:
@@ -158,27 +236,28 @@ async def _show(config: Config, arguments: argparse.Namespace, command: ProgramC
             except NewerSchema:
                 services = await Services.open(config, on_progress=on_progress, write=False)
         try:
-            agent = await services.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
+            services.database.keep_unlisted()
+            agent = await services.choose(arguments.resume, arguments.new, True)
             memory = await services.load_memory(agent)
             context = info_commands.CommandContext(services, agent, memory, memory.status.value)
             answer = await info_commands.answer_command(command, config, context)
         finally:
             await services.close()
-    _print(arguments, answer.text, answer.as_dict)
+    await _print(arguments, streams, answer.text, answer.as_dict)
     return 0
 
 
-def _print(arguments: argparse.Namespace, text: str, figures: dict[str, Any]) -> None:
+async def _print(arguments: argparse.Namespace, streams: OutputStreams, text: str, figures: dict[str, Any]) -> None:
     """Write the text, or one object, as the output format says."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # not every encoding has every character
     match arguments.output_format:
         case "json":
-            print_lines(usage_report.to_json(figures))
+            text = usage_report.to_json(figures)
         case "stream-json":
-            print_lines(usage_report.to_json({"type": "result", **figures}))
+            text = usage_report.to_json({"type": "result", **figures})
         case _:
-            print_lines(text, painted=arguments.raw)
+            pass
+    streams.write(f"{text if arguments.raw else clean(text)}\n")
+    await streams.finish()
 
 
 class TreeChange(NamedTuple):
@@ -189,8 +268,11 @@ class TreeChange(NamedTuple):
     report: str
 
 
-async def _fork(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
+async def _fork(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
     request = fork.parse_fork(argument)
+    if agent is None and request.at:
+        agent, _ = await services.database.tree.place(request.at)
+    agent = await _named(services, "", agent, "/fork")
     if request.prompt:
         chosen = with_choices(await services.load_memory(agent), request.choices)
         _check_model(services, chosen.run.resolve(chosen.own))  # no child for nothing
@@ -198,32 +280,39 @@ async def _fork(services: Services, agent: Agent, argument: str, yes: bool) -> T
     return TreeChange(child.agent, request.prompt, agent_tree.fork_message(child, "ikigai -r {}"))
 
 
-async def _rename(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
+async def _rename(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
     names = parse_rename(argument.split())
-    agent = await services.database.agents.find(names.old) if names.old else agent
+    agent = await _named(services, names.old, agent, "/rename")
     report = await agent_tree.rename(services.database, agent, names.new, "ikigai agents rename {} {}")
     return TreeChange(agent, "", report)
 
 
-async def _kill(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
-    name = parse_kill(argument.split())
-    agent = await services.database.agents.find(name) if name else agent
+async def _kill(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
+    agent = await _named(services, parse_kill(argument.split()), agent, "/kill")
     return TreeChange(agent, "", await agent_tree.kill_agreed(services.database, agent, yes))
 
 
-async def _archive(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
-    name = parse_archive(argument.split())
-    agent = await services.database.agents.find(name) if name else agent
+async def _archive(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
+    agent = await _named(services, parse_archive(argument.split()), agent, "/archive")
     return TreeChange(agent, "", await agent_tree.archive(services.database, agent, "ikigai agents revive {}"))
 
 
-async def _revive(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
-    agent = await services.database.agents.find(argument)
+async def _revive(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
+    agent = await _named(services, argument, agent, "/revive")
     return TreeChange(agent, "", await agent_tree.revive(services.database, agent, "ikigai -r {}"))
 
 
+async def _named(services: Services, name: str, agent: Agent | None, word: str) -> Agent:
+    """Return the agent of this name, or without a name `agent`. Raise Rejected, ConfigError."""
+    if name:
+        return await services.database.agents.find(name)
+    if agent is None:
+        raise _needs_agent(word)
+    return agent
+
+
 TREE_HANDLERS = {"archive": _archive, "fork": _fork, "kill": _kill, "rename": _rename, "revive": _revive}
-"""Handlers of the commands that change the tree: they take the agent, the argument, and the value of --yes."""
+"""Handlers of the commands that change the tree: they take the agent of -c or -r, the argument, and --yes."""
 
 
 async def _stop_subagents(manager: AgentManager, agent: Agent, printer: headless.PrintView) -> str:

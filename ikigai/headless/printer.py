@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import io
 import math
 import re
-import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -33,9 +30,13 @@ from ikigai.core.state.memory import AgentStatus, Memory
 from ikigai.core.views import usage_totals
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
+from ikigai.headless.output_streams import OutputStreams
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from ikigai.agent.loop import AgentLoop
+    from ikigai.headless.reply_schema import ReplySchema
 
 
 _TERMINAL_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -56,25 +57,39 @@ class PrintView:
 
     Text is made safe for a terminal, also in a pipe or a file: it is often read in a terminal later. With `raw` it is
     written as it is. JSON escapes what a terminal would obey. If the reader of the output goes away, the turn goes on
-    all the same and is stored; `lost` is the error that ended the words.
+    all the same and is stored; `streams.lost` is the error that ended the words. With a `schema` the reply has to match
+    it.
     """
 
-    def __init__(self, format: str, agent: str, yes: bool = False, raw: bool = False) -> None:
+    def __init__(
+        self,
+        format: str,
+        agent: str,
+        yes: bool = False,
+        raw: bool = False,
+        streams: OutputStreams | None = None,
+        schema: ReplySchema | None = None,
+    ) -> None:
         self._format, self._agent, self._yes = format, agent, yes
-        self.notes: list[TranscriptBlock] = []
-        self._out = sys.stdout
-        if isinstance(self._out, io.TextIOWrapper):
-            self._out.reconfigure(errors="replace")  # not every encoding has every character
+        self.streams, self._schema = streams or OutputStreams(), schema
         self._cleaner = None if raw or format != "text" else Cleaner()
         self._idle = asyncio.Event()
+        self.begin_turn()
+
+    def begin_turn(self) -> None:
+        """Begin the result of a turn or a command."""
+        self._idle.clear()
+        self.notes: list[TranscriptBlock] = []
         self._turn = 0
         self._by_user = True  # the events stored last are the user's wish, and not the beginning of the run
         self._words: list[str] = []
-        self._open_line = False
+        self._shown = ""  # the end of the words that were written
+        self._between = False  # the next words are those of a further reply
         self._last_failure = ""
-        self.lost: OSError | None = None
         self.model = ""
         self.refused = False
+        self._structured: Any = None
+        self.mismatch = ""  # why the reply does not match the schema
         self.filtered = False  # something was forgotten
         self.ending: TurnEnded | None = None
         self.usage: list[UsageReported] = []
@@ -107,6 +122,10 @@ class PrintView:
         }
         if self.ending and self.ending.reason:
             result["reason"] = self.ending.reason
+        if self.mismatch:
+            result["reason"] = self.mismatch
+        elif self._schema and ending == Ending.COMPLETED:
+            result["structured"] = self._structured
         if self.notes:
             result["did"] = self._report
         return result
@@ -117,13 +136,16 @@ class PrintView:
 
     def finish(self) -> None:
         """Write the result at the end of the turn."""
+        self.streams.has_result = True
+        if self._schema and self.ending and self.ending.ending is Ending.COMPLETED:
+            self._structured, self.mismatch = self._schema.parse("".join(self._words))
         if self._format == "json":
             self._write_json(self.result())
         elif self._format == "stream-json":
             self._write_json({"type": "result", **self.result()})
         else:
             rest = self._cleaner.flush() if self._cleaner else ""
-            self._write(rest + "\n" * self._open_line)
+            self._write(rest + "\n" * (self._shown[-1:] not in ("", "\n")))
         if self.notes:
             self.notice(self._report)
 
@@ -151,6 +173,7 @@ class PrintView:
             case AssistantMessage() as reply:
                 self._words = [reply.text] if reply.text else self._words
                 self.stop, self.is_silent = reply.stop, not reply.text
+                self._between = bool(self._shown)
             case UsageReported() as report:
                 self.usage.append(report)
                 self.model = report.model
@@ -178,8 +201,7 @@ class PrintView:
             if self._format == "stream-json":
                 self._write_json({"type": "delta", "text": text})
             elif self._format == "text":
-                self._write(text)
-                self._open_line = not text.endswith("\n")
+                self._write_words(text)
 
     def show(self, block: TranscriptBlock) -> None:
         if block.speaker is Speaker.NOTE and self._by_user:
@@ -207,8 +229,7 @@ class PrintView:
         self.model = self.model or memory.model
 
     def notice(self, text: str) -> None:
-        with contextlib.suppress(OSError):
-            sys.stderr.write(f"ikigai: {clean(text)}\n")
+        self.streams.write_error(f"ikigai: {clean(text)}\n")
 
     note = notice
 
@@ -225,13 +246,19 @@ class PrintView:
     def _write_json(self, value: dict[str, Any]) -> None:
         self._write(_escaped(msgspec.json.encode(value).decode()) + "\n")
 
+    def _write_words(self, text: str) -> None:
+        """Write words of a reply, after a blank line if another reply came before."""
+        if self._between:
+            text = text.lstrip("\n")
+            if not text:
+                return
+            self._between = False
+            text = "\n" * (2 - min(2, len(self._shown) - len(self._shown.rstrip("\n")))) + text
+        self._shown = (self._shown + text)[-2:]
+        self._write(text)
+
     def _write(self, text: str) -> None:
-        if self.lost is None:
-            try:
-                self._out.write(self._cleaner.feed(text) if self._cleaner else text)
-                self._out.flush()
-            except OSError as error:
-                self.lost = error
+        self.streams.write(self._cleaner.feed(text) if self._cleaner else text)
 
 
 def _escaped(text: str) -> str:
@@ -245,16 +272,44 @@ async def carry_out(runtime: AgentLoop, printer: PrintView, command: Command) ->
     runtime.inbox.put_nowait(None)
     await runtime.run()
     printer.print_report()
+    await printer.streams.finish()
     return 0 if printer.notes else 1
 
 
-async def run_turn(runtime: AgentLoop, printer: PrintView, submission: Submitted | Plan | Retry) -> int:
+async def run_turns(
+    runtime: AgentLoop, printer: PrintView, submissions: AsyncIterator[Submitted | Plan | Retry]
+) -> int:
+    """Submit each of `submissions` when the turn before has ended, and return the exit code of the first that was not
+    answered, else 0.
+    """
+    loop, code = asyncio.create_task(runtime.run()), 0
+    try:
+        async for submission in submissions:
+            printer.begin_turn()
+            outcome = await _run_turn(runtime, loop, printer, submission)
+            code = code or outcome
+            await printer.streams.drain()
+            if printer.streams.lost or loop.done():
+                break
+    finally:
+        runtime.inbox.put_nowait(None)
+        await asyncio.wait({loop}, timeout=3)
+    lost = printer.streams.lost
+    if lost and not isinstance(lost, BrokenPipeError):
+        printer.notice(f"The answer could not be written: {lost.strerror}. It is stored: start ikigai to see it.")
+        return 1
+    return code
+
+
+async def _run_turn(
+    runtime: AgentLoop, loop: asyncio.Task[None], printer: PrintView, submission: Submitted | Plan | Retry
+) -> int:
     """Submit `submission`, wait for the turn to end, and return the exit code.
 
     The code is 0 for an answer, even an incomplete one. It is 1 if the turn failed, was refused (by the model, without
-    a word), or planned to forget something and forgot nothing. It is 75 if a later try may work.
+    a word), planned to forget something and forgot nothing, or does not match the schema. It is 75 if a later try may
+    work.
     """
-    loop = asyncio.create_task(runtime.run())
     ended = asyncio.create_task(printer.ended())
     try:
         runtime.inbox.put_nowait(submission)
@@ -268,19 +323,15 @@ async def run_turn(runtime: AgentLoop, printer: PrintView, submission: Submitted
         printer.finish()
         raise
     finally:
-        runtime.inbox.put_nowait(None)
-        await asyncio.wait({loop}, timeout=3)
         ended.cancel()
     printer.finish()
-    if printer.lost and not isinstance(printer.lost, BrokenPipeError):
-        why = printer.lost.strerror
-        printer.notice(f"The answer could not be written: {why}. It is stored: start ikigai to see it.")
-        return 1
     if printer.ending is None or printer.ending.ending is Ending.COMPLETED:
         if why := SHORT_REPLY_REASONS.get(printer.stop):
             printer.notice(why)
+        if printer.mismatch:
+            printer.notice(printer.mismatch)
         nothing_forgotten = isinstance(submission, Plan) and not printer.filtered
         refused = printer.refused or (printer.stop is StopReason.REFUSED and printer.is_silent)
-        return 1 if nothing_forgotten or refused else 0
+        return 1 if nothing_forgotten or refused or printer.mismatch else 0
     printer.notice(printer.ending.reason or printer.ending.ending.value)
     return 75 if printer.usage and printer.usage[-1].failure in TRANSIENT_FAILURES else 1

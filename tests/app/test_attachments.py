@@ -109,7 +109,7 @@ def test_file_without_permission_is_refused(folder: Path):
 
 def test_binary_file_is_refused(folder: Path):
     Path("a.out").write_bytes(b"\x7fELF\0\0")
-    assert refusal("@a.out") == "a.out is a binary file of 6 bytes."
+    assert refusal("@a.out") == "a.out is a binary file: byte 0x00 at offset 4 of 6 bytes."
     Path("fake.png").write_text("words")
     assert refusal("@fake.png") == "fake.png is not a PNG, JPEG, WebP or GIF."
 

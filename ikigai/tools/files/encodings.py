@@ -112,6 +112,16 @@ def recognize_encoding(data: bytes, *, whole: bool = True) -> Encoding | None:
         return _recognize_legacy(data)
 
 
+def first_binary_byte(data: bytes) -> int:
+    """Return the offset of the first byte of a binary file that text does not have."""
+    if mark := encoding_of_mark(data):
+        try:
+            mark.decode(data)
+        except UnicodeDecodeError as error:
+            return len(mark.mark) + error.start
+    return next((offset for offset, byte in enumerate(data) if byte in _CONTROLS), 0)
+
+
 def _recognize_legacy(data: bytes) -> Encoding | None:
     if len(data) - len(data.translate(None, _CONTROLS)) > len(data) // 20:
         return None

@@ -191,13 +191,14 @@ async def test_choice_of_a_rule_is_absent_where_none_is_safe(
 
 @pytest.mark.parametrize("yes", [False, True])
 async def test_print_mode_denies_and_tells_the_model(
-    gate: Callable[[], ApprovalGate], work: Path, yes: bool, capsys: pytest.CaptureFixture[str]
+    gate: Callable[[], ApprovalGate], work: Path, yes: bool, capfd: pytest.CaptureFixture[str]
 ):
     printer = headless.PrintView("text", "a", yes=yes)
     started = await decided(gate(), printer.ask, shell(work))
     assert started.refusal == "This needs the user's approval, and nobody can be asked here."
     assert started.decision and (started.decision.allowed, started.decision.by) == (False, "policy")
-    told = capsys.readouterr().err
+    printer.streams.wait(30)
+    told = capfd.readouterr().err
     assert "rm x" in told and "--yolo" in told and "--yes" not in told
     assert not (await decided(gate(), printer.ask, shell(work), {"approval": "yolo"})).refusal
 

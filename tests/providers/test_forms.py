@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from ikigai.agent.one_shot import complete
@@ -14,6 +15,8 @@ from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
 from tests.providers.conftest import KEY, collect, measured, reply
 from tests.providers.formats import FORMATS, Format
 from tests.support.wire_server import Answer, WireServer, completion, failure
+
+replace = msgspec.structs.replace
 
 SCHEMA = json.loads(ANSWER_SCHEMA)
 OBJECT = '{"ids": [1, 2]}'
@@ -187,3 +190,34 @@ async def test_server_that_knows_neither_counts_nor_forms(wire_server: WireServe
         assert "stream_options" in both and "response_format" in both
         assert "stream_options" not in one and "response_format" in one
         assert "stream_options" not in none and "response_format" not in none
+
+
+async def test_required_schema_is_never_left_out(vendor: tuple[str, Format, Any], wire_server: WireServer):
+    name, form, provider = vendor
+    wire_server.script += [form.refusal(400, "response_format json_schema is not supported", "")] * 2
+    for _ in range(2):
+        [broke] = await collect(provider, replace(ask(form), schema_required=True))
+        assert isinstance(broke, StreamFailed) and "json_schema is not supported" in broke.text
+    assert [said(name, request.json) for request in wire_server.requests] == [ASKED[name]] * 2
+
+
+async def test_required_schema_is_sent_in_the_form_that_the_vendor_takes(
+    vendor: tuple[str, Format, Any], wire_server: WireServer
+):
+    name, form, provider = vendor
+    loose = {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1}}}
+    wire_server.script.append(whole(form))
+    await collect(provider, replace(ask(form, schema=json.dumps(loose)), schema_required=True))
+    asked = json.dumps(said(name, wire_server.requests[0].json))
+    closed = {**loose, "properties": {"size": {"type": "integer", "description": "{minimum: 1}"}}}
+    sent = {**closed, "additionalProperties": False} if name == "messages" else loose
+    assert json.dumps(sent) in asked
+    assert ('"strict": false' in asked) == (name in ("chat", "responses"))
+
+
+async def test_older_claude_refuses_a_required_schema_itself(wire_server: WireServer):
+    async for name, form, provider in _connected("messages", wire_server):
+        wire_server.script.append(form.refusal(400, "output_config: not supported", ""))
+        asked = replace(ask(form), model="claude-2.1", schema_required=True)
+        assert isinstance((await collect(provider, asked))[-1], StreamFailed)
+        assert said(name, wire_server.requests[0].json) == ASKED[name]

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import weakref
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -113,6 +114,31 @@ async def test_last_one_used(dsn: str) -> None:
     assert await database.agents.last("/c") is None
     assert [agent.name for agent in await database.agents.all(limit=1)] == ["first"]
     await database.close()
+
+
+async def test_unlisted_session_archives_what_it_makes_and_leaves_the_last_one(dsn: str, database: Database) -> None:
+    mine = await database.agents.create("mine")
+    await (await database.open_agent(mine, "/a")).close()
+    beside = await Database.open(dsn, MIGRATIONS)
+    beside.keep_unlisted()
+    made = await beside.agents.create("job")
+    log = await beside.open_agent(made, "/b")
+    await log.mark_used()
+    (row,) = (await log.append((ev.UserMessage("?"),))).rows
+    child = await beside.tree.fork(made, row.id, (ev.Forked("job", row.id),), "child")
+    helper = await beside.tree.fork(made, row.id, (ev.Forked("job", row.id),), "helper", made=uuid4())
+    await log.close()
+    last = await database.agents.last()
+    assert last and last.name == "mine" and await database.agents.last("/b") is None
+    assert made.archived_at and child.archived_at and helper.archived_at == made.archived_at
+    assert [agent.name for agent in await database.agents.all()] == ["mine"]
+    await beside.close()
+
+
+async def test_first_agent_of_a_user_is_listed_in_an_unlisted_session(database: Database) -> None:
+    database.keep_unlisted()
+    first = await database.agents.last_or_new("/a")
+    assert first.archived_at is None and (await database.agents.last_or_new("/a")).id == first.id
 
 
 async def test_directory_with_an_odd_name(database: Database) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 DATABASE_TIMEOUT = 20.0
 """Seconds that print mode waits for a lost database before it gives up with exit code 75."""
-FLUSH_TIMEOUT = 0.3
+FLUSH_TIMEOUT = 0.2
 """Seconds that the end of a run waits for what is still to be written to standard output and error."""
 
 

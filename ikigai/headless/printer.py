@@ -74,6 +74,7 @@ class PrintView:
         self.streams, self._schema = streams or OutputStreams(), schema
         self._cleaner = None if raw or format != "text" else Cleaner()
         self._idle = asyncio.Event()
+        self.model = ""
         self.begin_turn()
 
     def begin_turn(self) -> None:
@@ -86,7 +87,6 @@ class PrintView:
         self._shown = ""  # the end of the words that were written
         self._between = False  # the next words are those of a further reply
         self._last_failure = ""
-        self.model = ""
         self.refused = False
         self._structured: Any = None
         self.mismatch = ""  # why the reply does not match the schema

@@ -107,7 +107,7 @@ def _repl(evidence: Evidence, dice: Dice, model: tuple[str, str], number: int, s
 
 def _print(evidence: Evidence, dice: Dice, model: tuple[str, str], number: int) -> None:
     fresh = ("--new",) * (dice.random() < 0.2)
-    asked = ("-p", f"question {number}", "--output-format", "stream-json", "--yolo")
+    asked = ("-c", "-p", f"question {number}", "--output-format", "stream-json", "--yolo")
     program = evidence.account.start(*model, *fresh, *asked, **TOOLS)
     time.sleep(dice.uniform(0.1, LONGEST))
     program.kill()

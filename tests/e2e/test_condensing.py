@@ -56,13 +56,13 @@ def test_condensed_killed_taken_back_and_cleared(tmp_path: Path, dsn: str):
         program.say("/clear")
         program.wait_for("What was cleared is summarised: 5 turns")
         program.leave()
-    shown = run(tmp_path, "-p", "/summary", **env)
+    shown = run(tmp_path, "-c", "-p", "/summary", **env)
     assert "No summary yet." in shown.stdout and "5 turns: They spoke of ducks." in shown.stdout
-    figures = json.loads(run(tmp_path, "-p", "/summary", "--output-format", "json", **env).stdout)
+    figures = json.loads(run(tmp_path, "-c", "-p", "/summary", "--output-format", "json", **env).stdout)
     assert figures["in_force"] is None and figures["cleared"][0]["text"] == "They spoke of ducks."
     found = run(tmp_path, "history", "search", "--kind", "summary", "spoke of ducks", **env)
     assert "They spoke of ducks." in found.stdout, "/recall finds it, too"
     for line in ("They fly.", "/clear"):  # print mode ends, and has no time to summarize what nobody asks for
-        assert run(tmp_path, "-m", "scripted/echo", "-p", line, **env).returncode == 0
-    figures = json.loads(run(tmp_path, "-p", "/summary", "--output-format", "json", **env).stdout)
+        assert run(tmp_path, "-m", "scripted/echo", "-c", "-p", line, **env).returncode == 0
+    figures = json.loads(run(tmp_path, "-c", "-p", "/summary", "--output-format", "json", **env).stdout)
     assert len(figures["cleared"]) == 1

@@ -114,7 +114,7 @@ def test_the_newest_turn_again_or_for_another_message(account: Account, wire: Wi
         program.wait_for("● Best.")
         assert contents(wire) == ["one", "Well.", "two too"]
         program.leave()
-    assert account.run(*WIRE, "-p", "three").returncode == 0
+    assert account.run(*WIRE, "-c", "-p", "three").returncode == 0
     assert contents(wire) == ["one", "Well.", "two too", "Best.", "three"]
     assert len(account.rows("rewind")) == 2
 
@@ -170,7 +170,7 @@ def test_events_named_by_ids_are_shown_and_forgotten_after_a_yes(account: Accoun
         program.kill()
     (stored,) = filters(account)
     assert (stored["ranges"], stored["ids"], stored["messages"]) == ([[5, 8], [13, 16]], [10], 5)
-    assert account.run(*WIRE, "-p", "and then?").returncode == 0
+    assert account.run(*WIRE, "-c", "-p", "and then?").returncode == 0
     assert contents(wire) == ["and a second one", "[noted]", *exchange("now?", "meanwhile"), "and then?"]
 
 
@@ -231,7 +231,7 @@ def test_a_talk_with_the_model_about_what_to_forget(account: Account, wire: Wire
     assert (done["mode"], done["ranges"]) == ("forget", [[1, 4], [9, 12]])
     assert (declined["mode"], declined.get("ranges", []), declined.get("ids", [])) == ("remember", [], [])
     assert account.said("filter") == ["databases", "questions"]
-    assert account.run(*WIRE, "-p", "after all").returncode == 0
+    assert account.run(*WIRE, "-c", "-p", "after all").returncode == 0
     assert contents(wire) == [*exchange("Paris", "so?"), "after all"]
 
 
@@ -256,7 +256,7 @@ def test_a_kill_in_a_talk_leaves_what_was_applied_and_not_the_talk(account: Acco
         program.keeps()
         program.kill()
     wire.answers()
-    result = account.run(*WIRE, "-p", "and now?")
+    result = account.run(*WIRE, "-c", "-p", "and now?")
     assert (result.stdout, result.stderr) == ("You said: and now?\n", "")
     assert contents(wire) == [*exchange("indexes") * (point != "applied"), *exchange("Paris"), "and now?"]
     assert account.endings() == ["completed", "completed", "interrupted", "completed"]
@@ -268,32 +268,32 @@ def test_a_kill_in_a_talk_leaves_what_was_applied_and_not_the_talk(account: Acco
 
 
 def test_print_mode_forgets_what_was_agreed_to_beforehand(account: Account, wire: Wire):
-    account.run(*WIRE, "-p", "one")
-    result = account.run("-p", "/forget last 1")
+    account.run(*WIRE, "-c", "-p", "one")
+    result = account.run("-c", "-p", "/forget last 1")
     assert (result.stdout, result.returncode) == ("", 1) and not filters(account)
     assert "Forget 2 messages, ~" in result.stderr and "1-2  one  (2 messages, ~" in result.stderr
     assert "Cannot prompt in print mode: answered no. Add --yes to confirm." in result.stderr
-    result = account.run("-p", "/forget last 1", "--yes", "--output-format", "json")
+    result = account.run("-c", "-p", "/forget last 1", "--yes", "--output-format", "json")
     made = json.loads(result.stdout)
     assert result.returncode == 0 and "Yes, by --yes." in result.stderr and set(made) == {"text", "agent", "events"}
     assert made["text"].startswith("Forgot 2 messages (last 1): ") and made["events"] == [5]
-    result = account.run("-p", "/undo")
+    result = account.run("-c", "-p", "/undo")
     said = "Undid forget #5. To redo it: /undo 6\n"
     assert (result.stdout, result.stderr, result.returncode) == (said, "", 0)
-    assert account.run(*WIRE, "-p", "two").stdout == "You said: two\n"
+    assert account.run(*WIRE, "-c", "-p", "two").stdout == "You said: two\n"
     assert contents(wire) == [*exchange("one"), "two"]
 
 
 def test_print_mode_says_what_a_talk_came_to_whatever_the_model_says(account: Account, wire: Wire):
-    account.run(*WIRE, "-p", "one")
+    account.run(*WIRE, "-c", "-p", "one")
     script = (call("preview", criteria="numbers"), '{"ids": [1, 2]}', call("apply", message_ids=[1, 2]), "All gone.")
     wire.answers(*script)
-    result = account.run(*WIRE, "-p", "/forget numbers")
+    result = account.run(*WIRE, "-c", "-p", "/forget numbers")
     assert (result.stdout, result.returncode) == ("All gone.\n", 1)
     assert result.stderr.endswith("Nothing was forgotten.\n")
     wire.answers(*script)
-    result = account.run(*WIRE, "-p", "/forget numbers", "--yes", "--output-format", "json")
+    result = account.run(*WIRE, "-c", "-p", "/forget numbers", "--yes", "--output-format", "json")
     made = json.loads(result.stdout)
     assert (made["text"], result.returncode) == ("All gone.", 0)
     assert made["did"].startswith("Forgot 2 messages (numbers): ")
-    refused(account.run(*WIRE, "-p", "/retry"), 1, "There is no turn yet.")
+    refused(account.run(*WIRE, "-c", "-p", "/retry"), 1, "There is no turn yet.")

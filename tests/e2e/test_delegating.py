@@ -102,10 +102,10 @@ def test_the_user_is_told_of_mail_that_is_held_and_lets_it_come(account: Account
 def test_print_mode_opens_an_agent_that_it_gives_work(account: Account, tmp_path: Path) -> None:
     fork = {**call("fork"), "arguments": {"prompt": "?", "name": "kid", "model": script(tmp_path, "kid", "Ready.")}}
     account.configure(f'model = "{script(tmp_path, "boss", [fork, call("wait", agents=["kid"])], "Made.")}"\n')
-    assert account.run("-p", "--yolo", "Go.", **TOOLS).stdout == "Made.\n"
+    assert account.run("-c", "-p", "--yolo", "Go.", **TOOLS).stdout == "Made.\n"
     script(tmp_path, "kid", "Done.")
     script(tmp_path, "boss", [call("send", agent="kid", text="More."), call("wait", agents=["kid"])], "Heard.")
-    assert account.run("-p", "--yolo", "More.", **TOOLS).stdout == "Heard.\n"
+    assert account.run("-c", "-p", "--yolo", "More.", **TOOLS).stdout == "Heard.\n"
     assert account.said("tool_result")[-1] == "[kid, turn completed]\nDone."
 
 

@@ -15,7 +15,7 @@ def files(account: Account) -> set[str]:
 def test_export_and_import(account: Account):
     refused(account.run("history", "export"), 2, "There are no agents yet")
     for text in ("first **words**", "second"):
-        assert account.run(*ECHO, "-p", text).returncode == 0
+        assert account.run(*ECHO, "-c", "-p", text).returncode == 0
     (agent,) = account.agents()
     for form in ("md", "html", "json", "jsonl"):
         done = account.run("history", "export", "-o", f"talk.{form}")
@@ -49,8 +49,8 @@ def test_export_and_import(account: Account):
     ]
     ends = [event["data"]["first"] for event in again["events"] if event["kind"] == "turn_end"]
     assert ends == [event["id"] for event in again["events"] if event["kind"] == "user"]
-    assert account.run(*ECHO, "-p", "still the first").returncode == 0
-    assert account.run(*ECHO, "-r", "copy", "-p", "third").stdout == "third\n"
+    assert account.run(*ECHO, "-c", "-p", "still the first").returncode == 0
+    assert account.run(*ECHO, "-r", "copy", "-c", "-p", "third").stdout == "third\n"
     assert account.endings() == ["completed"] * 6
     rows = len(account.rows())
     lines = (account.home / "talk.jsonl").read_text()
@@ -90,8 +90,8 @@ def test_a_history_without_ends_of_turns(account: Account):
         "made is new and has 30,000 events. 10,000 turns had no end: added. The file has no checksum, so that damage "
         "would not have been seen. Go on with it: ikigai -r made\n"
     )
-    assert account.run(*ECHO, "-r", "made", "-p", "on").stdout == "on\n"
-    shown = json.loads(account.run(*ECHO, "-r", "made", "-p", "/context", "--output-format", "json").stdout)
+    assert account.run(*ECHO, "-r", "made", "-c", "-p", "on").stdout == "on\n"
+    shown = json.loads(account.run(*ECHO, "-r", "made", "-c", "-p", "/context", "--output-format", "json").stdout)
     assert 0 < shown["used"] <= shown["ceiling"] and shown["turns_out"] > 9_000, shown
     assert shown["messages_out"] == 2 * shown["turns_out"]
     with account.terminal(*ECHO, "-r", "made") as program:
@@ -106,7 +106,7 @@ def test_a_history_without_ends_of_turns(account: Account):
 
 def test_ctrl_c_leaves_no_half_file(account: Account):
     """The history has some megabytes, so that there is a middle."""
-    assert account.run(*ECHO, "-p", "hello").returncode == 0
+    assert account.run(*ECHO, "-c", "-p", "hello").returncode == 0
     lines = account.run("history", "export", "--format", "jsonl").stdout.splitlines()
     head, event = lines[0].replace(',"checksum":"sha256"', ""), json.loads(lines[1])
     rows = [json.dumps({**event, "id": n, "content": f"**{n}** " * 100}) for n in range(1, 60_001)]
@@ -146,6 +146,6 @@ def test_at_the_terminal(account: Account):
 
 
 def test_to_a_pipe_that_nobody_reads(account: Account):
-    assert account.run(*ECHO, "-p", "hello").returncode == 0
+    assert account.run(*ECHO, "-c", "-p", "hello").returncode == 0
     done = account.shell("set -o pipefail; ikigai history export --format json | true; echo ${PIPESTATUS[0]}")
     assert done.stdout.strip() in ("0", "141") and "Traceback" not in done.stderr

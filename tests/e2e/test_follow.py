@@ -130,7 +130,7 @@ def test_follower_goes_on_under_the_name_that_the_writer_gave(account: Account):
 
 
 def test_following_what_nobody_writes_yet(account: Account):
-    account.run(*ECHO, "-p", "before")
+    account.run(*ECHO, "-c", "-p", "before")
     (name,) = account.agents()
     with account.terminal("--follow", name, columns=120) as follower:
         follower.ready().wait_for(f"Agent {name} is read-only here. It is shown read-only: /takeover goes on with it")
@@ -178,7 +178,9 @@ def test_draft_of_a_killed_writer_is_in_the_input_after_takeover(account: Accoun
 
 
 def test_following_needs_a_terminal_and_an_agent(account: Account):
-    refused(account.run("--follow", "x", "-p", "hello"), 2, "--follow shows one agent at a terminal.", "Leave out -p")
+    refused(
+        account.run("--follow", "x", "-c", "-p", "hello"), 2, "--follow shows one agent at a terminal.", "Leave out -p"
+    )
     with account.terminal("--follow", "nobody", columns=120) as program:
         assert program.ended() == 2
         assert "There is no agent nobody." in program.words()

@@ -158,13 +158,13 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
         at(program, "first")
         program.leave()
     check(account.dsn)
-    done = account.run("-p", "/agents --all", "--json", *ECHO)
+    done = account.run("-c", "-p", "/agents --all", "--json", *ECHO)
     states = {agent["name"]: agent["state"] for agent in json.loads(done.stdout)["agents"]}
     assert states == {root: "idle", "first": "idle", "busy": "dead"}
 
 
 def test_an_archived_agent_is_in_no_list_and_goes_on_by_its_name(account: Account):
-    assert account.run(*ECHO, "--new", "-p", "the past").returncode == 0
+    assert account.run(*ECHO, "-c", "-p", "the past").returncode == 0
     (root,) = account.agents()
     hangs = script(account, "hangs", [HANG])
     with account.terminal("-r", root, *ECHO, columns=110) as program:
@@ -208,28 +208,28 @@ def test_an_archived_agent_is_in_no_list_and_goes_on_by_its_name(account: Accoun
 
 
 def test_print_mode_forks_and_says_where(account: Account):
-    assert account.run(*ECHO, "--new", "-p", "the past").stdout == "the past\n"
+    assert account.run(*ECHO, "-c", "-p", "the past").stdout == "the past\n"
     (root,) = account.agents()
-    asked = account.run(*ECHO, "-p", '/fork --name kid "the child"', "--json")
+    asked = account.run(*ECHO, "-c", "-p", '/fork --name kid "the child"', "--json")
     told = json.loads(asked.stdout)
     assert (told["agent"], told["text"]) == ("kid", "the child"), asked.stderr
-    made = account.run("-r", root, "-p", "/fork --name quiet", *ECHO)
+    made = account.run("-r", root, "-c", "-p", "/fork --name quiet", *ECHO)
     assert made.stdout.startswith(f"This is quiet, forked from {root} at event #")
     for agent, line, old, name in (
         ("quiet", "/rename calm", "quiet", "calm"),
         (root, "/rename calm quiet", "calm", "quiet"),
     ):
-        renamed = account.run("-r", agent, "-p", line, *ECHO)
+        renamed = account.run("-r", agent, "-c", "-p", line, *ECHO)
         assert renamed.stdout == f"Renamed {old} to {name}. To undo: ikigai agents rename {name} {old}\n"
-    wrong = account.run("-p", "/fork --level low", *ECHO)
+    wrong = account.run("-c", "-p", "/fork --level low", *ECHO)
     assert wrong.returncode == 2 and "/fork has no option --level." in wrong.stderr
-    refused = account.run("-r", "quiet", "-p", "/kill", *ECHO)
+    refused = account.run("-r", "quiet", "-c", "-p", "/kill", *ECHO)
     assert refused.returncode == 1 and "Add --yes to confirm." in refused.stderr
-    assert account.run("-r", "quiet", "-p", "/kill", "--yes", *ECHO).returncode == 0
-    dead = account.run("-r", "quiet", "-p", "anybody?", *ECHO)
+    assert account.run("-r", "quiet", "-c", "-p", "/kill", "--yes", *ECHO).returncode == 0
+    dead = account.run("-r", "quiet", "-c", "-p", "anybody?", *ECHO)
     assert dead.returncode == 2 and "Run: ikigai agents revive quiet" in dead.stderr
     for line in ("/switch kid", "/answer"):
-        nowhere = account.run("-p", line, *ECHO)
+        nowhere = account.run("-c", "-p", line, *ECHO)
         assert nowhere.returncode == 2 and "is not available in print mode" in nowhere.stderr
     listed = json.loads(account.run("agents", "--all", "--json").stdout)["agents"]
     assert {agent["name"]: agent["dead"] for agent in listed} == {root: False, "kid": False, "quiet": True}

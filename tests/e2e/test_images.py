@@ -362,9 +362,9 @@ def test_a_file_with_keys_is_asked_about(account: Account, wire: Wire):
         program.wait_for("● You said")
         program.leave()
     assert "TOKEN=1" in said(wire.messages()[0])
-    result = account.run(*WIRE, "-p", "see @.env")
+    result = account.run(*WIRE, "-c", "-p", "see @.env")
     assert result.returncode == 1 and "nothing was sent" in result.stderr
-    assert account.run(*WIRE, "--yes", "-p", "see @.env").returncode == 0
+    assert account.run(*WIRE, "--yes", "-c", "-p", "see @.env").returncode == 0
 
 
 def test_a_page_needs_the_approval_of_web_fetch(account: Account, wire: Wire):
@@ -380,10 +380,10 @@ def test_a_page_needs_the_approval_of_web_fetch(account: Account, wire: Wire):
         program.type("\x15")
         program.leave()
     assert not wire.requests
-    result = account.run(*WIRE, "-p", f"read @{url}")
+    result = account.run(*WIRE, "-c", "-p", f"read @{url}")
     assert result.returncode == 1 and "was not fetched" in result.stderr and not stored(account)
     wire.answers(Answer(b"<h1>Title</h1>", headers={"Content-Type": "text/html"}), "A title.")
-    result = account.run(*WIRE, "--yolo", "-p", f"read @{url}.")
+    result = account.run(*WIRE, "--yolo", "-c", "-p", f"read @{url}.")
     assert (result.returncode, result.stdout) == (0, "A title.\n")
     assert said(wire.messages()[0]).endswith(f'<page name="{url}">\n[200 X, {url}, text/html]\n# Title\n</page>')
 

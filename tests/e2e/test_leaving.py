@@ -23,7 +23,7 @@ def test_leaving_names_the_command_that_continues_and_the_usage(account: Account
         (name,) = account.agents()
         line = rf"To continue {name}: ikigai -r {name} \(this run: \d+ tokens in, \d+ out\)"
         assert re.search(line, program.words()), program.text()
-    assert "To continue" not in (printed := account.run(*ECHO, "-p", "spoken")).stdout + printed.stderr
+    assert "To continue" not in (printed := account.run(*ECHO, "-c", "-p", "spoken")).stdout + printed.stderr
 
 
 def test_ctrl_d_names_running_agents_and_wants_a_second_press(account: Account, wire: Wire):

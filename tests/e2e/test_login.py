@@ -51,7 +51,7 @@ def test_a_key_is_typed_tried_stored_and_used(account: Account, wire: Wire, addr
     assert stat.S_IMODE(key_file(account).parent.stat().st_mode) == 0o700
 
     wire.answers(failure(400, "no"))
-    result = account.run("-m", "anthropic/claude-x", "-p", "hi", "--debug", **addresses)
+    result = account.run("-m", "anthropic/claude-x", "-c", "-p", "hi", "--debug", **addresses)
     assert wire.requests[1].path == "/v1/messages" and wire.requests[1].headers["x-api-key"] == SECRET
     shown = account.run("config", **addresses).stdout
     assert "API key of anthropic" in shown and shown.rstrip().endswith("login")
@@ -82,10 +82,10 @@ def test_a_key_is_piped_in_and_another_provider_of_ones_own(account: Account, wi
     assert result.returncode == 0, result.stderr
     assert wire.requests[0].headers["authorization"] == f"Bearer {SECRET}"
     wire.answers("Hello.")
-    assert account.run("-m", "wire/x", "-p", "hi").stdout == "Hello.\n"
+    assert account.run("-m", "wire/x", "-c", "-p", "hi").stdout == "Hello.\n"
     assert wire.requests[1].headers["authorization"] == f"Bearer {SECRET}"
     wire.answers("Hello again.")
-    assert account.run("-m", "wire/x", "-p", "hi", WIRE_KEY="sk-of-the-environment").stdout == "Hello again.\n"
+    assert account.run("-m", "wire/x", "-c", "-p", "hi", WIRE_KEY="sk-of-the-environment").stdout == "Hello again.\n"
     assert wire.requests[2].headers["authorization"] == "Bearer sk-of-the-environment"
     assert "environment WIRE_KEY (before login)" in account.run("login", "--list", WIRE_KEY="x").stdout
     result = account.run("login", "--remove", "wire")

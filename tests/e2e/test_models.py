@@ -99,11 +99,13 @@ def test_when_nobody_answers(account: Account, wire: Wire, answer: Answer, code:
 
 def test_a_level_on_the_command_line_that_the_model_has_or_not(account: Account, wire: Wire):
     configure(account, wire, "", THINKER)
-    result = account.run("-m", "wire/x:med", "-p", "hi")
+    result = account.run("-m", "wire/x:med", "-c", "-p", "hi")
     refused(result, 2, "x has no level med; it has low, high", "another model")
-    refused(account.run("-p", "hi", IKIGAI_MODEL="wire/x:off"), 2, "x cannot think less than low; it has low, high")
+    refused(
+        account.run("-c", "-p", "hi", IKIGAI_MODEL="wire/x:off"), 2, "x cannot think less than low; it has low, high"
+    )
     assert not wire.requests and account.rows("user") == []
-    assert account.run("-m", "wire/x:high", "-p", "hi").returncode == 0
+    assert account.run("-m", "wire/x:high", "-c", "-p", "hi").returncode == 0
     assert wire.requests[0].json["reasoning_effort"] == "high"
 
 
@@ -125,7 +127,7 @@ def test_a_name_with_a_colon_stays_one(account: Account, wire: Wire):
 
 def test_a_level_in_the_configuration_that_the_model_lacks_is_said_and_left_out(account: Account, wire: Wire):
     configure(account, wire, 'model = "wire/x:med"\n', THINKER)
-    result = account.run("-p", "hi")
+    result = account.run("-c", "-p", "hi")
     assert result.returncode == 0
     assert "x has no level med; it has low, high. The level in the configuration is not used" in result.stderr
     assert "reasoning_effort" not in wire.requests[0].json and wire.requests[0].json["model"] == "x"
@@ -228,10 +230,10 @@ def test_a_model_that_does_not_think(account: Account, wire: Wire):
 
 def test_how_turns_are_counted(account: Account, wire: Wire):
     configure(account, wire, 'model = "wire/x"\n', '[context]\ntoken_counter = "calibrated"\n')
-    assert account.run("-p", "hi").returncode == 0
+    assert account.run("-c", "-p", "hi").returncode == 0
     [(_, _, end)] = account.rows("turn_end")
     assert end["counted"] == "calibrated wire/x" and end["tokens"] > 0
-    assert account.run("-p", "hi", IKIGAI_TOKEN_COUNTER="bytes").returncode == 0
+    assert account.run("-c", "-p", "hi", IKIGAI_TOKEN_COUNTER="bytes").returncode == 0
     assert "counted" not in account.rows("turn_end")[1][2]
 
 
@@ -249,11 +251,11 @@ def test_how_long_a_server_may_be_silent(account: Account, wire: Wire):
 def test_a_provider_can_be_spoken_to_another_way(account: Account, wire: Wire):
     configure(account, wire, "", f'[providers.other]\napi = "responses"\nbase_url = "{wire.server.base_url}"\n')
     wire.answers(failure(400, "no"))
-    refused(account.run("-m", "other/x", "-p", "hi"), 1, "other refused the request (400): no.")
+    refused(account.run("-m", "other/x", "-c", "-p", "hi"), 1, "other refused the request (400): no.")
     wire.answers(failure(400, "no"))
-    refused(account.run("-m", "wire/x", "-p", "hi", IKIGAI_PROVIDERS_WIRE_API="responses"), 1, "wire refused")
+    refused(account.run("-m", "wire/x", "-c", "-p", "hi", IKIGAI_PROVIDERS_WIRE_API="responses"), 1, "wire refused")
     assert [request.path for request in wire.requests] == ["/v1/responses"] * 2
-    assert account.run(*ECHO, "-p", "hi").returncode == 0
+    assert account.run(*ECHO, "-c", "-p", "hi").returncode == 0
 
 
 # -- the SDK -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ KEYED = {"ANTHROPIC_API_KEY": "sk-canary-of-the-test-0123456789"}
 def agents(account: Account, *words: str) -> list[str]:
     """Make an agent for each of these messages; return their names, the newest first."""
     for each in words:
-        assert account.run(*ECHO, "--new", "-p", each).returncode == 0
+        assert account.run(*ECHO, "-p", each).returncode == 0
+        assert account.run("agents", "revive", account.agents()[-1]).returncode == 0
     return [line.split()[0] for line in reversed(account.run("agents").stdout.splitlines()[1:])]
 
 
@@ -40,7 +41,7 @@ def test_leaving_the_list_of_the_start_leaves_the_program(account: Account):
         program.wait_for("No agent matches.")
         program.type("\x1b")
         assert program.ended() == 130
-    for arguments in (("-r",), ("-r", "-p", "hi")):
+    for arguments in (("-r",), ("-r", "-c", "-p", "hi")):
         refused = account.run(*arguments, *ECHO)
         assert refused.returncode == 2 and "Usage: ikigai -r NAME" in refused.stderr
 
@@ -83,5 +84,5 @@ def test_a_model_is_picked_from_favorites_and_all_known_ones(account: Account):
         program.ready()
         assert "claude-haiku-4-5 · ctx" in program.status()
         program.leave()
-    shown = account.run("-p", "/model", **KEYED).stdout
+    shown = account.run("-c", "-p", "/model", **KEYED).stdout
     assert "/model PROVIDER/NAME[:LEVEL] chooses another" in shown

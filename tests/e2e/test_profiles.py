@@ -18,25 +18,25 @@ max_history_tokens = 700
 def test_a_profile_in_print_mode_outlives_runs_and_is_missed_once(account: Account):
     model = ("-m", "scripted/echo")
     account.configure(PROFILES)
-    asked = account.run("-p", "one", *model, "--profile", "hands-off", "--json")
+    asked = account.run("-c", "-p", "one", *model, "--profile", "hands-off", "--json")
     assert json.loads(asked.stdout)["text"] == "one"
-    assert "Profile: hands-off" in (changed := account.run("-p", "/profile hands-off", *model)).stdout, changed
-    figures = json.loads(account.run("-p", "/context", *model, "--json").stdout)
+    assert "Profile: hands-off" in (changed := account.run("-c", "-p", "/profile hands-off", *model)).stdout, changed
+    figures = json.loads(account.run("-c", "-p", "/context", *model, "--json").stdout)
     assert (figures["budget"], figures["budget_from"], figures["max_history_tokens"]) == (
         9000,
         "profile hands-off",
         700,
     )
     assert "tools" not in {part["name"] for part in figures["parts"]}
-    refused(account.run("-p", "hi", *model, "--profile", "breif"), 2, "--profile: there is no profile 'breif'.")
+    refused(account.run("-c", "-p", "hi", *model, "--profile", "breif"), 2, "--profile: there is no profile 'breif'.")
     listed = account.run("config", IKIGAI_PROFILE="hands-off").stdout
     assert any(line.split()[:2] == ["context.max_history_tokens", "700"] for line in listed.splitlines())
     assert "profile hands-off" in listed
     account.configure("")
-    gone = [account.run("-p", "two", *model).stderr for _ in range(2)]
+    gone = [account.run("-c", "-p", "two", *model).stderr for _ in range(2)]
     assert "The profile hands-off, which this agent chose, does not exist any more" in gone[0] and gone[1] == ""
     account.configure(PROFILES)
-    assert json.loads(account.run("-p", "/profile", *model, "--json").stdout)["profile"] == "hands-off"
+    assert json.loads(account.run("-c", "-p", "/profile", *model, "--json").stdout)["profile"] == "hands-off"
 
 
 def test_profiles_and_pins_in_a_terminal(account: Account, wire: Wire):

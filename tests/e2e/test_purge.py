@@ -18,7 +18,7 @@ GONE = "[purged]"
 def talk(account: Account) -> Account:
     """Return a user who has let a secret slip, and talked on."""
     for text in ("hello there", f"my key is {SECRET}, keep it", "and on"):
-        assert account.run(*ECHO, "-p", text).returncode == 0
+        assert account.run(*ECHO, "-c", "-p", text).returncode == 0
     return account
 
 

@@ -51,14 +51,14 @@ def test_the_next_start_puts_them_back(account: Account, unsaved: Path):
         program.wait_for("● third")
         program.leave()
     assert account.said("user") == ["first", "second", "third"] and account.endings() == ["completed"] * 3
-    again = account.run(*ECHO, "-r", "heron", "-p", "fourth")
+    again = account.run(*ECHO, "-r", "heron", "-c", "-p", "fourth")
     assert (again.stdout, again.stderr) == ("fourth\n", "")
 
 
 def test_recover_makes_a_fork_when_the_log_went_on(account: Account, unsaved: Path):
     aside = account.home / "aside"
     unsaved.rename(aside)
-    assert account.run(*ECHO, "-r", "heron", "-p", "third").returncode == 0
+    assert account.run(*ECHO, "-r", "heron", "-c", "-p", "third").returncode == 0
     aside.rename(unsaved)
     with account.terminal(*ECHO, "-r", "heron", columns=200) as program:
         program.ready()

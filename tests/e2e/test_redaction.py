@@ -93,7 +93,7 @@ def test_import(account: Account):
         event(5, "turn_end", "", {"ending": "completed"}),
     ]
     file = account.home / "h.jsonl"
-    exported = account.run(*ECHO, "-p", "hello")
+    exported = account.run(*ECHO, "-c", "-p", "hello")
     assert exported.returncode == 0
     account.run("history", "export", "-o", str(account.home / "shape.jsonl"))
     head = json.loads((account.home / "shape.jsonl").read_text().splitlines()[0])
@@ -105,7 +105,7 @@ def test_import(account: Account):
     said = account.rows("assistant")[-1]
     assert said[1] == f"I see {MARKER}!" and said[2]["blocks"][0]["text"] == f"hm, {MARKER}"
     assert "signature" not in said[2]["blocks"][0] and said[2]["blocks"][1] == len(said[1])
-    shown = account.run("-r", "new", "-p", "/context", **ENV)
+    shown = account.run("-r", "new", "-c", "-p", "/context", **ENV)
     assert shown.returncode == 0, shown.stderr
 
 
@@ -113,6 +113,6 @@ def test_instructions_of_a_project(account: Account, wire: Wire):
     (account.home / "AGENTS.md").write_text(f"Use the key {KEY}.")
     Project(account.home, account.home / ".local/share/ikigai/trusted.json").trust(1.0)
     for text in ("hi", "again"):
-        assert account.run(*WIRE, "-p", text, **ENV).returncode == 0
+        assert account.run(*WIRE, "-c", "-p", text, **ENV).returncode == 0
     assert all(f"Use the key {MARKER}." in request.body.decode() for request in wire.requests)
     assert not any(KEY in request.body.decode() for request in wire.requests) and KEY not in everything(account)

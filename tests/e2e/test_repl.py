@@ -287,7 +287,7 @@ def test_an_agent_is_taken_back_when_the_other_program_has_gone(account: Account
 
 def test_a_forks_history_is_its_ancestors_too(account: Account):
     for text in ("one", "two"):
-        account.run(*ECHO, "-p", text)
+        account.run(*ECHO, "-c", "-p", text)
     with psycopg.connect(account.dsn) as connection:
         connection.execute(
             "insert into agents (id, name, parent, forked_at) "
@@ -437,7 +437,7 @@ def test_a_bug_in_the_loop_keeps_the_words(account: Account):
         program.wait_for("Something in ikigai itself went wrong. The log file has the details; start again.")
         program.leave()
     assert "ZeroDivisionError" in account.log_file()
-    assert account.run(*ECHO, "-p", "after").returncode == 0
+    assert account.run(*ECHO, "-c", "-p", "after").returncode == 0
     assert account.said("user") == ["hello", "after"] and account.endings() == ["interrupted", "completed"]
 
 
@@ -458,7 +458,7 @@ def test_the_terminal_hangs_up(account: Account):
         program.hang_up()
         assert program.process.wait(30) == 129
     assert not Path(f"/proc/{pid}").exists()
-    assert account.run(*ECHO, "-p", "after").stdout == "after\n"
+    assert account.run(*ECHO, "-c", "-p", "after").stdout == "after\n"
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}], ids=["NO_COLOR", "dumb", "colour"])

@@ -11,7 +11,7 @@ from tests.e2e.account import ECHO, Account, refused
 
 def say(account: Account, *texts: str) -> None:
     for text in texts:
-        assert account.run(*ECHO, "-p", text).returncode == 0
+        assert account.run(*ECHO, "-c", "-p", text).returncode == 0
 
 
 def hits(account: Account, *arguments: str) -> list[dict[str, object]]:
@@ -169,24 +169,24 @@ def test_the_terminal_fills_the_index_by_itself(account: Account):
 
 def test_search_in_print_mode(account: Account):
     say(account, "a platypus")
-    assert "a platypus" in account.run("-p", "/search platypus").stdout
-    made = json.loads(account.run("-p", "/search platypus", "--json").stdout)
+    assert "a platypus" in account.run("-c", "-p", "/search platypus").stdout
+    made = json.loads(account.run("-c", "-p", "/search platypus", "--json").stdout)
     assert [hit["in_context"] for hit in made["hits"]] == [True, True] and made["query"] == "platypus"
-    shown = account.run("-p", f"/search #{made['hits'][-1]['id']}").stdout
+    shown = account.run("-c", "-p", f"/search #{made['hits'][-1]['id']}").stdout
     assert "a platypus" in shown
-    refused(account.run("-p", "/search"), 2, "There is nothing to search for.")
+    refused(account.run("-c", "-p", "/search"), 2, "There is nothing to search for.")
     assert len(account.said("user")) == 1, "nothing of it is said to a model"
 
 
 def test_hits_say_what_is_in_the_context(account: Account):
     say(account, "an early otter")
-    assert account.run(*ECHO, "-p", "/clear").returncode == 0
+    assert account.run(*ECHO, "-c", "-p", "/clear").returncode == 0
     say(account, "a late otter")
-    made = json.loads(account.run(*ECHO, "-p", "/search otter", "--json").stdout)
+    made = json.loads(account.run(*ECHO, "-c", "-p", "/search otter", "--json").stdout)
     assert [(hit["snippet"], hit["in_context"]) for hit in made["hits"]] == [
         ("a late otter", True), ("a late otter", True), ("an early otter", False), ("an early otter", False),
     ]  # fmt: skip
-    told = account.run(*ECHO, "-p", "/search otter").stdout
+    told = account.run(*ECHO, "-c", "-p", "/search otter").stdout
     assert [line.endswith("in context") for line in told.splitlines() if line.startswith("#")] == [True] * 2 + [
         False
     ] * 2

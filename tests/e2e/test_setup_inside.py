@@ -107,7 +107,7 @@ def test_a_slash_with_a_blank_goes_to_no_model(account: Account):
 def test_a_mistyped_subcommand_asks_what_was_meant(account: Account):
     refused = account.run("agnets")
     assert refused.returncode == 2 and "ikigai -p agnets" in refused.stderr
-    assert account.run("-p", "-m", "scripted/echo", "agnets").stdout == "agnets\n"
+    assert account.run("-c", "-p", "-m", "scripted/echo", "agnets").stdout == "agnets\n"
     with account.terminal("agnets") as program:
         program.wait_for("There is no command 'agnets'. Run `ikigai agents`?")
         program.type("n\r")

@@ -70,13 +70,13 @@ def test_model_is_told_where_it_is_until_the_user_says_otherwise(account: Accoun
 
 
 def test_an_older_conversation_gets_it_with_its_next_turn(account: Account, wire: Wire):
-    assert account.run("-p", *WIRE, "one", WIRE_KEY="k").returncode == 0
+    assert account.run("-c", "-p", *WIRE, "one", WIRE_KEY="k").returncode == 0
     assert system(wire) == "" and prompts(account) == []
     before = account.run("history", "export").stdout
     with account.terminal("-c", *WIRE, env=DEFAULT) as program:
         program.ready().leave()
     assert account.run("history", "export").stdout == before != ""
-    told = account.run("-p", "-c", *WIRE, "two", **DEFAULT)
+    told = account.run("-c", "-p", "-c", *WIRE, "two", **DEFAULT)
     assert told.returncode == 0 and f"Date: {date.today()}" in system(wire) == prompts(account)[0]
     assert "Date:" not in told.stdout + told.stderr
     export = account.run("history", "export").stdout
@@ -84,9 +84,9 @@ def test_an_older_conversation_gets_it_with_its_next_turn(account: Account, wire
 
 
 def test_a_flag_and_a_key_of_the_configuration_go_before_it(account: Account, wire: Wire):
-    assert account.run("-p", *WIRE, "--system-prompt", "Be brief.", "one", **DEFAULT).returncode == 0
+    assert account.run("-c", "-p", *WIRE, "--system-prompt", "Be brief.", "one", **DEFAULT).returncode == 0
     assert system(wire) == "Be brief."
-    assert account.run("-p", *WIRE, "--system-prompt", "", "two", **DEFAULT).returncode == 0
+    assert account.run("-c", "-p", *WIRE, "--system-prompt", "", "two", **DEFAULT).returncode == 0
     assert system(wire) == ""
     file = account.home / ".config" / "ikigai" / "config.toml"
     kept = file.read_text()
@@ -95,7 +95,7 @@ def test_a_flag_and_a_key_of_the_configuration_go_before_it(account: Account, wi
     assert account.shell(f"{without} three", WIRE_KEY="k").returncode == 0 and system(wire) == ""
     assert prompts(account) == []
     assert account.shell(f"{without} /system", WIRE_KEY="k").stdout.startswith("There is no system prompt.")
-    shown = account.run("-p", *WIRE, "/system", **DEFAULT).stdout
+    shown = account.run("-c", "-p", *WIRE, "/system", **DEFAULT).stdout
     assert shown.startswith("You are an assistant in the terminal") and HINT in shown
 
 

@@ -376,7 +376,7 @@ def last_mode(account: Account) -> str:
 def test_print_mode_runs_nothing_unasked(account: Account):
     model = account.script([shell("touch ran"), call("read_file", path="note.txt")], "I see.")
     (account.home / "note.txt").write_text("a note\n")
-    result = account.run(*model, "-p", "go", "--yes", **TOOLS)
+    result = account.run(*model, "-c", "-p", "go", "--yes", **TOOLS)
     assert (result.stdout, result.returncode) == ("I see.\n", 0)
     assert "Cannot prompt in print mode: answered no. --yolo runs the tools of models without asking." in result.stderr
     assert not (account.home / "ran").exists()
@@ -385,7 +385,7 @@ def test_print_mode_runs_nothing_unasked(account: Account):
     assert [(allowed, by) for allowed, by, _ in decisions(account)] == [
         *((False, "policy"), (True, "reads inside the working directory"))
     ]
-    result = account.run(*model, "-p", "go", "--yolo", **TOOLS)
+    result = account.run(*model, "-c", "-p", "go", "--yolo", **TOOLS)
     assert (result.stdout, result.stderr, result.returncode) == ("I see.\n", "", 0)
     assert (account.home / "ran").exists()
     assert account.endings() == ["completed"] * 2
@@ -401,7 +401,7 @@ def test_the_log_keeps_whole_results_up_to_a_limit(account: Account):
     model = account.script([shell("seq 400000"), call("count")], "I see.")
     whole = "".join(f"{n}\n" for n in range(1, 400_001))
     assert len(whole) > 2_000_000
-    assert account.run(*model, "-p", "go", "--yolo", **TOOLS).returncode == 0
+    assert account.run(*model, "-c", "-p", "go", "--yolo", **TOOLS).returncode == 0
     assert account.said("tool_result") == [f"{whole}[exit status 0]", whole]
     with account.terminal(*model, "-r", account.agents()[0], env=TOOLS) as program:
         program.ready().wait_for("… 2,688,895 bytes in all")
@@ -455,7 +455,7 @@ def test_a_set_that_is_switched_off_stays_so(account: Account, wire: Wire):
         program.wait_for("● Two.")
         assert "shell" not in offered() and "read_file" in offered()
         program.leave()
-    account.run(*WIRE, "-p", "third", **TOOLS)
+    account.run(*WIRE, "-c", "-p", "third", **TOOLS)
     assert "shell" not in offered() and "read_file" in offered()
 
 
@@ -580,13 +580,13 @@ def test_local_model_is_offered_no_tools_that_its_template_would_drop(account: A
     """Nothing is counted for them, no call runs without permission, and the user is told where they look."""
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     account.configure(f'[providers.local]\nmodel_file = "{smol_weights()}"\n')
-    result = account.run("-p", "Use the tool read_file on note.txt.", "--max-turns", "1", **TOOLS)
+    result = account.run("-c", "-p", "Use the tool read_file on note.txt.", "--max-turns", "1", **TOOLS)
     assert result.returncode == 0, result.stderr
     assert account.endings() == ["completed"] and not account.rows("approval", "tool_call")
-    found = json.loads(account.run("-p", "/context", "--json", **TOOLS).stdout)
+    found = json.loads(account.run("-c", "-p", "/context", "--json", **TOOLS).stdout)
     assert found["takes_tools"] is False and "tools" not in [part["name"] for part in found["parts"]]
     assert found["compared"]["counted"] < 3 * found["compared"]["reported"], "what llama.cpp was told, too"
-    assert json.loads(account.run("-p", "/model", "--json", **TOOLS).stdout)["takes_tools"] is False
+    assert json.loads(account.run("-c", "-p", "/model", "--json", **TOOLS).stdout)["takes_tools"] is False
     with account.terminal(env=TOOLS) as program:
         program.ready().say("/tools")
         program.wait_for(" does not support tools: it is offered none of these.")

@@ -143,7 +143,7 @@ def test_a_tool_shows_a_picture_to_a_model_that_sees(account: Account, wire: Wir
         assert "is damaged or incomplete" in sent[3]["content"]
         assert [part["image_url"]["url"].partition(",")[2] for part in sent[4]["content"]] == [cat]
     account.configure((account.home / ".config/ikigai/config.toml").read_text() + '[models."wire/x"]\nimages = "no"\n')
-    account.run(*WIRE, "-p", "and now?", **TOOLS)
+    account.run(*WIRE, "-c", "-p", "and now?", **TOOLS)
     blind = [message["content"] for message in wire.messages() if message["role"] == "tool"]
     assert blind[0].endswith("[image cat.png left out: this model sees no images]")
     assert not any(isinstance(message["content"], list) for message in wire.messages())
@@ -192,11 +192,11 @@ def test_settings_of_a_project_hold_once_it_is_trusted_and_only_tighten(account:
     shown = account.run("config", **TOOLS).stdout
     assert re.search(rf"tools.approval +\"ask\" +project {re.escape(str(settings))}:2", shown)
     settings.write_text('model = "openai/gpt-5"\n')
-    changed = account.run(*WIRE, "-p", "go", **TOOLS)
+    changed = account.run(*WIRE, "-c", "-p", "go", **TOOLS)
     assert changed.returncode == 2 and str(settings) in changed.stderr and changed.stdout == "", changed.stderr
     project = Project(account.home, account.home / ".local/share/ikigai/trusted.json")
     project.trust(1.0, {name: own.digest for name, own in project.read(project.files).items()})  # by an earlier ikigai
-    broken = account.run(*WIRE, "-p", "go", **TOOLS)
+    broken = account.run(*WIRE, "-c", "-p", "go", **TOOLS)
     assert broken.returncode == 2 and f"{settings}:1: model cannot be set by a project." in broken.stderr
     with account.terminal(*WIRE, columns=220) as program:
         program.wait_for("model cannot be set by a project.")

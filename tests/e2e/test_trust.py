@@ -129,18 +129,18 @@ def test_print_mode_never_asks_and_uses_what_is_trusted(account: Account, wire: 
         (folder / name).write_text(f"#!/bin/sh\necho '{json.dumps({'name': name})}'\n")
         (folder / name).chmod(0o755)
     env = {"WIRE_KEY": "a-key-of-the-wire", "IKIGAI_TOOLS_ENABLED": "true"}
-    done = account.run("-p", *WIRE, "Hoo?", **env)
+    done = account.run("-c", "-p", *WIRE, "Hoo?", **env)
     assert (done.returncode, done.stderr) == (0, "")
     assert system(wire) == "" and "owl" in offered(wire) and "raven" not in offered(wire)
     assert not (kept / "trusted.json").exists()
     kept.mkdir(parents=True, exist_ok=True)
     (kept / "trusted.json").write_text(json.dumps({str(account.home.resolve()): 1.0}))
-    done = account.run("-p", *WIRE, "Hoo?", **env)
+    done = account.run("-c", "-p", *WIRE, "Hoo?", **env)
     assert done.returncode == 0 and "trust in it has to be confirmed" in done.stderr
     assert system(wire) == "" and "raven" not in offered(wire)
     project = Project(account.home, kept / "trusted.json")
     project.trust(1.0)
-    done = account.run("-p", *WIRE, "Hoo?", **env)
+    done = account.run("-c", "-p", *WIRE, "Hoo?", **env)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Answer like an owl." in system(wire) and {"owl", "raven"} < set(offered(wire))
 
@@ -169,10 +169,10 @@ def test_print_mode_sends_nothing_where_settings_are_not_those_that_were_trusted
     config.parent.mkdir()
     config.write_text("tools.enabled = false\n")
     Project(account.home, account.home / ".local/share/ikigai/trusted.json").trust(1.0)
-    assert account.run("-p", *WIRE, "Hoo?", WIRE_KEY="k").returncode == 0
+    assert account.run("-c", "-p", *WIRE, "Hoo?", WIRE_KEY="k").returncode == 0
     sent = len(wire.requests)
     config.write_text("")
-    done = account.run("-p", *WIRE, "Hoo?", WIRE_KEY="k")
+    done = account.run("-c", "-p", *WIRE, "Hoo?", WIRE_KEY="k")
     assert done.returncode == 2 and "config.toml may forbid things, and it has come or changed" in done.stderr
     assert "type /trust yes" in done.stderr and len(wire.requests) == sent
 

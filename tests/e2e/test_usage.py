@@ -54,7 +54,7 @@ def test_every_request_is_a_row_and_the_reports_add_them_up(account: Account, pr
         counted("four", 1_000_000, 1),
     )
     for arguments in ((*WIRE, "one"), (*WIRE, "two"), (*OTHER, "three"), (*WIRE, "--new", "four")):
-        account.run("-p", *arguments)
+        account.run("-c", "-p", *arguments)
     rows = [data for _, _, data in account.rows("usage")]
     assert [(row["model"], row.get("attempt", 1), row.get("failure", ""), row.get("cost")) for row in rows] == [
         ("wire/x", 1, "overloaded", 0.0),
@@ -99,8 +99,8 @@ def test_every_request_is_a_row_and_the_reports_add_them_up(account: Account, pr
 def test_json_is_exact(account: Account, priced: Wire):
     priced.answers(*(counted("x", 1, 0) for _ in range(3)), counted("y", 7, 1))
     for n in range(3):
-        account.run(*WIRE, "-p", str(n))
-    account.run(*OTHER, "-p", "y")
+        account.run(*WIRE, "-c", "-p", str(n))
+    account.run(*OTHER, "-c", "-p", "y")
     result = account.run("usage", "--json", "--by", "model", "--since", "1d").stdout
     made = json.loads(result, parse_float=Decimal)
     assert set(made) == {"by", "since", "agent", "rows", "total"}
@@ -166,21 +166,21 @@ def test_nothing_to_add_up(account: Account):
 def test_print_mode_adds_up_its_turn(account: Account, priced: Wire):
     calls = completion("", calls=[{"name": "none"}], usage={"prompt_tokens": 10, "completion_tokens": 1})
     priced.answers(BUSY, calls, counted("done", 20, 2, 5, 1))
-    made = json.loads(account.run(*WIRE, "-p", "go", "--output-format", "json").stdout)
+    made = json.loads(account.run(*WIRE, "-c", "-p", "go", "--output-format", "json").stdout)
     assert made["usage"] == {
         "input": 30, "output": 3, "cached": 5, "written": 0, "thinking": 1, "cost": 0.036, "unpriced": 0,
     }  # fmt: skip
     priced.answers(BUSY, counted("done", 20, 2))
-    result = lines_of(account.run(*OTHER, "-p", "go", "--output-format", "stream-json").stdout)[-1]
+    result = lines_of(account.run(*OTHER, "-c", "-p", "go", "--output-format", "stream-json").stdout)[-1]
     assert (result["usage"]["cost"], result["usage"]["unpriced"]) == (0.0, 1), "the failed attempt cost nothing"
     priced.answers(counted("done", 20, 2))
-    made = json.loads(account.run(*OTHER, "-p", "go", "--output-format", "json").stdout)
+    made = json.loads(account.run(*OTHER, "-c", "-p", "go", "--output-format", "json").stdout)
     assert (made["usage"]["cost"], made["usage"]["unpriced"]) == (None, 1)
 
 
 def test_the_status_line_and_cost(account: Account, priced: Wire):
     priced.answers(counted("before", 7, 7))
-    account.run(*WIRE, "-p", "before")
+    account.run(*WIRE, "-c", "-p", "before")
     priced.answers(counted("● one", 12_300, 450), counted("two", 100, 0), counted("three", 100, 0))
     with account.terminal(*WIRE, columns=120) as program:
         program.ready()

@@ -173,30 +173,30 @@ def test_a_limit_that_the_provider_states_is_told_as_learned(account: Account, w
         program.leave()
     assert len(wire.requests) == 4 and account.endings() == ["completed"] * 3
     assert 0 < len(wire.requests[-1].body) < 4 * 3_000 < len(wire.requests[-2].body)
-    made = json.loads(account.run(*WIRE, "-p", "/context", "--json").stdout)
+    made = json.loads(account.run(*WIRE, "-c", "-p", "/context", "--json").stdout)
     assert made["context"] > 3_000 and made["learned"] is False, "learned is for the session"
 
 
 def test_commands_of_print_mode(account: Account, wire: Wire):
-    account.run(*WIRE, "-p", "hello")
+    account.run(*WIRE, "-c", "-p", "hello")
     assert len(wire.requests) == 1
-    told = account.run(*WIRE, "-p", "/context")
+    told = account.run(*WIRE, "-c", "-p", "/context")
     assert told.returncode == 0 and "tokens in the next request" in told.stdout and "1 in, none out" in told.stdout
-    made = json.loads(account.run(*WIRE, "-p", "/context", "--json").stdout)
+    made = json.loads(account.run(*WIRE, "-c", "-p", "/context", "--json").stdout)
     assert made["used"] == sum(part["tokens"] for part in made["parts"]) and made["turns"] == 1
     assert made["compared"]["reported"] == 10 and [made["agent"]] == account.agents()
     made = json.loads(account.run(*WIRE, "/status", "--output-format", "json").stdout)
     assert (made["model"], made["state"], made["turns"]) == ("wire/x", "idle", 1)
-    assert json.loads(account.run(*WIRE, "-p", "/cost", "--json").stdout)["in_all"]["input"] == 10
-    assert "in all" in account.run(*WIRE, "-p", "/cost").stdout
-    assert json.loads(account.run(*WIRE, "-p", "/model", "--json").stdout)["model"] == "wire/x"
+    assert json.loads(account.run(*WIRE, "-c", "-p", "/cost", "--json").stdout)["in_all"]["input"] == 10
+    assert "in all" in account.run(*WIRE, "-c", "-p", "/cost").stdout
+    assert json.loads(account.run(*WIRE, "-c", "-p", "/model", "--json").stdout)["model"] == "wire/x"
     assert {"name": "clear", "argument": "", "help": "start with an empty context; the history stays"} in json.loads(
-        account.run("-p", "/help", "--json", IKIGAI_DATABASE_URL="postgresql://nowhere.invalid/x").stdout
+        account.run("-c", "-p", "/help", "--json", IKIGAI_DATABASE_URL="postgresql://nowhere.invalid/x").stdout
     )["commands"]
-    assert account.run("-p", "/help", PYTHONIOENCODING="ascii").returncode == 0
-    assert account.run(*WIRE, "-p", "/context", PYTHONIOENCODING="ascii").returncode == 0
-    refused(account.run(*WIRE, "-p", "/edit"), 2, "/edit is not available in print mode.")
-    refused(account.run(*WIRE, "-p", "/contxt"), 2, "There is no command '/contxt'. Did you mean /context")
+    assert account.run("-c", "-p", "/help", PYTHONIOENCODING="ascii").returncode == 0
+    assert account.run(*WIRE, "-c", "-p", "/context", PYTHONIOENCODING="ascii").returncode == 0
+    refused(account.run(*WIRE, "-c", "-p", "/edit"), 2, "/edit is not available in print mode.")
+    refused(account.run(*WIRE, "-c", "-p", "/contxt"), 2, "There is no command '/contxt'. Did you mean /context")
     assert len(wire.requests) == 1 and account.said("user") == ["hello"]
 
 
@@ -204,7 +204,7 @@ def test_read_only_command_of_print_mode_acquires_no_write_lock(account: Account
     with account.terminal(*ECHO) as program:
         program.ready().say("mine")
         program.wait_for("● mine")
-        assert '"turns":1' in account.run(*ECHO, "-p", "/context", "--json").stdout
+        assert '"turns":1' in account.run(*ECHO, "-c", "-p", "/context", "--json").stdout
         program.leave()
 
 
@@ -225,10 +225,10 @@ def test_a_full_context_with_the_window_off_is_refused_with_the_ways_out(account
 
 
 def test_a_budget_below_the_system_prompt_is_told_with_one_that_works(account: Account):
-    told = account.run(*ECHO, "--system-prompt", "x" * 8_000, "-p", "hi", IKIGAI_SLIDING_CONTEXT_TOKENS="1000")
+    told = account.run(*ECHO, "--system-prompt", "x" * 8_000, "-c", "-p", "hi", IKIGAI_SLIDING_CONTEXT_TOKENS="1000")
     found = re.search(r"only the newest turn will be sent\. The smallest /budget that works is (\d+)\.", told.stderr)
     assert told.returncode == 0 and found
-    told = account.run(*ECHO, "--system-prompt", "x" * 8_000, "-p", "hi", IKIGAI_SLIDING_CONTEXT_TOKENS=found[1])
+    told = account.run(*ECHO, "--system-prompt", "x" * 8_000, "-c", "-p", "hi", IKIGAI_SLIDING_CONTEXT_TOKENS=found[1])
     assert told.stderr == ""
 
 

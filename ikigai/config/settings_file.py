@@ -103,14 +103,13 @@ def group_settings(config: Config, profile: str | None = None) -> str:
     rows = describe(config, profile)
     lines = [f"File: {config.file}", "", "Set:"]
     lines += [f"  {key} = {value}  ({origin})" for key, value, origin in rows if origin != "default"] or ["  nothing"]
-    table = None
+    tables: dict[str, list[str]] = {}
     for key, value, origin in rows:
         if origin == "default":
             name, _, leaf = key.rpartition(".")
-            if name != table:
-                lines += ["", f"Defaults of [{name}]:" if name else "Defaults:"]
-                table = name
-            lines.append(f"  {leaf} = {value}")
+            tables.setdefault(name, []).append(f"  {leaf} = {value}")
+    for name, defaults in tables.items():
+        lines += ["", f"Defaults of [{name}]:" if name else "Defaults:", *defaults]
     return "\n".join([*lines, "", "/config KEY says what is allowed; /config KEY VALUE sets it."])
 
 

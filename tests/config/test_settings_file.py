@@ -1,5 +1,6 @@
 """Tests of writing one setting to the user's file: comments stay, wrong values and changed files are refused."""
 
+import re
 import stat
 from pathlib import Path
 
@@ -140,6 +141,8 @@ def test_key_is_described_with_its_origin_and_what_is_allowed(file: Path):
     assert "***" in settings_file.describe_key(config, ("database", "url")).text
     whole = settings_file.group_settings(config)
     assert whole.startswith(f"File: {file}\n\nSet:\n  database.url = ") and "secret" not in whole
+    tables = re.findall(r"^Defaults of \[(.*)\]:$", whole, re.MULTILINE)
+    assert len(set(tables)) == len(tables) and "providers.anthropic" in tables
     assert whole.index("terminal.theme") < whole.index("Defaults of [context]:")
     assert settings_file.allowed_values(("terminal", "color")) == ["auto", "never", "always"]
     assert settings_file.allowed_values(("tools", "enabled")) == ["true", "false"]

@@ -161,7 +161,7 @@ class FuzzySearch:
         while at >= 0:
             number, start, end = slice.line(at)
             last = text.rfind(part, start, end)
-            self._rank(slice.paths[number], in_path if text.find("/", last + size, end) >= 0 else in_name, size)
+            self._rank(slice.paths[number], in_path if text.find("/", last + size, end - 1) >= 0 else in_name, size)
             at = text.find(part, end)
 
     def _scattered_matches(self, slice: _Slice) -> None:
@@ -172,7 +172,7 @@ class FuzzySearch:
             path = slice.paths[number]
             if path in self._ranks:
                 continue
-            name = text.rfind("/", start, end)
+            name = text.rfind("/", start, end - 1)  # the last character is a folder's own slash
             within = match_span(typed, text[name + 1 : end])
             last = found.end() - 1
             span = within or last + 1 - _start(typed, text, last, start)

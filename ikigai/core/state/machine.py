@@ -201,6 +201,8 @@ def _decide_while_idle(
             message = UserMessage(join_messages(mails), sender=senders)
             return (*_submitted(memory, message), *(mail.taken for mail in mails))
         case Clear():
+            if _is_cleared(memory):
+                raise Rejected("The context is cleared already.", "Nothing was changed.")
             return (Cleared(memory.own, tuple(sorted(memory.run.overridden))),)
         case SetMark(label):
             return (Marked(label or next_label(memory)),)
@@ -334,6 +336,12 @@ def _call_ids(memory: Memory) -> set[str]:
         call.id for turn in (*first, *memory.full_window.turns) for message in turn.messages for call in message.calls
     }
     return ended | {call.id for _, call in memory.open.calls} if memory.open else ended
+
+
+def _is_cleared(memory: Memory) -> bool:
+    """Return True if nothing that a clear would take away has come since the last one."""
+    newest = memory.changes[-1].id if memory.changes else None
+    return memory.cleared is not None and memory.cleared == newest and not (memory.full_window.turns or memory.marks)
 
 
 def _submitted(memory: Memory, message: UserMessage) -> tuple[Event, ...]:

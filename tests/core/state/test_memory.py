@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
+from ikigai.core.errors import Rejected
 from ikigai.core.messages import Role, Text, ToolCall, ToolResult
 from ikigai.core.request.build import NOT_RUN, OUTCOME_UNKNOWN
 from ikigai.core.request.reply_draft import Draft
@@ -21,6 +22,7 @@ from ikigai.core.state.inputs import (
     StartTool,
     Submitted,
     ToolDone,
+    Undo,
 )
 from ikigai.core.state.memory import AgentStatus, Memory, next_request
 from tests.core.agent import RUN, Agent
@@ -79,6 +81,23 @@ def test_clear_takes_everything_but_the_agents_own_choices() -> None:
     assert (asked(memory), memory.marks, memory.window.older, memory.own) == ([], (), ev.Totals(), {"budget": 7})
     agent.turn("b")
     assert agent.memory.window.turns[0].before == ev.Totals() and agent.memory.cutoff is None
+
+
+def test_a_second_clear_is_refused_until_there_is_something_to_clear() -> None:
+    agent = Agent()
+    agent.turn("a")
+    agent.happen(Clear())
+    with pytest.raises(Rejected, match="cleared already"):
+        agent.happen(Clear())
+    agent.happen(SetMark("m"))
+    agent.happen(Clear())
+    assert agent.memory.marks == ()
+    agent.turn("b")
+    agent.happen(Clear())
+    agent.happen(Undo())
+    assert asked(agent.memory) == ["b"]
+    agent.happen(Clear())
+    assert asked(agent.memory) == []
 
 
 def test_totals_count_from_the_last_clear_of_the_lineage() -> None:

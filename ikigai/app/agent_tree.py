@@ -81,6 +81,8 @@ def fork_message(child: ForkedChild, back: str = "/switch {}") -> str:
 
 async def rename(database: Database, agent: Agent, name: str, back: str = "/rename {} {}") -> str:
     """Give the agent this name; return the message. Raise Rejected, AgentLocked."""
+    if name == agent.name:
+        raise Rejected(f"The agent is called {name} already.", "Nothing was changed.")
     await database.tree.rename(agent, name)
     return f"Renamed {agent.name} to {name}. To undo: {back.format(name, agent.name)}"
 

@@ -221,6 +221,8 @@ def test_print_mode_forks_and_says_where(account: Account):
     ):
         renamed = account.run("-r", agent, "-c", "-p", line, *ECHO)
         assert renamed.stdout == f"Renamed {old} to {name}. To undo: ikigai agents rename {name} {old}\n"
+    same = account.run("-r", "quiet", "-p", "/rename quiet", *ECHO)
+    assert same.returncode == 1 and "The agent is called quiet already. Nothing was changed." in same.stderr
     wrong = account.run("-c", "-p", "/fork --level low", *ECHO)
     assert wrong.returncode == 2 and "/fork has no option --level." in wrong.stderr
     refused = account.run("-r", "quiet", "-c", "-p", "/kill", *ECHO)

@@ -112,7 +112,7 @@ def test_labels_stand_for_long_texts():
     long, other = "line\n" * 20, "LINE\n" * 20
     assert pastes.collapsed("short") == "short"
     label, second = pastes.collapsed(long), pastes.collapsed(other)
-    assert (label, second) == ("[pasted 21 lines]", "[pasted 21 lines, 2]")
+    assert (label, second) == ("[pasted 20 lines]", "[pasted 20 lines, 2]")
     assert pastes.collapsed(long) == label
     assert pastes.collapsed("x" * 5000) == "[pasted 5,000 characters]"
     assert pastes.expanded(f"a {label} b {second} [pasted 9 lines]") == f"a {long} b {other} [pasted 9 lines]"

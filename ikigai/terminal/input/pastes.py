@@ -15,7 +15,7 @@ class Pastes:
 
     def collapsed(self, text: str) -> str:
         """Return `text` itself if it is small, else its label. Equal texts have one label."""
-        lines = text.count("\n") + 1
+        lines = text.removesuffix("\n").count("\n") + 1
         if lines <= MAX_PASTE_LINES and len(text) <= MAX_PASTE_CHARACTERS:
             return text
         if text in self._labels:

@@ -33,6 +33,7 @@ KEY_ACTIONS: tuple[KeyAction, ...] = (
     KeyAction("paste_picture", ("ctrl-v",), "attach the picture in the clipboard"),
     KeyAction("history", ("ctrl-t",), "browse the whole history"),
     KeyAction("output", ("ctrl-o",), "show all of the newest tool result or thought"),
+    KeyAction("choose_model", ("alt-p",), "choose the model from a list"),
     KeyAction("cycle_approval", ("shift-tab",), "choose the next approval mode"),
     KeyAction("parent_agent", ("alt-up",), "switch to the parent agent"),
     KeyAction("child_agent", ("alt-down",), "switch to the newest child agent"),

@@ -276,6 +276,10 @@ def _around_the_input(on_action: On, on: On, actions: InputActions, buffer: Buff
     def _(event: KeyPressEvent) -> None:
         actions.handler.submit("/keys")
 
+    @on_action("choose_model", filter=Condition(lambda: not actions.asked))
+    def _(event: KeyPressEvent) -> None:
+        actions.handler.submit("/model")
+
     @on_action("history")
     def _(event: KeyPressEvent) -> None:
         actions.browse()

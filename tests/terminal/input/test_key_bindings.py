@@ -139,6 +139,7 @@ KEYS: list[tuple[str, str, str, str, list[str]]] = [
     ("Ctrl+T", "\x14", DRAFT, "one two¦", ["browse"]),
     ("Ctrl+L", "\x0c", DRAFT, "one two¦", ["redraw"]),
     ("Ctrl+Z", "\x1a", DRAFT, "one two¦", ["suspend"]),
+    ("Alt+P", ESC + "p", DRAFT, "one two¦", ["submit /model"]),
     ("Tab", "/und\t", EMPTY, "/undo¦", ["offered"]),
     ("Tab Shift+Tab", f"/rewind \t\t{ESC}[Z", EMPTY, "/rewind one¦", ["offered"]),
     ("Shift+Tab", ESC + "[Z", DRAFT, "one two¦", ["cycle_approval"]),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.app.run_profiles import make_profiles, make_rules
@@ -21,7 +22,7 @@ from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, INSTRUCTIONS_ORI
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.project_limits import ProjectLimits
 from ikigai.core.tool_selection import NO_TOOLS
-from ikigai.core.vendors import VENDORS
+from ikigai.core.vendors import PRESETS, VENDORS
 from ikigai.providers import model_list_cache
 from ikigai.providers.local.provider import LocalModel
 from ikigai.providers.models import ListedModel, ModelCatalog
@@ -38,15 +39,45 @@ def make_pool(config: Config) -> ProviderPool:
     """Return the pool of the configured providers; a key is read when a request is sent."""
 
     def endpoint(name: str) -> Endpoint:
-        server = config.providers.get(name, ProviderSettings())
+        server, preset = config.providers.get(name, ProviderSettings()), PRESETS.get(name)
         first, idle = float(server.first_seconds or FIRST_PIECE_TIMEOUT), float(server.idle_seconds or PIECE_TIMEOUT)
         return Endpoint(
-            server.base_url, lambda: read_key(config.keys.get(name, ""), name, os.environ), server.api, first, idle
+            server_address(config, name),
+            lambda: read_key(config.keys.get(name, ""), name, os.environ),
+            server.api,
+            first,
+            idle,
+            preset,
+            needs_key=bool(preset and preset.key_variables and not server.base_url),
+            headers=lambda: _headers(name, server),
+            body=lambda model: _body(config.models.get(f"{name}/{model}", ModelSettings())),
         )
 
-    endpoints = {name: endpoint(name) for name in (*VENDORS, *config.providers)}
+    endpoints = {name: endpoint(name) for name in (*VENDORS, *PRESETS, *config.providers)}
     local = LocalModel(config.local.model_file, config.local.context, paths.data_dir())
     return ProviderPool(endpoints, local, make_models(config))
+
+
+def _headers(provider: str, server: ProviderSettings) -> Mapping[str, str]:
+    if not server.headers:
+        return {}
+    from ikigai.config import extra_fields
+
+    return extra_fields.resolve_headers(provider, server.headers, os.environ)
+
+
+def _body(settings: ModelSettings) -> Mapping[str, Any]:
+    if not settings.body:
+        return {}
+    from ikigai.config import extra_fields
+
+    return extra_fields.resolve_body(settings.body, os.environ)
+
+
+def server_address(config: Config, provider: str) -> str:
+    """Return the address of a provider; "" is that of its vendor."""
+    preset = PRESETS.get(provider)
+    return config.providers.get(provider, ProviderSettings()).base_url or (preset.base_url if preset else "")
 
 
 def make_models(config: Config) -> ModelCatalog:
@@ -87,9 +118,10 @@ def make_price(config: Config) -> PriceOf:
         server = config.providers.get(model.partition("/")[0], ProviderSettings())
         per_million = (settings.input_price, settings.output_price, settings.cached_price, settings.written_price)
         known = prices.ModelPrices(*(None if dollars < 0 else dollars for dollars in per_million))
-        if server.api in VENDORS and not server.base_url:  # a vendor under another name
+        address = server_address(config, model.partition("/")[0])
+        if server.api in VENDORS and not address:  # a vendor under another name
             model = f"{server.api}/{model.partition('/')[2]}"
-        priced = prices.price_request(model, usage, at, known, server.base_url)
+        priced = prices.price_request(model, usage, at, known, address)
         return priced.cost, priced.priced_by
 
     return price

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ikigai.config import login_keys
 from ikigai.core.errors import ConfigError
-from ikigai.core.vendors import VENDORS
+from ikigai.core.vendors import PRESETS, VENDORS
 from ikigai.system import paths
 
 if TYPE_CHECKING:
@@ -47,15 +47,26 @@ class Redaction:
     def secrets(self) -> dict[str, str]:
         """Return ikigai's own secrets by the name that replaces them."""
         servers = [server.api_key_env for server in self._config.providers.values()]
-        standard = [name for vendor in VENDORS.values() for name in vendor.key_variables]
+        standard = [name for seller in (*VENDORS.values(), *PRESETS.values()) for name in seller.key_variables]
         secrets = {
             name: os.environ.get(name, "").strip() for name in (*standard, *servers, BRAVE_KEY, "PGPASSWORD") if name
         }
+        secrets |= {name: os.environ.get(name, "").strip() for name in self._passed_on()}
         secrets |= {name: _password(os.environ.get(name, "")) for name in ("IKIGAI_DATABASE_URL", "DATABASE_URL")}
         with contextlib.suppress(ConfigError):  # a damaged file is reported when a key is needed
             secrets |= {f"{provider} key": key for provider, key in login_keys.read_keys(paths.keys_file()).items()}
         secrets |= self.passwords()
         return {name: secret for name, secret in secrets.items() if secret}
+
+    def _passed_on(self) -> set[str]:
+        """Return the variables whose values go along with requests."""
+        tables = [server.headers for server in self._config.providers.values()]
+        tables += [model.body for model in self._config.models.values()]
+        if not any(tables):
+            return set()
+        from ikigai.config import extra_fields
+
+        return {name for table in tables for name in extra_fields.variables(table)}
 
     def warnings(self) -> list[str]:
         """Return a sentence for each secret that is too short to be replaced."""

@@ -45,7 +45,7 @@ from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.events import Choices
 from ikigai.core.record import Record
 from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
-from ikigai.core.vendors import VENDORS
+from ikigai.core.vendors import PRESETS, VENDORS
 
 __all__ = [
     "Config",
@@ -187,6 +187,11 @@ def read_text_value(text: str, default: Any) -> Any:
             return _read_list(text)
         case tuple():
             return [part for part in map(str.strip, text.split(",")) if part]
+        case dict():
+            try:
+                return msgspec.json.decode(text)
+            except msgspec.DecodeError:
+                return text
         case float() if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", text):
             return float(text)
         case _:
@@ -238,6 +243,10 @@ def check_setting(setting: Setting) -> Setting:
     setting = setting.with_size()
     try:
         msgspec.convert(setting.value, KEY_SPECS[place].type)
+        if place[-1] in ("headers", "body") and setting.value:
+            from ikigai.config import extra_fields
+
+            (extra_fields.check_headers if place[-1] == "headers" else extra_fields.check_body)(setting.value)
         if place[-1] == "base_url":
             _ = urlsplit(setting.value).port
         if place[0] == "themes" and place[-1] != "base" and not is_look(setting.value):
@@ -303,6 +312,8 @@ def _at_home(name: str, api: str) -> bool:
 
     A vendor's key goes to no other vendor.
     """
+    if name in PRESETS:
+        return api in ("", "chat")
     return api in ("", *VENDORS[name].apis) if name in VENDORS else api in VENDORS
 
 

@@ -142,7 +142,7 @@ class KeySpec(Record, frozen=True):
     """One line of the table, from its field."""
 
     type: Any
-    default: Value | tuple[str, ...]
+    default: Value | tuple[str, ...] | dict[str, Any]
     allowed: str
     help: str
 
@@ -151,7 +151,8 @@ def _keys() -> Iterator[tuple[KeyPath, KeySpec]]:
     for table, record in RECORD_OF_TABLE.items():
         for field in msgspec.structs.fields(record):
             if metas := getattr(field.type, "__metadata__", ()):
-                yield (*table, field.name), KeySpec(field.type, field.default, metas[0].title, metas[-1].description)
+                default = {} if field.default is msgspec.NODEFAULT else field.default
+                yield (*table, field.name), KeySpec(field.type, default, metas[0].title, metas[-1].description)
     for element, about in ELEMENT_HELP.items():
         yield ("themes", "*", element), KeySpec(StyleText, "", get_args(StyleText)[1].title, about)
     for action in KEY_ACTIONS:

@@ -4,15 +4,19 @@
 
 from typing import Annotated
 
+import msgspec
+
 from ikigai.config.value_types import (
     Agents,
     Api,
     Approval,
+    Body,
     Bytes,
     Condensing,
     Counter,
     Dsn,
     File,
+    Headers,
     Hosts,
     Level,
     Levels,
@@ -172,9 +176,13 @@ class ProviderSettings(MaskedRecord, frozen=True):
         help_meta("How long the first piece of a reply, or the next while a model thinks, may take; 0 for 300."),
     ] = 0
     idle_seconds: Annotated[Seconds, help_meta("How long any other piece may take; 0 for 90.")] = 0
+    headers: Annotated[
+        Headers,
+        help_meta('Headers that every request to it has besides its own; "env:NAME" takes the value of that variable.'),
+    ] = msgspec.field(default_factory=dict)
 
 
-class ModelSettings(Record, frozen=True):
+class ModelSettings(MaskedRecord, frozen=True):
     """[models."provider/name"]: goes before the table of its provider."""
 
     context: Annotated[Tokens, help_meta("Tokens of context of this model; 0 for what else is known.")] = 0
@@ -193,6 +201,13 @@ class ModelSettings(Record, frozen=True):
     written_price: Annotated[
         PriceNumber, help_meta("Dollars for a million tokens written to its cache; -1 as above.")
     ] = -1.0
+    body: Annotated[
+        Body,
+        help_meta(
+            "Fields that every request to it has besides ikigai's own, for example service_tier or temperature; "
+            '"env:NAME" takes the value of that variable.'
+        ),
+    ] = msgspec.field(default_factory=dict)
 
 
 class ToolSettings(Record, frozen=True):

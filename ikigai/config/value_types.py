@@ -5,7 +5,7 @@ Behind the type a field has the help of its key: Annotated[Tokens, help_meta("â€
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
 
@@ -110,6 +110,14 @@ Counter = Annotated[Literal["bytes", "provider", "calibrated"], Meta(title='"byt
 Api = Annotated[
     Literal["", "chat", "responses", "anthropic", "google"],
     Meta(title='"chat", "responses", "anthropic", "google" or "" (by its name)'),
+]
+Headers = Annotated[
+    dict[str, str],
+    Meta(title='a table of headers, for example { X-Title = "me" }, keys only as "env:VARIABLE"'),
+]
+Body = Annotated[
+    dict[str, Any],
+    Meta(title='a table of fields, for example { temperature = 0.2 }, keys only as "env:VARIABLE"'),
 ]
 Seconds = Annotated[int, Meta(ge=0, le=86_400, title="a whole number of seconds, 0 to 86400")]
 PriceNumber = Annotated[float, Meta(ge=-1, le=1_000_000, title="dollars for a million tokens, up to 1000000, or -1")]

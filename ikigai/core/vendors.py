@@ -1,4 +1,4 @@
-"""This module lists the vendors whose providers need no table in the configuration."""
+"""This module lists the vendors and servers whose providers need no table in the configuration."""
 
 from ikigai.core.record import Record
 
@@ -59,3 +59,82 @@ VENDORS: dict[str, VendorInfo] = {
     ),
 }
 """By the name of the provider, in the order in which they are tried when no model is chosen."""
+
+
+class ServerPreset(Record, frozen=True):
+    """A server with OpenAI's Chat Completions. It is a provider once it has a key, or is named with a model.
+
+    `source` is the page of its documentation that the row was made from. Without `key_variables` it runs on this
+    machine and needs no key. `keeps_thinking` says that it refuses a call that comes back without its thinking (what
+    else it wants back is seen in its replies). `effort` is the form in which it takes a level: "effort"
+    (reasoning_effort), "reasoning" (an object with the effort), "switch" (reasoning_effort, but thinking disabled at
+    off), "extremes" (reasoning_effort, none or high).
+    `has_costs` says that its usage names the cost in dollars.
+    """
+
+    base_url: str
+    key_variables: tuple[str, ...]
+    source: str
+    keeps_thinking: bool = False
+    effort: str = "effort"
+    has_costs: bool = False
+
+
+PRESETS: dict[str, ServerPreset] = {
+    "deepseek": ServerPreset(
+        "https://api.deepseek.com",
+        ("DEEPSEEK_API_KEY",),
+        "https://api-docs.deepseek.com/guides/thinking_mode",
+        keeps_thinking=True,
+        effort="switch",
+    ),
+    "mistral": ServerPreset(
+        "https://api.mistral.ai/v1",
+        ("MISTRAL_API_KEY",),
+        "https://docs.mistral.ai/capabilities/reasoning/",
+        effort="extremes",
+    ),
+    "xai": ServerPreset("https://api.x.ai/v1", ("XAI_API_KEY",), "https://docs.x.ai/llms.txt"),
+    "groq": ServerPreset(
+        "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), "https://console.groq.com/docs/api-reference"
+    ),
+    "openrouter": ServerPreset(
+        "https://openrouter.ai/api/v1",
+        ("OPENROUTER_API_KEY",),
+        "https://openrouter.ai/docs/use-cases/reasoning-tokens",
+        effort="reasoning",
+        has_costs=True,
+    ),
+    "moonshot": ServerPreset(
+        "https://api.moonshot.ai/v1",
+        ("MOONSHOT_API_KEY",),
+        "https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model",
+        keeps_thinking=True,
+        effort="switch",
+    ),
+    "cerebras": ServerPreset(
+        "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), "https://inference-docs.cerebras.ai/resources/openai"
+    ),
+    "together": ServerPreset(
+        "https://api.together.ai/v1",
+        ("TOGETHER_API_KEY",),
+        "https://docs.together.ai/docs/inference/openai-compatibility",
+    ),
+    "fireworks": ServerPreset(
+        "https://api.fireworks.ai/inference/v1",
+        ("FIREWORKS_API_KEY",),
+        "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
+    ),
+    "github": ServerPreset(
+        "https://models.github.ai/inference", ("GITHUB_TOKEN",), "https://docs.github.com/en/rest/models/inference"
+    ),
+    "ollama": ServerPreset("http://localhost:11434/v1", (), "https://docs.ollama.com/api/openai-compatibility"),
+    "lmstudio": ServerPreset("http://localhost:1234/v1", (), "https://lmstudio.ai/docs/api/openai-api"),
+    "vllm": ServerPreset(
+        "http://localhost:8000/v1", (), "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html"
+    ),
+    "llamacpp": ServerPreset(
+        "http://localhost:8080/v1", (), "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md"
+    ),
+}
+"""By the name of the provider."""

@@ -5,6 +5,8 @@ message by message. A message is serialized once however often it is sent.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -25,6 +27,8 @@ class BodyEncoder(ABC):
     """
 
     array = "messages"
+    extra: Mapping[str, Any] = MappingProxyType({})
+    """Fields that every body has besides its own; those of an object join it."""
 
     def __init__(self, cross_model: CrossModelFormat) -> None:
         self._cross_model = cross_model
@@ -65,6 +69,9 @@ class BodyEncoder(ABC):
         return len(self._framed(self.head(request), preface, [])) - (not preface)
 
     def _framed(self, head: dict[str, Any], preface: list[Any], pieces: list[bytes]) -> bytes:
+        for name, value in self.extra.items():
+            known = head.get(name)
+            head[name] = known | value if isinstance(known, dict) and isinstance(value, dict) else value
         entries = b",".join([dumps(preface)[1:-1], *pieces] if preface else pieces)
         return b"%b,%b:[%b]}" % (dumps(head)[:-1], dumps(self.array), entries)
 

@@ -6,13 +6,14 @@ import asyncio
 import importlib.util
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.model import Encoder, ModelLimits, Provider
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
-from ikigai.core.vendors import VENDORS
+from ikigai.core.vendors import PRESETS, VENDORS, ServerPreset
 from ikigai.providers import models
 from ikigai.providers.local.provider import LocalModel, LocalProvider
 from ikigai.providers.models import ListedModel, ModelCatalog, ModelTraits
@@ -30,7 +31,9 @@ class Endpoint(Record, frozen=True):
     """The address of a provider ("" is its vendor's own) and its API.
 
     `api` is "chat", "responses", "anthropic", "google", or "" for the default of the provider's name. `key` returns its
-    key on first need. `first` and `idle` are how long it may be silent, in seconds, as for `StreamingProvider`.
+    key on first need. `first` and `idle` are how long it may be silent, in seconds, as for `StreamingProvider`. A
+    `preset` names what is special about the server. With `needs_key` it serves nobody without a key. `headers` go
+    with every request, `body` fields with those to a model.
     """
 
     base_url: str
@@ -38,6 +41,10 @@ class Endpoint(Record, frozen=True):
     api: str = ""
     first: float = FIRST_PIECE_TIMEOUT
     idle: float = PIECE_TIMEOUT
+    preset: ServerPreset | None = None
+    needs_key: bool = False
+    headers: Callable[[], Mapping[str, str]] = dict
+    body: Callable[[str], Mapping[str, Any]] = lambda model: {}
 
 
 class ProviderPool:
@@ -173,18 +180,19 @@ class ProviderPool:
             return self._local_client("http://127.0.0.1", "")
         endpoint = self._endpoint(name)
         arguments = (name, endpoint.base_url, key, endpoint.first, endpoint.idle)
+        more: dict[str, Any] = {"traits": self._traits(name), "headers": endpoint.headers(), "body": endpoint.body}
         api = endpoint.api or name
         if api == "anthropic":
             from ikigai.providers.anthropic.provider import AnthropicProvider
 
-            return AnthropicProvider(*arguments, traits=self._traits(name))
+            return AnthropicProvider(*arguments, **more)
         if api == "google":
             from ikigai.providers.google.provider import GoogleProvider
 
-            return GoogleProvider(*arguments, traits=self._traits(name))
+            return GoogleProvider(*arguments, **more)
         from ikigai.providers.openai.provider import OpenAIProvider
 
-        return OpenAIProvider(*arguments, api=endpoint.api, traits=self._traits(name))
+        return OpenAIProvider(*arguments, api=endpoint.api, preset=endpoint.preset, **more)
 
     def _local_client(self, base_url: str, key: str) -> Vendor:
         from ikigai.providers.openai.provider import OpenAIProvider
@@ -208,9 +216,10 @@ class ProviderPool:
         """Return the key of a provider, "" if it needs none. Raise IkigaiError if it needs one and has none."""
         endpoint = self._endpoint(name)
         key = endpoint.key()
-        if not endpoint.base_url and not key:
+        if not key and (endpoint.needs_key or not endpoint.base_url):
             vendor = VENDORS.get(name)
-            ways = f"Run `ikigai login {name}`" + (f", set {vendor.key_variables[0]}" if vendor else "")
+            seller = vendor or PRESETS.get(name)
+            ways = f"Run `ikigai login {name}`" + (f", set {seller.key_variables[0]}" if seller else "")
             raise IkigaiError(
                 f"There is no key for {vendor.title if vendor else name}.", f"{ways}, or choose another model."
             )

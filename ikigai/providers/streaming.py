@@ -13,8 +13,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from typing import Any, ClassVar, Protocol
-from urllib.parse import urlsplit
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from msgspec.structs import replace
@@ -40,6 +41,7 @@ from ikigai.providers.answer_limits import (
     UnusableAnswer,
     limit_answer,
 )
+from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.network import (
@@ -71,6 +73,8 @@ know it. Words of OpenAI, Anthropic, Google, Groq, DeepSeek, llama.cpp and OpenR
 """
 REFUSAL_STATUSES = (400, 404, 422)
 """Statuses that such a refusal has."""
+
+E = TypeVar("E", bound=BodyEncoder)
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +120,9 @@ class StreamingProvider(ABC):
     """A model behind an SDK. Construction is cheap; `warm` or the first request loads the SDK.
 
     An empty `base_url` is OWN_ADDRESS. `first` and `idle` are seconds, as FIRST_PIECE_TIMEOUT and PIECE_TIMEOUT.
-    `traits` returns the abilities of a model. Raise ConfigError for a key or an address that cannot work.
+    `traits` returns the abilities of a model. `headers` go with every request, and a query in `base_url` does; `body`
+    returns fields that requests to a model have besides their own. Raise ConfigError for a key or an address that
+    cannot work.
     """
 
     OWN_ADDRESS: ClassVar[str]
@@ -131,8 +137,12 @@ class StreamingProvider(ABC):
         idle: float = PIECE_TIMEOUT,
         *,
         traits: Callable[[str], ModelTraits] = lambda model: ModelTraits(),
+        headers: Mapping[str, str] = MappingProxyType({}),
+        body: Callable[[str], Mapping[str, Any]] = lambda model: {},
     ) -> None:
-        self.name, self.base_url = name, base_url or self.OWN_ADDRESS
+        self.name = name
+        self.base_url, _, query = (base_url or self.OWN_ADDRESS).partition("?")
+        self._query, self._more_headers, self._more_body = parse_qsl(query, keep_blank_values=True), headers, body
         self.host, self.address = check_address(name, self.base_url)
         self.key = check_key_text(name, api_key)
         self._traits = traits
@@ -213,9 +223,20 @@ class StreamingProvider(ABC):
             "mounts": {f"all://{bracket_ipv6(self.host)}": None} if is_loopback(self.host) else {},
             "limits": httpx2.Limits(max_keepalive_connections=MAX_KEPT_CONNECTIONS, keepalive_expiry=kept_for),
             "headers": {"Accept-Encoding": ACCEPTED_ENCODINGS} | ({} if keeps else {"Connection": "close"}),
-            "event_hooks": {"response": [limit_answer]},
+            "params": self._query,
+            "event_hooks": {"request": [self._add_headers], "response": [limit_answer]},
             "follow_redirects": False,  # neither key nor conversation goes to another address
         }
+
+    async def _add_headers(self, request: Any) -> None:
+        """Set the configured headers, which go before those of the SDK."""
+        request.headers.update(self._more_headers)
+
+    def extended(self, encoder: E, model: str) -> E:
+        """Return the encoder, with the fields that the configuration adds to the requests to this model."""
+        if extra := self._more_body(model):
+            encoder.extra = extra
+        return encoder
 
     def target(self, model: str) -> RequestTarget:
         return RequestTarget(self.name, model, self.address)
@@ -230,15 +251,13 @@ class StreamingProvider(ABC):
                 async for chunk in chunks:
                     for event in reader.events(chunk):
                         if isinstance(event, StreamFailed):
-                            yield failures.presentable_failure(event, self.key)
+                            yield self._presentable(event)
                             return
                         watch.record(event)
                         yield event
         except Exception as error:
             if not reader.whole:
-                failure = failures.presentable_failure(
-                    self.failure_of(error, target, watch, reader.request_id), self.key
-                )
+                failure = self._presentable(self.failure_of(error, target, watch, reader.request_id))
                 log.debug("%s: %s", type(error).__name__, failure.text)  # a traceback could hold the key
                 yield failure
                 return
@@ -318,10 +337,15 @@ class StreamingProvider(ABC):
             return failures.failure_of_response(target, *refusal, time.time())
         return failures.failure_of_exception(target, error, watch.opened, id)
 
+    def _presentable(self, failure: StreamFailed) -> StreamFailed:
+        for secret in (self.key, *self._more_headers.values()):
+            failure = failures.presentable_failure(failure, secret)
+        return failure
+
     def listing_error(self, error: Exception, seconds: float) -> IkigaiError:
         """Return the error of a request for a list of models, which had `seconds` at most."""
         failure = self.failure_of(error, self.target("to list"), _StreamWatch(seconds, seconds))
-        return failures.ProviderRequestFailed(failures.presentable_failure(failure, self.key))
+        return failures.ProviderRequestFailed(self._presentable(failure))
 
 
 class _StreamWatch:
@@ -398,6 +422,6 @@ def check_address(name: str, base_url: str) -> tuple[str, str]:
         raise ConfigError(f"The address of {name} is not a URL.", remedy) from None
     if url.scheme not in ("http", "https") or not host or not base_url.isprintable() or " " in base_url:
         raise ConfigError(f"The address of {name} lacks http:// or https:// in front of a host.", remedy)
-    if url.query or url.fragment:
+    if url.fragment:
         raise ConfigError(f"The address of {name} has something after its path.", remedy)
     return host, f"{url.scheme}://{bracket_ipv6(host)}{f':{port}' if port else ''}{url.path}"

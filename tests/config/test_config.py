@@ -175,6 +175,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "model": "openai/x",
         "system_prompt": "42",
         "schema": "own",
+        "headers": "{}",
     }
     for path in table.all_paths([], []):
         text = "f12" if path[0] == "keys" else samples.get(path[-1], "77")

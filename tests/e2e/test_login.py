@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ikigai.core.vendors import PRESETS
 from ikigai.store.embedded import server as embedded
 from tests.e2e.account import ECHO, Account, Wire, lines_of, refused
 from tests.support.wire_server import Answer, failure
@@ -245,3 +246,13 @@ def test_log_file_leaves_out_requests_that_sdks_log(account: Account, wire: Wire
     assert result.returncode == 1 and len(wire.requests) == 1
     assert "DEBUG ikigai" in account.log_file() and "private" not in account.log_file()
     assert "private" not in result.stderr
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_key_of_a_preset_is_tried_and_stored(account: Account, wire: Wire, name: str):
+    wire.answers(LIST)
+    account.configure(f'[providers.{name}]\nbase_url = "{wire.server.base_url}"\n')
+    result = account.run("login", name, input=f"{SECRET}\n")
+    assert result.stdout == f"The key of {name} works; it is stored in {key_file(account)}.\n"
+    assert wire.requests[-1].headers["authorization"] == f"Bearer {SECRET}"
+    assert stored(account) == {name: SECRET}

@@ -13,7 +13,7 @@ from ikigai.cli.ask import interruptible, read_answer
 from ikigai.config import Config, login_keys
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.request.reply import FailureKind
-from ikigai.core.vendors import VENDORS
+from ikigai.core.vendors import PRESETS, VENDORS
 from ikigai.providers.failures import ProviderRequestFailed
 from ikigai.system import paths
 from ikigai.system.output import format_table, print_lines
@@ -33,7 +33,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         description="Ask for a provider's API key without showing it, or read it from a pipe; try it; keep it in a "
         "private file. A key in the environment goes before it.",
     )
-    named = f"{', '.join(VENDORS)}, or one you configured"
+    named = f"{', '.join((*VENDORS, *PRESETS))}, or one you configured"
     command.add_argument("provider", nargs="?", default="", metavar="PROVIDER", help=named)
     what = command.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="list the providers that have a key, and its source")
@@ -81,7 +81,7 @@ def _choose_provider(config: Config, provider: str, asks: bool) -> str:
     """Return the provider of the key; with `asks`, ask the user for a missing one. Raise ConfigError if it is
     unknown.
     """
-    known = tuple(dict.fromkeys((*VENDORS, *config.providers, *config.keys)))
+    known = tuple(dict.fromkeys((*VENDORS, *PRESETS, *config.providers, *config.keys)))
     if not provider and asks:
         provider = read_answer(f"Provider ({', '.join(known)}): ")
     if not provider:
@@ -100,6 +100,8 @@ def _read_typed_key(provider: str) -> str:
     """Return the key as typed or pasted at the terminal, which does not show it."""
     if vendor := VENDORS.get(provider):
         print_lines(f"Keys are made at {vendor.keys_page}")
+    elif preset := PRESETS.get(provider):
+        print_lines(f"About this provider: {preset.source}")
     with interruptible():
         try:
             return getpass.getpass(f"Key for {provider} (it is not shown): ")

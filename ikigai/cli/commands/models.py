@@ -70,7 +70,7 @@ def _usable_providers(config: Config, pool: ProviderPool, only: str) -> list[str
             raise Rejected("There is no local model.", "Fetch one with: ikigai setup")
         return local
     usable: list[str] = []
-    for name in dict.fromkeys((*VENDORS, *config.providers)):
+    for name in dict.fromkeys((*VENDORS, *config.keys, *config.providers)):
         try:
             pool.require(name)
             usable.append(name)

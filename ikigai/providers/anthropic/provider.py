@@ -50,7 +50,8 @@ class AnthropicProvider(StreamingProvider):
     def _encoder(self, model: str, thoughts: bool = True, binding: bool = True) -> MessagesEncoder:
         key = model, thoughts, binding
         if key not in self._encoders:
-            self._encoders[key] = MessagesEncoder(model, self._traits(model), thoughts=thoughts, binding=binding)
+            encoder = MessagesEncoder(model, self._traits(model), thoughts=thoughts, binding=binding)
+            self._encoders[key] = self.extended(encoder, model)
         return self._encoders[key]
 
     def reader(self, request: Request, target: RequestTarget) -> StreamReader:

@@ -39,7 +39,8 @@ class GoogleProvider(StreamingProvider):
 
     def _encoder(self, model: str, thoughts: bool) -> ContentsEncoder:
         if (model, thoughts) not in self._encoders:
-            self._encoders[model, thoughts] = ContentsEncoder(model, self._traits(model), thoughts)
+            encoder = ContentsEncoder(model, self._traits(model), thoughts)
+            self._encoders[model, thoughts] = self.extended(encoder, model)
         return self._encoders[model, thoughts]
 
     def reader(self, request: Request, target: RequestTarget) -> StreamReader:

@@ -24,6 +24,7 @@ class ChatEncoder(BodyEncoder):
     `official` servers (OpenAI's own) have another name for the output limit. `usage` requests the token counts. A model
     that does not think (`thinks`) gets no level, which it would refuse. `thinking` is the vendor of the thinking that
     goes back with messages that hold calls; `wanted` names the messages that must have some, even an empty one.
+    `effort` is the form of a level (`core.vendors.ServerPreset`).
     """
 
     def __init__(
@@ -35,12 +36,14 @@ class ChatEncoder(BodyEncoder):
         thinks: bool = True,
         thinking: str = "",
         wanted: WantedThinking = "",
+        effort: str = "effort",
     ) -> None:
         super().__init__(CrossModelFormat(thinking, images))
         self._official = official
         self._usage = usage
         self._thinks = thinks
         self._wanted = wanted
+        self._effort = effort
 
     def head(self, request: Request) -> dict[str, Any]:
         head: dict[str, Any] = {"model": request.model, "stream": True}
@@ -59,12 +62,24 @@ class ChatEncoder(BodyEncoder):
                 for tool in request.tools
             ]
         if request.level and self._thinks:
-            head["reasoning_effort"] = OPENAI_EFFORT.get(request.level, request.level)
+            head |= self._level(request.level)
         if request.max_output:
             head["max_completion_tokens" if self._official else "max_tokens"] = request.max_output
         if request.schema:
             head["response_format"] = {"type": "json_schema", "json_schema": terms.response_format(request.schema)}
         return head
+
+    def _level(self, level: str) -> dict[str, Any]:
+        name = OPENAI_EFFORT.get(level, level)
+        match self._effort:
+            case "reasoning":
+                return {"reasoning": {"effort": name}}
+            case "switch" if level == "off":
+                return {"thinking": {"type": "disabled"}}
+            case "extremes":
+                return {"reasoning_effort": name if level == "off" else "high"}
+            case _:
+                return {"reasoning_effort": name}
 
     def preface(self, request: Request) -> list[Any]:
         return [{"role": "system", "content": request.system}] if request.system else []

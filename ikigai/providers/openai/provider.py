@@ -7,15 +7,16 @@ speak.
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from ikigai.core.request.build import Request
+from ikigai.core.vendors import ServerPreset
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
-from ikigai.providers.models import ListedModel, ModelTraits
+from ikigai.providers.models import ListedModel
 from ikigai.providers.openai.chat_api import ChatEncoder, WantedThinking
 from ikigai.providers.openai.chat_reader import ChatReader
 from ikigai.providers.openai.chat_thinking import chat_vendor
@@ -52,7 +53,7 @@ log = logging.getLogger(__name__)
 class OpenAIProvider(StreamingProvider):
     """A server that speaks OpenAI's formats (`StreamingProvider`).
 
-    `api` is "chat" or "responses"; "" chooses by the address.
+    `api` is "chat" or "responses"; "" chooses by the address. `preset` says what is special about a known server.
     """
 
     OWN_ADDRESS = "https://api.openai.com/v1"
@@ -66,18 +67,21 @@ class OpenAIProvider(StreamingProvider):
         idle: float = PIECE_TIMEOUT,
         *,
         api: str = "",
-        traits: Callable[[str], ModelTraits] = lambda model: ModelTraits(),
+        preset: ServerPreset | None = None,
+        **more: Any,
     ) -> None:
-        super().__init__(name, base_url, api_key, first, idle, traits=traits)
+        super().__init__(name, base_url, api_key, first, idle, **more)
         self._own = self.host == "api.openai.com" or self.host.endswith(".api.openai.com")
         self._official = self._own or self.host.endswith(".openai.azure.com")
         self._responses = (api or ("responses" if self._own else "chat")) == "responses"
         self._extras = True
+        self._preset = preset or ServerPreset("", (), "")
+        self._wants: WantedThinking = "calls" if self._preset.keeps_thinking else ""
         self._wanted: dict[str, WantedThinking | None] = {}  # by model; None takes no thinking back
 
     def encoder(self, model: str) -> BodyEncoder:
         """Return the encoder that writes and measures requests to this model; one for each model."""
-        return self._encoder(model)
+        return self._encoder(model, wanted=self._wants)
 
     def _encoder(
         self, model: str, extras: bool = True, thoughts: bool = True, wanted: WantedThinking = ""
@@ -96,8 +100,9 @@ class OpenAIProvider(StreamingProvider):
                     thinks=traits.levels != ("off",),
                     thinking=chat_vendor(self.name, model) if thoughts else "",
                     wanted=wanted,
+                    effort=self._preset.effort,
                 )
-            self._encoders[key] = encoder
+            self._encoders[key] = self.extended(encoder, model)
         return self._encoders[key]
 
     def _vendor(self, model: str) -> str:
@@ -108,7 +113,7 @@ class OpenAIProvider(StreamingProvider):
         taken = call_ids(request)
         if self._responses:
             return ResponsesReader(target, self._vendor(request.model), taken)
-        return ChatReader(target, taken)
+        return ChatReader(target, taken, has_costs=self._preset.has_costs)
 
     def connect(self) -> tuple[Any, Any]:
         import openai
@@ -152,7 +157,7 @@ class OpenAIProvider(StreamingProvider):
                 log.debug("%s refused what can be left out; sent again without", self.name)
 
     def _body(self, request: Request, thoughts: bool) -> bytes:
-        wanted = self._wanted.get(request.model, "")
+        wanted = self._wanted.get(request.model, self._wants)
         thoughts = thoughts and wanted is not None
         return self._encoder(request.model, self._extras, thoughts, wanted or "").body(request)
 
@@ -161,7 +166,7 @@ class OpenAIProvider(StreamingProvider):
         in the request.
         """
         model = request.model
-        known, body = self._wanted.get(model, ""), self._body(request, thoughts=True)
+        known, body = self._wanted.get(model, self._wants), self._body(request, thoughts=True)
         ways: tuple[WantedThinking | None, ...] = ()
         if THINKING_MISSING.search(refusal):
             ways = ("calls", "all")

@@ -110,7 +110,8 @@ def test_names_of_agents(account: Account, on_path: Path, dsn: str):
     (account.home / "ikigai.bash").write_text(account.run("completion", "bash").stdout)
     assert account.run("completion", "--names", "agents").stdout == ""
     for _ in range(2):
-        assert account.run(*ECHO, "--new", "-p", "hello").returncode == 0
+        assert account.run(*ECHO, "-p", "hello").returncode == 0
+        assert account.run("agents", "revive", account.agents()[-1]).returncode == 0
     with psycopg.connect(dsn) as connection:
         hostile = "x$(touch${IFS}hacked)"
         connection.execute("insert into agents (id, name) values (gen_random_uuid(), %s)", (hostile,))

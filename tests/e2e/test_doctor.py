@@ -207,7 +207,7 @@ def test_in_tmux(account: Account, tmp_path: Path):
     env = {**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
     done = subprocess.run(
         [*server, "new-session", "-d", "-x", "100", "-y", "50", "sleep", "60", ";",
-         "set", "-s", "escape-time", "500", ";", "display-message", "-c", "-p", "#{socket_path},#{pid},0"],
+         "set", "-s", "escape-time", "500", ";", "display-message", "-p", "#{socket_path},#{pid},0"],
         env=env, capture_output=True, text=True, check=True,
     )  # fmt: skip
     try:

@@ -75,7 +75,7 @@ def test_another_program_leaves_an_ephemeral_talk_alone(account: Account):
     with account.terminal("--ephemeral", *ECHO, columns=110) as program:
         talk(program)
         time.sleep(6)
-        assert account.run(*ECHO, "--ephemeral", "-c", "-p", "beside").stdout == "beside\n"
+        assert account.run(*ECHO, "--ephemeral", "-p", "beside").stdout == "beside\n"
         with account.terminal(*ECHO, columns=110) as other:
             other.ready()
             time.sleep(2)
@@ -105,11 +105,11 @@ def test_an_agent_that_is_kept_is_shown_as_one(account: Account):
 
 
 def test_print_mode_and_its_refusals(account: Account):
-    assert account.run(*ECHO, "--new", "-p", "kept").returncode == 0
-    assert account.run(*ECHO, "--ephemeral", "-c", "-p", OWL).stdout == f"{OWL}\n"
+    assert account.run(*ECHO, "-c", "-p", "kept").returncode == 0
+    assert account.run(*ECHO, "--ephemeral", "-p", OWL).stdout == f"{OWL}\n"
     assert OWL not in account.said("user") and "kept" in account.said("user")
     assert [
         agent["name"] for agent in lines_of(account.run("agents", "--json").stdout)[0]["agents"]
     ] == account.agents()[:1]
     for flags in (("-c",), ("-r", "kid"), ("-r",)):
-        refused(account.run(*ECHO, "--ephemeral", *flags, "-c", "-p", "hi"), 2, "--ephemeral begins a fresh agent")
+        refused(account.run(*ECHO, "--ephemeral", *flags, "-p", "hi"), 2, "--ephemeral begins a fresh agent")

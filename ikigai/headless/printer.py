@@ -97,6 +97,11 @@ class PrintView:
         self.stop = StopReason.END
         self.is_silent = False  # the last reply has no words
 
+    @property
+    def stored_answer(self) -> str:
+        """The sentence about where the answer can be read."""
+        return f"It is stored: ikigai -r {self._agent} shows it."
+
     async def ended(self) -> None:
         """Wait until the turn has ended, or the message was refused."""
         await self._idle.wait()
@@ -296,7 +301,7 @@ async def run_turns(
         await asyncio.wait({loop}, timeout=3)
     lost = printer.streams.lost
     if lost and not isinstance(lost, BrokenPipeError):
-        printer.notice(f"The answer could not be written: {lost.strerror}. It is stored: start ikigai to see it.")
+        printer.notice(f"The answer could not be written: {lost.strerror}. {printer.stored_answer}")
         return 1
     return code
 

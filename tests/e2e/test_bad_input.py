@@ -598,7 +598,11 @@ def test_output_closed_early(account: Account, wire: Wire, format: str):
 
 
 def test_output_to_a_full_disk(account: Account):
-    refused(account.shell("ikigai -m scripted/echo -p hello >/dev/full"), 1, "No space left on device. It is stored")
+    refused(
+        account.shell("ikigai -m scripted/echo -p hello >/dev/full"),
+        1,
+        "No space left on device. It is stored: ikigai -r ",
+    )
     assert account.said("assistant") == ["hello"] and account.endings() == ["completed"]
     refused(account.shell("ikigai config >/dev/full"), 1, "No space left on device.")
     assert account.shell("ikigai config | head -1; echo ${PIPESTATUS[0]}").stdout.endswith("\n0\n")

@@ -204,6 +204,6 @@ class Condenser:
                 return await writer.write()
         except TimeoutError:
             raise Rejected(
-                f"Condensing took longer than {SUMMARY_TIMEOUT:g} s and was given up.",
+                f"Condensing took longer than {SUMMARY_TIMEOUT:g} s and was stopped.",
                 f"{CONTEXT_UNCHANGED} {RETRY_REMEDY}",
             ) from None

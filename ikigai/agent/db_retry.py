@@ -17,13 +17,13 @@ RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
 FAST_FAILURE_SECONDS = 1.0
 """Seconds: a call that fails within them is retried at once, before the user is notified."""
 
-_RETRIED_EVERY_MINUTE = "It is tried again every minute. "
+_RETRIED_EVERY_MINUTE = "ikigai tries again every minute. "
 
 
 class RetryMessages(NamedTuple):
     """The sentence after the error message, and the one for when the database is back."""
 
-    meanwhile: str = "What is not saved yet is kept here and saved as soon as that works."
+    meanwhile: str = "Unsaved messages are kept in memory and saved when it works again."
     passed: str = "The database is back; everything is saved."
 
 

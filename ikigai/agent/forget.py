@@ -39,7 +39,7 @@ ID_TOKENS = 8
 """Tokens that an id may take: seven digits are three or four tokens, and there are spaces and a comma."""
 MAX_LISTED_TURNS = 12
 """Turns that a question lists one by one."""
-UNUSABLE_STOPS = {StopReason.LENGTH: "gave an answer longer than it may be", StopReason.REFUSED: "refused to answer"}
+UNUSABLE_STOPS = {StopReason.LENGTH: "gave an answer that is too long", StopReason.REFUSED: "refused to answer"}
 PREVIEW_CHARACTERS = 44
 """Characters of the first words of each turn: a line of a terminal holds them with ids and sizes."""
 _T = TypeVar("_T")
@@ -122,7 +122,7 @@ class FilterPlanner:
         """Return the result of the call and, if it applies a filter, the event for it."""
         try:
             if call.name != matching.FILTER_CONTEXT:
-                raise MatchingFailed(f"There is no tool {call.name!r} here, only {matching.FILTER_CONTEXT}.")
+                raise MatchingFailed(f"The tool {call.name!r} does not exist here, only {matching.FILTER_CONTEXT}.")
             arguments = msgspec.json.decode(call.malformed or call.arguments or "{}", type=FilterArguments)
             if arguments.action == "preview":
                 return ToolResult(call.id, await self._preview(arguments)), ()
@@ -138,7 +138,7 @@ class FilterPlanner:
         memory, opened = self._memory, self._memory.open
         assert opened
         if self._applied:
-            raise MatchingFailed("A filter was applied in this talk already.")
+            raise MatchingFailed("A filter was already applied in this dialog.")
         self._confirmed = None
         if arguments.mode != opened.planning:
             raise MatchingFailed(f"The user asked to {opened.planning}, not to {arguments.mode}.")
@@ -167,7 +167,7 @@ class FilterPlanner:
 
     def _apply(self, arguments: FilterArguments) -> tuple[FilterPlanned, str]:
         if self._confirmed is None:
-            raise MatchingFailed("The user has not confirmed a preview in this talk: nothing can be applied.")
+            raise MatchingFailed("The user has not confirmed a preview in this dialog: nothing can be applied.")
         mode, selection, matches, total = self._confirmed
         ids = frozenset(arguments.message_ids)
         # Of many matches the model was shown only the first: these, or no ids at all, mean all matches.
@@ -201,7 +201,7 @@ class FilterPlanner:
             if isinstance(answer, str):
                 part = f"part {number} of {len(answers)}" if len(answers) > 1 else "the conversation"
                 shown = f" In the other parts matched: {', '.join(map(str, sorted(known)))}." if known else ""
-                raise MatchingFailed(f"Looking through {part} failed: {answer} Nothing was changed.{shown}")
+                raise MatchingFailed(f"Searching {part} failed: {answer} Nothing was changed.{shown}")
         return known
 
     @property
@@ -234,7 +234,7 @@ class FilterPlanner:
             if not isinstance(ids, str):
                 return ids
             if last:
-                return f"{self._memory.model} gave no answer that can be used. {ids}"
+                return f"{self._memory.model} did not give a usable answer. {ids}"
             # Short enough for the rest of the room, even if JSON writes six bytes for a character.
             prompt = f"{question}\n\n{matching.repair(done.text[: min(2000, self._max_request_bytes // 40)], ids)}"
         raise AssertionError("unreachable")

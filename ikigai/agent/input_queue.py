@@ -96,7 +96,7 @@ class InputQueue:
         results = [each for each in self.follow_up if isinstance(each, Condensed) or _is_command_result(each)]
         self.follow_up = deque(incoming for incoming in self.follow_up if incoming not in results)
         if undone := [typed_text(incoming) for incoming in self.follow_up if not isinstance(incoming, Submitted)]:
-            self._view.notice(f"Not done: {', '.join(undone)}.")
+            self._view.notice(f"Not run: {', '.join(undone)}.")
         waiting = (*self.steering, *self.follow_up)
         self.steering.clear()
         if texts := [incoming.text for incoming in waiting if isinstance(incoming, Submitted | Steered)]:

@@ -354,7 +354,9 @@ class AgentLoop:
             if selected is None:
                 self._view.note("Nothing was forgotten.")
             elif self.memory is not before:
-                raise Rejected("The conversation has gone on meanwhile; nothing was forgotten.", "Ask again.")
+                raise Rejected(
+                    "The conversation continued meanwhile; nothing was forgotten.", "Type the command again."
+                )
             else:
                 self.inbox.put_nowait(selected)
         except IkigaiError as error:
@@ -393,7 +395,7 @@ class AgentLoop:
         if fails:
             return Failed(incoming.job, overflow.overflow_message(smaller, incoming.reason), (), incoming.usage)
         sizes = " → ".join(tokens.format_tokens(each.used) for each in (memory, smaller))
-        self._view.notice(f"{incoming.reason} Sending it again with less: {sizes} tokens.")
+        self._view.notice(f"{incoming.reason} Sending a smaller request: {sizes} tokens.")
         self._jobs.discard(incoming.job)
         return UsageRecorded(incoming.usage) if incoming.usage else incoming
 

@@ -39,12 +39,12 @@ QUESTION_MARGIN_BYTES = 400
 MAX_PROMPT_BYTES = 50_000
 """Characters of a prompt file."""
 UNUSABLE_STOPS = {
-    StopReason.LENGTH: "gave a summary longer than it may be",
+    StopReason.LENGTH: "gave a summary that is too long",
     StopReason.REFUSED: "refused to summarise",
     StopReason.TOOLS: "called tools instead of summarising",
 }
 
-CONTEXT_UNCHANGED = "The context is what it was."
+CONTEXT_UNCHANGED = "The context has not changed."
 RETRY_REMEDY = "condense_model in the configuration names another model."
 
 
@@ -149,12 +149,12 @@ def read_prompt(file: str) -> str:
         return CONDENSE_PROMPT
     path = Path(file).expanduser()
     if path.exists() and not path.is_file():  # opening a pipe would wait for its other end
-        raise ConfigError(f"condense_prompt_file {file} is no ordinary file.", "Correct it in the configuration.")
+        raise ConfigError(f"condense_prompt_file {file} is not a regular file.", "Correct it in the configuration.")
     try:
         with path.open(encoding="utf-8") as opened:
             text = opened.read(MAX_PROMPT_BYTES + 1)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         what = f"condense_prompt_file {file} cannot be read: {why}."
         raise ConfigError(what, "Correct it in the configuration.") from None
     if len(text) > MAX_PROMPT_BYTES or not text.strip():

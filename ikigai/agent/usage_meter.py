@@ -86,7 +86,7 @@ class UsageMeter:
         one. There is none if nothing was sent, because the model is unavailable.
         """
         last: StreamFinished | StreamFailed
-        last = StreamFailed(FailureKind.CUT, "The provider's stream ended without a word.")
+        last = StreamFailed(FailureKind.CUT, "The provider's stream ended without a reply.")
         self._begin(1, time.monotonic())
         async with aclosing(self._provider.stream(self._request)) as stream:
             async for event in stream:

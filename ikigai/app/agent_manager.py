@@ -280,7 +280,7 @@ class AgentManager:
         if not isinstance(error, IkigaiError):
             log.error("the loop of %s ended", member.agent.name, exc_info=error)
             error = Bug("; start again")
-        now = f"This agent is read-only now: /switch {member.agent.name} opens it again, or follows it."
+        now = f"This agent is read-only now: /switch {member.agent.name} opens or follows it again."
         self._lost(member, f"{error} {message} {now}".replace("  ", " "))
 
 

@@ -73,7 +73,7 @@ def child_choices(services: Services, memory: Memory, choices: Choices) -> tuple
 def fork_message(child: ForkedChild, back: str = "/switch {}") -> str:
     """Return the message about the new agent and how to go back."""
     name, parent = child.agent.name, child.parent.name
-    return f"This is {name}, forked from {parent} at event #{child.at}. {back.format(parent)} goes back."
+    return f"This is {name}, forked from {parent} at event #{child.at}. To go back: {back.format(parent)}"
 
 
 # ── rename, kill and revive ──
@@ -105,7 +105,7 @@ async def subtree_to_kill(database: Database, agent: Agent) -> list[AgentLink]:
         if (owner := await database.tree.holder(link.id)) not in ("", THIS_PROGRAM):
             raise AgentLocked(
                 f"Agent {link.name} is open in another ikigai ({owner}).",
-                "Nothing was killed; leave it there first.",
+                "Nothing was killed. Leave it there first.",
                 owner,
             )
     return links
@@ -167,7 +167,7 @@ async def archive(database: Database, agent: Agent, back: str = "/revive {}") ->
     for link in reversed(links):
         if link.id in in_turn:
             where = "" if owners[link.id] == THIS_PROGRAM else f" in another ikigai ({owners[link.id]})"
-            raise Rejected(f"{link.name} is at work{where}.", "Nothing was archived; wait for its end, or stop it.")
+            raise Rejected(f"{link.name} is running{where}.", "Nothing was archived; wait for its end, or stop it.")
         if (owner := owners.get(link.id, THIS_PROGRAM)) != THIS_PROGRAM:
             elsewhere = f" {link.name} is still open in another ikigai ({owner})."
     count = await database.tree.archive(agent)
@@ -303,7 +303,10 @@ def format_agent(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
     parent = figures["parent"]
     rows = [
         ("agent", f"{figures['name']} ({figures['id']})"),
-        ("parent", f"{names.get(parent, parent)}, from event #{figures['forked_at']} on" if parent else "none: a root"),
+        (
+            "parent",
+            f"{names.get(parent, parent)}, from event #{figures['forked_at']} on" if parent else "none (top level)",
+        ),
         ("state", figures["state"] + (f" ({figures['trouble']})" if figures["trouble"] else "")),
         ("held by", {"": "nobody", THIS_PROGRAM: "this program"}.get(figures["holder"], figures["holder"])),
         ("model", figures["model"] or "-"),

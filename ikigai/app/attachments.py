@@ -138,7 +138,7 @@ async def attach(
     if sum(len(image.data) for image in images) > MAX_IMAGES_BASE64:
         raise Rejected("These images are too large for one message.", "Send them in several messages.")
     if sum(len(each.text.encode()) for each in documents) > MAX_DOCUMENTS_BYTES:
-        what = f"The attached texts have more than {MAX_DOCUMENTS_BYTES:,} bytes together, the most of one message."
+        what = f"The attached texts have more than {MAX_DOCUMENTS_BYTES:,} bytes together, the limit of one message."
         raise Rejected(what, "Send them in several messages.")
     return Attached(images, documents)
 
@@ -198,7 +198,7 @@ def _doubt(path: Path, name: str, folder: Path) -> str:
         return ""
     own = [os.path.realpath(each) for each in paths.own_folders()]
     if any(is_below(each, str(path)) or is_below(str(path), each) for each in own):
-        return f"{clean_line(name)} belongs to ikigai itself, or holds what does."
+        return f"{clean_line(name)} is, or contains, a file of ikigai itself."
     given = os.path.normpath(folder / os.path.expanduser(name))  # noqa: PTH111
     if is_secret(str(folder), str(path)) or is_secret(str(folder), given):
         return f"{clean_line(name)} looks like a file with keys or passwords."
@@ -218,7 +218,7 @@ def _read(path: Path, name: str) -> Attachment:
             data, size = read_prefix(file, MAX_DOCUMENT_BYTES + 1), os.fstat(file.fileno()).st_size
     except NotRegularFile as error:
         if path.is_symlink():
-            raise Rejected(f"{shown} leads through a loop of links.", _REMEDY) from None
+            raise Rejected(f"{shown} is a loop of links.", _REMEDY) from None
         raise Rejected(f"{shown} is {error}, not a file.", "Copy its contents into a file first.") from None
     except OSError as error:
         why = error.strerror or "it changed meanwhile"

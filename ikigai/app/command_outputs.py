@@ -70,7 +70,7 @@ class CommandOutputs:
             try:
                 file.unlink(missing_ok=True)
             except OSError as error:  # the next start finds it in the log
-                self._notice(f"{file} cannot be deleted ({error.strerror}); it is not needed any more.")
+                self._notice(f"{file} cannot be deleted ({error.strerror}); it is no longer needed.")
 
     def message(self, quote: Quote) -> str:
         """Return the message about the file that has the output; "" if there is none."""

@@ -14,7 +14,9 @@ from ikigai.core.errors import Rejected
 
 MAX_ANSWERS = 16
 """Messages in a row that only answer one another, within turns under way."""
-NO_ANSWER = f"The last {MAX_ANSWERS} messages only answered one another, which is the limit: none is answered any more."
+NO_ANSWER = (
+    f"The last {MAX_ANSWERS} messages only answered one another, which is the limit. No more of them are answered."
+)
 """The message to a model that waits for another answer."""
 
 
@@ -47,5 +49,5 @@ def refusal(to: str) -> Rejected:
     """Return the error for a model whose message to the agent called `to` is one too many."""
     return Rejected(
         f"Not sent to {to}: the last {MAX_ANSWERS} messages only answered one another, which is the limit.",
-        "Say so to the user, whose word to you or to an agent that you work for lets it go on; or end your turn.",
+        "Tell the user, whose message to you or to an agent that you work for lifts the limit; or end your turn.",
     )

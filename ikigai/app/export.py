@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ikigai.store.database import Database
 
 EXPORT_FORMATS = ("md", "html", "json", "jsonl")
-UNCHECKED = " The file has no checksum, so that damage would not have been seen."
+UNCHECKED = " The file has no checksum, so damage could not be detected."
 LAST_EVENT_ID = 2**63 - 1
 PROGRESS_INTERVAL = 0.3
 """Seconds between two progress lines of /export."""
@@ -213,7 +213,9 @@ def _put(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise IkigaiError(f"The output cannot be written: {error.strerror}.", "Send it elsewhere.") from None
+        raise IkigaiError(
+            f"The output cannot be written: {error.strerror}.", "Write it to another file or program."
+        ) from None
 
 
 # ── import ──

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ikigai.store.follow import Follower, FollowUpdate
     from ikigai.store.write_lock import LockOwner
 
-WATCHING = RetryMessages("What comes meanwhile is shown when it is back.", "The database is back.")
+WATCHING = RetryMessages("New messages are shown when it is back.", "The database is back.")
 
 log = logging.getLogger(__name__)
 
@@ -121,13 +121,13 @@ class FollowedAgent:
 
     def refusal(self) -> Rejected:
         """Return the error for a message that cannot be sent here."""
-        elsewhere = "/fork goes on from here in another agent, /new begins another, /switch goes to one."
+        elsewhere = "/fork continues in another agent, /new begins another, /switch goes to one."
         if self._killed:
             return Rejected(f"Agent {self.name} was killed.", f"/revive {self.name} brings it back.")
         if self.owner:
             what = f"Agent {self.name} is open in another ikigai ({self.owner})."
-            return Rejected(what, f"/takeover when that has ended, {elsewhere}")
-        return Rejected(f"Agent {self.name} is read-only here.", f"/takeover goes on with it, {elsewhere}")
+            return Rejected(what, f"/takeover works when that program has ended; {elsewhere}")
+        return Rejected(f"Agent {self.name} is read-only here.", f"/takeover takes control; {elsewhere}")
 
     async def _pause(self) -> None:
         if self._task:
@@ -206,7 +206,7 @@ class FollowedAgent:
             self._view.notice(f"Agent {self.name} is open in another ikigai ({now}).")
         else:
             gone = f"{self.name} is no longer open in another ikigai ({self.owner})."
-            self._view.notice(str(self.refusal()) if self._killed else f"{gone} /takeover goes on here.")
+            self._view.notice(str(self.refusal()) if self._killed else f"{gone} /takeover takes control.")
         self.owner = now
         self._on_owner(now)
 
@@ -217,7 +217,7 @@ class FollowedAgent:
         if not isinstance(error, IkigaiError):
             log.error("following ended", exc_info=error)
             error = Bug()
-        self._view.notice(f"{error} {self.name} is not followed any more: /switch {self.name} does it again.")
+        self._view.notice(f"{error} {self.name} is no longer followed. To follow it again: /switch {self.name}")
 
 
 def _blocks(event: Event) -> tuple[ReplyBlock, ...]:

@@ -98,7 +98,8 @@ async def _help(argument: str, config: Config, context: CommandContext | None) -
         text, as_dict = layout(PIPED_WIDTH), {"commands": command_help.help_as_dicts()}
         return CommandAnswer(text, as_dict, draw=lambda columns, _: layout(columns))
     command = command_help.find_command(argument)
-    return CommandAnswer(command_help.format_command(command), {"commands": command_help.help_as_dicts(command)})
+    text = command_help.format_command(command, config.key_changes)
+    return CommandAnswer(text, {"commands": command_help.help_as_dicts(command)})
 
 
 async def _keys(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:

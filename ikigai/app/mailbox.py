@@ -32,11 +32,11 @@ Work given to a descendant within a turn that the user started does not count, n
 with the program: a user who starts ikigai is present, and that counts as a message to all agents.
 """
 MAIL_HELD = (
-    "What was sent to {name} is held: {turns} of its turns in a row began with messages of agents. Say so to the user: "
-    "a word of theirs to it or to an agent that it works for lets it go on."
+    "What was sent to {name} is held: {turns} of its turns in a row began with messages of agents. Tell the user: "
+    "a message to it, or to an agent that it works for, lets it continue."
 )
 """The message to models about mail that is held."""
-REFUSED_MAIL = "What was sent to {name} is held, for it can begin no turn: {why} Say so to the user."
+REFUSED_MAIL = "What was sent to {name} is held, because it cannot start a turn: {why} Tell the user."
 
 
 class Recipient(Protocol):
@@ -294,7 +294,7 @@ class Mailbox:
         tree = await self._manager.services.database.mail.tree(member.agent.id)
         busy = [each.name for each in descendants(tree, member.agent.id) if self._manager.is_running(each.id)]
         if busy:
-            member.view.note(f"Still at work for it: {', '.join(busy)}. /kill NAME stops one.")
+            member.view.note(f"Still running for it: {', '.join(busy)}. /kill NAME stops one.")
 
     def _start_task(self, work) -> asyncio.Task[None]:
         async def guarded() -> None:

@@ -52,7 +52,7 @@ class ManagedSubagents:
                 call.look()
                 await call.settle(POLL_INTERVAL)
         if child.view.returned_text:
-            raise Rejected(f"Agent {child.agent.name} was made, and has refused the prompt.", "`send` a shorter one.")
+            raise Rejected(f"Agent {child.agent.name} was created, but refused the prompt.", "`send` a shorter one.")
 
     @property
     def _own(self) -> OpenAgent:
@@ -83,13 +83,13 @@ class ManagedSubagents:
         limits, tree = self._manager.services.config.agents, await self._tree()
         depth = next((each.depth for each in tree if each.id == self._id), 0)
         if depth >= limits.depth:
-            raise Rejected(f"You stand {depth} deep, and agents may stand {limits.depth} deep.", "Do it yourself.")
+            raise Rejected(f"You are at depth {depth}, and the limit is {limits.depth}.", "Do it yourself.")
         made = [each for each in tree if each.maker]
         if len(made) >= limits.per_tree:
-            raise Rejected(f"{len(made)} agents were made here, which is the limit.", "Do it yourself, or `send`.")
+            raise Rejected(f"{len(made)} agents were created here, which is the limit.", "Do it yourself, or `send`.")
         busy = [each.name for each in made if self._manager.is_running(each.id)]
         if len(busy) >= limits.at_once:
-            raise Rejected(f"{len(busy)} agents are at work, which is the limit: {', '.join(busy)}.", "`wait` for one.")
+            raise Rejected(f"{len(busy)} agents are running, which is the limit: {', '.join(busy)}.", "`wait` for one.")
 
     async def agents(self) -> tuple[Subagent, ...]:
         tree = await self._tree()
@@ -106,7 +106,7 @@ class ManagedSubagents:
         if agent.id == self._id:
             raise Rejected("That is you.", "`agents` lists those that work for you.")
         tree = await self._tree()
-        await self._find_among(agent, tree, "is no agent of this tree")
+        await self._find_among(agent, tree, "is not an agent of this tree")
         work = agent.id in {each.id for each in descendants(tree, self._id)}
         attended = work and self._attended
         mailbox, answers = self._manager.mailbox, self._manager.mailbox.exchanges.next(self._id)
@@ -139,8 +139,8 @@ class ManagedSubagents:
         for name in dict.fromkeys(names):
             agent = await self._manager.services.database.agents.find(name)
             if agent.id == self._id:
-                raise Rejected("That is you: nobody waits for oneself.", "`agents` lists those that work for you.")
-            await self._find_among(agent, tree, "is no agent of this tree", dead=True)
+                raise Rejected("That is you: you cannot wait for yourself.", "`agents` lists those that work for you.")
+            await self._find_among(agent, tree, "is not an agent of this tree", dead=True)
             wanted.append(agent)
         return wanted
 
@@ -169,7 +169,7 @@ class ManagedSubagents:
         database = self._manager.services.database
         agent = await database.agents.find(name)
         mine = descendants(await self._tree(), self._id)
-        await self._find_among(agent, mine, "is no agent of yours")
+        await self._find_among(agent, mine, "is not one of your agents")
         links = await agent_tree.subtree_to_kill(database, agent)
         if others := [link.name for link in links if link.id not in {each.id for each in mine}]:
             raise Rejected(f"The user has forked {', '.join(others)} from it.", "Only the user can kill those.")
@@ -190,7 +190,7 @@ class ManagedSubagents:
             raise Rejected(f"{agent.name} was killed.", "`fork` makes another.")
 
 
-NO_AGENT_RUNNING = "Nobody who could say more is at work."
+NO_AGENT_RUNNING = "No running agent could send more."
 
 
 def _child_tools(memory: Memory, tools: Sequence[str] | None) -> Choices:

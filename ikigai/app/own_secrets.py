@@ -75,7 +75,7 @@ class Redaction:
         from ikigai.core.redaction import MIN_OWN_SECRET
 
         return [
-            f"{name} has fewer than {MIN_OWN_SECRET} characters: it is not hidden from models and the log."
+            f"{name} has fewer than {MIN_OWN_SECRET} characters: it is not redacted in requests and in the log."
             for name, secret in self.secrets().items()
             if len(secret) < MIN_OWN_SECRET
         ]

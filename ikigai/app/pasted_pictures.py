@@ -45,7 +45,7 @@ def save_pasted(data: bytes, ephemeral: str = "") -> str:
     """
     ending = _ENDINGS.get(media_type_of(data[:16]))
     if ending is None:
-        raise Rejected("What is in the clipboard is not a PNG, JPEG, WebP or GIF.", "@path attaches a picture's file.")
+        raise Rejected("The clipboard does not contain a PNG, JPEG, WebP or GIF.", "@path attaches a picture's file.")
     remove_old()
     stem = time.strftime("pasted-%Y%m%d-%H%M%S")
     try:

@@ -40,7 +40,7 @@ async def answer_from_log(
     """
     hits = await database.excerpts(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)
     if not hits:
-        raise Rejected("Nothing that was ever said has these words in it.", "/search looks for parts of words: *part*")
+        raise Rejected("No message contains these words.", "/search also finds parts of words: *part*")
     text = f"{format_excerpts(hits)}\n\nQuestion: {question}"
     done = await complete(
         provider, model, RECALL_SYSTEM_PROMPT, text, purpose="recall", max_output=RECALL_ANSWER_TOKENS, price=price
@@ -51,7 +51,7 @@ async def answer_from_log(
     if done.stop is StopReason.LENGTH:
         answer += " …"
     sources = ", ".join(f"#{hit.id}" for hit in hits)
-    return f"{answer}\nLooked at: {sources}. /search #ID shows one, /quote ID brings it back.", done.usage
+    return f"{answer}\nSources: {sources}. /search #ID shows one, /quote ID adds one to the context.", done.usage
 
 
 def format_excerpts(hits: tuple[SearchHit, ...]) -> str:

@@ -65,7 +65,7 @@ def missing_profile_notice(memory: Memory) -> str:
     if not name or name in memory.run.profiles or memory.settings.get("profile") != name:
         return ""
     return (
-        f"The profile {name}, which this agent chose, does not exist any more: the configuration is used."
+        f"The profile {name}, which this agent chose, no longer exists: the configuration is used."
         " /profile lists the profiles."
     )
 
@@ -81,7 +81,7 @@ def format_profiles(config: Config, memory: Memory) -> str:
         settings = ", ".join(f"{key} = {_json(value)}" for key, value in values.items()) or "sets nothing"
         rows.append(f"{'→' if name == now else ' '} {name}{f' ({base})' * bool(base)}: {settings}")
     if now and (overrides := _overrides(config, memory, now)):
-        rows.append(f"Not from the profile, but {', '.join(overrides)}.")
+        rows.append(f"Overrides of the profile: {', '.join(overrides)}.")
     if len(rows) == 1:
         return "No profiles. Define one as [profiles.NAME] in config.toml."
     else:

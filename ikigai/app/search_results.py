@@ -133,12 +133,12 @@ def format_hits(result: SearchResult, known: Collection[int] = ()) -> list[Marke
 
 def _notices(result: SearchResult) -> Iterator[str]:
     if result.widened:
-        yield "No word begins with that; these matches are within words."
+        yield "No word begins so; these matches are inside words."
     if result.reached is not None:
-        yield f"There was no time to look further back than #{result.reached}."
+        yield f"The search stopped at #{result.reached}, when its time was over."
     if result.behind:
         events = "1 event is" if result.behind == 1 else f"{result.behind:,} events are"
-        yield f"{events} not in the index yet, and may hold more; search again in a while."
+        yield f"{events} not in the index yet and may contain more; search again later."
 
 
 def hits_as_dict(query: str, result: SearchResult, known: Collection[int] | None = None) -> dict[str, Any]:

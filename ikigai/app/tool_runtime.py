@@ -199,7 +199,7 @@ class ToolRuntime:
         if self.sandbox and (why := await self.sandbox.probe()):
             who, place = "configuration", 'set sandbox = "off" under [tools].'
             if self.config.kind(SANDBOX_KEY) == "project":
-                who, place = "project", f"take it out of {self.config.settings[SANDBOX_KEY].place}."
+                who, place = "project", f"remove it from {self.config.settings[SANDBOX_KEY].place}."
             raise IkigaiError(
                 f"The sandbox that the {who} demands cannot be used: {why}",
                 f"Install bubblewrap, or ikigai with the extra `sandbox`; or {place}",
@@ -285,7 +285,7 @@ async def _nowhere(call_id: str) -> None:
 
 def no_subagents() -> Subagents:
     """Raise Rejected: the agent is not managed and has no subagents."""
-    raise Rejected("No agents can be had here.", "Do it yourself.")
+    raise Rejected("Agents cannot be created here.", "Do it yourself.")
 
 
 async def _nothing(question: str) -> str:

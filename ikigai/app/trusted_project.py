@@ -24,8 +24,8 @@ INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 TOOLS, CONFIG = Path(".ikigai/tools"), Path(".ikigai/config.toml")
 MAX_INSTRUCTIONS_BYTES = 64 * 1024
 """Bytes of instructions that are read: every request has them."""
-CHANGED_SINCE_TRUST = "it has come or changed since the folder was trusted"
-CONFIRM_REMEDY = "Read it, then type /trust yes, or start ikigai there without -p and answer."
+CHANGED_SINCE_TRUST = "it was added or changed since the folder was trusted"
+CONFIRM_REMEDY = "Check it, then type /trust yes, or start ikigai there without -p and answer."
 START_REMEDY = "Start ikigai there without -p."
 MISSING_FILE = OwnFile("", b"")
 """The value for a missing file."""
@@ -122,10 +122,10 @@ class Project:
             return own.head
         if not self._can_ask:
             if own is MISSING_FILE:
-                raise ConfigError(f"{self.config}, which may have forbidden things, is gone.", START_REMEDY)
-            raise ConfigError(f"{self.config} may forbid things, and {CHANGED_SINCE_TRUST}.", CONFIRM_REMEDY)
+                raise ConfigError(f"{self.config}, which may have had restrictions, was deleted.", START_REMEDY)
+            raise ConfigError(f"{self.config} may have restrictions, but {CHANGED_SINCE_TRUST}.", CONFIRM_REMEDY)
         if own is not MISSING_FILE:
-            self.problems.append(f"{CONFIG} is left out: {CHANGED_SINCE_TRUST}. {CONFIRM_REMEDY}")
+            self.problems.append(f"{CONFIG} is not used: {CHANGED_SINCE_TRUST}. {CONFIRM_REMEDY}")
         return b""
 
     def _settings(self) -> OwnFile:
@@ -135,7 +135,7 @@ class Project:
             return self._own(str(CONFIG))
         except OSError as error:
             what = f"{self.config} cannot be used: {project_files.error_reason(error)}."
-            raise ConfigError(what, "Put a file of the project's own there.") from None
+            raise ConfigError(what, "Replace it by a regular file of the project.") from None
 
     def report_unasked(self) -> None:
         """Add messages to `problems` about the files left out because the user cannot be asked.
@@ -152,11 +152,11 @@ class Project:
             return  # `check_trust` has reported it
         if is_stale and has_settings:
             raise ConfigError(
-                f"{self.config} may forbid things, and trust in its folder has to be confirmed.", START_REMEDY
+                f"{self.config} may have restrictions, and its folder's trust must be confirmed.", START_REMEDY
             )
         if is_stale and self.contents:
             self.problems.append(
-                f"Nothing of {self.folder} is used ({', '.join(self.contents)}): trust in it has to be confirmed. "
+                f"Nothing of {self.folder} is used ({', '.join(self.contents)}): its trust must be confirmed. "
                 f"{START_REMEDY}"
             )
 
@@ -221,16 +221,16 @@ class Project:
             digest, data = project_files.read_own(self.folder, self.folder / name, MAX_INSTRUCTIONS_BYTES + 1)
         except OSError as error:
             why = project_files.error_reason(error)
-            self.problems.append(f"{name} cannot be used as instructions: {why}. Mend or remove it.")
+            self.problems.append(f"{name} cannot be used as instructions: {why}. Fix or remove it.")
             return ""
         if self.approved.get(name) != digest:
-            self.problems.append(f"{name} is left out: {CHANGED_SINCE_TRUST}. {CONFIRM_REMEDY}")
+            self.problems.append(f"{name} is not used: {CHANGED_SINCE_TRUST}. {CONFIRM_REMEDY}")
             return ""
         is_long = len(data) > MAX_INSTRUCTIONS_BYTES
         text = (whole_characters(data[:MAX_INSTRUCTIONS_BYTES]) if is_long else data).decode(errors="replace")
         if is_long:
-            text += f"\n[cut: only the first {MAX_INSTRUCTIONS_BYTES:,} bytes of the file are here]"
+            text += f"\n[cut: only the first {MAX_INSTRUCTIONS_BYTES:,} bytes of the file are shown]"
             self.problems.append(
-                f"{name} is longer than {MAX_INSTRUCTIONS_BYTES // 1024} KiB: the rest is left out. Make it shorter."
+                f"{name} is longer than {MAX_INSTRUCTIONS_BYTES // 1024} KiB; the rest is not used. Make it shorter."
             )
         return instructions_setting(name, text)

@@ -84,7 +84,7 @@ async def run_recover(database: Database, arguments: argparse.Namespace) -> str:
     agent = await database.agents.get(unsaved.agent)
     if agent is None:
         what = f"The events are of agent {unsaved.name}, which is not in this database."
-        raise ConfigError(what, "Name the right one with --db, or IKIGAI_DATABASE_URL.")
+        raise ConfigError(what, "Choose the right database with --db or IKIGAI_DATABASE_URL.")
     place = await database.locate_unsaved(unsaved)
     if unsaved.output is not None and place.missing and not agent.killed_at:
         what = f"{file} has the output of your command; it is added to the conversation when {agent.name} is opened."
@@ -107,7 +107,7 @@ def _check(agent: Agent, place: UnsavedPosition) -> None:
     if place.at is None:
         raise Rejected(
             "The event that they follow is not in this database, which may be an older copy. Nothing was recovered.",
-            "Name the right database with --db; the messages can be read in the file.",
+            "Choose the right database with --db; the messages are readable in the file.",
         )
     if agent.killed_at:
         raise Rejected(f"Agent {agent.name} was killed.", f"Run: ikigai agents revive {agent.name}")
@@ -128,7 +128,7 @@ def read_file(file: Path) -> Unsaved:
         try:
             text = content.read(MAX_UNSAVED_FILE_BYTES + 1)
             if len(text) > MAX_UNSAVED_FILE_BYTES:
-                raise Rejected(f"{file} is larger than any that ikigai writes. Nothing was recovered.", "Look into it.")
+                raise Rejected(f"{file} is too large for a file of ikigai. Nothing was recovered.", "Check the file.")
             return read(str(file), text)
         except OSError as error:
             raise IkigaiError(f"{file} cannot be read: {error.strerror}.", "Check the disk.") from None
@@ -139,7 +139,7 @@ def _remove(file: Path) -> str:
     try:
         file.unlink(missing_ok=True)
     except OSError as error:
-        return f" {file} cannot be deleted ({error.strerror}); it is not needed any more."
+        return f" {file} cannot be deleted ({error.strerror}); it is no longer needed."
     return ""
 
 

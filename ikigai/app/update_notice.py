@@ -68,7 +68,7 @@ async def find_update(configured: str, found: Distribution | None, file: Path | 
             return ""
         newest = await _newest_version(f"{index_address(configured)}/{DISTRIBUTION}/", found.version)
     except Exception as error:  # no failure of a mere notice may reach the user
-        log.warning("no look for a newer version: %s", type(error).__name__, exc_info=not _is_expected(error))
+        log.warning("no check for a newer version: %s", type(error).__name__, exc_info=not _is_expected(error))
         return ""
     if newest is None or newest <= Version(found.version):
         return ""

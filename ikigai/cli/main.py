@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         logging.getLogger(__name__).exception("ikigai stopped")
         _print_error(
-            f"Something in ikigai itself went wrong ({type(error).__name__}). The details are in {_log_file()}."
+            f"ikigai failed with an internal error ({type(error).__name__}). The details are in {_log_file()}."
         )
         return 1
     finally:
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     if sys.stdout is None:
-        raise ConfigError("The standard output is closed, so there is nowhere to write.", "Redirect it to a file.")
+        raise ConfigError("The standard output is closed, so nothing can be written.", "Redirect it to a file.")
     options, rest = _common().parse_known_args(words)
     if rest[:1] == ["help"] and (len(rest) == 1 or [*rest[1:2]] in SUBCOMMANDS):
         words = [*rest[1:], "--help"]
@@ -97,14 +97,20 @@ def _run(words: list[str]) -> int:
             )
         arguments.output_format = "stream-json"
     if arguments.follow and (prints or arguments.new or arguments.resume is not None):
-        raise ConfigError("--follow shows one agent at a terminal.", "Leave out -p, --new, -r and redirections.")
+        raise ConfigError(
+            "--follow needs a terminal and follows one agent.", "Leave out -p, --new, -r and redirections."
+        )
     if arguments.ephemeral and (arguments.resume is not None or getattr(arguments, "continue") or arguments.follow):
-        raise ConfigError("--ephemeral begins a fresh agent, so it goes with none.", "Leave out -r, -c and --follow.")
+        raise ConfigError(
+            "--ephemeral starts a new agent, so it cannot continue one.", "Leave out -r, -c and --follow."
+        )
     if arguments.raw and (not arguments.print or arguments.output_format not in (None, "text")):
-        raise ConfigError("--raw is for the text of print mode.", "Add -p, and leave out --json and --output-format.")
+        raise ConfigError(
+            "--raw only applies to the text output of print mode.", "Add -p, and leave out --json and --output-format."
+        )
     if arguments.resume == "" and (prints or os.environ.get("TERM") == "dumb" or arguments.screen_reader):
         raise ConfigError(
-            "-r alone lets you choose an agent at a terminal.", "Usage: ikigai -r NAME; see ikigai agents."
+            "-r without a name needs a terminal to choose an agent.", "Usage: ikigai -r NAME; see ikigai agents."
         )
     if prints:
         from ikigai.headless import print_mode
@@ -202,7 +208,7 @@ def _check_address(dsn: str | None) -> None:
         if has_secret(dsn):
             raise ConfigError(
                 "The address of --db holds a password, which every user of this machine can see (ps).",
-                "Put the whole address into IKIGAI_DATABASE_URL or [database] url of your configuration, or the "
+                "Write the whole address in IKIGAI_DATABASE_URL or [database] url of your configuration, or the "
                 "password into ~/.pgpass or a service file.",
             )
 

@@ -54,8 +54,8 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     doctor.add(commands, common)
     completion.add(commands, common)
 
-    db = commands.add_parser("db", help="look after the database").add_subparsers(dest="what", required=True)
-    status = db.add_parser("status", parents=[common], help="where it is, what is in it, how to connect")
+    db = commands.add_parser("db", help="manage the database").add_subparsers(dest="what", required=True)
+    status = db.add_parser("status", parents=[common], help="show its place, contents and connection")
     status.set_defaults(act=_status)
     migrate = db.add_parser("migrate", parents=[common], help="bring the schema up to date")
     migrate.set_defaults(act=_migrate)
@@ -97,7 +97,7 @@ async def _setup(config: Config, arguments: argparse.Namespace) -> None:
             if note := unused_address(config, os.environ):
                 print_lines(f"           {note}")
         else:
-            print_lines(f"database   {mask_passwords(config.database.dsn or '') or 'as libpq finds it'}, ready")
+            print_lines(f"database   {mask_passwords(config.database.dsn or '') or 'as configured for libpq'}, ready")
     pool = make_pool(config)
     for provider, place in config.keys.items():
         variable = place.partition(" ")[2]
@@ -196,7 +196,7 @@ async def _status(config: Config, arguments: argparse.Namespace) -> None:
 
 async def _migrate(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config) as (_, database):
-        print_lines(f"The schema is at version {database.schema_version}, which is this program's.")
+        print_lines(f"The schema is up to date (version {database.schema_version}).")
 
 
 async def _dump(config: Config, arguments: argparse.Namespace) -> None:
@@ -210,7 +210,9 @@ async def _dump(config: Config, arguments: argparse.Namespace) -> None:
         with show_progress("Dumping", "bytes", target is not None) as on_progress:
             await dump(dsn, binaries, target, on_progress, schema_name=config.database.schema, replace=arguments.force)
     if target:
-        print_lines(f"{target} holds everything. `ikigai db restore {target}` reads it into an empty database.")
+        print_lines(
+            f"Everything was written to {target}. `ikigai db restore {target}` reads it into an empty database."
+        )
 
 
 async def _restore(config: Config, arguments: argparse.Namespace) -> None:

@@ -227,9 +227,7 @@ def check_setting(setting: Setting) -> Setting:
     if setting.path[0] == "profiles" and not re.fullmatch(
         rf"(?!{profiles.NO_PROFILE}$)[A-Za-z0-9][\w-]*", setting.path[1], re.A
     ):
-        raise diagnostics.bad_name(
-            setting, f"Use letters, digits, - and _; {profiles.NO_PROFILE} is the word for none."
-        )
+        raise diagnostics.bad_name(setting, f"Use letters, digits, - and _; {profiles.NO_PROFILE} means no profile.")
     if setting.path[0] == "themes" and (
         setting.path[1] in THEME_NAMES or not re.fullmatch(r"[A-Za-z0-9][\w-]*", setting.path[1], re.A)
     ):
@@ -272,8 +270,8 @@ def _database(setting: Setting | None, environ: Mapping[str, str]) -> Setting:
     variable = setting.value.removeprefix("env:")
     if not (address := environ.get(variable)):
         raise ConfigError(
-            f"{setting.place}: database.url takes the address from {variable}, and that is not set.",
-            f'Set {variable}, or name the address itself; "embedded" is ikigai\'s own server.',
+            f"{setting.place}: database.url reads the address from {variable}, which is not set.",
+            f'Set {variable}, or write the address itself; "embedded" is ikigai\'s own server.',
         )
     return check_setting(Setting(DATABASE_URL, address, setting.kind, f"{setting.place} ({variable})"))
 
@@ -281,7 +279,7 @@ def _database(setting: Setting | None, environ: Mapping[str, str]) -> Setting:
 def unused_address(config: Config, environ: Mapping[str, str]) -> str:
     """Return a sentence about a variable that names a database, where the default database is used; "" for none."""
     variable = "" if config.kind(DATABASE_URL) != "default" else key_sources.first_set(ADDRESS_VARIABLES, environ)
-    how = f'url = "{ADDRESS_VARIABLES[variable]}" under [database] takes it' if variable else ""
+    how = f'url = "{ADDRESS_VARIABLES[variable]}" under [database] uses it' if variable else ""
     return f"{variable} is set, but not used: {how}." if variable else ""
 
 

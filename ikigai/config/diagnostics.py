@@ -26,14 +26,13 @@ from ikigai.core.errors import ConfigError, ConfigErrors, closest_names
 def bad_value(setting: Setting) -> ConfigError:
     # People put the key itself where the name of its variable belongs.
     value = (
-        "what stands there" if setting.path[-1] == "api_key_env" else format_value(setting.value) + _culprit(setting)
+        "the present value" if setting.path[-1] == "api_key_env" else format_value(setting.value) + _culprit(setting)
     )
     where = f"{setting.place}: {dotted_path(setting.path)}" if setting.kind == "configuration" else setting.place
     remedy = f"Allowed: {KEY_SPECS[path_pattern(setting.path)].allowed}."
     if setting.place in USUAL_VARIABLES.values():
-        remedy += (
-            f" If {setting.place} is meant for another program, set {variables_of(setting.path)[0]}: it goes first."
-        )
+        own = variables_of(setting.path)[0]
+        remedy += f" If {setting.place} is meant for another program, set {own}, which overrides it."
     return ConfigError(f"{where} cannot be {value}.", remedy)
 
 
@@ -102,8 +101,8 @@ def unknown_key(setting: Setting) -> ConfigError:
     plain = re.sub("[_-]", "", setting.path[-1].lower())
     if any(word in plain for word in ("apikey", "secret", "password")):
         return ConfigError(
-            f"{setting.place}: {name} has no place in a file.",
-            "Run `ikigai login`, or set a variable such as OPENAI_API_KEY; api_key_env names one of your own.",
+            f"{setting.place}: {name} does not belong in a file.",
+            "Run `ikigai login`, or set a variable such as OPENAI_API_KEY; api_key_env can name another variable.",
         )
     if setting.path[0] == "themes":
         keys = [each[-1] for each in KEY_SPECS if each[0] == "themes"]
@@ -112,7 +111,7 @@ def unknown_key(setting: Setting) -> ConfigError:
         return ConfigError(f"{setting.place}: there is no key {name}.", how)
     if setting.path[0] == "profiles" and (len(setting.path) < 3 or setting.path[2] in ("context", "tools")):
         where = f"in [{dotted_path(setting.path[:2])}] itself" if setting.path[2:] else "in a table [profiles.NAME]"
-        return ConfigError(f"{setting.place}: there is no key {name}.", f"The keys of a profile stand {where}.")
+        return ConfigError(f"{setting.place}: there is no key {name}.", f"The keys of a profile belong {where}.")
     if setting.table_place and len(setting.path) > 1 and (table := _nearest_table(setting.path[0])):
         where = f"{setting.table_place}: there is no table [{dotted_path(setting.path[:-1])}]."
         return ConfigError(where, f"Did you mean [{dotted_path((table, *setting.path[1:-1]))}]?")

@@ -54,7 +54,7 @@ def _checked_keys(setting: Setting) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > MAX_KEYS or not all(isinstance(each, str) for each in value):
         raise diagnostics.bad_value(setting)
     if not value and setting.path[1] == "send":
-        raise ConfigError(f"{_place(setting)} has no key.", "Without one nothing can be sent; the default stays.")
+        raise ConfigError(f"{_place(setting)} has no key.", "Without a key nothing can be sent; the default is kept.")
     default = KEY_SPECS[setting.path].default
     assert isinstance(default, tuple)
     keys = (each if each in default else _parse_key(each, setting) for each in value)
@@ -67,13 +67,18 @@ def _parse_key(text: str, setting: Setting) -> str:
     where = f"{_place(setting)} cannot be {diagnostics.format_value(text)}"
     for press in presses:
         if same := SAME_KEYS.get(press):
-            raise ConfigError(f"{where}: to a terminal that is {same}.", "The default keys stay; choose another key.")
+            raise ConfigError(
+                f"{where}: terminals send it as {same}.", "The default keys are kept; choose another key."
+            )
         if press in ("shift-enter", "ctrl-enter"):
-            raise ConfigError(f"{where}: terminals send it as ctrl-j.", "The default keys stay; choose another key.")
+            raise ConfigError(
+                f"{where}: terminals send it as ctrl-j.", "The default keys are kept; choose another key."
+            )
     if len(text) > MAX_KEY_CHARACTERS or not 1 <= len(presses) <= 2 or not all(map(_is_press, presses)):
-        what = ": text is typed with it" if len(text) == 1 else ""
+        what = ": it types text" if len(text) == 1 else ""
         raise ConfigError(
-            f"{where}{what}.", 'The default keys stay. Write keys as "ctrl-x", "alt-enter", "f2" or "ctrl-x ctrl-e".'
+            f"{where}{what}.",
+            'The default keys are kept. Write keys as "ctrl-x", "alt-enter", "f2" or "ctrl-x ctrl-e".',
         )
     return " ".join(presses)
 

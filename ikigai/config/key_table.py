@@ -83,18 +83,18 @@ class Config(MaskedRecord, frozen=True):
     configuration file. `settings` are those that a user set.
     """
 
-    model: Annotated[ModelName, help_meta('The model, provider/name or provider/name:level; "" chooses by itself.')] = (
-        ""
-    )
-    favorite_models: Annotated[ModelNames, help_meta("Models that stand first in the list of /model.")] = ()
+    model: Annotated[
+        ModelName, help_meta('The model, as provider/name or provider/name:level; "" chooses one automatically.')
+    ] = ""
+    favorite_models: Annotated[ModelNames, help_meta("Models at the top of the list of /model.")] = ()
     system_prompt: Annotated[
-        Text, help_meta('What every model is told first; "" leaves it to default_system_prompt.')
+        Text, help_meta('The system prompt of every model; "" uses the one of default_system_prompt.')
     ] = ""
     profile: Annotated[
-        ProfileName, help_meta('The profile, of those below, of agents that have not chosen one; "" for none.')
+        ProfileName, help_meta('The profile, one of [profiles], for agents without a choice of their own; "" for none.')
     ] = ""
     start_with: Annotated[
-        Start, help_meta('Which agent to go on with: the "last", the last in this "directory", or a "new" one.')
+        Start, help_meta('The agent to continue with: the "last" one, the last in this "directory", or a "new" one.')
     ] = "last"
     context: ContextSettings = ContextSettings()
     database: DatabaseSettings = DatabaseSettings()

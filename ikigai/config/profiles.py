@@ -31,7 +31,7 @@ def check(config: Config) -> None:
         if line[-1] in line[:-1]:
             setting = config.settings["profiles", line[-2], "inherits"]
             how = " → ".join(line[line.index(line[-1]) :])
-            raise ConfigError(f"{_place(setting)} leads back to the profile itself: {how}.", "Let one inherit nothing.")
+            raise ConfigError(f"{_place(setting)} makes a circle: {how}.", "Remove one of these inherits.")
         approval = config.settings.get(("profiles", name, "approval"))
         if approval and approval.value == ApprovalMode.YOLO:
             raise bad_value(approval)

@@ -26,7 +26,7 @@ def open_own(folder: Path, file: Path, is_text: bool = True) -> int:
     """
     real = Path(os.path.realpath(file))
     if not real.is_relative_to(folder):
-        raise OSError("it is a link that leads out of the folder")
+        raise OSError("it is a link to a place outside the folder")
     if is_text and real != file:
         near = file.parent if real.is_relative_to(file.parent) else folder
         is_hidden = any(part.startswith(".") for part in real.relative_to(near).parts)
@@ -39,7 +39,7 @@ def open_own(folder: Path, file: Path, is_text: bool = True) -> int:
         if not stat.S_ISREG(status.st_mode):
             raise OSError("it is not a regular file")
         if status.st_nlink > 1:
-            raise OSError("it has another name as well (a hard link), which may be outside the folder")
+            raise OSError("it has a second name (a hard link), which may be outside the folder")
         max_bytes = MAX_TEXT_BYTES if is_text else MAX_TOOL_BYTES
         if status.st_size > max_bytes:
             raise OSError(f"it is larger than {max_bytes >> 20:,} MiB")

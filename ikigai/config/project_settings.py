@@ -113,7 +113,7 @@ def _checked(setting: Setting) -> Setting:
             raise diagnostics.unknown_key(setting)
         raise ConfigError(
             f"{setting.place}: {dotted_path(setting.path)} cannot be set by a project.",
-            f"Take it out; a project can only tighten: {', '.join(map(dotted_path, ALLOWED_KEYS))}.",
+            f"Remove it; a project can only tighten: {', '.join(map(dotted_path, ALLOWED_KEYS))}.",
         )
     if not ALLOWED_KEYS[setting.path].fits(setting.value):
         shown = diagnostics.format_value(setting.value)

@@ -110,7 +110,7 @@ def group_settings(config: Config, profile: str | None = None) -> str:
             tables.setdefault(name, []).append(f"  {leaf} = {value}")
     for name, defaults in tables.items():
         lines += ["", f"Defaults of [{name}]:" if name else "Defaults:", *defaults]
-    return "\n".join([*lines, "", "/config KEY says what is allowed; /config KEY VALUE sets it."])
+    return "\n".join([*lines, "", "/config KEY shows the allowed values; /config KEY VALUE sets one."])
 
 
 def allowed_values(path: KeyPath) -> list[str]:
@@ -134,8 +134,8 @@ def parse_value(path: KeyPath, text: str) -> Any:
             value = tomllib.loads(f"value = {text}")["value"]
     if mask_passwords(str(value)) != str(value):
         raise ConfigError(
-            f"A value of {dotted_path(path)} with a password is not written by this command.",
-            "`ikigai config edit` opens the file; IKIGAI_DATABASE_URL and ~/.pgpass do without it.",
+            f"This command does not write a {dotted_path(path)} with a password.",
+            "`ikigai config edit` opens the file; or use IKIGAI_DATABASE_URL or ~/.pgpass.",
         )
     if path[0] != "keys":
         value = check_setting(Setting(path, value, "flag", dotted_path(path))).value
@@ -206,4 +206,6 @@ def replace_file(file: Path, before: bytes, after: bytes) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}.", "Check the rights of its folder.") from None
+        raise ConfigError(
+            f"{file} cannot be written: {error.strerror}.", "Check the permissions of its folder."
+        ) from None

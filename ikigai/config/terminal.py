@@ -27,110 +27,114 @@ class TerminalSettings(Record, frozen=True):
     color: Annotated[
         ColorText,
         help_meta(
-            '"never" leaves bold, dim and reverse, and no colours. NO_COLOR and FORCE_COLOR go before this key, '
-            "IKIGAI_TERMINAL_COLOR before both."
+            '"never" uses no colours, only bold, dim and reverse. NO_COLOR and FORCE_COLOR '
+            "override this key, IKIGAI_TERMINAL_COLOR overrides both."
         ),
     ] = "auto"
     theme: Annotated[
         ThemeName,
         help_meta(
-            "How things look, on a light or a dark background, or as a table [themes.NAME] says. "
-            '"auto" asks the terminal for its background; where it does not answer, colours are the sixteen it defines.'
+            "The theme, for a light or a dark background, or the name of a table [themes.NAME]. "
+            '"auto" asks the terminal for its background; without an answer its own sixteen '
+            "colours are used."
         ),
     ] = "auto"
     status: Annotated[
         StatusParts,
         help_meta(
-            'The parts of the status line in their order: "agent" is its name and approval mode, "background" what '
-            'other agents are about, "out" what has left the context. With [] there is none but for what you must know.'
+            'The parts of the status line in their order: "agent" is its name and approval mode, '
+            '"background" the state of other agents, "out" the turns out of the context. With [] '
+            "it shows only what you must know."
         ),
     ] = ("agent", "background", "model", "context", "out", "cost", "database")
     screen_reader: Annotated[
         Switch,
         help_meta(
-            "Whether everything is printed once, in words instead of signs: no spinner, no status line (/status says "
-            "what it would), nothing redrawn but the line you type. --screen-reader does the same."
+            "Print everything once, in words instead of signs: no spinner, no status line "
+            "(/status shows the same), nothing redrawn except the input line. --screen-reader "
+            "does the same."
         ),
     ] = False
     thinking: Annotated[
         Thoughts,
-        help_meta('What a model thinks: "fold" it to a row that Ctrl+O opens, show it in "full", or "hide" it.'),
+        help_meta('The thinking of a model: "fold" it to one row that a key opens, show it in "full", or "hide" it.'),
     ] = "fold"
     title: Annotated[
         Switch,
-        help_meta("Whether the terminal's title says which agent is there and what it does; the old comes back."),
+        help_meta("Show the agent and its state in the title of the terminal; the old title is restored at exit."),
     ] = True
     notify: Annotated[
         Notice,
         help_meta(
-            "How you are called while the terminal is not in front, and says so: by its own notification in the way of "
-            '"osc9" (iTerm2, kitty, WezTerm) or "osc777" (foot, rxvt), by its "bell", or not at all with "off".'
+            'The notification while the terminal is not in front, if it reports that: "osc9" '
+            '(iTerm2, kitty, WezTerm), "osc777" (foot, rxvt), its "bell", or none with "off".'
         ),
     ] = "auto"
     notify_after: Annotated[
         Seconds,
-        help_meta("How long a turn has to take until you are called at its end; 0: never. Questions call in any case."),
+        help_meta(
+            "The shortest turn, in seconds, that sends a notification at its end; 0: never. Questions always send one."
+        ),
     ] = 10
     links: Annotated[
         Links,
         help_meta(
-            'Whether links in answers can be clicked, their targets unseen where the words are honest; "auto" does it '
-            "in terminals known to understand them."
+            "Make links in answers clickable, with their targets hidden where the text is honest; "
+            '"auto" does so in terminals known to support it.'
         ),
     ] = "auto"
     prompt_marks: Annotated[
-        Switch, help_meta("Whether your messages are marked for terminals that jump from prompt to prompt (OSC 133).")
+        Switch, help_meta("Mark your messages for terminals that jump from prompt to prompt (OSC 133).")
     ] = True
     suggestions: Annotated[
         Switch,
-        help_meta("Whether the newest message that begins as you type is suggested behind the cursor; Right takes it."),
+        help_meta("Suggest the newest message that begins as you type, after the cursor; Right accepts it."),
     ] = True
     editing: Annotated[
-        Editing, help_meta('The keys that edit the input: those of "emacs", or of "vi", where Esc leaves insert mode.')
+        Editing, help_meta('The editing keys of the input: "emacs", or "vi", where Esc leaves insert mode.')
     ] = "emacs"
     update_notice: Annotated[
         Switch,
         help_meta(
-            "Whether the package index is asked once a day, after the start and in the background, if there is a newer "
-            "version of ikigai."
+            "Ask the package index once a day, in the background after the start, for a newer version of ikigai."
         ),
     ] = False
     update_index: Annotated[
-        Url, help_meta('The simple index that is asked; "" is that of PIP_INDEX_URL, else the public one.')
+        Url, help_meta('The simple index to ask; "" is that of PIP_INDEX_URL, otherwise the public one.')
     ] = ""
 
 
 class ThemeSettings(Record, frozen=True):
     """[themes.NAME]: its further keys are ELEMENT_HELP."""
 
-    base: Annotated[Base, help_meta("The theme that this one changes.")] = "dark"
+    base: Annotated[Base, help_meta("The theme that this one inherits from.")] = "dark"
 
 
 THEME_NAMES = ("auto", "light", "dark", "light-high-contrast", "dark-high-contrast")
 """Themes there are without a table, and the word for that of the terminal's background."""
 ELEMENT_HELP = {
-    "user": "What you said.",
-    "prompt": "The signs of what you said and of the input.",
-    "assistant": "The sign of a model's words.",
+    "user": "Your messages.",
+    "prompt": "The signs of your messages and of the input.",
+    "assistant": "The sign of a model's replies.",
     "call": "The sign of a tool call.",
-    "dim": "What stands back: results, notes, the status line, what is out of the context.",
+    "dim": "Less important text: results, notes, the status line, turns out of the context.",
     "warning": "Warnings and questions.",
-    "error": "What failed.",
-    "bold": "What is set off in lists.",
-    "found": "What was searched for.",
-    "selected": "What is chosen in a menu, and the first row of the browser.",
-    "thought": "What a model thought.",
-    "added": "Lines that an edit added.",
-    "removed": "Lines that it removed.",
-    "hunk": "Where in the file they stand.",
-    "heading": "Headings, which are bold or italic besides.",
+    "error": "Errors.",
+    "bold": "Highlighted text in lists.",
+    "found": "Search matches.",
+    "selected": "The selected entry of a menu, and the first row of the browser.",
+    "thought": "The thinking of a model.",
+    "added": "Lines added by an edit.",
+    "removed": "Lines removed by an edit.",
+    "hunk": "Line numbers of an edit.",
+    "heading": "Headings; they are also bold or italic.",
     "link": "The text of links.",
     "quote": "Quotes.",
-    "border": "Lines of tables, and between paragraphs.",
+    "border": "Lines in tables and between paragraphs.",
     "code": "Code within a sentence.",
     "code_keyword": "Keywords.",
-    "code_name": "Names that a language brings, decorators, attributes.",
-    "code_definition": "The names of functions and classes where they are defined.",
+    "code_name": "Built-in names, decorators and attributes.",
+    "code_definition": "Names of functions and classes in their definitions.",
     "code_string": "Strings.",
     "code_number": "Numbers.",
     "code_comment": "Comments.",

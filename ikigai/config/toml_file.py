@@ -48,7 +48,7 @@ def parse(file: Path, content: bytes) -> list[TomlEntry]:
         raise _not_toml(file, text, str(error)) from None
     except (RecursionError, ValueError):
         what = f"{file} is nested too deeply or holds too long a number."
-        raise ConfigError(what, "Keep to the keys of config.example.toml.") from None
+        raise ConfigError(what, "Use only the keys of config.example.toml.") from None
     places = _places(text)
     entries = _values(document)
     return [TomlEntry(path, value, _line(path, places), _line(path[:-1][:2], places)) for path, value in entries]
@@ -73,7 +73,7 @@ def read_bytes(file: Path, must_exist: bool) -> bytes:
 
 def _text(file: Path, content: bytes) -> str:
     if len(content) > MAX_CONFIG_BYTES:
-        raise ConfigError(f"{file} is larger than 1 MB and surely no configuration.", _REMEDY)
+        raise ConfigError(f"{file} is larger than 1 MB, so it is not a configuration.", _REMEDY)
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

@@ -27,7 +27,7 @@ from ikigai.system import private_json
 TRUSTED_FILE = "trusted.json"
 """Its name, in the data folder."""
 MAX_TRUSTED_FOLDERS = 5_000
-_DAMAGED = ("the folders you trust", "Delete it: ikigai then asks again for each.")
+_DAMAGED = ("the folders you trust", "Delete it: ikigai then asks again for each folder.")
 
 
 class TrustedFolder(msgspec.Struct):
@@ -79,12 +79,15 @@ def trust(file: Path, folder: Path, now: float, files: Mapping[str, str] | None 
     """
     path = _real(folder)
     if path is None or not Path(path).is_dir():
-        raise Rejected(f"{folder} is no folder that can be trusted.", "Start ikigai in a folder with a plain name.")
+        raise Rejected(
+            f"{folder} cannot be trusted: it is not a folder, or its name is not valid UTF-8.",
+            "Start ikigai in another folder.",
+        )
     found = Path(path).stat()
     with private_json.open_for_change(file, _VALUE, *_DAMAGED) as entries:
         if len(entries) >= MAX_TRUSTED_FOLDERS and path not in entries:
             raise Rejected(
-                f"{MAX_TRUSTED_FOLDERS:,} folders are trusted, and no more can be.", "Revoke some of them first."
+                f"{MAX_TRUSTED_FOLDERS:,} folders are trusted, which is the limit.", "Revoke some of them first."
             )
         entries[path] = TrustedFolder(now, found.st_dev, found.st_ino, dict(files or {}))
     return path

@@ -63,7 +63,7 @@ StyleText = Annotated[
     str,
     Meta(
         title="bold, dim, italic, underline, reverse, a colour (red, bright_red …, 0 to 255 or #rrggbb) and, "
-        'behind on, one of the background, for example "bold #ffaf00 on 236"',
+        'after on, a background colour, for example "bold #ffaf00 on 236"',
     ),
 ]
 StatusParts = Annotated[

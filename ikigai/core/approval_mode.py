@@ -38,7 +38,7 @@ class ApprovalMode(StrEnum):
         return _ORDER[: _ORDER.index(self) + 1]
 
     def following(self) -> "ApprovalMode":
-        """Return the mode that Shift+Tab goes to: never yolo, which itself leads back to ask."""
+        """Return the mode that follows this one at a key: never yolo, which itself leads back to ask."""
         return _RING[(_RING.index(self) + 1) % len(_RING)] if self in _RING else ApprovalMode.ASK
 
 
@@ -47,7 +47,7 @@ _RING = (ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.AUTO, ApprovalMode.R
 _MEANINGS = {
     ApprovalMode.READ_ONLY: "files can be read, nothing can be changed or run",
     ApprovalMode.ASK: "reading in the working directory is allowed, everything else asks first",
-    ApprovalMode.EDITS: "edits in the working directory run, everything else asks first",
-    ApprovalMode.AUTO: "edits and commands of the allow-list run, everything else asks first",
+    ApprovalMode.EDITS: "edits in the working directory are made, everything else asks first",
+    ApprovalMode.AUTO: "edits are made and commands of the allow-list run, everything else asks first",
     ApprovalMode.YOLO: "everything runs without asking",
 }

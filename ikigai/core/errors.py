@@ -79,7 +79,7 @@ class NotReady(Rejected):
     """A request that came while the screen was ready and the conversation was not yet."""
 
     def __init__(self) -> None:
-        super().__init__("The conversation is being opened.", "Ask again in a moment.")
+        super().__init__("The conversation is being opened.", "Try again in a moment.")
 
 
 class WrongArgument(Rejected):

@@ -50,6 +50,12 @@ def active_keys(changes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, 
     return {action.name: changes.get(action.name, action.keys) for action in KEY_ACTIONS}
 
 
+def bound_key(action: str, changes: Mapping[str, tuple[str, ...]]) -> str:
+    """Return the first key of an action as help shows it; "" if it has none."""
+    keys = active_keys(changes)[action]
+    return key_label(keys[0]) if keys else ""
+
+
 def key_label(key: str) -> str:
     """Return a key as help shows it: "Ctrl+X Ctrl+E" for "ctrl-x ctrl-e", "Esc" for "escape"."""
     names = {"escape": "Esc", "pageup": "PageUp", "pagedown": "PageDown"}

@@ -7,8 +7,8 @@ from ikigai.core.key_actions import KEY_ACTIONS, active_keys, key_label
 
 FIXED_KEYS = (
     ("?", "list these keys, on an empty line"),
-    ("Up, Down", "take back a queued message; go through earlier messages"),
-    ("Right, End", "take the suggestion behind the cursor"),
+    ("Up, Down", "edit a queued message; go through earlier messages"),
+    ("Right, End", "accept the suggestion after the cursor"),
     ("\\ Enter", "insert a line"),
     ("/  @  !", "begin a command; attach a file; run a shell command"),
 )

@@ -19,17 +19,17 @@ from ikigai.core.errors import IkigaiError, Rejected
 def write_atomically(target: Path, replace: bool = False) -> Iterator[TextIO]:
     """Open a file for writing; it is at `target` once the block has ended without an error.
 
-    Raise Rejected when there is a file already, unless `replace`, and where the target is no ordinary file. Raise
+    Raise Rejected when there is a file already, unless `replace`, and where the target is not a regular file. Raise
     IkigaiError when it cannot be written.
     """
     temporary: Path | None = None
     if "\0" in str(target) or not target.name:
-        raise Rejected(f"{str(target)!r} is no name of a file.", "Name another.")
+        raise Rejected(f"{str(target)!r} is not a file name.", "Choose another name.")
     try:
         if target.is_dir():
-            raise Rejected(f"{target} is a folder.", "Name a file in it.")
+            raise Rejected(f"{target} is a folder.", "Choose a file in it.")
         if target.exists() and not target.is_file():  # a device or a pipe would be replaced by a file
-            raise Rejected(f"{target} is no ordinary file.", "Name a file, or - for the standard output.")
+            raise Rejected(f"{target} is not a regular file.", "Choose a file, or - for the standard output.")
         if not replace:
             _free(target)
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}-", dir=target.parent)  # 0600
@@ -43,8 +43,8 @@ def write_atomically(target: Path, replace: bool = False) -> Iterator[TextIO]:
         temporary.replace(target)
         temporary = None
     except OSError as error:
-        full = ", or make room for it" * (error.errno in (errno.ENOSPC, errno.EDQUOT))
-        raise IkigaiError(f"{target} cannot be written: {error.strerror}.", f"Name another file{full}.") from None
+        full = ", or free some space" * (error.errno in (errno.ENOSPC, errno.EDQUOT))
+        raise IkigaiError(f"{target} cannot be written: {error.strerror}.", f"Choose another file{full}.") from None
     finally:
         if temporary:
             temporary.unlink(missing_ok=True)
@@ -52,4 +52,4 @@ def write_atomically(target: Path, replace: bool = False) -> Iterator[TextIO]:
 
 def _free(target: Path) -> None:
     if os.path.lexists(target):
-        raise Rejected(f"{target} is there already.", "Name another file, or add --force to replace it.")
+        raise Rejected(f"{target} already exists.", "Choose another file, or add --force to replace it.")

@@ -91,7 +91,9 @@ class ImportReader:
         if head.format != FORMAT:
             self._foreign()
         if head.version != VERSION:
-            self._refuse(f"the format has version {head.version}, this ikigai knows {VERSION}", "Install a newer one.")
+            self._refuse(
+                f"the format has version {head.version}, this ikigai knows {VERSION}", "Install a newer ikigai."
+            )
         if head.events is not None and not self._listed:
             self._whole = head
         self._declared = head.checksum
@@ -109,12 +111,12 @@ class ImportReader:
             self._sum.add(text)
             count += 1
         if self._trailer.count != count:
-            self._refuse(f"{count:,} events are there, and {self._trailer.count:,} should be", "Export it again.")
+            self._refuse(f"it has {count:,} events instead of {self._trailer.count:,}", "Export it again.")
         self.has_checksum = bool(self._declared or self._trailer.sha256)
         if self.has_checksum and self._trailer.sha256 != self._sum.digits:
             raise Rejected(
-                f"{self._path} is damaged or was changed: its checksum is another. {NOTHING_IMPORTED}",
-                "Export it again; if you changed it yourself, take `checksum` and `sha256` out of it.",
+                f"{self._path} is damaged or was changed: its checksum does not match. {NOTHING_IMPORTED}",
+                "Export it again; if you changed it yourself, remove `checksum` and `sha256`.",
             )
 
     def place(self, number: int) -> str:
@@ -141,7 +143,7 @@ class ImportReader:
         self._trailer = end
         if self._file.read(1):
             self._line += 1
-            self._refuse("there is more behind the end", "Import files one by one.")
+            self._refuse("there is more after the end", "Import files one by one.")
 
     def _end(self, text: bytes) -> _End | None:
         """Return the content of the last line; None for any other line."""
@@ -150,7 +152,7 @@ class ImportReader:
         try:
             return _END.decode(b"{" + text[2:] if self._listed else text)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            self._damaged("the count cannot be read")
+            self._damaged("the count is not valid")
 
     def _next(self) -> bytes:
         text = self._file.readline(MAX_LINE_BYTES)
@@ -159,7 +161,7 @@ class ImportReader:
         if not text:
             self._foreign() if self._line == 1 else self._cut_off()
         if len(text) == MAX_LINE_BYTES:
-            self._foreign() if self._line == 1 else self._refuse("it is too long", "Take it out of the file.")
+            self._foreign() if self._line == 1 else self._refuse("it is too long", "Remove it from the file.")
         return text.rstrip(b"\r\n")
 
     def _laid_out_anew(self, first: bytes) -> tuple[_ExportHead, bytes]:
@@ -177,9 +179,9 @@ class ImportReader:
             event = _EVENT.decode(text)
             data = None if bytes(event.data) == b"null" else bytes(event.data).decode()
             if data is not None and not data.startswith("{"):
-                self._damaged("`data` is no object")
+                self._damaged("`data` is not an object")
             if data is not None and "\\u" in data and not _storable(msgspec.json.decode(data)):
-                self._damaged("there is a character in `data` that the database cannot hold")
+                self._damaged("`data` contains a character that the database cannot store")
             found = codec.decode(event.kind, event.content, data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._damaged(clean_line(str(error))[:200].rstrip("."))
@@ -188,13 +190,13 @@ class ImportReader:
         if not self._last < event.id < 2**63:
             self._damaged(f"the id {event.id} does not ascend")
         if not 0 < len(event.kind) <= MAX_KIND_CHARACTERS or not event.kind.isprintable():
-            self._damaged("that is no kind of event")
+            self._damaged("that is not a kind of event")
         if storable(event.content or "") != (event.content or ""):
-            self._damaged("there is a character in `content` that the database cannot hold")
+            self._damaged("`content` contains a character that the database cannot store")
         if isinstance(found, Unknown) and event.kind in CONTENT_FIELD:
-            self._damaged(f"this cannot be an event of the kind {event.kind}")
+            self._damaged(f"this is not a valid event of the kind {event.kind}")
         if event.at.tzinfo is None or not 0 <= (at := event.at.timestamp()) <= self._latest:
-            self._damaged("its time cannot be right")
+            self._damaged("its time is not valid")
         self._last = event.id
         return RawRow(event.id, event.agent, event.seq, at, event.kind, event.content, data)
 
@@ -204,12 +206,12 @@ class ImportReader:
         self._refuse(why, "Export it again, or repair that line.")
 
     def _cut_off(self) -> NoReturn:
-        self._refuse("the file ends before its end: it was cut off", "Export it again.")
+        self._refuse("the file is incomplete", "Export it again.")
 
     def _foreign(self) -> NoReturn:
         raise Rejected(
-            f"{self._path} is no history that ikigai exported. {NOTHING_IMPORTED}",
-            "Name a .json or .jsonl file of /export.",
+            f"{self._path} is not a history that ikigai exported. {NOTHING_IMPORTED}",
+            "Use a .json or .jsonl file of /export.",
         )
 
     def _refuse(self, why: str, remedy: str) -> NoReturn:

@@ -99,7 +99,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         piped = await piped_input.read_text()
         text = _join(typed, piped)
     if not text.strip():
-        raise ConfigError("There is no message and no terminal to ask for one.", 'Try: ikigai -p "your question"')
+        raise ConfigError("There is no message, and no terminal to type one.", 'Try: ikigai -p "your question"')
     async with show_waiting(PREPARING_DATABASE, is_first(config) and not arguments.output_format) as told:
         services = await Services.open(config, on_progress=told)
     try:
@@ -119,7 +119,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         try:
             memory, log, recovered = await services.acquire(agent)
         except AgentLocked as locked:
-            remedy = "Nothing was sent. --new begins a fresh agent beside it."
+            remedy = "Nothing was sent. --new starts a new agent."
             raise AgentLocked(locked.what, remedy, locked.owner) from None
         if asks_model:
             _check_model(services, memory.run.resolve(memory.own))
@@ -320,7 +320,7 @@ async def _stop_subagents(manager: AgentManager, agent: Agent, printer: headless
     root = manager.agents.pop(agent.id)
     running = [each.agent.name for each in manager.agents.values() if each.agent_loop.busy]
     if running:
-        printer.notice(f"Stopped with it: {', '.join(running)}. ikigai -r NAME goes on with one.")
+        printer.notice(f"Stopped with it: {', '.join(running)}. To continue with one: ikigai -r NAME")
     unsaved = await manager.close()
     await root.log.close()
     return unsaved

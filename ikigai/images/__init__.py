@@ -66,7 +66,7 @@ def _image(data: bytes, kind: str, name: str, short: str) -> Image:
         raise
     except Exception:  # decoders raise anything for a damaged file
         log.debug("%s cannot be decoded", name, exc_info=True)
-        raise Rejected(f"{name} is damaged or incomplete.", "Open it in another program and save it anew.") from None
+        raise Rejected(f"{name} is damaged or incomplete.", "Open it in another program and save it again.") from None
     return Image(media_type, base64.b64encode(made).decode(), width, height, storable(short))
 
 
@@ -85,7 +85,7 @@ def _encode_file(data: bytes, kind: str, name: str) -> tuple[str, bytes, tuple[i
         width, height = picture.size
         if width * height > (most := most_pixels(picture, data, kind)):
             of = "" if most == MOST_PIXELS else " for a file of its kind"
-            told = f"{name} has {width:,} × {height:,} pixels, and {most // 1_000_000} million are the most{of}."
+            told = f"{name} has {width:,} × {height:,} pixels, and {most // 1_000_000} million is the limit{of}."
             raise Rejected(told, "Make it smaller first.")
         if _fits(picture, data, kind) and (kept := _strip_and_test(data, kind)):
             return kind, kept, picture.size

@@ -52,7 +52,7 @@ def _ordinary(mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
-        raise SpecialFile(errno.EINVAL, "no ordinary file")
+        raise SpecialFile(errno.EINVAL, "not a regular file")
 
 
 def read_bounded(file: BinaryIO, name: str) -> bytes:

@@ -61,17 +61,17 @@ FAILURE_MESSAGES = {
         "Check the key, or store another with `ikigai login {name}` or /login {name}.",
     ),
     FailureKind.NOT_FOUND: (
-        "{name} knows no model {model} at {address}",
+        "{name} has no model {model} at {address}",
         "Check the model's name and the address, which often ends in /v1.",
     ),
     FailureKind.REFUSED: ("{name} refused the request", "The same request will fail again: change it or the model."),
-    FailureKind.QUOTA: ("{name} says that the credit is used up", "Add credit there or choose another model."),
+    FailureKind.QUOTA: ("{name}: the credit is used up", "Add credit there or choose another model."),
     FailureKind.CONTEXT: (
         "The conversation is too long for {model}",
-        "Send less, clear the context, or choose a model with a larger one.",
+        "Send less, empty the context with /clear, or choose a model with a larger one.",
     ),
-    FailureKind.RATE: ("{name} says that requests come too fast", "Wait a while and send the message again."),
-    FailureKind.OVERLOADED: ("{name} could not answer", "Send the message again in a while."),
+    FailureKind.RATE: ("{name}: too many requests in a short time", "Wait, then send the message again."),
+    FailureKind.OVERLOADED: ("{name} could not answer", "Send the message again later."),
 }
 
 
@@ -120,9 +120,9 @@ def failure_of_response(
     kind = _by_status(status, message, codes, wait)
     id = headers.get("x-request-id") or headers.get("request-id") or ""
     if 300 <= status < 400:
-        text = f"What answers at {target.address} redirects to another address ({status})."
+        text = f"The server at {target.address} redirects to another address ({status})."
         return StreamFailed(
-            kind, text, f"Correct the base_url of {target.name}: redirects are not followed.", request_id=id
+            kind, text, f"Redirects are not followed: correct the base_url of {target.name}.", request_id=id
         )
     return _build_failure(target, kind, f" ({status})", message, wait, id)
 
@@ -150,24 +150,26 @@ def failure_of_exception(
     chain = list(_chain(error))
     if isinstance(error, UnicodeEncodeError):
         return StreamFailed(
-            FailureKind.REFUSED, "The request holds text that is not Unicode.", "Remove it and send it again."
+            FailureKind.REFUSED, "The request contains text that is not Unicode.", "Remove it and send it again."
         )
     if isinstance(error, ImportError | ValueError) and not begun:  # a package, a proxy's URL
         return StreamFailed(
-            FailureKind.UNAVAILABLE, f"{target.name} cannot be used: {error}.", "Install or correct what it names."
+            FailureKind.UNAVAILABLE,
+            f"{target.name} cannot be used: {error}.",
+            "Fix the cause named in the message, or reinstall ikigai.",
         )
     if begun:
-        what = "sent something that is no reply" if isinstance(error, ValueError | RecursionError) else "broke off"
+        what = "sent data that is not a reply" if isinstance(error, ValueError | RecursionError) else "stopped"
         text = f"{target.name} {what} in the middle of the reply."
         return StreamFailed(FailureKind.CUT, text, "Send the message again.", request_id=request_id)
     if failure := _tls_failure(target, chain):
         return failure
     if any(isinstance(e, socket.gaierror) for e in chain):
-        why = "the name is not known"
+        why = "unknown host name"
     elif any(isinstance(e, ConnectionRefusedError) for e in chain):
-        why = "nothing listens there"
+        why = "connection refused"
     elif any(isinstance(e, TimeoutError) for e in chain):
-        why = "no connection in time"
+        why = "connection timed out"
     else:
         why = " ".join(str(chain[-1]).split())[:120].rstrip(".") or type(error).__name__
     proxy = network.proxy_for(target.address)
@@ -191,10 +193,10 @@ def _tls_failure(target: RequestTarget, chain: list[BaseException]) -> StreamFai
         return None
     reason = getattr(tls_error, "verify_message", "") or getattr(tls_error, "reason", "") or "TLS failed"
     if reason in NO_TLS:
-        text = f"What answers at {target.address} does not speak TLS."
-        return StreamFailed(FailureKind.UNAVAILABLE, text, "If http:// is meant, write that in the address.")
-    text = f"No safe connection to {target.address}: {reason}."
-    return StreamFailed(FailureKind.UNAVAILABLE, text, "Check that the address and its certificate are right.")
+        text = f"The server at {target.address} does not use TLS."
+        return StreamFailed(FailureKind.UNAVAILABLE, text, "If it uses plain http, write http:// in the address.")
+    text = f"No secure connection to {target.address}: {reason}."
+    return StreamFailed(FailureKind.UNAVAILABLE, text, "Check the address and its certificate.")
 
 
 NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
@@ -222,7 +224,7 @@ def failure_without_stream(target: RequestTarget, body: object, request_id: str 
     """Return the failure of a success that is no stream of events: an error dressed as one, or a foreign page."""
     if isinstance(body, dict) and body.get("error"):
         return failure_in_stream(target, body, request_id)
-    text = f"The server at {target.address} is not a model: it sent a page instead of a stream."
+    text = f"The server at {target.address} is not a model API: it sent a web page instead of a stream."
     return StreamFailed(
         FailureKind.NOT_FOUND, text, "Check the address, which often ends in /v1.", request_id=request_id
     )

@@ -178,9 +178,9 @@ def _thinking(api: str) -> str:
 
 def _missing_level(name: str, level: str, levels: tuple[str, ...]) -> str:
     if levels == ("off",):
-        return f"{name} does not think; it has no level but off."
+        return f"{name} does not think; its only level is off."
     ranks = [THINKING_LEVELS.index(one) for one in levels if one in THINKING_LEVELS]
-    what = f"{name} has no level {level}"
+    what = f"{name} has no thinking level {level}"
     if level in THINKING_LEVELS and ranks:
         rank = THINKING_LEVELS.index(level)
         if rank < min(ranks):

@@ -71,5 +71,5 @@ def unreadable_certificates() -> tuple[str, str]:
             with Path(path).open("rb") as file:
                 file.read(1)
     except (OSError, ValueError) as error:
-        return path, getattr(error, "strerror", "") or "it is no path"
+        return path, getattr(error, "strerror", "") or "it is not a path"
     return "", ""

@@ -208,7 +208,7 @@ class ProviderPool:
             names = ", ".join(sorted({"local", *self._endpoints}))
             raise ConfigError(
                 f"There is no provider {name!r} (there are: {names}).",
-                f"A server of your own is [providers.{name}] with a base_url in the configuration.",
+                f"To add your own server, write [providers.{name}] with a base_url in the configuration.",
             )
         return endpoint
 

@@ -73,4 +73,4 @@ class ConnectionOpener:
             import httpx2
 
             self._is_ahead = not isinstance(error, httpx2.TransportError)  # a hook of the client refused the answer
-            log.debug("No connection was opened ahead: %s", type(error).__name__)
+            log.debug("No connection was opened in advance: %s", type(error).__name__)

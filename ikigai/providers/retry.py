@@ -122,9 +122,9 @@ def _final_failure(failure: StreamFailed, attempts: int) -> StreamFailed:
     """Return the last failure, with the number of attempts."""
     text, remedy = failure.text, failure.remedy
     if attempts > 1:
-        text = f"{text} Given up after {attempts} attempts."
+        text = f"{text} Stopped after {attempts} attempts."
     if failure.kind in TRANSIENT_FAILURES and failure.retry_after is not None and failure.retry_after > MAX_RETRY_AFTER:
-        remedy = f"The server asks to wait {_duration(failure.retry_after)}; send the message again after that."
+        remedy = f"The server asks to wait {_duration(failure.retry_after)}; then send the message again."
     return StreamFailed(failure.kind, text, remedy, failure.retry_after, failure.request_id)
 
 

@@ -55,7 +55,7 @@ class ScriptedFailure(Record, frozen=True, tag_field="do", tag="break"):
     """The stream fails here."""
 
     kind: FailureKind = FailureKind.CUT
-    text: str = "The script breaks off here."
+    text: str = "The script ends here."
     remedy: str = ""
     retry_after: float | None = None
 
@@ -78,7 +78,7 @@ DELTA_CHARACTERS = 4
 
 DEMO_SCRIPT: tuple[Reply, ...] = (
     (
-        ScriptedThinking("Somebody is here. I introduce myself, and show what the screen can do."),
+        ScriptedThinking("A user is here. I introduce myself and show what the screen can do."),
         "Hello! I am a **script**, not a model: good for looking around without a key.\n\n"
         "What I can show:\n\n"
         "1. text that *streams* in,\n"
@@ -92,7 +92,7 @@ DEMO_SCRIPT: tuple[Reply, ...] = (
         "Say something.",
     ),
     (
-        "Everything you type is stored before it is sent. Quit, come back, and this talk goes on.\n\n"
+        "Everything you type is stored before it is sent. Quit, come back, and this conversation continues.\n\n"
         "From now on I only echo; `/help` lists the commands, `/model` chooses a real model.",
     ),
 )
@@ -120,7 +120,7 @@ class ScriptedProvider:
             reply = next(self._script(request.model), None)
         except (OSError, ValueError) as error:
             yield StreamFailed(
-                FailureKind.NOT_FOUND, f"The script {request.model} cannot be played: {error}.", SCRIPT_REMEDY
+                FailureKind.NOT_FOUND, f"The script {request.model} cannot be run: {error}.", SCRIPT_REMEDY
             )
             return
         steps = (_echo(request),) if reply is None else (reply,) if isinstance(reply, str) else reply
@@ -166,7 +166,7 @@ class ScriptedProvider:
         return tokens.count_tokens("scripted", request.model, size)
 
 
-SCRIPT_REMEDY = "Give demo, echo or the path of a JSON file that holds a list of replies."
+SCRIPT_REMEDY = "Use demo, echo or the path of a JSON file with a list of replies."
 
 
 def load(path: Path) -> tuple[Reply, ...]:

@@ -273,7 +273,7 @@ class StreamingProvider(ABC):
             except Exception as error:
                 if self.refusal(error) or self._opener is None or not self._opener.give_up():
                     raise
-                log.debug("%s: %s behind a HEAD request; sent again", self.name, type(error).__name__)
+                log.debug("%s: %s after a HEAD request; sent again", self.name, type(error).__name__)
                 answering, answer = await self._open_answer(client, request)
         try:
             watch.opened = True
@@ -317,7 +317,7 @@ class StreamingProvider(ABC):
             status, body, _ = self.refusal(error) or (0, None, {})
             if not is_optional or status not in REFUSAL_STATUSES or not SCHEMA_REFUSED.search(str(body)):
                 raise
-            log.debug("%s refused the form of the reply; sent again without", self.name)
+            log.debug("%s refused the reply format; it is sent again without it", self.name)
         answering = self.post(client, replace(request, schema=""))
         answer = await answering.__aenter__()
         self._without_schema.add(request.model)
@@ -406,22 +406,22 @@ async def read_page(pieces: AsyncIterator[bytes], most: int = MAX_ERROR_BODY_BYT
 def check_key_text(name: str, key: str) -> str:
     if not all("!" <= character <= "~" for character in key):
         raise ConfigError(
-            f"The key for {name} contains a space, a line break or a character that no key has.",
-            "Copy it again, without what stands around it.",
+            f"The key for {name} contains a space, a line break or a character that keys do not have.",
+            "Copy it again, without the text around it.",
         )
     return key
 
 
 def check_address(name: str, base_url: str) -> tuple[str, str]:
     """Return the host, and the address fit for display (without user and password)."""
-    remedy = "Write it whole, like http://localhost:8080/v1."
+    remedy = "Write the complete address, such as http://localhost:8080/v1."
     try:
         url = urlsplit(base_url)
         host, port = url.hostname or "", url.port
     except ValueError:
         raise ConfigError(f"The address of {name} is not a URL.", remedy) from None
     if url.scheme not in ("http", "https") or not host or not base_url.isprintable() or " " in base_url:
-        raise ConfigError(f"The address of {name} lacks http:// or https:// in front of a host.", remedy)
+        raise ConfigError(f"The address of {name} does not begin with http:// or https:// and a host.", remedy)
     if url.fragment:
-        raise ConfigError(f"The address of {name} has something after its path.", remedy)
+        raise ConfigError(f"The address of {name} has a fragment after its path.", remedy)
     return host, f"{url.scheme}://{bracket_ipv6(host)}{f':{port}' if port else ''}{url.path}"

@@ -337,8 +337,8 @@ class ActiveAgent:
         done = [each for each in ended if each.view.unseen_ending is Ending.COMPLETED]
         busy = sum(each.agent_loop.memory.open is not None and not each.view.questions for each in others)
         parts = [_name_agents(asking, "asks: /answer"), _name_agents(held, "held: /send")]
-        parts.append(_name_agents(refused, "cannot take its messages: /switch"))
-        parts += [_name_agents(failed, "failed"), _name_agents(done, "done"), f"{busy} at work" if busy else ""]
+        parts.append(_name_agents(refused, "cannot receive messages: /switch"))
+        parts += [_name_agents(failed, "failed"), _name_agents(done, "done"), f"{busy} running" if busy else ""]
         self._view.others(" · ".join(filter(None, parts)), pressing=bool(waiting or failed))
 
     def at_work(self) -> str:

@@ -25,7 +25,7 @@ MAX_HITS = 50
 class AgentSource:
     """The agents of a database, without the one on screen, whose id is `current`."""
 
-    title, verb, more_key = "Agents", "goes there", "shows archived and subagents, too"
+    title, verb, more_key = "Agents", "switches", "shows archived and subagents, too"
 
     def __init__(self, database: Database, current: str = "") -> None:
         self._database, self._current = database, current
@@ -64,7 +64,7 @@ def _row(agent: AgentSummary) -> PickerRow:
     if agent.holder and agent.holder != THIS_PROGRAM:
         state = f"open in another ikigai ({agent.holder})"
     else:
-        state = ("at work" if agent.holder else "stopped in a turn") if agent.in_turn else ""
+        state = ("running" if agent.holder else "stopped in a turn") if agent.in_turn else ""
     here = agent.directory == paths.current_directory()
     kind = "archived" if agent.archived else "subagent" if agent.made else ""
     folder = "this folder" if here else shorten_home(agent.directory)

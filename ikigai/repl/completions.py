@@ -103,7 +103,7 @@ def complete_tool_sets(memory: Memory | None) -> dict[str, str]:
 def complete_modes() -> dict[str, str]:
     """Return completions of /approve."""
     modes = {mode.value: mode.meaning for mode in ApprovalMode}
-    return modes | {"default": "what the configuration says", "revoke ": "revoke a standing approval"}
+    return modes | {"default": "the value of the configuration", "revoke ": "revoke a standing approval"}
 
 
 _OF_MEMORY: dict[str, Callable[[Memory | None], Iterable[str]]] = {

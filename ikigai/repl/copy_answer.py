@@ -28,7 +28,7 @@ def choose_copy(memory: Memory, argument: str) -> CopyChoice:
     """
     answer = last_answer(memory)
     if not answer:
-        raise Rejected("There is no answer in the context.", "The history (Ctrl+T) holds older ones: c copies there.")
+        raise Rejected("There is no answer in the context.", "/history shows older ones; c copies there.")
     if not argument:
         return CopyChoice(clean(answer).strip("\n"), "The last answer")
     if not (argument.isascii() and argument.isdecimal() and int(argument[:9])):

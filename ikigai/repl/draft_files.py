@@ -78,7 +78,7 @@ class DraftFiles:
                 os.ftruncate(descriptor, len(data))
             self._written[agent] = text
         except OSError as error:
-            log.info("a draft could not be kept: %s", error)
+            log.info("a draft could not be stored: %s", error)
 
     def _create_file(self, agent: str) -> tuple[int, Path]:
         path = paths.make_private(self._folder) / f"unsent-{agent}-{os.getpid()}.txt"

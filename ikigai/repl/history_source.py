@@ -50,8 +50,8 @@ class HistorySource:
     @property
     def refusal(self) -> str:
         if not self._on_screen:
-            return f"{self._agent.name} is not on the screen any more: nothing can be done to it."
-        how = "f goes on from there with another one."
+            return f"{self._agent.name} is no longer the agent on screen, so it cannot be changed here."
+        how = "f continues from there in another agent."
         return "" if self._active_agent.runtime else f"This agent is read-only here: {how}"
 
     @property

@@ -111,7 +111,7 @@ class InputDrafts:
         if open_agent:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(open_agent.agent_loop.opened.wait(), OPEN_TIMEOUT)
-        self._view.note("What had been typed when ikigai ended is in the input again.")
+        self._view.note("The unsent input of the last run is restored.")
 
     async def _save_all(self, files: DraftFiles) -> None:
         while self._has_changed:

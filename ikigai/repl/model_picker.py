@@ -38,7 +38,7 @@ class ModelSource:
 
         services = self._services
         favorites = services.config.favorite_models
-        marks = dict.fromkeys(recent, "used lately") | dict.fromkeys(favorites, "favorite")
+        marks = dict.fromkeys(recent, "used recently") | dict.fromkeys(favorites, "favorite")
         marks[self._current] = "in use"
         rows: list[PickerRow] = []
         for model in dict.fromkeys((*favorites, *recent, *services.known_models(), self._current)):

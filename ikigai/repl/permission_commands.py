@@ -33,11 +33,14 @@ SHOWN_LINES, SHOWN_BYTES = 8, 4_000
 """Lines and bytes of a changed text that the question about it shows."""
 
 
-async def run_approve(argument: str, memory: Memory, ask: Ask) -> str | inputs.Change:
-    """Return the text that /approve shows, or the change that it makes. Raise Rejected for a bad argument."""
+async def run_approve(argument: str, memory: Memory, ask: Ask, key: str = "") -> str | inputs.Change:
+    """Return the text that /approve shows, or the change that it makes. Raise Rejected for a bad argument.
+
+    `key` chooses the next mode; "" if no key does.
+    """
     word, _, rest = argument.partition(" ")
     if not word:
-        return _format_approval(memory)
+        return _format_approval(memory, key)
     if word == "revoke":
         return _revoke(rest.strip())
     if word == "default":
@@ -55,7 +58,7 @@ async def run_approve(argument: str, memory: Memory, ask: Ask) -> str | inputs.C
 
 
 def next_approval_mode(memory: Memory) -> inputs.Change:
-    """Return the change that Shift+Tab makes: the next approval mode that the project allows."""
+    """Return the change of the key for that: the next approval mode that the project allows."""
     now = ApprovalMode.of(memory.settings)
     modes, limit = [now.following()], memory.run.project_limits.approval
     while modes[-1] != now and modes[-1].stricter(limit) != modes[-1]:
@@ -63,12 +66,12 @@ def next_approval_mode(memory: Memory) -> inputs.Change:
     return inputs.Change({"approval": modes[-1].value})
 
 
-def _format_approval(memory: Memory) -> str:
+def _format_approval(memory: Memory, key: str) -> str:
     now = ApprovalMode.of(memory.settings)
     rows = [f"Approval mode: {now} ({now.meaning})."]
     if (limit := memory.run.project_limits.approval) is not ApprovalMode.YOLO:
         rows.append(
-            f"Here it can be {limit} at most, by the {clean_line(memory.run.project_limits.origins['approval'])}."
+            f"The highest mode here is {limit}, set by the {clean_line(memory.run.project_limits.origins['approval'])}."
         )
     approvals = standing_approvals.list_approvals(approvals_file())
     rows += [
@@ -76,7 +79,8 @@ def _format_approval(memory: Memory) -> str:
         f"  in {clean_line(each.directory)}"
         for number, each in enumerate(approvals.values(), 1)
     ]
-    rows.append("/approve MODE changes it; Shift+Tab goes through the modes." + " /approve revoke N" * bool(approvals))
+    rows.append("/approve MODE changes it" + (f", {key} chooses the next mode." if key else "."))
+    rows += ["/approve revoke N revokes a standing approval."] * bool(approvals)
     return "\n".join(rows)
 
 

@@ -175,9 +175,8 @@ def _check_room(memory: Memory, values: Choices, subject: str) -> None:
     if count + MIN_CONVERSATION_TOKENS > memory.ceiling:
         taken = sum(map(pin_tokens, list_pins({key: each for key, each in settings.items() if key in values})))
         what = (
-            f"{subject} not fit: it takes {format_tokens(taken)} tokens, with system prompt, tools and what else is "
-            f"pinned {format_tokens(count)}, and a request may have {format_tokens(memory.ceiling)}, "
-            "of which turns need some."
+            f"{subject} not fit: it takes {format_tokens(taken)} tokens, with system prompt, tools and other pins "
+            f"{format_tokens(count)}. The limit of a request is {format_tokens(memory.ceiling)}, with room for turns."
         )
         raise Rejected(what, "Pin less, or choose a larger /budget or a model with a larger context.")
 
@@ -205,7 +204,7 @@ async def _refresh(argument: str, memory: Memory, folder: Path) -> tuple[str, Ch
         try:
             text = await asyncio.to_thread(_read, each.path, _display_name(each.path, folder))
         except Rejected as refusal:
-            lines.append(f"{refusal.what} It stays pinned as it was {each.at}.")
+            lines.append(f"{refusal.what} The version of {each.at} stays pinned.")
             continue
         if storable(text) != each.text:
             values |= pin_choice(each.path, _now(), text)

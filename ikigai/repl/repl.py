@@ -387,7 +387,7 @@ class Repl:
         return self._mentions.matches(typed)
 
     def cycle_approval(self) -> None:
-        """Choose the next approval mode, as Shift+Tab does."""
+        """Choose the next approval mode."""
         if self._session.memory is None or self._active_agent.runtime is None:
             return
         from ikigai.repl import permission_commands
@@ -401,4 +401,4 @@ class Repl:
         """Switch to a relative; what is in the input stays with this agent."""
         if self._session.services and not (self._router.is_holding or self._view.wording):
             self._active_agent.drafts.stash_current()
-            self._commands.start_switch(self._commands.go_to_relative(where), "Alt+arrow")
+            self._commands.start_switch(self._commands.go_to_relative(where), "/switch")

@@ -85,10 +85,10 @@ class Session:
             self.view.note("The command was stopped.")
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` as the user's own command, which Esc stops. Raise Rejected if another one is running."""
+        """Run `work` as the user's own command, which the stop key stops. Raise Rejected if another one is running."""
         if self.command_running:
             work.close()
-            raise Rejected("A command of yours is still running.", "Esc stops it; or wait for its end.")
+            raise Rejected("A shell command is still running.", "Stop it, or wait until it ends.")
         self._command = asyncio.create_task(self._run_command(work), name="own command")
 
     async def show_running(self, line: str, work: Callable[..., Coroutine[Any, Any, str]], *arguments: Any) -> None:

@@ -221,10 +221,12 @@ class SlashCommands:
         self._session.run(self._session.show_running(line, wait_command.wait_for_agents, manager, agent.id, names))
 
     async def _approve(self, command: ProgramCommand) -> None:
+        from ikigai.core.key_actions import bound_key
         from ikigai.repl import permission_commands
 
         to, (_, memory) = self._active_agent.runtime, self._require_open()
-        self._apply_result(await permission_commands.run_approve(command.argument, memory, self._view.ask), to)
+        key = bound_key("cycle_approval", self._session.config.key_changes)
+        self._apply_result(await permission_commands.run_approve(command.argument, memory, self._view.ask, key), to)
 
     async def _tools(self, command: ProgramCommand) -> None:
         from ikigai.repl import permission_commands
@@ -302,7 +304,7 @@ class SlashCommands:
         await self.name_agents()
 
     async def go_to_relative(self, way: str) -> None:
-        """Go to a relative, as Alt+arrows do, or show a hint that there is none."""
+        """Go to a relative, as the keys for that do, or show a hint that there is none."""
         from ikigai.repl import switching
 
         assert self._session.services

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 NO_RELATIVE = {
     "up": "This is a top-level agent: it has no parent.",
     "down": "This agent has no forks.",
-    "left": "There is no older sibling.",
-    "right": "There is no younger sibling.",
+    "left": "There is no previous sibling.",
+    "right": "There is no next sibling.",
 }
 MAX_LISTED_NAMES = 10
 """Names that the question of /kill lists."""
@@ -120,7 +120,7 @@ async def build_send(services: Services | None, active_agent: ActiveAgent, argum
         raise Rejected("That is the agent on the screen.", "Write to it without /send.")
     agent.check_living()
     if len(text) > MAX_MESSAGE_CHARACTERS:
-        limit = f"A message holds {MAX_MESSAGE_CHARACTERS:,} characters"
+        limit = f"A message can have {MAX_MESSAGE_CHARACTERS:,} characters"
         raise Rejected(f"{limit}, and this has {len(text):,}.", "Send less of it.")
     return Send(MailSent(agent.id, text, agent.name, by_user=True))
 

@@ -59,12 +59,12 @@ def parse_dsn(dsn: str) -> dict[str, str]:
     try:
         parameters = {key: str(value) for key, value in conninfo.conninfo_to_dict(dsn).items()}
         if not re.fullmatch(r"(\d{1,5}(,|$)|,)*", parameters.get("port", "")):
-            raise psycopg.ProgrammingError("the port is no number")
+            raise psycopg.ProgrammingError("the port is not a number")
         if len(parameters.get("dbname", "").encode()) > MAX_NAME_BYTES:
             raise psycopg.ProgrammingError(f"the name of the database is longer than {MAX_NAME_BYTES} bytes")
     except (psycopg.Error, UnicodeError) as error:
         # libpq quotes pieces of the text that it could not read, and a piece may belong to the password.
-        text = "it is no text" if isinstance(error, UnicodeError) else str(error)
+        text = "it is not text" if isinstance(error, UnicodeError) else str(error)
         reason = re.sub(r'"[^"]*"?', "…", text).partition("\n")[0].strip()
         raise BadDatabase(
             f"The address of the database cannot be read ({reason}).",

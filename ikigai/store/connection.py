@@ -277,7 +277,7 @@ class DatabaseSession:
             if self._write:
                 self._drop_connection()  # a connection keeps the setting that it began with
                 raise make(error, self.place) from error
-            raise BadDatabase("The database was opened for reading, so nothing can be stored.") from error
+            raise BadDatabase("The database was opened for reading, so nothing can be written.") from error
         except psycopg.Error as error:
             raise make(error, self.place) from error
         except TimeoutError as error:
@@ -295,12 +295,12 @@ class DatabaseSession:
         if info.server_version < OLDEST_SERVER:
             raise BadDatabase(
                 f"The database {self.place} is PostgreSQL {info.server_version // 10000}; ikigai needs 15 or later.",
-                "Upgrade the server, or name another.",
+                "Upgrade the server, or use another one.",
             )
         encoding = info.parameter_status("server_encoding")
         if encoding != "UTF8":
             raise BadDatabase(
-                f"The database {self.place} is encoded in {encoding}, which cannot hold every text.",
+                f"The database {self.place} is encoded in {encoding}, which cannot store every text.",
                 "Create one with: createdb --encoding=UTF8 --template=template0 ikigai",
             )
         settings = address.quoted(self.schema), not self._write, self._newest
@@ -322,7 +322,7 @@ class DatabaseSession:
         if greeting.backend != info.backend_pid and await self._is_shared(connection, greeting.backend):
             raise BadDatabase(
                 f"The database {self.place} is behind a pooler in transaction mode, which cannot keep a lock.",
-                "Connect to the server itself, or to a pool in session mode.",
+                "Connect to the server directly, or to a pool in session mode.",
             )
         return greeting
 
@@ -338,8 +338,8 @@ class DatabaseSession:
         if not found or found == [("public",)]:
             return bool(found)
         raise BadDatabase(
-            f"The search_path of {self.place.user} leads to tables of ikigai in the schema {found[0][0]}.",
-            f'Name it: schema = "{found[0][0]}" under [database], or in IKIGAI_DATABASE_SCHEMA.',
+            f"The search_path of {self.place.user} finds tables of ikigai in the schema {found[0][0]}.",
+            f'Set schema = "{found[0][0]}" under [database], or in IKIGAI_DATABASE_SCHEMA.',
         )
 
     async def _no_rights(self, connection: Connection) -> BadDatabase | None:

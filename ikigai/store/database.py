@@ -143,7 +143,7 @@ class Database:
         """
         self._open = {id: log for id, log in self._open.items() if not log.closed}
         if agent.id in self._open:
-            raise AgentLocked(f"Agent {agent.name} is open in this program already.", "Go on there.")
+            raise AgentLocked(f"Agent {agent.name} is open in this program already.", "Use it there.")
         log = self._open[agent.id] = AgentLog(self._session, agent, directory, self.indexer.news)
         try:
             await log.open()

@@ -36,52 +36,56 @@ def _wrong(what: str, remedy: str) -> _Wording:
 
 _LOST = _away("The connection to the database {place} was lost.", "Try again: ikigai connects again.")
 _FULL = _away(
-    "The database {place} has no connection left.",
-    "Close other programs that use it, or raise its limit.",
+    "The database {place} has no free connection.",
+    "Close other programs that use it, or raise max_connections.",
     "Close other programs that use it.",
 )
 _NOT_READY = _away("The database {place} is not ready yet.", "Try again in a moment.")
-_REFUSED = _bad("The database {place} refused: {said}.", "Check the log file; `ikigai db status` may say more.")
+_REFUSED = _bad(
+    "The database {place} reported an error: {said}.", "Check the log file; `ikigai db status` may say more."
+)
 
 _BY_STATE = {
     "25006": _away(
-        "The database {place} only lets itself be read now.",
-        "Try again when it takes writes, or name the primary server.",
+        "The database {place} is read-only now.",
+        "Try again when it accepts writes, or use the primary server.",
     ),
     "25P03": _LOST,
     "25P04": _LOST,
     "42501": _wrong(
-        "The database user {user} may not do that: {said}.", "Ask the owner of the database for the right."
+        "The database user {user} may not do that: {said}.", "Ask the owner of the database for permission."
     ),
     "42P01": _wrong("Tables are missing from the database {database}: {said}.", "Run: ikigai db migrate"),
-    "53100": _away("The disk of the database {place} is full.", "Make room there, then try again: nothing is lost."),
+    "53100": _away(
+        "The disk of the database {place} is full.", "Free some space there, then try again: nothing is lost."
+    ),
     "53200": _away("The database {place} is out of memory.", "Try again in a moment."),
     "53300": _FULL,
-    "54000": _bad("That is more than the database can hold: {said}.", "Store less at once."),
+    "54000": _bad("That is too large for the database: {said}.", "Store less at once."),
     "55P03": _away("The database {place} is locked by another program.", "Try again in a moment."),
-    "57014": _away("The database {place} took too long and gave up.", "Try again in a moment."),
+    "57014": _away("The database {place} timed out.", "Try again in a moment."),
     "57P01": _away("The database {place} was shut down.", "Start it, then try again.", "Try again: ikigai starts it."),
-    "57P02": _away("The database {place} broke down.", "Try again when it is back."),
+    "57P02": _away("The database {place} crashed.", "Try again when it is back."),
     "57P03": _NOT_READY,
 }
 
 _BY_CLASS = {
     "08": _LOST,
-    "40": _away("Another program was in the way: {said}.", "Try again."),
-    "53": _away("The database {place} is short of something: {said}.", "Try again in a moment."),
+    "40": _away("Another program held a conflicting lock: {said}.", "Try again."),
+    "53": _away("The database {place} is out of a resource: {said}.", "Try again in a moment."),
     "55": _away("The database {place} cannot do that now: {said}.", "Try again in a moment."),
     "57": _away("The database {place} was stopped: {said}.", "Try again when it is back."),
-    "58": _away("The database {place} cannot use its files: {said}.", "Look at the server, then try again."),
+    "58": _away("The database {place} cannot use its files: {said}.", "Check the server, then try again."),
 }
 
 _PASSWORD = _wrong(
-    "The database {place} does not take the password of user {user}.",
-    "Give the right one in the address, in PGPASSWORD or in ~/.pgpass.",
+    "The database {place} did not accept the password of user {user}.",
+    "Set the right one in the address, in PGPASSWORD or in ~/.pgpass.",
 )
-_NO_DATABASE = _wrong('There is no database "{database}" {place}.', "Create it with createdb, or name another.")
+_NO_DATABASE = _wrong('There is no database "{database}" {place}.', "Create it with createdb, or use another one.")
 _NOT_LET_IN = _wrong(
-    "The database {place} does not let user {user} in: {said}.",
-    "Correct the address of the database, or let the user in there.",
+    "The database {place} refused user {user}: {said}.",
+    "Correct the address of the database, or allow the user in pg_hba.conf.",
 )
 _NOBODY_LET_IN = _away("The database {place} accepts no logins now: {said}.", "Try again in a moment.")
 
@@ -89,7 +93,7 @@ _NOBODY_LET_IN = _away("The database {place} accepts no logins now: {said}.", "T
 # also a role that is not there, and 08P01 all that PgBouncer has to say, which speaks English alone.
 _REFUSALS = (
     ("28|08", r'role ".*" does not exist|no such user', _wrong(
-        'There is no user "{user}" in the database {place}.', "Name another user in the address."
+        'There is no user "{user}" in the database {place}.', "Write another user in the address."
     )),
     ("28P01", "", _PASSWORD),
     ("08", "password authentication failed", _PASSWORD),
@@ -111,7 +115,7 @@ _CONNECTING = (
     (
         r"resolve host|translate host name",
         _away(
-            "The database server {place} cannot be found by that name.",
+            "The database server {place} has an unknown host name.",
             "Check the host in the address, and the network.",
         ),
     ),
@@ -126,7 +130,7 @@ _CONNECTING = (
     (
         r"timeout expired",
         _away(
-            "The database {place} does not answer in time.",
+            "The database {place} did not answer in time.",
             "Check host and port in the address, and the network.",
             "Its processes may be stopped, or the machine is busy: try again in a moment.",
         ),

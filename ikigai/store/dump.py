@@ -71,7 +71,7 @@ async def dump(
         await session.close()
     if not unmoved and not version:
         raise Rejected(
-            f"There is nothing of ikigai's in the database {session.place.database} {session.place}.",
+            f"There are no tables of ikigai in the database {session.place.database} {session.place}.",
             "Name the database that holds your agents.",
         )
     place = quoted("public" if unmoved else schema_name)

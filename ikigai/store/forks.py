@@ -55,7 +55,7 @@ class AgentTree:
             await cursor.execute(forks.FORK_POINT, (agent.id,))
             rows = await cursor.fetchall()
         if not rows:
-            raise Rejected(f"There is no agent {agent.name} in this database any more.", "Fork another.")
+            raise Rejected(f"There is no agent {agent.name} in this database.", "Fork another agent.")
         return rows[0][0]
 
     async def place(self, id: int) -> tuple[Agent, int]:
@@ -73,7 +73,8 @@ class AgentTree:
         _, in_turn, end = rows[0]
         if in_turn and end is None:
             raise Rejected(
-                f"The turn of event #{id} has not ended yet.", "Wait for its end; /fork without an id goes before it."
+                f"The turn of event #{id} has not ended yet.",
+                "Wait for its end, or use /fork without an id, which forks before that turn.",
             )
         return agent, end if in_turn else id
 
@@ -122,7 +123,7 @@ class AgentTree:
         """Raise CorruptLineage if the agent can only be read."""
         if why := await self.lineage_defect(agent):
             raise CorruptLineage(
-                f"Agent {agent.name} can only be read: {why}.", "Mend the table agents with: ikigai db psql"
+                f"Agent {agent.name} is read-only: {why}.", "Repair the table agents with: ikigai db psql"
             )
 
     async def links(self) -> list[AgentLink]:
@@ -173,7 +174,7 @@ class AgentTree:
             if holder and not ours and not holder.is_dead():
                 raise AgentLocked(
                     f"Agent {agent.name} is open in another ikigai ({holder}).",
-                    "Rename it there, or when that program has gone.",
+                    "Rename it there, or after that program has ended.",
                     str(holder),
                 )
             try:
@@ -182,7 +183,7 @@ class AgentTree:
                 raise name_taken(name) from None
             is_missing = not cursor.rowcount
         if is_missing:
-            raise Rejected(f"There is no agent {agent.name} in this database any more.", "Look at /agents.")
+            raise Rejected(f"There is no agent {agent.name} in this database.", "/agents lists them.")
 
     async def archive(self, agent: Agent) -> int:
         """Take the agent and all below it out of the lists; return how many were in them."""

@@ -188,7 +188,7 @@ class AgentLog:
         """Yield a cursor on the connection that holds the write lock; `events` are those about to be stored."""
         async with self._session.use() as cursor:
             if self.closed:  # a late draft must not acquire the write lock again: nothing would release it
-                raise Unavailable(f"Agent {self.name} has been left.")
+                raise Unavailable(f"Agent {self.name} is closed.")
             if cursor.connection is not self._locked_on:
                 await write_lock.acquire(self._session, cursor, self._uuid, self.name)
                 try:
@@ -207,7 +207,7 @@ class AgentLog:
         await self._mark_used(cursor)
         rows = await cursor.fetchall()
         if not rows:
-            raise Rejected(f"There is no agent {self.name} in this database any more.", "Use another, or --new.")
+            raise Rejected(f"There is no agent {self.name} in this database.", "Use another agent, or --new.")
         ((last, newest, self.killed),) = rows
         attempt = self._attempt if self._attempt and self._attempt.events is events else None
         if self._last_seq is None:
@@ -244,7 +244,7 @@ class AgentLog:
     def _written_elsewhere(self) -> AgentLocked:
         return AgentLocked(
             f"Another program wrote to agent {self.name} while the connection was lost.",
-            f"Open it again to see what: /switch {self.name}, or start ikigai again.",
+            f"To see what it wrote: /switch {self.name}, or start ikigai again.",
         )
 
 

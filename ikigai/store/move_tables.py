@@ -29,9 +29,9 @@ async def move_tables(connection: psycopg.AsyncConnection, session: DatabaseSess
                 await connection.execute(f"{statement} set schema {target}".encode())
     except psycopg.errors.InsufficientPrivilege as error:
         raise BadDatabase(
-            f"The tables of ikigai have to move to the schema {session.schema}, and the database user "
+            f"The tables of ikigai must move to the schema {session.schema}, and the database user "
             f"{session.place.user} does not own them {session.place}.",
-            'Let their owner run `ikigai db migrate`, or leave them there: schema = "public" under [database].',
+            'Their owner can run `ikigai db migrate`; or keep them there: schema = "public" under [database].',
         ) from error
     await connection.execute(move.SEARCH, (target,))
     await connection.execute(move.GRANT_USAGE)

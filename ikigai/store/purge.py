@@ -236,7 +236,7 @@ class Purge:
                     await write_lock.acquire(self._session, cursor, id, name)
                 except AgentLocked as locked:
                     raise AgentLocked(
-                        locked.what, "Leave it there, then purge again: nothing was changed.", locked.owner
+                        locked.what, "Leave it there, then purge again. Nothing was changed.", locked.owner
                     ) from None
                 held.append(id)
             yield

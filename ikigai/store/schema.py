@@ -57,9 +57,9 @@ async def make_current(
         raise BadDatabase(
             f"The database {session.place} has schema {version}, and this ikigai needs {len(known)}."
             if version
-            else f"An earlier version left its tables in the schema public {session.place}; they have to move first."
+            else f"An earlier version left its tables in the schema public {session.place}; they must be moved first."
             if session.greeting.unmoved
-            else f"There is nothing of ikigai's in the database {session.place.database} {session.place}.",
+            else f"There are no tables of ikigai in the database {session.place.database} {session.place}.",
             "Run: ikigai db migrate",
         )
     return await migrate(session, known, on_progress)
@@ -164,18 +164,18 @@ def _migration_error(
     match error:
         case psycopg.errors.InsufficientPrivilege():
             return BadDatabase(
-                f"The database user {where.user} may not make tables in the schema {session.schema} {where}.",
+                f"The database user {where.user} may not create tables in the schema {session.schema} {where}.",
                 f"Let its owner run: GRANT USAGE, CREATE ON SCHEMA {schema} TO {quoted(where.user)};",
             )
         case psycopg.errors.DuplicateTable():
             return BadDatabase(
-                f"The schema {session.schema} of the database {where.database} {where} has tables of these names that "
-                "are not ikigai's.",
-                "Name another one: schema under [database], or IKIGAI_DATABASE_SCHEMA.",
+                f"The schema {session.schema} of the database {where.database} {where} has tables with these names "
+                "that do not belong to ikigai.",
+                "Choose another one: schema under [database], or IKIGAI_DATABASE_SCHEMA.",
             )
         case psycopg.ProgrammingError() | psycopg.IntegrityError() | psycopg.DataError():
             return BadDatabase(
                 f"Migration {migration.file.name} failed on the database {where}: {error.diag.message_primary}.",
-                "It changed nothing; look into the log file.",
+                "It changed nothing; the log file has the details.",
             )
     return None

@@ -149,7 +149,7 @@ class BadRow(Rejected):
     """Row `number`, counted from 1, holds a value that the database cannot keep."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"Event {number} holds what PostgreSQL cannot keep.", "Take it out of the file.")
+        super().__init__(f"Event {number} contains data that PostgreSQL cannot store.", "Remove it from the file.")
         self.number = number
 
 

@@ -83,12 +83,12 @@ async def acquire(session: DatabaseSession, cursor: Cursor, agent: UUID, name: s
             if not ours and not owner.is_dead():
                 raise AgentLocked(
                     f"Agent {name} is open in another ikigai ({owner}).",
-                    "Go on there, or use another agent: /new or /switch here, --new at the start.",
+                    "Use it there, or use another agent: /new or /switch here, --new at the start.",
                     str(owner),
                 )
             if asyncio.get_running_loop().time() > until:
                 raise Unavailable(
-                    f"The database {session.place} still serves a connection that was lost.", "Try again in a moment."
+                    f"The database {session.place} has not yet closed a lost connection.", "Try again in a moment."
                 )
             if ours:
                 await cursor.execute(agents.END_BACKEND, (owner.backend,))

@@ -24,7 +24,9 @@ def print_lines(text: str = "", painted: bool = False) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise IkigaiError(f"The output cannot be written: {error.strerror}.", "Send it elsewhere.") from None
+        raise IkigaiError(
+            f"The output cannot be written: {error.strerror}.", "Write it to another file or program."
+        ) from None
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> str:

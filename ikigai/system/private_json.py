@@ -40,9 +40,11 @@ def read(file: Path, value: type[_V], holds: str, remedy: str) -> dict[str, _V]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Let it be a file of yours.") from None
+        raise ConfigError(
+            f"{file} cannot be read: {error.strerror}.", "It must be a regular file that you own."
+        ) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise ConfigError(f"{file} is damaged: it should hold {holds}.", remedy) from None
+        raise ConfigError(f"{file} is damaged: it should contain {holds}.", remedy) from None
 
 
 @contextlib.contextmanager
@@ -74,7 +76,7 @@ def open_for_change(file: Path, value: type[_V], holds: str, remedy: str) -> Ite
             os.close(folder)
     except OSError as error:
         raise IkigaiError(
-            f"{file} cannot be written: {error.strerror}.", "Check the folder's permissions, and the disk."
+            f"{file} cannot be written: {error.strerror}.", "Check the permissions of its folder, and the disk."
         ) from None
     finally:
         if made:

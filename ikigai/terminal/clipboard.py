@@ -41,7 +41,7 @@ async def copy_through_tty(text: str, tty: Tty, environ: Mapping[str, str]) -> s
     """
     if tty.dumb or not (capabilities.swallows_osc(environ) or "TMUX" in environ):
         hint = "`ikigai history show ID` prints a message."
-        raise Rejected("This terminal has no clipboard that programs reach.", hint)
+        raise Rejected("This terminal has no clipboard for programs.", hint)
     if len(text.encode("utf-8", "replace")) > MAX_CLIPBOARD_BYTES and "TMUX" not in environ:
         raise Rejected(f"{len(text):,} characters are more than terminals copy.", "/export FILE writes them to a file.")
     return await copy_text(text, tty.tell, environ)

@@ -27,7 +27,9 @@ _PASSED = ("PATH", "HOME", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNT
 """Variables that the programs get: no keys."""
 _APPLE = ("osascript", "-e", "get the clipboard as «class PNGf»")
 _APPLE_DATA = re.compile(rb"data PNGf([0-9A-F]+)")
-_NO_PICTURE = Rejected("There is no picture in the clipboard.", "The terminal's own key pastes text, as Ctrl+Shift+V.")
+_NO_PICTURE = Rejected(
+    "There is no picture in the clipboard.", "To paste text, use the terminal's own key, such as Ctrl+Shift+V."
+)
 
 
 async def read_clipboard_picture(environ: Mapping[str, str], platform: str = sys.platform) -> bytes:
@@ -61,7 +63,7 @@ def _missing(environ: Mapping[str, str]) -> Rejected:
     elif "DISPLAY" in environ:
         remedy = "Install xclip."
     else:
-        return Rejected("There is no desktop here whose clipboard has pictures.", "@path attaches a picture's file.")
+        return Rejected("There is no desktop with a clipboard here.", "@path attaches a picture's file.")
     return Rejected("No program here reads pictures from the clipboard.", remedy)
 
 
@@ -72,7 +74,7 @@ async def _output(command: tuple[str, ...], environment: Mapping[str, str]) -> b
             *command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=environment, start_new_session=True
         )
     except OSError as error:
-        raise Rejected(f"{command[0]} cannot be started: {error.strerror}.", "Check how it is installed.") from None
+        raise Rejected(f"{command[0]} cannot be started: {error.strerror}.", "Check its installation.") from None
     assert process.stdout
     data = bytearray()
     try:
@@ -85,7 +87,7 @@ async def _output(command: tuple[str, ...], environment: Mapping[str, str]) -> b
             code = await process.wait()
     except TimeoutError:
         what = f"{command[0]} did not answer within {TIMEOUT:g} s."
-        raise Rejected(what, "The program that owns the clipboard may hang; copy the picture again.") from None
+        raise Rejected(what, "The program with the clipboard may be stuck; copy the picture again.") from None
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

@@ -24,7 +24,7 @@ def editor_command() -> list[str]:
             ) from None
     editor = next(filter(None, map(shutil.which, KNOWN_EDITORS)), None)
     if editor is None:
-        raise Rejected("There is no editor here.", "Set $VISUAL or $EDITOR to the name of one.")
+        raise Rejected("No editor was found.", "Set $VISUAL or $EDITOR.")
     return [editor]
 
 

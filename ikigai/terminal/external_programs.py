@@ -87,7 +87,7 @@ class ExternalPrograms:
         Raise Rejected on a terminal that shows no lists.
         """
         if self._view.bare:
-            raise Rejected(f"This terminal cannot show the list: {source.title}.", "Name one instead.")
+            raise Rejected(f"This terminal cannot show the list: {source.title}.", "Type the name after the command.")
         if self._lent:
             return None
         from ikigai.terminal.picker.picker import Picker

@@ -90,10 +90,10 @@ class Notifier:
         if area.dialog is not self._dialog:
             self._dialog = area.dialog
             if area.dialog:
-                self._notify(f"{area.agent} waits for your answer" if area.agent else "there is a question")
+                self._notify(f"{area.agent} waits for your answer" if area.agent else "a question waits")
         waited, self._background_waits = self._background_waits, area.others[0] == "warning"
         if self._background_waits and not waited:
-            self._notify("an agent in the background waits for you")
+            self._notify("a background agent waits for you")
         self._follow(area)
 
     def _follow(self, area: LiveArea) -> None:

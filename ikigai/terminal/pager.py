@@ -21,7 +21,7 @@ def pager_command() -> list[str]:
             raise Rejected(f"$PAGER is not a command: {command}", "Set it to the name of a pager.") from None
     pager = next((known for known in KNOWN_PAGERS if shutil.which(known[0])), None)
     if pager is None:
-        raise Rejected("There is no pager here.", "Set $PAGER to the name of one.")
+        raise Rejected("No pager was found.", "Set $PAGER.")
     return [*pager]
 
 
@@ -31,6 +31,6 @@ async def page_text(text: str) -> None:
     try:
         process = await asyncio.create_subprocess_exec(*program, stdin=PIPE, env=without_secrets(os.environ))
     except OSError as error:
-        message = f"The pager {program[0]} does not start: {error.strerror}."
+        message = f"The pager {program[0]} cannot be started: {error.strerror}."
         raise Rejected(message, "Set $PAGER to another one.") from None
     await process.communicate(text.encode("utf-8", "replace"))  # one that is left before the end is no error

@@ -101,7 +101,7 @@ class ExternalTool:
 
     def _refusal(self) -> str:
         if os.path.realpath(self.listed) != str(self.path):
-            return "its file is another one now"
+            return "its file has been replaced"
         return self._folder.refusal(self.listed)
 
     async def run(self, arguments: dict[str, Any], progress: OnOutput) -> ToolOutput:
@@ -153,9 +153,9 @@ async def discover_tools(
         try:
             tool = _result(task)
             if tool.name in reserved_names:
-                raise NotATool(f"ikigai has a tool {tool.name} itself")
+                raise NotATool(f"ikigai has a built-in tool {tool.name}")
             if tool.name in tools:
-                raise NotATool(f"{tools[tool.name].path} has its name, {tool.name}, and comes first; rename one")
+                raise NotATool(f"{tools[tool.name].path} has the same name, {tool.name}, and comes first; rename one")
             tools[tool.name] = tool
         except NotATool as problem:
             problems.append(f"{clean_line(str(path))} is not offered as a tool: {clean_line(str(problem))}.")
@@ -175,7 +175,7 @@ def _on_task_ended(task: asyncio.Task[ExternalTool]) -> None:
 def _result(task: asyncio.Task[ExternalTool]) -> ExternalTool:
     """Return the tool that the task has described. Raise NotATool if there is none."""
     if not task.done() or task.cancelled():
-        raise NotATool(f"it did not say within {DESCRIBE_TIMEOUT:g} s what it is")
+        raise NotATool(f"it did not describe itself within {DESCRIBE_TIMEOUT:g} s")
     return task.result()
 
 
@@ -184,7 +184,7 @@ async def _describe(
 ) -> ExternalTool:
     """Run the executable with `--schema` and return the tool. Raise NotATool if it is none."""
     if not path.is_file():
-        raise NotATool("it is no file")
+        raise NotATool("it is not a file")
     if not os.access(path, os.X_OK):
         raise NotATool("it is not executable")
     real = Path(os.path.realpath(path))
@@ -209,22 +209,22 @@ async def _describe(
 def _parse_description(finished: FinishedCommand) -> ToolDescription:
     """Return the description that the executable has printed. Raise NotATool if it is invalid."""
     if finished.timed_out:
-        raise NotATool(f"it did not say within {DESCRIBE_TIMEOUT:g} s what it is")
+        raise NotATool(f"it did not describe itself within {DESCRIBE_TIMEOUT:g} s")
     if finished.status:
         why = finished.errors.strip().rpartition("\n")[2][:200]
-        raise NotATool(f"with --schema it ended badly, {describe_exit(finished)}" + (f": {why}" if why else ""))
+        raise NotATool(f"with --schema it failed: {describe_exit(finished)}" + (f": {why}" if why else ""))
     if len(finished.text.encode()) > MAX_SCHEMA_BYTES or finished.cut:
         raise NotATool(f"its schema is longer than {MAX_SCHEMA_BYTES // 1024} KiB")
     try:
         described = msgspec.json.decode(finished.text, type=ToolDescription)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise NotATool(f"what it prints with --schema is not as it should be ({error})") from None
+        raise NotATool(f"its output for --schema is not valid ({error})") from None
     if not TOOL_NAME.fullmatch(described.name):
-        raise NotATool(f"{described.name[:80]!r} is no name for a tool (letters, digits, _ and -, at most 64)")
+        raise NotATool(f"{described.name[:80]!r} is not a valid tool name (letters, digits, _ and -, at most 64)")
     schema = described.input_schema or described.parameters or {}
     fields, required = schema.get("properties", {}), schema.get("required", [])
     if schema.get("type", "object") != "object" or not isinstance(fields, dict) or not isinstance(required, list):
-        raise NotATool("the schema of its arguments is not that of an object")
+        raise NotATool("the schema of its arguments is not an object schema")
     return described
 
 

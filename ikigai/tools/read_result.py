@@ -25,10 +25,10 @@ MAX_LINE_CHARACTERS = 500
 
 
 class ReadResultArguments(msgspec.Struct, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(min_length=1, description="The id that stands in [read_result ID].")]
-    offset: Annotated[int, Meta(ge=0, description="The character to begin at, counted from 0.")] = 0
+    id: Annotated[str, Meta(min_length=1, description="The id from [read_result ID].")]
+    offset: Annotated[int, Meta(ge=0, description="The first character to read, counted from 0.")] = 0
     grep: Annotated[
-        str, Meta(description="Only lines that hold this text, whatever its case; | stands between alternatives.")
+        str, Meta(description="Only lines that contain this text, ignoring case; | separates alternatives.")
     ] = ""
 
 
@@ -41,8 +41,8 @@ class ReadResult:
 
     name, set = READ_RESULT, "memory"
     description = (
-        "Reads the whole text of an earlier tool result that was cut or masked: a page from a character offset on, or "
-        "with grep the lines that hold a text, each with its number and offset."
+        "Reads the whole text of an earlier tool result that was cut or masked: a page from a character offset, or "
+        "with grep the lines that contain a text, each with its number and offset."
     )
     arguments = ReadResultArguments
 
@@ -59,11 +59,9 @@ class ReadResult:
     async def read(self, arguments: ReadResultArguments) -> str:
         text = await self._whole(arguments.id)
         if text is None:
-            raise LookupError(f"there is no tool result under the id {arguments.id!r}.")
+            raise LookupError(f"there is no tool result with the id {arguments.id!r}.")
         if arguments.offset and arguments.offset >= len(text):
-            raise LookupError(
-                f"the result has {len(text):,} characters; offset {arguments.offset:,} is behind its end."
-            )
+            raise LookupError(f"the result has {len(text):,} characters; offset {arguments.offset:,} is past its end.")
         if arguments.grep:
             return await asyncio.to_thread(self._matching_lines, text, arguments)  # megabytes take a while
         return self._page(text, arguments.offset)
@@ -71,7 +69,7 @@ class ReadResult:
     def _page(self, text: str, offset: int) -> str:
         page = _head(text[offset : offset + self._room], self._room)
         end = offset + len(page)
-        on = f"; offset={end} goes on" if end < len(text) else ", its end"
+        on = f"; continue with offset={end}" if end < len(text) else ", its end"
         return f"[characters {offset:,} to {end:,} of {len(text):,}{on}]\n{page}"
 
     def _matching_lines(self, text: str, arguments: ReadResultArguments) -> str:
@@ -95,8 +93,8 @@ class ReadResult:
                 break
             matches.append(shown)
         if not matches:
-            return f"[no line of {len(text):,} characters holds {arguments.grep!r}]"
-        on = f"; there are more: offset={more} goes on" if more else ""
+            return f"[no line of {len(text):,} characters contains {arguments.grep!r}]"
+        on = f"; there are more: continue with offset={more}" if more else ""
         return "\n".join((f"[{len(matches):,} line{'s' * (len(matches) != 1)}{on}]", *matches))
 
 

@@ -15,7 +15,7 @@ Found: TypeAlias = Callable[[str], Awaitable[str]]
 
 
 class RecallArguments(msgspec.Struct, forbid_unknown_fields=True):
-    question: Annotated[str, Meta(min_length=1, description="What is looked for, in words that may have been used.")]
+    question: Annotated[str, Meta(min_length=1, description="What to look for, in words that may occur there.")]
 
 
 class Recall:
@@ -23,7 +23,7 @@ class Recall:
 
     name, set = "recall", "memory"
     description = (
-        "Searches everything that was ever said with the user, also what is no longer in this conversation, and "
+        "Searches all conversations with the user, also what is no longer in this context, and "
         "returns excerpts with their ids. Name the ids you rely on."
     )
     arguments = RecallArguments
@@ -35,4 +35,4 @@ class Recall:
         return Effect(EffectKind.NOTHING, arguments.question)
 
     async def run(self, arguments: RecallArguments, progress: OnOutput) -> ToolOutput:
-        return ToolOutput(await self._found(arguments.question) or "Nothing that was ever said has these words in it.")
+        return ToolOutput(await self._found(arguments.question) or "No message contains these words.")

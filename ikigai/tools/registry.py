@@ -80,7 +80,7 @@ class ToolRegistry:
         """
         tool = self._tools.get(call.name)
         if tool and ToolSelection.of(settings).is_off(tool.set):
-            return f"The tool {call.name} is switched off here, and was not run."
+            return f"The tool {call.name} is switched off here; it was not run."
         return ""
 
     async def _preview_now(self, call: ToolCall, settings: Choices) -> Effect | None:

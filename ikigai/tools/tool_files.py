@@ -23,7 +23,7 @@ def tool_files(folder: Path) -> tuple[list[Path], list[str]]:
     # Neither trust nor an approval can be stored for a name that is no text.
     named = [path for path in paths if storable(path.name) == path.name]
     problems = [
-        f"{clean_line(str(path))} is not offered as a tool: its name is no text. Rename it."
+        f"{clean_line(str(path))} is not offered as a tool: its name is not valid UTF-8. Rename it."
         for path in paths
         if path not in named
     ]

@@ -317,7 +317,7 @@ BAD: dict[str, tuple[Answer | str, str]] = {
     "longer": (LONG, "not shorter by a quarter"),
     "tool calls": (completion("I look.", calls=[{"name": "look", "arguments": {}}]), "called tools"),
     "refusal": (completion("I cannot.", finish="content_filter"), "refused"),
-    "cut off": (completion("The user", finish="length"), "longer than it may be"),
+    "cut off": (completion("The user", finish="length"), "that is too long"),
     "broken off": (failure(401, "Wrong key."), "There is no summary"),
     "too long for it": (failure(400, "too long", "context_length_exceeded"), "There is no summary"),
 }
@@ -331,7 +331,7 @@ async def test_unusable_summary_changes_nothing_and_is_not_retried_every_turn(ta
     async with talk.running():
         await talk.pressed()
         said = await talk.refused(why)
-        assert "The context is what it was." in said
+        assert "The context has not changed." in said
         tries, window = len(talk.asked), talk.runtime.memory.used
         for _ in range(2):
             await talk.turn()
@@ -511,11 +511,11 @@ async def test_model_and_a_prompt_of_its_own(talking: Talking, tmp_path: Path):
 @pytest.mark.parametrize(
     ("content", "why"),
     [(None, "cannot be read: No such file"), (b"", "is empty"), (b"\xff\xfe", "not text"), (b"x" * 60_000, "longer"),
-     (None, "no ordinary file")],
+     (None, "not a regular file")],
 )  # fmt: skip
 async def test_prompt_file_that_is_no_use(talking: Talking, tmp_path: Path, content: bytes | None, why: str):
     file = tmp_path / "prompt.txt"
-    if why == "no ordinary file":
+    if why == "not a regular file":
         os.mkfifo(file)
     elif content is not None:
         file.write_bytes(content)

@@ -13,7 +13,7 @@ async def test_each_cause_is_told_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(db_retry, "RETRY_AFTER", (0.0,))
     away, password, database = (
         Unavailable("It is away.", "Wait."),
-        Misconfigured("It does not take the password.", "Correct it."),
+        Misconfigured("It did not accept the password.", "Correct it."),
         Misconfigured("There is no such database.", "Create it."),
     )
     causes: list[StoreError] = [away, away, password, away, password, database, password, database]
@@ -29,7 +29,7 @@ async def test_each_cause_is_told_once(monkeypatch: pytest.MonkeyPatch):
     told = view.told("notice")
     assert [text.partition(".")[0] for text in told] == [
         "It is away",
-        "It does not take the password",
+        "It did not accept the password",
         "There is no such database",
         "The database is back; everything is saved",
     ]

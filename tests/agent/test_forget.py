@@ -465,7 +465,7 @@ async def test_invented_ids_are_put_right_once(talking: Talking):
         ('{"ids": [999]}', 2, "There are no messages 999"),
         ("They are the first and the last ones.", 2, "not a JSON object"),
         ("", 2, "not a JSON object"),
-        (completion('{"ids": [1, 2, ', finish="length"), 1, "longer than it may be"),
+        (completion('{"ids": [1, 2, ', finish="length"), 1, "that is too long"),
         (completion("No.", finish="content_filter"), 1, "refused to answer"),
         (failure(401, "bad key"), 1, ""),
     ],
@@ -673,7 +673,7 @@ class Pensive(User):
 
 @pytest.mark.parametrize(
     ("key", "notice"),
-    [("y", "The conversation has gone on meanwhile; nothing was forgotten."), ("n", "Nothing was forgotten.")],
+    [("y", "The conversation continued meanwhile; nothing was forgotten."), ("n", "Nothing was forgotten.")],
 )
 async def test_selection_is_not_forgotten_after_mail_has_come(talking: Talking, key: str, notice: str):
     user = Pensive()
@@ -687,7 +687,7 @@ async def test_selection_is_not_forgotten_after_mail_has_come(talking: Talking, 
         user.decided.set()
         await talk.until(lambda: bool(user.told("notice")))
     (told,) = user.told("notice")
-    assert notice in told and ("Ask again." in told) == (key == "y")
+    assert notice in told and ("Type the command again." in told) == (key == "y")
     assert not talk.events(Filtered) and "And what do bears eat?" in talk.sent()
 
 

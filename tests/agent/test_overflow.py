@@ -103,7 +103,7 @@ async def test_older_turns_leave_and_the_same_question_is_sent_again():
         assert (drawn[0].used_before, drawn[0].used) == (-(-first // 4), -(-second // 4))
         assert drawn[0].words == session.requests[-1].messages[1].text
         assert session.failures()[-2:] == ["context", ""] and len(session.failures()) == TURNS + 2
-        assert any("Sending it again with less" in notice for notice in session.view.told("notice"))
+        assert any("Sending a smaller request" in notice for notice in session.view.told("notice"))
         assert session.learned.contexts[MODEL] < before.limits.context
         assert session.room < before.used
         assert await session.ask("more?") is Ending.COMPLETED

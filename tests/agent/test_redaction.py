@@ -343,7 +343,7 @@ async def test_typed_secrets_stay_and_are_notified():
 
 
 def _notice(row: StoredEvent, name: str) -> str:
-    told = f"Your message holds what looks like a key ({name}). It is stored as typed."
+    told = f"Your message contains what looks like a key ({name}). It is stored as typed."
     return f"{told} To remove it: ikigai db purge --ids {row.id}"
 
 

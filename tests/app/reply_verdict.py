@@ -126,7 +126,7 @@ class Verdict:
         if not known and self._made(call, name):
             self._living.add(name)
             self._asked[name] = [Asked(call.place, 0, bool(call.done))]
-        return _fits(call, not known, f"Agent {name} is at work.")
+        return _fits(call, not known, f"Agent {name} is running.")
 
     def _made(self, call: Called, name: str) -> bool:
         """Return True if the call made the worker; if its program was killed, the worker's first event decides."""
@@ -158,7 +158,7 @@ class Verdict:
         """Return True if the wait had a reason to end before the answer: its timeout, or a mutual wait of all."""
         if call.arguments["seconds"] != LONG:
             return True
-        if "Nobody who could say more" not in call.said or not call.done:
+        if "No running agent could send more" not in call.said or not call.done:
             return False
         taken = [row.id for row in self._logs[name] if isinstance(row.event, MailTaken) and row.event.of == asked.mail]
         return asked.mail == 0 or any(id < call.done.id for id in taken)

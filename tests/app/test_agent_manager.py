@@ -355,7 +355,7 @@ async def test_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database, d
             await waiting
             await until(lambda: lost)
         assert "is open in another ikigai" in lost[0] and "kept in" in lost[0]
-        assert lost[0].endswith(f"/switch {member.agent.name} opens it again, or follows it.")
+        assert lost[0].endswith(f"/switch {member.agent.name} opens or follows it again.")
 
 
 async def test_database_is_cut_off_while_two_agents_stream(database: Database, dsn: str) -> None:

@@ -41,12 +41,12 @@ async def test_fork_send_and_wait_work_in_one_reply(house: House) -> None:
     boss.agent_loop.put_input(Submitted("Do it."))
     await house.rested()
     assert await house.results("boss") == [
-        "Agent kid is at work.",
+        "Agent kid is running.",
         "[kid, turn completed]\nReady.",
         "Sent to kid.",
         "[kid, turn completed]\nDone.",
         "Killed: kid.",
-        "At rest, and nothing new from: kid (killed).",
+        "Idle, and nothing new from: kid (killed).",
     ]
 
 
@@ -112,7 +112,7 @@ async def test_fork_is_at_work_when_its_prompt_is_in_the_log(house: House) -> No
     name = await ManagedSubagents(house.manager, boss.agent.id).start("Do it.", model="scripted/echo")
     rows = [row.event for row in await house.history(name)]
     assert UserMessage("Do it.", sender="boss", attended=True) in rows
-    with pytest.raises(Rejected, match="was made, and has refused the prompt"):
+    with pytest.raises(Rejected, match="was created, but refused the prompt"):
         await ManagedSubagents(house.manager, boss.agent.id).start("?" * 40_000_000, model="scripted/echo")
 
 
@@ -130,7 +130,7 @@ async def test_wait_names_an_agent_open_in_another_program(house: House, dsn: st
         await house.rested()
         sent, waited = (await house.results("boss"))[-2:]
     assert sent == "Sent to kid."
-    assert waited.startswith("At rest, and nothing new from: kid.")
+    assert waited.startswith("Idle, and nothing new from: kid.")
     assert "kid could not be opened for its messages: Agent kid is open in another ikigai" in waited
 
 

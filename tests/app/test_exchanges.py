@@ -34,7 +34,7 @@ async def test_two_that_answer_each_other_within_single_turns_are_stopped(house:
     assert [n for n in await numbers(house, "boss") if n] == list(range(1, MAX_ANSWERS, 2))
     told = await house.results("kid")
     assert any(f"Not sent to boss: the last {MAX_ANSWERS} messages only answered one another" in text for text in told)
-    assert any("none is answered any more" in text for text in told), "whoever waits for one more is told"
+    assert any("No more of them are answered" in text for text in told), "whoever waits for one more is told"
     ((notice, _),) = boss.view._notices
     assert "kid sends nothing more to boss in its turn. Send a message here, or /send kid TEXT." in notice
 

@@ -319,9 +319,7 @@ async def test_database_that_is_away_is_told_and_comes_back(
         await told(watcher, "The database is back.")
         await caught_up(watcher, talk, start)
         assert watcher.aways == [True, False]
-        assert (
-            watcher.notices[0].endswith("What comes meanwhile is shown when it is back.") and len(watcher.notices) == 2
-        )
+        assert watcher.notices[0].endswith("New messages are shown when it is back.") and len(watcher.notices) == 2
         assert watcher.said == ["the cut"] * 2 and following.memory == talk.memory
         await following.stop()
         await writer.close()

@@ -75,9 +75,9 @@ async def test_turn_of_a_user_with_a_child_sends_nothing_to_its_maker(house: Hou
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        (SubagentSettings(depth=0), "You stand 0 deep, and agents may stand 0 deep."),
-        (SubagentSettings(at_once=0), "0 agents are at work, which is the limit"),
-        (SubagentSettings(per_tree=0), "0 agents were made here, which is the limit."),
+        (SubagentSettings(depth=0), "You are at depth 0, and the limit is 0."),
+        (SubagentSettings(at_once=0), "0 agents are running, which is the limit"),
+        (SubagentSettings(per_tree=0), "0 agents were created here, which is the limit."),
     ],
 )
 async def test_limits_of_nothing(database: Database, tmp_path: Path, limits: SubagentSettings, says: str) -> None:
@@ -101,7 +101,7 @@ async def test_depth_number_at_once_and_number_in_all(house: House) -> None:
         await ManagedSubagents(house.manager, (await house.open(second)).agent.id).start("?")
     names = await asyncio.gather(*(own.start("?", model=hang) for _ in range(7)), return_exceptions=True)
     refused = [each for each in names if isinstance(each, Rejected)]
-    assert len(refused) == 1 and "8 agents are at work" in str(refused[0]), "6 more, and not a 7th"
+    assert len(refused) == 1 and "8 agents are running" in str(refused[0]), "6 more, and not a 7th"
     killed, mails = await own.kill(first)
     assert killed == (first, second) and [mail.ending for mail in mails] == ["interrupted"]
     for _ in range(42):
@@ -109,7 +109,7 @@ async def test_depth_number_at_once_and_number_in_all(house: House) -> None:
         await until(lambda: sum(house.manager.is_running(id) for id in house.manager.agents) < 8)
     with pytest.raises(Rejected, match="50 agents were made here"):
         await own.start("?", model=quick)
-    with pytest.raises(Rejected, match="is no agent of yours"):
+    with pytest.raises(Rejected, match="is not one of your agents"):
         await own.kill("boss")
 
 
@@ -120,14 +120,14 @@ async def test_waiting_for_oneself_for_each_other_for_the_dead_and_in_vain(house
     own = ManagedSubagents(house.manager, boss.agent.id)
     name = await own.start("?", model=house.script("hang", HANG))
     kid = await house.open(name)
-    with pytest.raises(Rejected, match="nobody waits for oneself"):
+    with pytest.raises(Rejected, match="you cannot wait for yourself"):
         await own.wait(["boss"], 1)
     with pytest.raises(Rejected, match="There is no agent nobody"):
         await own.wait(["nobody"], 1)
     came = await own.wait([name], 0.05)
     assert came.busy == (name,) and not came.mails and not came.reason
     both = await asyncio.gather(own.wait([name], 2), ManagedSubagents(house.manager, kid.agent.id).wait(["boss"], 2))
-    assert any("Nobody who could say more" in each.reason for each in both) or not both[1].busy
+    assert any("No running agent could send more" in each.reason for each in both) or not both[1].busy
     kid.agent_loop.put_input(Interrupted())
     await house.rested(kid)
     came = await own.wait([name], 5)

@@ -47,7 +47,7 @@ async def test_nothing_found_and_a_model_that_fails_are_told(
     database: Database, wire_model: WireServer, wire_provider: RetryingProvider
 ):
     talk = await forgetful(database)
-    with pytest.raises(Rejected, match="Nothing that was ever said"):
+    with pytest.raises(Rejected, match="No message contains these words"):
         await answer_from_log(database, wire_provider, "wire/x", no_price, "zeppelin")
     assert not wire_model.requests, "nobody is asked for nothing"
     wire_model.script[:] = [failure(401, "bad key")]
@@ -88,5 +88,5 @@ async def test_tool_brings_excerpts_with_ids(database: Database):
     output = await Recall(found).run(RecallArguments("walrus"), lambda text: None)
     assert "[#" in output.text and "The walrus was turquoise." in output.text
     nothing = await Recall(found).run(RecallArguments("zeppelin"), lambda text: None)
-    assert nothing.text.startswith("Nothing that was ever said")
+    assert nothing.text.startswith("No message contains these words")
     await talk.log.close()

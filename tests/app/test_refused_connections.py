@@ -28,33 +28,33 @@ from tests.support.invariants import check
 
 PASSING = [
     ("08P01", "server login has been failing, try again later (server_login_retry)", "server login has been failing"),
-    ("08P01", "no more connections allowed (max_client_conn)", "has no connection left"),
+    ("08P01", "no more connections allowed (max_client_conn)", "has no free connection"),
     ("53100", "could not write init file: No space left on device", "The disk of the database"),
     ("53200", "out of memory", "is out of memory"),
-    ("53300", "sorry, too many clients already", "has no connection left"),
+    ("53300", "sorry, too many clients already", "has no free connection"),
     ("55000", 'database "ikigai" is not currently accepting connections', "not currently accepting connections"),
-    ("57014", "canceling authentication due to timeout", "took too long"),
+    ("57014", "canceling authentication due to timeout", "timed out"),
     ("57P01", "terminating connection due to administrator command", "was shut down"),
     ("57P03", "the database system is starting up", "is not ready yet"),
     ("58030", 'could not read file "global/1262": Input/output error', "cannot use its files"),
     ("XX000", "could not find tuple for database 16384", "accepts no logins now: could not find tuple"),
     ("53100", "Auf dem Gerät ist kein Speicherplatz mehr verfügbar", "The disk of the database"),
-    ("53300", "извините, уже слишком много клиентов", "has no connection left"),
+    ("53300", "извините, уже слишком много клиентов", "has no free connection"),
     ("XX000", "не удалось найти кортеж для базы данных 16384", "accepts no logins now: не удалось найти"),
 ]
 """SQLSTATE and text of refusals that may pass, and what the user is told of each."""
 WRONG = [
-    ("28P01", 'password authentication failed for user "me"', "does not take the password"),
-    ("08P01", "server login has been failing, cached error: password authentication failed", "does not take the pass"),
+    ("28P01", 'password authentication failed for user "me"', "did not accept the password"),
+    ("08P01", "server login has been failing, cached error: password authentication failed", "did not accept the pass"),
     ("28000", 'role "me" does not exist', "There is no user"),
-    ("28000", 'role "me" is not permitted to log in', "does not let user"),
-    ("28000", 'no pg_hba.conf entry for host "10.0.0.1", user "me", database "db"', "does not let user"),
-    ("42501", 'permission denied for database "ikigai"', "does not let user"),
+    ("28000", 'role "me" is not permitted to log in', "refused user"),
+    ("28000", 'no pg_hba.conf entry for host "10.0.0.1", user "me", database "db"', "refused user"),
+    ("42501", 'permission denied for database "ikigai"', "refused user"),
     ("3D000", 'database "ikigai" does not exist', "There is no database"),
-    ("28P01", 'пользователь "me" не прошёл проверку подлинности (по паролю)', "does not take the password"),
+    ("28P01", 'пользователь "me" не прошёл проверку подлинности (по паролю)', "did not accept the password"),
     ("28000", "Rolle »me« existiert nicht", "in: Rolle »me« existiert nicht"),
     ("3D000", 'データベース"ikigai"は存在しません', "There is no database"),
-    ("42501", "droit refusé pour la base de données « ikigai »", "does not let user"),
+    ("42501", "droit refusé pour la base de données « ikigai »", "refused user"),
 ]
 """The connection errors that last until the user repairs something."""
 
@@ -80,7 +80,7 @@ async def test_start_says_what_may_pass_and_what_has_to_be_mended(dsn: str, code
 
 @pytest.mark.parametrize("option", ["nonsense=1", "work_mem=lots"])
 async def test_parameter_that_no_server_takes_is_told_at_the_start(dsn: str, option: str) -> None:
-    with pytest.raises(Misconfigured, match="does not let user") as refused:
+    with pytest.raises(Misconfigured, match="refused user") as refused:
         await Database.open(changed(dsn, options=f"-c {option}"), MIGRATIONS)
     assert option.partition("=")[0] in refused.value.what and "address" in refused.value.remedy
 
@@ -103,8 +103,8 @@ async def test_agent_waits_until_it_is_let_in_again(dsn: str, code: str, text: s
             assert member.loop_task and not member.loop_task.done()
         await database.close()
     *_, first, back = front.told("notice")
-    assert words in first and "What is not saved yet is kept here" in first and "The database is back" in back
-    assert ("tried again every minute" in first) == ((code, text, words) in WRONG)
+    assert words in first and "Unsaved messages are kept in memory" in first and "The database is back" in back
+    assert ("tries again every minute" in first) == ((code, text, words) in WRONG)
     assert not lost and front.told("away") == [True, False]
     check(dsn)
     with psycopg.connect(dsn) as other:
@@ -170,7 +170,7 @@ async def test_server_that_does_not_let_in_is_asked_once_a_minute(dsn: str, monk
         proxy.refuse(*WRONG[0][:2])
         await until(lambda: not proxy.writers)
         for _ in range(5):
-            with pytest.raises(Misconfigured, match="does not take the password"):
+            with pytest.raises(Misconfigured, match="did not accept the password"):
                 await database.agents.all()
         assert proxy.refused == 1
         proxy.refuse()
@@ -226,7 +226,7 @@ async def test_agent_goes_on_when_the_embedded_server_can_be_started_again(tmp_p
         lease.close()
         await until(lambda: not embedded.is_running(tmp_path))
         shutil.rmtree(folder, ignore_errors=True)
-    assert not lost and "It is tried again every minute." in front.told("notice")[-2]
+    assert not lost and "ikigai tries again every minute." in front.told("notice")[-2]
 
 
 async def test_outage_that_ends_in_a_wrong_password_is_told_twice(dsn: str) -> None:
@@ -246,7 +246,7 @@ async def test_outage_that_ends_in_a_wrong_password_is_told_twice(dsn: str) -> N
             proxy.refuse()
             await until(lambda: len(front.told("assistant")) == 2)
         await database.close()
-    words = ["is not ready yet", "does not take the password", "The database is back"]
+    words = ["is not ready yet", "did not accept the password", "The database is back"]
     told = front.told("notice")
     assert len(told) == 3 and all(word in each for word, each in zip(words, told, strict=True))
     assert front.told("away") == [True, False]

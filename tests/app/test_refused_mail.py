@@ -1,4 +1,4 @@
-"""An agent that can begin no turn with its mail: the sender and the user are told, and it hears when it can again."""
+"""An agent that cannot start a turn with its mail: the sender and the user are told, and it hears when it can again."""
 
 from ikigai.app.agent_manager import OpenAgent
 from ikigai.app.agent_tree import list_agents
@@ -35,8 +35,8 @@ async def test_sender_and_user_are_told_of_mail_that_begins_no_turn(house: House
     boss, kid = await deaf(house, GIVE, GIVE, "Over.")
     sent, waited, again, _ = (await house.results("boss"))[2:]
     assert sent == "Sent to kid."
-    assert "At rest, and nothing new from: kid." in waited and "can begin no turn: There is no model to ask." in waited
-    assert "can begin no turn" in again and "Say so to the user." in again
+    assert "Idle, and nothing new from: kid." in waited and "cannot start a turn: There is no model to ask." in waited
+    assert "cannot start a turn" in again and "Tell the user." in again
     ((told, _),) = boss.view._notices
     assert "What boss sent to kid is held, because it cannot start a turn: There is no model to ask." in told
     ((own, _),) = kid.view._notices

@@ -165,13 +165,13 @@ def test_tools_off_of_a_profile_is_no_own_choice_in_whatever_order_the_profile_n
         ('[profiles.a]\ninherits = "b"',
          "config.toml:2: profiles.a.inherits: there is no profile 'b'. Did you mean \"a\"?"),
         ('[profiles.a]\n\ninherits = "a"',
-         "config.toml:3: profiles.a.inherits leads back to the profile itself: a → a. Let one inherit nothing."),
+         "config.toml:3: profiles.a.inherits makes a circle: a → a. Remove one of these inherits."),
         ('[profiles.a]\ninherits = "b"\n[profiles.b]\ninherits = "c"\n[profiles.c]\ninherits = "b"',
-         "config.toml:6: profiles.c.inherits leads back to the profile itself: b → c → b. Let one inherit nothing."),
+         "config.toml:6: profiles.c.inherits makes a circle: b → c → b. Remove one of these inherits."),
         ('[profiles.a]\nmodle = "x/y"',
          "config.toml:2: there is no key profiles.a.modle. Did you mean profiles.a.model?"),
         ("[profiles.a.context]\nprune_fraction = 0.1",
-         "config.toml:1: there is no key profiles.a.context. The keys of a profile stand in [profiles.a] itself."),
+         "config.toml:1: there is no key profiles.a.context. The keys of a profile belong in [profiles.a] itself."),
         ("[profiles.a]\nprune_fraction = 2.0", "config.toml:2: profiles.a.prune_fraction cannot be 2.0. "
          "Allowed: a number from 0 to 0.5."),
         ("[profiles.a]\nmax_tool_result_tokens = -2", "config.toml:2: profiles.a.max_tool_result_tokens cannot be -2. "
@@ -183,13 +183,13 @@ def test_tools_off_of_a_profile_is_no_own_choice_in_whatever_order_the_profile_n
         ('[profiles.a]\napproval = "yolo"', "config.toml:2: profiles.a.approval cannot be 'yolo'. "
          'Allowed: "read-only", "ask", "edits" or "auto" ("yolo" only as the flag --yolo).'),
         ("[profiles.default]", "config.toml:1: the table [profiles.default] has no usable name. "
-         "Use letters, digits, - and _; default is the word for none."),
+         "Use letters, digits, - and _; default means no profile."),
         ('[profiles."a b"]\nmodel = "x/y"', 'config.toml:2: the table [profiles."a b"] has no usable name. '
-         "Use letters, digits, - and _; default is the word for none."),
+         "Use letters, digits, - and _; default means no profile."),
         ("[profiles]\na = 5",
-         "config.toml:2: there is no key profiles.a. The keys of a profile stand in a table [profiles.NAME]."),
+         "config.toml:2: there is no key profiles.a. The keys of a profile belong in a table [profiles.NAME]."),
         ("profiles = 5",
-         "config.toml:1: there is no key profiles. The keys of a profile stand in a table [profiles.NAME]."),
+         "config.toml:1: there is no key profiles. The keys of a profile belong in a table [profiles.NAME]."),
     ],
 )  # fmt: skip
 def test_what_a_file_cannot_say(tmp_path: Path, text: str, said: str) -> None:
@@ -223,7 +223,7 @@ def test_what_profile_alone_answers(tmp_path: Path) -> None:
         ' approval = "edits", max_tool_result_tokens = 500, token_counter = "calibrated",'
         ' tools_off = ["shell", "web"], tools = false\n'
         "  empty: sets nothing\n"
-        "Not from the profile, but sliding_context_tokens as you chose it, keep_first_turn from environment"
+        "Overrides of the profile: sliding_context_tokens as you chose it, keep_first_turn from environment"
         " IKIGAI_KEEP_FIRST_TURN.\n"
         "/profile NAME chooses one, /profile default removes the choice."
     )

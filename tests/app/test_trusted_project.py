@@ -97,8 +97,8 @@ def test_project_leaves_out_and_names_files_outside_the_folder(project: Project,
     write(project, "sk-1", "notes/.key.md")
     file = project.folder / "AGENTS.md"
     made = (
-        (lambda: file.symlink_to(tmp_path / "secret"), "leads out of the folder"),
-        (lambda: file.symlink_to("/dev/zero"), "leads out of the folder"),
+        (lambda: file.symlink_to(tmp_path / "secret"), "a place outside the folder"),
+        (lambda: file.symlink_to("/dev/zero"), "a place outside the folder"),
         (lambda: file.symlink_to("nothing.md"), "No such file"),
         (lambda: os.mkfifo(file), "not a regular file"),
         (lambda: file.mkdir(), "not a regular file"),
@@ -244,7 +244,7 @@ def test_new_settings_and_those_of_a_folder_to_be_confirmed_are_refused_where_no
     with pytest.raises(ConfigError, match="come or changed"):
         unasked(project)
     project.file.write_text(json.dumps({str(project.folder): 1.0}))
-    with pytest.raises(ConfigError, match="has to be confirmed"):
+    with pytest.raises(ConfigError, match="must be confirmed"):
         unasked(project)
     project.file.write_text("[]")
     with pytest.raises(ConfigError, match="Delete it"):
@@ -397,7 +397,7 @@ def test_tool_that_becomes_executable_or_a_link_is_refused(project: Project, tmp
     owl.unlink()
     owl.symlink_to(outside)
     project.trust(2.0)
-    assert "leads out of the folder" in project.refusal(owl)
+    assert "a place outside the folder" in project.refusal(owl)
     owl.unlink()
     owl.hardlink_to(outside)
     project.trust(3.0)

@@ -95,7 +95,7 @@ async def test_worker_that_writes_to_itself_through_its_parent_comes_to_rest(hou
     begun = Counter(text.partition(":")[0] for text in await house.heard("boss"))
     assert begun[""] == 1 and MAX_UNATTENDED_TURNS <= begun["kid"] <= MAX_UNATTENDED_TURNS + 2
     told = [text for text in await house.results("kid") if "boss is held" in text]
-    assert not waits or "Say so to the user" in told[0], "whoever waits for that is told"
+    assert not waits or "Tell the user" in told[0], "whoever waits for that is told"
 
 
 async def test_turn_that_an_answer_began_gives_no_work_without_end(house: House) -> None:
@@ -108,8 +108,8 @@ async def test_turn_that_an_answer_began_gives_no_work_without_end(house: House)
     assert len(await house.heard("kid")) == 1 + MAX_UNATTENDED_TURNS
     *_, sent, waited = (await house.results("boss"))[: 1 + 2 * (MAX_UNATTENDED_TURNS + 2)]
     for told in (sent, waited):
-        assert "What was sent to kid is held" in told and "Say so to the user" in told
-    assert sent.startswith("Sent to kid.") and waited.startswith("At rest, and nothing new from: kid.")
+        assert "What was sent to kid is held" in told and "Tell the user" in told
+    assert sent.startswith("Sent to kid.") and waited.startswith("Idle, and nothing new from: kid.")
 
 
 async def held(house: House) -> OpenAgent:

@@ -343,15 +343,15 @@ async def test_two_at_once_recover_it_once(database: Database, dsn: str, state: 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda text: b"", "holds no events that ikigai could not save"),
-        (lambda text: b"\xff\xfe\n", "holds no events that ikigai could not save"),
-        (lambda text: b'{"format":"ikigai-history","version":1}\n', "holds no events that ikigai could not save"),
-        (lambda text: text.replace(b"ikigai-unsaved", b"other"), "holds no events that ikigai could not save"),
+        (lambda text: b"", "contains no unsaved events of ikigai"),
+        (lambda text: b"\xff\xfe\n", "contains no unsaved events of ikigai"),
+        (lambda text: b'{"format":"ikigai-history","version":1}\n', "contains no unsaved events of ikigai"),
+        (lambda text: text.replace(b"ikigai-unsaved", b"other"), "contains no unsaved events of ikigai"),
         (lambda text: text.replace(b'"version":1', b'"version":2'), "the format has version 2, this ikigai knows 1"),
-        (lambda text: text[:-1], "ends after 3 of 3 events: it was cut off"),
+        (lambda text: text[:-1], "ends after 3 of 3 events: it is incomplete"),
         (lambda text: text[:-9], "line 4 is cut off or damaged"),
-        (lambda text: text[: text.rindex(b"\n", 0, -1) + 1], "ends after 2 of 3 events: it was cut off"),
-        (lambda text: text.replace(b'"assistant"', b'"parrot"'), "line 2 cannot be an event of the kind 'parrot'"),
+        (lambda text: text[: text.rindex(b"\n", 0, -1) + 1], "ends after 2 of 3 events: it is incomplete"),
+        (lambda text: text.replace(b'"assistant"', b'"parrot"'), "line 2 is not a valid event of the kind 'parrot'"),
         (lambda text: text.replace(b'"content":"d"', b'"content":7'), "line 2 is cut off or damaged: Expected"),
     ],
 )
@@ -546,9 +546,9 @@ async def test_changed_file_is_refused_and_one_without_checksum_is_said_to_have_
     await talk.log.close()
     file.write_bytes(file.read_bytes().replace(b'"content":"d"', b'"content":"e"'))
     for _ in range(2):
-        with pytest.raises(Rejected, match="damaged or was changed: its checksum is another") as refused:
+        with pytest.raises(Rejected, match="damaged or was changed: its checksum does not match") as refused:
             await recovered(database, file)
-        assert refused.value.remedy == "If you changed it yourself, take `sha256` out of line 1."
+        assert refused.value.remedy == "If you changed it yourself, remove `sha256` from line 1."
     _, log, told = await world(database).acquire(talk.agent)
     assert told == [str(refused.value)] and file.exists()
     await log.close()
@@ -559,7 +559,7 @@ async def test_changed_file_is_refused_and_one_without_checksum_is_said_to_have_
     _, log, told = await world(database).acquire(talk.agent)
     assert told == [
         "3 events that could not be saved are in the log now."
-        " The file has no checksum, so that damage would not have been seen."
+        " The file has no checksum, so damage could not be detected."
     ]
     assert [row[2] for row in rows(dsn, "assistant")] == ["b", "e"]
     await log.close()
@@ -598,7 +598,7 @@ async def test_file_without_end_is_refused_in_words(
     file = tmp_path / "unsaved-big.jsonl"
     file.write_bytes(serialize(talk.log.unsaved((ev.UserMessage("word " * 1_000),))))
     (told,) = await unsaved_events.put_back([file], talk.log)
-    assert "is larger than any that ikigai writes" in told and file.exists()
+    assert "is too large for a file of ikigai" in told and file.exists()
 
 
 async def test_refusal_that_may_pass_keeps_the_file_for_later(database: Database, dsn: str, tmp_path: Path):

@@ -66,7 +66,7 @@ async def test_errors_are_silent_but_for_the_log(tmp_path: Path, answer: Answer,
     async with WireServer([answer]) as server:
         with caplog.at_level(logging.WARNING, "ikigai"):
             assert await find_update(server.base_url, installed(tmp_path, "0.1.0"), tmp_path / "update.json") == ""
-    assert "no look for a newer version" in caplog.text and "Traceback" not in caplog.text
+    assert "no check for a newer version" in caplog.text and "Traceback" not in caplog.text
 
 
 async def test_checkout_asks_nobody(tmp_path: Path):

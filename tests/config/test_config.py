@@ -363,7 +363,7 @@ def test_variables_of_other_programs_are_taken_only_by_name(load, variable):
 def test_variable_that_is_not_set_is_named(load):
     for environ in ({}, {"APP_URL": ""}):
         said = refusal(load, '[database]\nurl = "env:APP_URL"', environ)
-        assert "config.toml:2: database.url takes the address from APP_URL, and that is not set. Set APP_URL" in said
+        assert "config.toml:2: database.url reads the address from APP_URL, which is not set. Set APP_URL" in said
     assert "Allowed" in refusal(load, '[database]\nurl = "env:A B"', {})
 
 
@@ -600,7 +600,7 @@ def test_file_goes_below_flags_and_variables_above(load):
          '"light", "dark", "light-high-contrast" or "dark-high-contrast".'),
         ('[themes.mine]\nwarning = "bold orange"', "config.toml:2: themes.mine.warning cannot be 'bold orange'. "
          "Allowed: bold, dim, italic, underline, reverse, a colour (red, bright_red …, 0 to 255 or #rrggbb) and, "
-         'behind on, one of the background, for example "bold #ffaf00 on 236".'),
+         'after on, a background colour, for example "bold #ffaf00 on 236".'),
         ('[themes.mine]\nwarnings = "red"', "config.toml:2: there is no key themes.mine.warnings. "
          "Did you mean warning?"),
         ('[terminal]\nstatus = ["agent", "clock"]', "config.toml:2: terminal.status cannot be a list with 'clock'. "
@@ -653,7 +653,7 @@ def test_file_goes_below_flags_and_variables_above(load):
         ('[provider.ollama]\nbase_url = "http://h"', "config.toml:1: there is no table [provider.ollama]. "
          "Did you mean [providers.ollama]?"),
         ('[profiles.default]\nmodel = "a/b"', "config.toml:1: the table [profiles.default] has no usable name. "
-         "Use letters, digits, - and _; default is the word for none."),
+         "Use letters, digits, - and _; default means no profile."),
         ('[profiles.fast]\ninherits = "zzz"', "config.toml:2: profiles.fast.inherits: there is no profile 'zzz'. "
          "Write a table [profiles.zzz] in the configuration."),
         ('[tools]\nallow = [""]', "config.toml:2: tools.allow cannot be a list with ''. "

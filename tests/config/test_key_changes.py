@@ -37,9 +37,9 @@ def test_keys_are_read_in_the_usual_spellings(tmp_path, written, keys):
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ('[keys]\nstash = "ctrl-i"', ("config.toml:2: keys.stash cannot be 'ctrl-i': to a terminal that is tab.",)),
+        ('[keys]\nstash = "ctrl-i"', ("config.toml:2: keys.stash cannot be 'ctrl-i': terminals send it as tab.",)),
         ('[keys]\nstash = "shift-enter"', ("keys.stash cannot be 'shift-enter': terminals send it as ctrl-j.",)),
-        ('[keys]\nstash = "q"', ("keys.stash cannot be 'q': text is typed with it.",)),
+        ('[keys]\nstash = "q"', ("keys.stash cannot be 'q': it types text.",)),
         ('[keys]\nstash = "alt-["', ("keys.stash cannot be 'alt-['.", '"ctrl-x ctrl-e"')),
         ('[keys]\nstash = "hyper-x"', ("keys.stash cannot be 'hyper-x'.",)),
         ('[keys]\nstash = ""', ("keys.stash cannot be ''.",)),

@@ -104,7 +104,7 @@ def test_no_other_key_is_taken(tmp_path: Path, key: str):
     with pytest.raises(ConfigError) as caught:
         tried(tmp_path, "", f"\n{key} = 1\n")
     assert caught.value.what == f"{tmp_path}/.ikigai/config.toml:2: {key} cannot be set by a project."
-    assert caught.value.remedy.startswith("Take it out; a project can only tighten: tools.enabled, tools.approval")
+    assert caught.value.remedy.startswith("Remove it; a project can only tighten: tools.enabled, tools.approval")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_no_other_key_is_taken(tmp_path: Path, key: str):
         ("tools.off = [[]]", "tools.off cannot be a list in a project."),
         ("context.sliding_context_tokens = 0", "context.sliding_context_tokens cannot be 0 in a project."),
         ("context.sliding_context_tokens = true", "context.sliding_context_tokens cannot be true in a project."),
-        ('OPENAI_API_KEY = "sk-1"', "OPENAI_API_KEY has no place in a file."),
+        ('OPENAI_API_KEY = "sk-1"', "OPENAI_API_KEY does not belong in a file."),
         ("tools.aproval = 1", "there is no key tools.aproval. Did you mean tools.approval?"),
         ("tools = 1", "there is no key tools."),
         ("[tools", "is not valid TOML"),

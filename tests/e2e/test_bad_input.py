@@ -99,7 +99,7 @@ def test_a_server_that_never_answers(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         place = f"127.0.0.1:{listening.getsockname()[1]}"
         account = Account(tmp_path, f"postgresql://{place}/x?connect_timeout=2")
-        refused(account.run(*ECHO, "-p", "hi"), 75, f"The database at {place} does not answer in time.")
+        refused(account.run(*ECHO, "-p", "hi"), 75, f"The database at {place} did not answer in time.")
 
 
 def test_a_name_that_is_not_there(account: Account):
@@ -127,9 +127,9 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_a_password_that_is_wrong(tmp_path: Path, guarded: str):
     wrong = Account(tmp_path, address(guarded, password="wr0ng-and-secret"))
-    refused(wrong.run(*ECHO, "-c", "-p", "hi"), 2, "does not take the password of user guarded", "~/.pgpass")
+    refused(wrong.run(*ECHO, "-c", "-p", "hi"), 2, "did not accept the password of user guarded", "~/.pgpass")
     assert "wr0ng" not in wrong.run("config").stdout + wrong.log_file()
-    refused(Account(tmp_path, guarded).run(*ECHO, "-c", "-p", "hi"), 2, "does not take the password of user guarded")
+    refused(Account(tmp_path, guarded).run(*ECHO, "-c", "-p", "hi"), 2, "did not accept the password of user guarded")
     assert Account(tmp_path, guarded).run(*ECHO, "-c", "-p", "hi", PGPASSWORD="right").stdout == "hi\n"
 
 
@@ -146,8 +146,8 @@ def test_a_password_that_is_changed_under_a_conversation(tmp_path: Path, guarded
         change("another")
         try:
             program.say("are you there?")
-            program.wait_for("does not take the password of user guarded.")
-            program.wait_for("It is tried again every minute. What is not saved yet is kept here")
+            program.wait_for("did not accept the password of user guarded.")
+            program.wait_for("ikigai tries again every minute. Unsaved messages are kept in memory")
         finally:
             change("right")
         program.wait_for("The database is back; everything is saved.")
@@ -168,7 +168,7 @@ def test_a_database_that_lets_nobody_in_for_now(account: Account, server: str):
 
 def test_no_right_to_make_tables(tmp_path: Path, empty_role: str):
     result = Account(tmp_path, empty_role).run(*ECHO, "-p", "hi")
-    refused(result, 2, "may not create the schema ikigai", "Let its owner run: GRANT CREATE ON DATABASE")
+    refused(result, 2, "may not create the schema ikigai", "Its owner can run: GRANT CREATE ON DATABASE")
 
 
 def test_no_right_to_read(tmp_path: Path, role: str):
@@ -176,7 +176,7 @@ def test_no_right_to_read(tmp_path: Path, role: str):
         Account(tmp_path, role).run(*ECHO, "-p", "hi"),
         2,
         "may not use the schema ikigai",
-        "Let its owner run: GRANT USAGE, CREATE ON SCHEMA",
+        "Its owner can run: GRANT USAGE, CREATE ON SCHEMA",
     )
 
 
@@ -202,7 +202,7 @@ def test_a_schema_newer_than_the_program(account: Account):
 def test_a_server_that_takes_no_writes(account: Account):
     assert account.run(*ECHO, "-c", "-p", "before").returncode == 0
     standby = Account(account.home, address(account.dsn, options="-c default_transaction_read_only=on"))
-    refused(standby.run(*ECHO, "-c", "-p", "hi"), 75, "only lets itself be read now", "name the primary server")
+    refused(standby.run(*ECHO, "-c", "-p", "hi"), 75, "is read-only now", "use the primary server")
     assert standby.run("db", "status").returncode == 0
     assert account.said("user") == ["before"]
 
@@ -343,7 +343,7 @@ def _cut(account: Account) -> None:
         ('model = "gpt"\n', ("config.toml:1: model cannot be 'gpt'.", "provider/name")),
         ('[database]\nurl = "mysql://x"\n', ("config.toml:2: database.url cannot be 'mysql://x'.",)),
         ('[providers.mine]\napi_key_env = "MINE"\n', ("the provider mine has no base_url.", "Add one")),
-        ('[providers.openai]\napi_key = "sk-1234567890"\n', ("has no place in a file.", "ikigai login")),
+        ('[providers.openai]\napi_key = "sk-1234567890"\n', ("does not belong in a file.", "ikigai login")),
         ('[providers.mine]\nbase_url = "http://h/v1"\napi = "soap"\n', ("providers.mine.api cannot be 'soap'",)),
         ('[context]\ntoken_counter = "exact"\n', ("context.token_counter cannot be 'exact'", "Allowed:")),
     ],
@@ -371,8 +371,12 @@ def test_a_bad_variable(account: Account, value: str):
         (["-m", "openai/gpt-5-mini"], 1, ("There is no key for OpenAI.", "ikigai login openai", "OPENAI_API_KEY")),
         (["-m", "anthropic/claude-x"], 1, ("There is no key for Anthropic.", "ikigai login anthropic")),
         (["-m", "openai/gpt-4.1:high"], 2, ("gpt-4.1 does not think", "another model")),
-        (["-m", "scripted/nowhere"], 1, ("cannot be played",)),
-        (["-m", "local/smollm2-135m", "--new"], 1, ("weights are not here.", "ikigai setup")),
+        (["-m", "scripted/nowhere"], 1, ("cannot be run",)),
+        (
+            ["-m", "local/smollm2-135m", "--new"],
+            1,
+            ("The weights of the local model are not installed.", "ikigai setup"),
+        ),
     ],
 )
 def test_bad_flags(account: Account, arguments: list[str], code: int, words: tuple[str, ...]):
@@ -395,10 +399,10 @@ SECRET = "sk-of-the-test-0123456789"
     ("answer", "code", "words"),
     [
         (failure(401, f"bad key {SECRET}"), 1, ("did not accept the key (401): bad key [key].", "Check the key")),
-        (failure(404, "no such model"), 1, ("wire knows no model x at http://127.0.0.1", "Check the model's name")),
+        (failure(404, "no such model"), 1, ("wire has no model x at http://127.0.0.1", "Check the model's name")),
         (failure(402, "pay"), 1, ("the credit is used up (402)", "Add credit")),
-        (failure(429, "slow down", Retry_After="3600"), 75, ("too fast (429)", "asks to wait 1 hour")),
-        (Answer(b"<html>hello</html>", 200, {"Content-Type": "text/html"}), 1, ("sent a page instead", "/v1")),
+        (failure(429, "slow down", Retry_After="3600"), 75, ("short time (429)", "asks to wait 1 hour")),
+        (Answer(b"<html>hello</html>", 200, {"Content-Type": "text/html"}), 1, ("sent a web page instead", "/v1")),
     ],
     ids=["401", "404", "402", "429 for an hour", "a page"],
 )
@@ -425,11 +429,11 @@ def test_a_model_that_stays_busy(account: Account, wire: Wire):
     result = account.run(*WIRE, "-p", "hi")
     assert result.returncode == 75 and len(wire.requests) == 8
     first, last = result.stderr.splitlines()
-    assert "Trying again in 1 s." in first and "Given up after 8 attempts. Send the message again" in last
+    assert "Trying again in 1 s." in first and "Stopped after 8 attempts. Send the message again" in last
     assert account.endings() == ["failed"]
 
 
-@pytest.mark.parametrize(("end", "words"), [("clean", "ended before it was complete"), ("reset", "broke off")])
+@pytest.mark.parametrize(("end", "words"), [("clean", "ended before it was complete"), ("reset", "stopped")])
 def test_a_stream_that_ends_early(account: Account, wire: Wire, end: str, words: str):
     cut = completion("Half a reply is better than none.")
     cut.cut, cut.end = cut.body.index(b"han "), end
@@ -473,7 +477,7 @@ def test_a_full_context(account: Account):
 
 def test_replies_that_are_short_at_the_terminal(account: Account, wire: Wire):
     wire.answers(completion("Half a", finish="length"), completion("", finish="content_filter"))
-    cut, refused = "⚠ The reply was cut off: it reached its longest length.", "⚠ The model refused to answer."
+    cut, refused = "⚠ The reply was cut off at its length limit.", "⚠ The model refused to answer."
     with account.terminal(*WIRE, columns=100) as program:
         program.ready()
         program.say("one")
@@ -615,7 +619,7 @@ def test_closed_streams(account: Account):
         result = account.shell(line)
         assert (result.stdout, result.stderr, result.returncode) == ("hello\n", "", 0)
     for line in ("ikigai -m scripted/echo <&-", "ikigai -m scripted/echo </dev/null", "ikigai -m scripted/echo -p ''"):
-        refused(account.shell(line), 2, "no message and no terminal", "ikigai -p")
+        refused(account.shell(line), 2, "no message, and no terminal", "ikigai -p")
     assert account.endings() == ["completed"] * 2
 
 

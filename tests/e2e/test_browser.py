@@ -109,7 +109,7 @@ def test_actions_do_what_they_say(account: Account, tmp_path: Path):
         program.type("n")
         program.wait(lambda: "❯ the first one" in selected(program), "the next one")
         program.type("n")
-        program.wait(lambda: "no hit further back" in foot(program), "that there is none")
+        program.wait(lambda: "no earlier match" in foot(program), "that there is none")
         program.type("N")
         program.wait(lambda: "● the first one" in selected(program), "the one before")
         program.type("c")
@@ -131,7 +131,7 @@ def test_actions_do_what_they_say(account: Account, tmp_path: Path):
         program.wait_for("Rewound to")
         opened(program)
         chosen(program, "\x1b[A", "❯ the third one")
-        assert selected(program)[1] == "r" and "rewound past by #" in head(program)
+        assert selected(program)[1] == "r" and "rewound by #" in head(program)
         left(program, "u")
         program.wait_for("Undid rewind #")
         opened(program)
@@ -169,7 +169,7 @@ def test_actions_do_what_they_say(account: Account, tmp_path: Path):
             assert other.ended() == 0
         left(program)
         opened(program)
-        chosen(program, "\x1b[A", f"Forked off here: {account.agents()[1]}.")
+        chosen(program, "\x1b[A", f"Forks from here: {account.agents()[1]}.")
         left(program)
         program.leave()
     assert [kind for kind, _, _ in account.rows("rewind", "undo", "filter")] == ["rewind", "undo", "filter"]

@@ -63,7 +63,7 @@ def test_undo_goes_back_through_everything_after_a_kill(account: Account, wire: 
         told(program, "/rewind", "There is no mark to go back to.", "/rewind ID goes back to any turn.")
         told(program, "/undo", "There is nothing to undo.")
         say(program, "one", "two", "three")  # 1-4, 5-8, 9-12
-        told(program, "/mark", "Mark 1 set. /rewind 1 comes back here.")
+        told(program, "/mark", "Mark 1 set. /rewind 1 returns here.")
         say(program, "four")
         program.type("/rewind ")
         program.wait(lambda: any(line == "  1" for line in program.lines()), "the mark's label")
@@ -131,7 +131,7 @@ def test_events_named_by_ids_are_shown_and_forgotten_after_a_yes(account: Accoun
             "/forget 2": "Event 2 belongs to another agent.",
             "/forget 7": "Event 7 is not a message (usage): it is never sent to the model.",
             "/forget 999": "There is no event 999.",
-            "/forget 900-999": "Nothing in the context lies between 900 and 999.",
+            "/forget 900-999": "Nothing in the context is between 900 and 999.",
             "/forget last 0": "'last 0' is not an id or a range.",
             "/forget": "There is nothing to forget. IDS are 45-67, 70, last 3. Usage: /forget CRITERIA|IDS",
             "/rewind 2": "Event 2 belongs to another agent.",

@@ -57,11 +57,11 @@ def test_problems_are_reported_with_remedies(account: Account):
     done = account.run("doctor", PATH="/nowhere", EDITOR="no-such-editor -w", PAGER="'open")
     assert done.returncode == 1 and "sk-secret" not in done.stdout
     for words in (
-        "bad files open to others: ",
+        "bad files readable by others: ",
         f"to do: Run: chmod go-rwx {account.home}/.config/ikigai",
         "bad model There is no provider 'nobody'",
         "warn editor no-such-editor -w is not there",
-        "to do: Set VISUAL or EDITOR to a program that is.",
+        "to do: Set VISUAL or EDITOR to an installed program.",
         "warn pager $PAGER is not a command",
         "key stored by ikigai login; not tried",
     ):
@@ -166,7 +166,7 @@ def test_the_database(account: Account, dsn: str, empty_role: str):
         admin.execute("delete from ikigai_migrations where version > 3")
         code, found = examined(account)
         assert found["database"] == found["database"] | {"state": "bad", "remedy": "Run: ikigai db migrate"}
-    for url, words in ((empty_role, "nothing of ikigai's"), (address(dsn, port="1"), ""), ("host='", "")):
+    for url, words in ((empty_role, "no tables of ikigai"), (address(dsn, port="1"), ""), ("host='", "")):
         code, found = examined(account, IKIGAI_DATABASE_URL=url, PGPASSWORD="secret")
         wrong = found.get("database", found["configuration"])
         assert code == 1 and wrong["state"] == "bad" and words in wrong["said"] and "secret" not in str(found)
@@ -184,8 +184,8 @@ def test_at_a_terminal(account: Account):
     """The terminal is asked which modes it knows, and left as it was; one that never answers costs little time."""
     answer = b"\x1b[?2004;2$y\x1b[?2026;1$y\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\\x1b[?62;22c"
     for says, pastes, updates in (
-        (answer, "marked as such (bracketed paste)", "drawn at once"),
-        (b"", "the terminal does not say", "drawn as they come"),
+        (answer, "marked by the terminal (bracketed paste)", "drawn at once"),
+        (b"", "not reported", "drawn in parts"),
     ):
         with account.terminal("doctor", columns=100, env={"IKIGAI_MODEL": "scripted/echo", "TMUX": ""}) as program:
             program.wait(lambda program=program: b"\x1b[c" in program.raw, "the question")
@@ -215,6 +215,6 @@ def test_in_tmux(account: Account, tmp_path: Path):
             program.wait(lambda: b"\x1b[c" in program.raw, "the question")
             program.type(b"\x1b[?62c")
             assert program.ended() == 0
-            assert "holds Esc back for 500 ms" in program.words() and "escape-time 20" in program.words()
+            assert "delays Esc by 500 ms" in program.words() and "escape-time 20" in program.words()
     finally:
         subprocess.run([*server, "kill-server"], env=env, check=False)

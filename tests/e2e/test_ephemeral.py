@@ -112,4 +112,4 @@ def test_print_mode_and_its_refusals(account: Account):
         agent["name"] for agent in lines_of(account.run("agents", "--json").stdout)[0]["agents"]
     ] == account.agents()[:1]
     for flags in (("-c",), ("-r", "kid"), ("-r",)):
-        refused(account.run(*ECHO, "--ephemeral", *flags, "-p", "hi"), 2, "--ephemeral begins a fresh agent")
+        refused(account.run(*ECHO, "--ephemeral", *flags, "-p", "hi"), 2, "--ephemeral starts a new agent")

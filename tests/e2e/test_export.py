@@ -57,7 +57,7 @@ def test_export_and_import(account: Account):
     for name, text, why in (
         ("cut.jsonl", lines[:-20], "line "),
         ("changed.jsonl", lines.replace("words", "wards"), "damaged or was changed"),
-        ("other.json", "{}", "no history that ikigai exported"),
+        ("other.json", "{}", "not a history that ikigai exported"),
         ("talk.jsonl", None, "already"),
     ):
         if text is not None:
@@ -87,8 +87,8 @@ def test_a_history_without_ends_of_turns(account: Account):
     (account.home / "made.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     made = account.run("history", "import", "made.jsonl", "--name", "made")
     assert made.stdout == (
-        "made is new and has 30,000 events. 10,000 turns had no end: added. The file has no checksum, so that damage "
-        "would not have been seen. Go on with it: ikigai -r made\n"
+        "made is new and has 30,000 events. 10,000 turns had no end: added. The file has no checksum, so damage "
+        "could not be detected. Go on with it: ikigai -r made\n"
     )
     assert account.run(*ECHO, "-r", "made", "-c", "-p", "on").stdout == "on\n"
     shown = json.loads(account.run(*ECHO, "-r", "made", "-c", "-p", "/context", "--output-format", "json").stdout)

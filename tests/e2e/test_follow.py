@@ -7,9 +7,9 @@ from tests.e2e.program import Program
 from tests.support.invariants import check
 
 PAUSE = {"do": "pause", "seconds": 4}
-ASKED = "Waiting for an answer in the other program"
-ELSEWHERE = "/fork goes on from here in another agent, /new begins another, /switch goes to one."
-HELD = f"/takeover when that has ended, {ELSEWHERE}"
+ASKED = "Waiting for an answer in the other ikigai"
+ELSEWHERE = "/fork continues in another agent, /new begins another, /switch goes to one."
+HELD = f"/takeover works when that program has ended; {ELSEWHERE}"
 
 
 def writes(program: Program) -> str:
@@ -18,7 +18,7 @@ def writes(program: Program) -> str:
 
 def gone(program: Program) -> str:
     return (
-        f"no longer open in another ikigai ({os.uname().nodename}, pid {program.process.pid}). /takeover goes on here."
+        f"no longer open in another ikigai ({os.uname().nodename}, pid {program.process.pid}). /takeover takes control."
     )
 
 
@@ -56,7 +56,7 @@ def test_a_reply_is_followed_and_goes_on_after_a_kill(account: Account):
             follower.wait_for_input("mine")
             follower.type("\x15")
             follower.say("/takeover")
-            follower.wait_for("Go on there, or use another agent")
+            follower.wait_for("Use it there, or use another agent")
             follower.say("/context")
             follower.wait_for("messages")
             assert account.drafts() == ["One paragraph.\n\nThe second goes on"]
@@ -107,7 +107,7 @@ def test_follower_goes_on_under_the_name_that_the_writer_gave(account: Account):
             follower.ready().wait_for(HELD)
             for command in ("/rename mine", f"/rename {name} mine"):
                 follower.say(command)
-                follower.wait_for(f"{writes(writer)} Rename it there, or when that program has gone.")
+                follower.wait_for(f"{writes(writer)} Rename it there, or after that program has ended.")
             refused(account.run("agents", "rename", name, "mine"), 75, "Rename it there")
             writer.say("/rename dusk")
             follower.wait_for(f"{name} is now called dusk.")
@@ -153,7 +153,7 @@ def test_following_what_nobody_writes_yet(account: Account):
         follower.wait_for(gone(writer))
         once(follower, "● before", "❯ one", "● one", "❯ two", "● two", "❯ three", "● three", "Rewound", "cleared")
         follower.say("!echo no")
-        follower.wait_for(f"is read-only here. /takeover goes on with it, {ELSEWHERE}")
+        follower.wait_for(f"is read-only here. /takeover takes control; {ELSEWHERE}")
         follower.say("/new beside")
         follower.wait(lambda: follower.status().startswith("  beside · "), "the new agent")
         follower.say(f"/switch {name}")
@@ -179,7 +179,7 @@ def test_draft_of_a_killed_writer_is_in_the_input_after_takeover(account: Accoun
 
 def test_following_needs_a_terminal_and_an_agent(account: Account):
     refused(
-        account.run("--follow", "x", "-c", "-p", "hello"), 2, "--follow shows one agent at a terminal.", "Leave out -p"
+        account.run("--follow", "x", "-c", "-p", "hello"), 2, "--follow needs a terminal and follows one agent.", "Leave out -p"
     )
     with account.terminal("--follow", "nobody", columns=120) as program:
         assert program.ended() == 2

@@ -63,7 +63,7 @@ def test_both_streams_are_whole_and_unmixed_and_survive_a_kill(account: Account)
         program.wait_for(f"This is kid, forked from {root} at event #")
         program.wait_for(f"/switch {root} goes back.")
         program.wait_for("● Child one.")
-        assert "1 at work" in program.status()
+        assert "1 running" in program.status()
         program.say(f"/switch {root}")
         at(program, root)
         program.wait_for("● Parent one. Parent two.")
@@ -125,7 +125,7 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
 
         def hinted() -> bool:  # no key leads away while an agent is still being opened
             program.type(ALT_RIGHT)
-            return "no younger sibling" in program.status()
+            return "no next sibling" in program.status()
 
         program.wait(hinted, "the hint")
         program.type("/fork --name one-more\r/rename busy\r")  # what is typed ahead means the agent that is gone to
@@ -177,7 +177,7 @@ def test_an_archived_agent_is_in_no_list_and_goes_on_by_its_name(account: Accoun
         program.say("/switch kid")
         at(program, "kid")
         program.say("/archive")
-        program.wait_for("busy is at work. Nothing was archived; wait for its end, or stop it.")
+        program.wait_for("busy is running. Nothing was archived; wait for its end, or stop it.")
         program.say("/kill " + root)
         program.wait_for(f"only forks can be killed. To take it out of the lists: /archive {root}")
         program.say("/switch busy")

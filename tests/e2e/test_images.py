@@ -107,7 +107,7 @@ def test_message_returns_to_the_input_when_its_image_cannot_be_attached(account:
         program.wait_for("⚠ There is no file or folder gone.png. Check the name after the @, or remove the @.")
         program.wait_for_input("see @gone.png")
         program.type("\x15see @broken.png\r")
-        program.wait_for("⚠ broken.png is damaged or incomplete. Open it in another program and save it anew.")
+        program.wait_for("⚠ broken.png is damaged or incomplete. Open it in another program and save it again.")
         program.wait_for_input("see @broken.png")
         program.type("\x15")
         assert not wire.requests and not stored(account)
@@ -437,7 +437,7 @@ def test_a_picture_that_is_pasted_into_an_ephemeral_talk_is_purged_with_it(accou
         ("echo text/plain", "⚠ There is no picture in the clipboard."),
         ("exit 1", "⚠ There is no picture in the clipboard."),
         ("sleep 600", "⚠ wl-paste did not answer within 5 s."),
-        ("echo image/png", "⚠ What is in the clipboard is not a PNG, JPEG, WebP or GIF."),
+        ("echo image/png", "⚠ The clipboard does not contain a PNG, JPEG, WebP or GIF."),
     ],
 )
 def test_a_clipboard_without_a_picture_is_said(account: Account, script: str, words: str):

@@ -45,9 +45,13 @@ def test_files_searching_and_a_draft_that_outlives_a_kill(tmp_path: Path, dsn: s
         (draft,) = (tmp_path / ".local" / "state" / "ikigai").glob("unsent-*")
     with Program(tmp_path, "-m", "scripted/echo", cwd=two, env=env, columns=100) as program:
         program.wait_for_input(whole)
-        program.wait_for("What had been typed when ikigai ended is in the input again.")
+        program.wait_for("The unsent input of the last run is restored.")
         words = program.text()
-        assert words.index("Half a reply.") < words.index("the program ended") < words.index("What had been typed")
+        assert (
+            words.index("Half a reply.")
+            < words.index("the program ended")
+            < words.index("The unsent input of the last run")
+        )
         written = time.time()
         program.type("\r")
         program.wait_for(f"● {whole}")

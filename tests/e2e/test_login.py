@@ -39,8 +39,8 @@ def addresses(wire: Wire) -> dict[str, str]:
 def test_a_key_is_typed_tried_stored_and_used(account: Account, wire: Wire, addresses: dict[str, str]):
     wire.answers(CLAUDES)
     with account.terminal("login", "anthropic", "--debug", columns=200, env=addresses) as program:
-        program.wait_for("Keys are made at https://platform.claude.com/settings/keys")
-        program.wait_for("Key for anthropic (it is not shown):")
+        program.wait_for("Create a key at https://platform.claude.com/settings/keys")
+        program.wait_for("Key for anthropic (hidden):")
         program.type(f"  {SECRET}\r")
         assert program.ended() == 0
         assert f"The key of anthropic works; it is stored in {key_file(account)}." in program.words()
@@ -98,7 +98,7 @@ def test_a_key_is_piped_in_and_another_provider_of_ones_own(account: Account, wi
 def test_a_login_says_that_the_environment_goes_first(account: Account, wire: Wire, addresses: dict[str, str]):
     wire.answers(LIST)
     result = account.run("login", "openai", input=SECRET, OPENAI_API_KEY="sk-other", **addresses)
-    assert result.returncode == 0 and "OPENAI_API_KEY is set as well and goes before it." in result.stdout
+    assert result.returncode == 0 and "OPENAI_API_KEY is also set and overrides it." in result.stdout
 
 
 def test_a_key_that_the_vendor_refuses_is_not_stored(account: Account, wire: Wire, addresses: dict[str, str]):
@@ -117,8 +117,8 @@ def test_a_key_that_the_vendor_refuses_is_not_stored(account: Account, wire: Wir
         (failure(404, "no such path"), "(404)"),
         (failure(403, "not for listing"), "did not accept the key (403)"),
         (failure(401, "Missing scopes: api.model.read"), "Missing scopes"),
-        (Answer(b'{"object": "list", "data": []}', 200, JSON), "named no model"),
-        (Answer(b"<html>hello</html>", 200, {"Content-Type": "text/html"}), "is not a model: it sent a page"),
+        (Answer(b'{"object": "list", "data": []}', 200, JSON), "listed no model"),
+        (Answer(b"<html>hello</html>", 200, {"Content-Type": "text/html"}), "is not a model API: it sent a web page"),
     ],
     ids=["503", "404", "403", "scopes", "empty", "a page"],
 )
@@ -146,10 +146,10 @@ def test_login_refuses_malformed_keys(account: Account, text: str):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["login"], 2, ("Whose key is it?", "anthropic, openai, google")),
+        (["login"], 2, ("Which provider is the key for?", "anthropic, openai, google")),
         (["login", "nobody"], 2, ("There is no provider 'nobody'", "[providers.nobody]")),
         (["login", "local"], 1, ("The local model needs no key.",)),
-        (["login", "--remove"], 2, ("Whose key is it?",)),
+        (["login", "--remove"], 2, ("Which provider is the key for?",)),
     ],
 )
 def test_logins_that_are_none(account: Account, arguments: list[str], code: int, words: tuple[str, ...]):

@@ -115,7 +115,9 @@ def test_a_mistyped_level_is_not_taken_for_a_part_of_the_name(account: Account, 
     for way in ({"IKIGAI_MODEL": f"anthropic/claude-sonnet-5-5:{word}"}, {}):
         account.configure(f'model = "anthropic/claude-sonnet-5-5:{word}"\n')
         result = account.run("-p", "hi", **env, **way)
-        refused(result, 2, f"claude-sonnet-5-5 has no level {word or chr(39) * 2}; it has off, low, med, high.")
+        refused(
+            result, 2, f"claude-sonnet-5-5 has no thinking level {word or chr(39) * 2}; it has off, low, med, high."
+        )
     assert not wire.requests and account.rows("user") == []
 
 
@@ -221,7 +223,7 @@ def test_a_model_that_does_not_think(account: Account, wire: Wire):
         program.say("/think")
         program.wait_for("wire/x does not think.")
         program.say("/think low")
-        program.wait_for("x does not think; it has no level but off.")
+        program.wait_for("x does not think; its only level is off.")
         program.leave()
 
 

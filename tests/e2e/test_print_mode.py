@@ -47,7 +47,7 @@ def test_raw_text_is_written_as_it_is(account: Account):
     "arguments", [("-p", "--json"), ("-p", "--output-format", "json"), ("-p", "--output-format", "stream-json"), ()]
 )
 def test_raw_is_refused_except_for_text_of_print_mode(account: Account, arguments: tuple[str, ...]):
-    refused(account.run(*ECHO, *arguments, "--raw", "go"), 2, "--raw is for the text of print mode.")
+    refused(account.run(*ECHO, *arguments, "--raw", "go"), 2, "--raw only applies to the text output of print mode.")
     assert account.rows("user") == []
 
 
@@ -101,8 +101,8 @@ def test_json_of_a_refusal_without_words(account: Account, wire: Wire):
     ("said", "finish", "code", "words"),
     [
         ("No.", "content_filter", 0, "The model refused to answer."),
-        ("Half a", "length", 0, "The reply was cut off: it reached its longest length."),
-        ("", "length", 0, "The reply was cut off: it reached its longest length."),
+        ("Half a", "length", 0, "The reply was cut off at its length limit."),
+        ("", "length", 0, "The reply was cut off at its length limit."),
     ],
 )
 def test_a_reply_that_is_short_says_so(account: Account, wire: Wire, said: str, finish: str, code: int, words: str):
@@ -329,8 +329,8 @@ def test_unreachable_after_retries(account: Account, wire: Wire):
     result = account.run("-m", "dead/x", "-p", "go", module="tests.e2e.hasty")
     assert result.returncode == 75 and not result.stdout
     first, last = result.stderr.splitlines()
-    assert first.endswith("nothing listens there. Trying again in 1 s.")
-    assert last.endswith("nothing listens there. Given up after 8 attempts. Check the network and the address.")
+    assert first.endswith("connection refused. Trying again in 1 s.")
+    assert last.endswith("connection refused. Stopped after 8 attempts. Check the network and the address.")
     assert account.endings() == ["failed"]
 
 

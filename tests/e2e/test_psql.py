@@ -81,7 +81,7 @@ def test_libpqs_own_variables_reach_it(talk: Account, path: str):
 
 def test_psql_reports_database_problems_in_plain_words(account: Account, empty_dsn: str):
     empty = account.run("db", "psql", IKIGAI_DATABASE_URL=empty_dsn)
-    refused(empty, 2, "There is nothing of ikigai's in the database")
+    refused(empty, 2, "There are no tables of ikigai in the database")
     nobody = "postgresql://nobody@127.0.0.1:1/x"
     refused(account.run("db", "psql", IKIGAI_DATABASE_URL=nobody), 75, "Cannot reach PostgreSQL")
 
@@ -182,4 +182,4 @@ def test_options_of_others_are_still_refused(account: Account):
     result = account.run("db", "status", "--nonsense")
     assert result.returncode == 2 and "unrecognized arguments: --nonsense" in result.stderr
     told = account.run("db", "psql", "--help").stdout
-    assert "its options are passed on" in told
+    assert "its options are passed to it" in told

@@ -99,12 +99,12 @@ def test_without_a_terminal_it_is_shown_and_refused(talk: Account):
     unseen(result)
     assert SECRET not in everything(talk) and talk.endings() == ["completed"] * 3
     again = talk.run("db", "purge", "--match", SECRET, "--yes")
-    assert again.returncode == 0 and again.stdout.startswith("No event holds that. The tables are rewritten")
+    assert again.returncode == 0 and again.stdout.startswith("No event contains that. The tables are rewritten")
 
 
 def test_a_secret_that_is_not_on_the_command_line(talk: Account):
     with talk.terminal("db", "purge", "--match", "-", columns=120) as program:
-        program.wait_for("Text to purge (it is not shown):")
+        program.wait_for("Text to purge (hidden):")
         program.type(f"{SECRET}\r")
         program.wait_for("Type purge to go on:")
         assert SECRET.encode() not in program.raw
@@ -128,7 +128,7 @@ def test_ids(talk: Account):
     assert again.stdout == "There is nothing to purge: those events have no text.\n"
     end = ids(talk, "turn_end")[0]
     result = talk.run("db", "purge", "--ids", f"{end - 1}-{ids(talk, 'user')[1]}", "--yes")
-    assert "Without words, so that nothing changes in them: 2 events more of these ids." in result.stdout
+    assert "2 events more of these ids have no text and stay unchanged." in result.stdout
     assert talk.said("user") == [GONE] * 3 and talk.endings() == ["completed"] * 3
 
 
@@ -182,8 +182,8 @@ def test_purge_names_other_places_of_the_text(talk: Account):
     with psycopg.connect(talk.dsn) as other:
         other.execute("update agents set directory = %s", (str(folder),))
     result = talk.run("db", "purge", "--match", SECRET, "--yes")
-    assert f"It stands in a file of ikigai's as well, which stays: {kept}" in result.stdout and kept.exists()
-    assert "The name or the folder of an agent holds it, and stays: its id is " in result.stdout
+    assert f"It is also in a file of ikigai, which is kept: {kept}" in result.stdout and kept.exists()
+    assert "The name or folder of an agent contains it, and is not changed: its id is " in result.stdout
     unseen(result)
 
 
@@ -202,7 +202,7 @@ def test_file_of_a_running_program_is_not_deleted(talk: Account):
     with file.open() as opened:
         fcntl.flock(opened, fcntl.LOCK_EX)
         result = talk.run("db", "purge", "--match", SECRET, "--yes")
-    assert f"Not deleted, as a running ikigai has it open: {file}" in result.stdout and file.exists()
+    assert f"Not deleted, because a running ikigai has it open: {file}" in result.stdout and file.exists()
 
 
 @pytest.mark.parametrize(("key", "stay"), [("y", False), ("n", True), ("", True)])

@@ -85,7 +85,7 @@ def test_recover_refuses_unusable_files(account: Account, unsaved: Path, empty_d
     refused(account.run("history", "recover", str(unsaved.with_name("none"))), 2, "cannot be read: No such file")
     for text, why in (
         (unsaved.read_bytes()[:-20], "line 4 is cut off or damaged"),
-        (b"{}\n", "holds no events that ikigai could not save"),
+        (b"{}\n", "contains no unsaved events of ikigai"),
     ):
         (account.home / "bad").write_bytes(text)
         refused(account.run("history", "recover", "bad"), 1, why, "Nothing was recovered.")

@@ -41,7 +41,7 @@ def test_tools_replies_and_files(account: Account):
     for result in results[:2]:
         assert MARKER in result and "[redacted: GitHub token]" in result
     for result in results[2:]:
-        assert "stands for a secret that you were not shown" in result
+        assert "replaces a secret that you were not shown" in result
     assert notes.read_text() == f"key = {KEY}\ntoken = {TOKEN}\n" and not (account.home / "new.txt").exists()
     assert (account.home / "copy.txt").read_text() == f"{KEY}\n", "the command ran as the model wrote it"
     assert KEY not in everything(account) and TOKEN not in everything(account)

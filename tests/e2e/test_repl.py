@@ -183,7 +183,7 @@ def test_mark_rewind_and_clear(account: Account, wire: Wire):
         program.ready()
         say(program, account, "one")
         program.say("/mark here")
-        program.wait_for("· Mark here set. /rewind here comes back here.")
+        program.wait_for("· Mark here set. /rewind here returns here.")
         say(program, account, "two")
         program.say("/rewind nowhere")
         program.wait_for("There is no mark 'nowhere' here. Marks, newest first: here")
@@ -253,7 +253,9 @@ def test_two_programs_on_one_agent(account: Account):
             second.wait_for(f"⚠ Agent {name} is open in another ikigai ({holder}).")
             second.wait_for("● mine")
             second.say("yours")
-            second.wait_for("/takeover when that has ended, /fork goes on from here in another agent, /new begins")
+            second.wait_for(
+                "/takeover works when that program has ended; /fork continues in another agent, /new begins"
+            )
             second.wait_for_input("yours")
             second.type("\x15")
             second.say("/new beside")
@@ -427,7 +429,7 @@ def test_a_bug_ends_it_cleanly(account: Account):
         program.assert_restored()
         text = program.text()
     assert "Traceback" not in text and text.count("ikigai: ") == 1
-    assert "Something in ikigai itself went wrong (ZeroDivisionError). The details are in " in text
+    assert "ikigai failed with an internal error (ZeroDivisionError). The details are in " in text
     assert "ZeroDivisionError" in account.log_file()
 
 

@@ -236,7 +236,7 @@ def test_login(golden: Account, wire: Wire):
     with Screens("login") as screens:
         for state, key in (("refused", "sk-canary-wrong"), ("stored", "sk-canary-right")):
             with golden.terminal("login", "anthropic", env=env) as program:
-                program.wait_for("Key for anthropic (it is not shown):")
+                program.wait_for("Key for anthropic (hidden):")
                 if state == "refused":
                     screens.agrees("asked", program)
                 program.type(f"{key}\r")

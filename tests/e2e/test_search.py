@@ -38,7 +38,7 @@ def test_history_search(account: Account):
     assert len(hits(account, "creme", "--since", "1d", "--agent", agent)) == 2
     assert account.run("history", "search", "zebra").stdout == "Nothing was found.\n"
     widened = account.run("history", "search", "rulee").stdout
-    assert "brûlée" in widened and widened.endswith("No word begins with that; these matches are within words.\n")
+    assert "brûlée" in widened and widened.endswith("No word begins so; these matches are inside words.\n")
 
 
 def test_search_results_are_made_safe(account: Account):

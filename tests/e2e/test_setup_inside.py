@@ -8,7 +8,7 @@ from tests.e2e.test_login import CLAUDES
 from tests.e2e.test_tools import TOOLS
 from tests.support.wire_server import failure
 
-ASKS = "Key for anthropic (it is not shown):"
+ASKS = "Key for anthropic (hidden):"
 
 
 def login(program: Program, key: str) -> None:

@@ -278,7 +278,7 @@ def test_type_ahead_is_no_answer(account: Account):
         assert not account.rows("approval")
         asked(program, rest=PAUSE + 0.2)
         program.type("r")
-        program.wait_for("Why not? The model is told.")
+        program.wait_for("Why not? The model sees your answer.")
         program.wait_for_input("")
         program.type("that is mine\r")
         program.wait_for("● I see.")
@@ -381,7 +381,7 @@ def test_print_mode_runs_nothing_unasked(account: Account):
     assert "Cannot prompt in print mode: answered no. --yolo runs the tools of models without asking." in result.stderr
     assert not (account.home / "ran").exists()
     told, read = account.said("tool_result")
-    assert "nobody can be asked here" in told and "a note" in read
+    assert "the user cannot be asked here" in told and "a note" in read
     assert [(allowed, by) for allowed, by, _ in decisions(account)] == [
         *((False, "policy"), (True, "reads inside the working directory"))
     ]
@@ -415,7 +415,7 @@ def test_the_log_keeps_whole_results_up_to_a_limit(account: Account):
     assert account.run(*model, "-p", "go", "--yolo", "--new", **little).returncode == 0
     for text in account.said("tool_result")[2:]:
         head, said, rest = text.partition("\n[… ")
-        out, _, tail = rest.partition(" bytes were left out …]\n")
+        out, _, tail = rest.partition(" bytes omitted …]\n")
         assert 80_000 < len(text.encode()) <= 100_000 and said and whole.startswith(head)
         assert whole.endswith(tail.removesuffix("[exit status 0]")) and len(tail) > 40_000
         assert len(head) + int(out.replace(",", "")) + len(tail.removesuffix("[exit status 0]")) == len(whole)

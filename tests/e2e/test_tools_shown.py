@@ -68,7 +68,7 @@ def test_all_that_wait_are_shown_and_answered_together(account: Account):
         asked(program, "Allow all 2, 1 to 2?")
         program.type("y")
         asked(program, "2 of 2 · Run it?")  # it is another folder by now
-        program.wait_for("This is not what was shown for it before")
+        program.wait_for("This call has changed since it was shown")
         program.type("n")
         program.wait_for("● One done.")
         program.leave()
@@ -188,7 +188,7 @@ def test_settings_of_a_project_hold_once_it_is_trusted_and_only_tighten(account:
     assert not (account.home / "made.txt").exists()
     names = {tool["function"]["name"] for tool in wire.requests[0].json["tools"]}
     assert "write_file" in names and "web_fetch" not in names
-    assert "The tool web_fetch is switched off here, and was not run." in account.said("tool_result")
+    assert "The tool web_fetch is switched off here; it was not run." in account.said("tool_result")
     shown = account.run("config", **TOOLS).stdout
     assert re.search(rf"tools.approval +\"ask\" +project {re.escape(str(settings))}:2", shown)
     settings.write_text('model = "openai/gpt-5"\n')

@@ -73,7 +73,7 @@ def test_yes_is_kept_and_a_changed_file_is_read_again(account: Account, wire: Wi
         agents.write_text("Answer like a raven.\n")
         ask(program, account, "Untrusted?")
         assert system(wire) == "" and settings(account) == [""]
-        program.wait_for("AGENTS.md is left out: it has come or changed")
+        program.wait_for("AGENTS.md is left out: it was added or changed")
         program.say("/trust yes")
         program.wait_for("Its AGENTS.md, if there is one, is used from the next message on.")
         ask(program, account, "Nevermore?")
@@ -136,7 +136,7 @@ def test_print_mode_never_asks_and_uses_what_is_trusted(account: Account, wire: 
     kept.mkdir(parents=True, exist_ok=True)
     (kept / "trusted.json").write_text(json.dumps({str(account.home.resolve()): 1.0}))
     done = account.run("-c", "-p", *WIRE, "Hoo?", **env)
-    assert done.returncode == 0 and "trust in it has to be confirmed" in done.stderr
+    assert done.returncode == 0 and "its trust must be confirmed" in done.stderr
     assert system(wire) == "" and "raven" not in offered(wire)
     project = Project(account.home, kept / "trusted.json")
     project.trust(1.0)
@@ -173,7 +173,7 @@ def test_print_mode_sends_nothing_where_settings_are_not_those_that_were_trusted
     sent = len(wire.requests)
     config.write_text("")
     done = account.run("-c", "-p", *WIRE, "Hoo?", WIRE_KEY="k")
-    assert done.returncode == 2 and "config.toml may forbid things, and it has come or changed" in done.stderr
+    assert done.returncode == 2 and "config.toml may have restrictions, but it was added or changed" in done.stderr
     assert "type /trust yes" in done.stderr and len(wire.requests) == sent
 
 
@@ -214,7 +214,7 @@ def test_a_damaged_file_trusts_nothing_and_the_program_goes_on(account: Account,
     with account.terminal(*WIRE, env={"WIRE_KEY": "a-key-of-the-wire"}) as program:
         ask(program.ready(), account, "Hoo?")
         assert system(wire) == "" and QUESTION not in program.text()
-        program.wait_for("Delete it: ikigai then asks again for each.")
+        program.wait_for("Delete it: ikigai then asks again for each folder.")
         program.leave()
     assert kept.read_text() == "[]"
 

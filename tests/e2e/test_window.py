@@ -161,15 +161,15 @@ def test_a_limit_that_the_provider_states_is_told_as_learned(account: Account, w
     with account.terminal(*WIRE, columns=120) as program:
         program.ready().say("/context")
         program.wait_for("model limit")
-        assert "as its provider said" not in program.words()
+        assert "counted by its provider" not in program.words()
         wire.answers("a " * 3_000, "b " * 3_000, too_long, "It fits.")
         for n, asked in enumerate(("one", "two", "three"), start=1):
             program.say(asked)
             program.wait(lambda n=n: len(account.turns()) == n, "the end of the turn")
             program.settled()
-        program.wait_for("Sending it again with less")
+        program.wait_for("Sending a smaller request")
         program.say("/context")
-        program.wait_for("model limit  3k, including the reply (as its provider said)")
+        program.wait_for("model limit  3k, including the reply (counted by its provider)")
         program.leave()
     assert len(wire.requests) == 4 and account.endings() == ["completed"] * 3
     assert 0 < len(wire.requests[-1].body) < 4 * 3_000 < len(wire.requests[-2].body)
@@ -252,5 +252,5 @@ def test_cut_results_can_be_read(account: Account, wire: Wire):
     assert cut.startswith(whole[:30_000]) and cut.endswith(" [read_result call_a]") and len(cut) < 33_000
     assert page.partition("\n")[2] == whole[100_000 : 100_000 + len(page.partition("\n")[2])] and len(page) > 30_000
     assert found.endswith(": line 19999 of the toy") and found.startswith("[1 line]\n20000 (offset ")
-    assert "there is no tool result under the id 'call_x'." in none
+    assert "there is no tool result with the id 'call_x'." in none
     assert account.said("tool_result")[0] == whole

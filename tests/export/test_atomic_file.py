@@ -29,7 +29,7 @@ def test_it_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_nothing_but_a_file_is_replaced(tmp_path: Path, replace: bool) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     (tmp_path / "link.md").symlink_to(tmp_path / "pipe.md")
-    for name, why in {"pipe.md": "no ordinary file", "link.md": "no ordinary file", ".": "is a folder"}.items():
+    for name, why in {"pipe.md": "not a regular file", "link.md": "not a regular file", ".": "is a folder"}.items():
         with pytest.raises(Rejected, match=why), write_atomically(tmp_path / name, replace):
             raise AssertionError
     assert stat.S_ISFIFO((tmp_path / "pipe.md").stat().st_mode) and len(list(tmp_path.iterdir())) == 2

@@ -86,7 +86,7 @@ def test_file_that_ends_early_is_refused_wherever_it_ends() -> None:
         for end in range(len(whole) - 1):
             with pytest.raises(Rejected) as refused:
                 read(whole[:end])
-            assert "line " in refused.value.what or "no history" in refused.value.what
+            assert "line " in refused.value.what or "not a history" in refused.value.what
             assert "Nothing was imported" in refused.value.what and refused.value.remedy
         assert len(read(whole[:-1])) == len(ROWS), "a line break at the end is no matter"
 
@@ -100,7 +100,7 @@ def test_damage_is_found_with_its_line() -> None:
             try:
                 rows = read(changed)
             except Rejected as refused:
-                assert any(word in refused.what for word in ("line ", "no history", "damaged or was changed"))
+                assert any(word in refused.what for word in ("line ", "not a history", "damaged or was changed"))
             else:
                 assert stored(rows) == stored(ROWS)
 
@@ -167,25 +167,25 @@ HEAD = '{"format":"ikigai-history","version":1,"agent":"a"}'
         (event(kind="a\nb"), "no kind"),
         (event(kind=7), "Expected `str`"),
         (event(at="yesterday"), "RFC3339"),
-        (event(at="2023-11-14T22:13:20"), "time cannot be right"),
-        (event(at="2999-01-01T00:00:00Z"), "time cannot be right"),
-        (event(at="1950-01-01T00:00:00Z"), "time cannot be right"),
+        (event(at="2023-11-14T22:13:20"), "its time is not valid"),
+        (event(at="2999-01-01T00:00:00Z"), "its time is not valid"),
+        (event(at="1950-01-01T00:00:00Z"), "its time is not valid"),
         (event(at=17), "Expected `datetime`"),
-        (event(content="a\0b"), "`content` that the database cannot hold"),
+        (event(content="a\0b"), "`content` contains a character that the database cannot store"),
         (event(content=["x"]), "Expected `str"),
-        (event(data=["x"]), "`data` is no object"),
-        (event(data="{}"), "`data` is no object"),
-        (event(kind="later", data={"x": [{"y": "a\0b"}]}), "`data` that the database cannot hold"),
-        (event(kind="later", data={"a\0b": 1}), "`data` that the database cannot hold"),
-        (event(kind="rewind", content="-", data={"to": "x"}), "cannot be an event of the kind rewind"),
-        (event(kind="turn_end", content="-"), "cannot be an event of the kind turn_end"),
+        (event(data=["x"]), "`data` is not an object"),
+        (event(data="{}"), "`data` is not an object"),
+        (event(kind="later", data={"x": [{"y": "a\0b"}]}), "`data` contains a character that"),
+        (event(kind="later", data={"a\0b": 1}), "`data` contains a character that the database cannot store"),
+        (event(kind="rewind", content="-", data={"to": "x"}), "is not a valid event of the kind rewind"),
+        (event(kind="turn_end", content="-"), "is not a valid event of the kind turn_end"),
         (event()[:-1] + ',"data":' + '{"x":' * 5000 + "1" + "}" * 5001, "nested too deep"),
         ("[1, 2]", "Expected `object`"),
         ("null", "Expected `object`"),
         ("", "truncated"),
-        ('{"count":0', "count cannot be read"),
-        ('{"count":1}\n' + event(), "more behind the end"),
-        ('{"count":3}', "1 events are there, and 3 should be"),
+        ('{"count":0', "the count is not valid"),
+        ('{"count":1}\n' + event(), "more after the end"),
+        ('{"count":3}', "it has 1 events instead of 3"),
         (event(content="\ud800"), "invalid"),
     ],
 )  # fmt: skip
@@ -203,7 +203,7 @@ def test_what_is_no_event_is_refused(line: str, why: str) -> None:
      b'{"format":"ikigai-history"}\n', b'{"a":1}\n{"b":2}\n', b"PGDMP\x01", b"{" * 100_000],
 )  # fmt: skip
 def test_what_is_no_export_is_refused(data: bytes) -> None:
-    with pytest.raises(Rejected, match="no history that ikigai exported"):
+    with pytest.raises(Rejected, match="not a history that ikigai exported"):
         read(data)
 
 

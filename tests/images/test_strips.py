@@ -155,7 +155,7 @@ def test_picture_that_would_take_much_memory_is_refused(
     width, height = size
     with pytest.raises(Rejected) as refusal:
         attach(tmp_path / name)
-    told = f"{width:,} × {height:,} pixels, and {most} million are the most for a file of its kind."
+    told = f"{width:,} × {height:,} pixels, and {most} million is the limit for a file of its kind."
     assert refusal.value.what == f"{tmp_path / name} has {told}"
     assert refusal.value.remedy == "Make it smaller first."
 
@@ -165,7 +165,7 @@ def test_large_interlaced_picture_is_refused(tmp_path: Path):
     chunks = [b"IHDR" + head, b"IDAT" + zlib.compress(bytes(9000)), b"IEND"]
     packed = (struct.pack(">I", len(each) - 4) + each + struct.pack(">I", zlib.crc32(each)) for each in chunks)
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
-    with pytest.raises(Rejected, match="50 million are the most for a file of its kind"):
+    with pytest.raises(Rejected, match="50 million is the limit for a file of its kind"):
         attach(tmp_path / "a.png")
 
 

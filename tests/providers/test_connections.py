@@ -60,7 +60,7 @@ async def test_nothing_listens(form: Format):
         with pytest.raises(IkigaiError) as caught:
             await vendor.models()
     await vendor.close()
-    words = f"{vendor.name} cannot be reached at {vendor.address}: nothing listens there."
+    words = f"{vendor.name} cannot be reached at {vendor.address}: connection refused."
     assert broke == StreamFailed(FailureKind.UNREACHABLE, words, "Check the network and the address.")
     assert caught.value.what == words
 
@@ -68,7 +68,7 @@ async def test_nothing_listens(form: Format):
 async def test_name_that_nobody_knows(form: Format):
     provider: Any = form.connect("http://user:pass@nowhere.invalid", KEY)
     address = f"http://nowhere.invalid{form.path}"
-    await fails(provider, FailureKind.UNREACHABLE, f"cannot be reached at {address}: the name is not known.")
+    await fails(provider, FailureKind.UNREACHABLE, f"cannot be reached at {address}: unknown host name.")
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Ty", b"nonsense\r\n\r\n"])
@@ -88,7 +88,7 @@ async def test_plain_text_where_tls_was_expected_is_not_tried_again(form: Format
         await writer.drain()
         writer.close()
 
-    await fails_against(form, serve, FailureKind.UNAVAILABLE, "What answers at {address} does not speak TLS.")
+    await fails_against(form, serve, FailureKind.UNAVAILABLE, "The server at {address} does not use TLS.")
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ async def test_proxy_from_the_environment_is_not_used_on_this_machine(
         await provider.close()
     await fails(form.connect("http://[::1]:9", KEY), FailureKind.UNREACHABLE, f"http://[::1]:9{form.path}:")
     elsewhere = form.connect("http://nowhere.invalid", KEY)
-    await fails(elsewhere, FailureKind.UNREACHABLE, "nothing listens there")  # the proxy was asked
+    await fails(elsewhere, FailureKind.UNREACHABLE, "connection refused")  # the proxy was asked
 
 
 async def test_proxy_that_cannot_be_used(form: Format, monkeypatch: pytest.MonkeyPatch):

@@ -58,7 +58,7 @@ def test_refusal_says_what_to_do(said: str, words: str):
 def test_redirect_is_said(status: int):
     broke = failure_of_response(TARGET, status, "<html>moved</html>", {"location": "http://y/"}, 0)
     assert broke.kind is FailureKind.NOT_FOUND and "model" not in broke.text
-    assert broke.text == f"What answers at http://x redirects to another address ({status})."
+    assert broke.text == f"The server at http://x redirects to another address ({status})."
     assert "base_url of openai" in broke.remedy
 
 
@@ -89,7 +89,7 @@ def test_proxy_is_named(monkeypatch: pytest.MonkeyPatch, environment: dict[str, 
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     broke = failure_of_exception(RequestTarget("openai", "m", address), ConnectionRefusedError(), begun=False)
-    assert broke.text == f"openai cannot be reached at {address}{words}: nothing listens there."
+    assert broke.text == f"openai cannot be reached at {address}{words}: connection refused."
     assert ("proxy" in broke.remedy) is bool(words)
 
 

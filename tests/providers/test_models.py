@@ -323,12 +323,16 @@ def test_what_is_configured_counts(said: ListedModel, expected: ModelLimits):
             "gemini-2.5-pro cannot think less than min; it has min, low, med, high.",
         ),
         ("anthropic/claude-opus-5-5", "off", "claude-opus-5-5 cannot think less than low; it has low, med, high."),
-        ("anthropic/claude-sonnet-5-5", "min", "claude-sonnet-5-5 has no level min; it has off, low, med, high."),
+        (
+            "anthropic/claude-sonnet-5-5",
+            "min",
+            "claude-sonnet-5-5 has no thinking level min; it has off, low, med, high.",
+        ),
         ("openai/gpt-5.5-pro", "low", "gpt-5.5-pro cannot think less than med; it has med, high."),
-        ("google/gemini-3-pro-preview", "med", "gemini-3-pro-preview has no level med; it has low, high."),
+        ("google/gemini-3-pro-preview", "med", "gemini-3-pro-preview has no thinking level med; it has low, high."),
         ("openai/o3-deep-research", "high", "o3-deep-research cannot think more than med; it has med."),
-        ("openai/gpt-4o", "low", "gpt-4o does not think; it has no level but off."),
-        ("somebody/unheard-of", "huge", "unheard-of has no level huge; it has off, min, low, med, high."),
+        ("openai/gpt-4o", "low", "gpt-4o does not think; its only level is off."),
+        ("somebody/unheard-of", "huge", "unheard-of has no thinking level huge; it has off, min, low, med, high."),
     ],
 )
 def test_level_the_model_does_not_have_is_said(model: str, level: str, said: str):
@@ -374,7 +378,7 @@ def test_configuration_goes_before_the_list_endpoint():
     assert known.limits("anthropic/claude-next") == ModelLimits(10_000, 900)
     assert known.traits("anthropic/claude-next") == ModelTraits("adaptive", ("off", "high"), True, 900)
     known.check("anthropic/claude-next", "off")
-    with pytest.raises(ConfigError, match="claude-next has no level low; it has off, high"):
+    with pytest.raises(ConfigError, match="claude-next has no thinking level low; it has off, high"):
         known.check("anthropic/claude-next", "low")
     assert known.traits("anthropic/claude-opus-5-5") == BY_NAME.traits("anthropic/claude-opus-5-5")
 

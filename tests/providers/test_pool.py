@@ -130,7 +130,7 @@ def test_level_that_the_model_does_not_have(tmp_path: Path):
     pool = pool_of(tmp_path, known, mine=Endpoint("http://h/v1", lambda: ""))
     pool.check("mine/x", "low")
     pool.check("mine/x")
-    with pytest.raises(ConfigError, match="x has no level med; it has low, high"):
+    with pytest.raises(ConfigError, match="x has no thinking level med; it has low, high"):
         pool.check("mine/x", "med")
 
 

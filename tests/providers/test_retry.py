@@ -103,7 +103,7 @@ async def test_it_does_not_pass():
     events, slept, scripted = await play(*[BUSY] * 20)
     assert [event.attempt for event in events[:-1] if isinstance(event, RetryScheduled)] == [2, 3, 4, 5, 6, 7, 8]
     assert len(events) == 8
-    assert events[-1] == StreamFailed(FailureKind.OVERLOADED, "Too busy. Given up after 8 attempts.")
+    assert events[-1] == StreamFailed(FailureKind.OVERLOADED, "Too busy. Stopped after 8 attempts.")
     assert slept == [0.75, 1.5, 3, 6, 12, 22.5, 22.5]
     assert len(scripted.requests) == 8
 
@@ -111,7 +111,7 @@ async def test_it_does_not_pass():
 async def test_it_takes_too_long():
     events, slept, _ = await play(*[BUSY] * 20, each=50)
     assert slept == [0.75, 1.5, 3]
-    assert events[-1] == StreamFailed(FailureKind.OVERLOADED, "Too busy. Given up after 4 attempts.")
+    assert events[-1] == StreamFailed(FailureKind.OVERLOADED, "Too busy. Stopped after 4 attempts.")
 
 
 async def test_request_id_of_what_failed_goes_with_the_wait(wire_server: WireServer, provider: OpenAIProvider):
@@ -149,7 +149,7 @@ async def test_failure_that_stays():
 async def test_wait_too_long_is_the_users_decision(asked: float, words: str):
     [broke], slept, _ = await play((ScriptedFailure(FailureKind.RATE, "Slow.", "x", asked),))
     assert isinstance(broke, StreamFailed)
-    assert broke.remedy == f"The server asks to wait {words}; send the message again after that."
+    assert broke.remedy == f"The server asks to wait {words}; then send the message again."
     assert slept == []
 
 

@@ -72,7 +72,7 @@ async def test_pinned_listed_refreshed_and_taken_away(agent: Agent, tmp_path: Pa
     assert second.startswith("sub/plan.md ") and second.endswith("  There is no file sub/plan.md any more")
     assert "Tabs." in next_request(agent.memory).system, "frozen"
     told = await pin(agent, tmp_path, "--refresh")
-    assert told.startswith("There is no file sub/plan.md. It stays pinned as it was 20")
+    assert told.startswith("There is no file sub/plan.md. The version of 20")
     assert "Spaces." in next_request(agent.memory).system and "One." in next_request(agent.memory).system
 
     assert pinning.list_pinned(agent.memory, tmp_path).keys() == {"my notes.md", "sub/plan.md"}
@@ -141,8 +141,8 @@ async def test_a_file_that_leaves_no_room_is_refused_with_figures(tmp_path: Path
     (tmp_path / "long").write_text("x" * 9_000)
     (tmp_path / "fits").write_text("x" * 1_000)
     said = await refusal(agent, tmp_path, "long")
-    assert said.startswith("long does not fit: it takes 2.3k tokens, with system prompt, tools and what else is pinned")
-    assert "and a request may have 3k, of which turns need some. Pin less," in said
+    assert said.startswith("long does not fit: it takes 2.3k tokens, with system prompt, tools and other pins")
+    assert "The limit of a request is 3k, with room for turns. Pin less," in said
     await pin(agent, tmp_path, "fits")
     (tmp_path / "fits").write_text("y" * 9_000)
     assert "What has changed does not fit: it takes 2.3k" in await refusal(agent, tmp_path, "--refresh")

@@ -84,7 +84,7 @@ async def test_port_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         began = time.monotonic()
         error = await refusal(f"host=127.0.0.1 port={silent.getsockname()[1]} connect_timeout=2 password={SECRET}")
         assert time.monotonic() - began < 15
-    assert type(error) is Unavailable and "does not answer in time" in error.what
+    assert type(error) is Unavailable and "did not answer in time" in error.what
 
 
 async def test_server_that_is_none() -> None:
@@ -143,7 +143,7 @@ async def test_wrong_password(guarded: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PGPASSFILE", os.devnull)
     for dsn in (changed(guarded, password=SECRET), guarded):
         error = await refusal(dsn)
-        assert type(error) is Misconfigured and error.what.endswith("does not take the password of user guarded.")
+        assert type(error) is Misconfigured and error.what.endswith("did not accept the password of user guarded.")
         assert ".pgpass" in error.remedy
     error = await refusal(changed(guarded, password="right"))
     assert "may not use the schema" in error.what

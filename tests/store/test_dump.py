@@ -245,7 +245,7 @@ async def test_where_it_cannot_be_written(
     with monkeypatch.context() as patched, pytest.raises(BadDatabase, match="not installed"):
         patched.setenv("PATH", str(tmp_path))
         await dump.dump(used, tmp_path, tmp_path / "d")
-    with pytest.raises(Rejected, match="nothing of ikigai's"):
+    with pytest.raises(Rejected, match="no tables of ikigai"):
         await dump.dump(empty_dsn, find_binaries(), tmp_path / "d")
     assert list(tmp_path.iterdir()) == []
 

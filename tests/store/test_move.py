@@ -227,7 +227,7 @@ async def test_search_path_that_led_elsewhere_is_not_guessed_at(empty_dsn: str) 
         other.execute("create schema mine")
     earlier(empty_dsn, search_path="mine")
     dsn = address(empty_dsn, options="-c search_path=mine")
-    with pytest.raises(BadDatabase, match="leads to tables of ikigai in the schema mine") as refused:
+    with pytest.raises(BadDatabase, match="finds tables of ikigai in the schema mine") as refused:
         await Database.open(dsn, MIGRATIONS)
     assert 'schema = "mine"' in refused.value.remedy
     database = await Database.open(dsn, MIGRATIONS, name="mine")

@@ -183,7 +183,7 @@ async def test_newer_schema_is_not_written_after_a_reconnect(dsn: str) -> None:
 
 
 async def test_reading_makes_no_schema(empty_dsn: str) -> None:
-    with pytest.raises(BadDatabase, match="nothing of ikigai's") as refused:
+    with pytest.raises(BadDatabase, match="no tables of ikigai") as refused:
         await Database.open(empty_dsn, MIGRATIONS, write=False)
     assert "ikigai db migrate" in refused.value.remedy
     assert description(empty_dsn) == "\n"
@@ -274,7 +274,7 @@ async def test_tables_that_are_not_ikigais(empty_dsn: str) -> None:
     for table in ("messages", "search_pieces", "usage"):
         with psycopg.connect(empty_dsn, autocommit=True) as other:
             other.execute(f"create schema ikigai create table {table} (mine int)".encode())
-            with pytest.raises(BadDatabase, match=r"schema ikigai .* not ikigai's") as refused:
+            with pytest.raises(BadDatabase, match=r"schema ikigai .* do not belong to ikigai") as refused:
                 await Database.open(empty_dsn, MIGRATIONS)
             assert "IKIGAI_DATABASE_SCHEMA" in refused.value.remedy
             listed = (
@@ -292,11 +292,11 @@ async def test_no_right_to_make_the_schema_or_its_tables(empty_dsn: str, empty_r
         for name in ("ikigai", "Own-Schema"):
             with pytest.raises(BadDatabase, match=f"may not (create|use) the schema {name}") as refused:
                 await Database.open(empty_role, MIGRATIONS, name=name)
-            assert refused.value.exit_code == 2 and refused.value.remedy.startswith("Let its owner run: GRANT ")
-            grants.append(refused.value.remedy.removeprefix("Let its owner run: "))
+            assert refused.value.exit_code == 2 and refused.value.remedy.startswith("Its owner can run: GRANT ")
+            grants.append(refused.value.remedy.removeprefix("Its owner can run: "))
             if name == "Own-Schema":
                 owner.execute(f"grant usage on schema {quoted(name)} to public".encode())
-                with pytest.raises(BadDatabase, match="may not make tables in the schema Own-Schema") as refused:
+                with pytest.raises(BadDatabase, match="may not create tables in the schema Own-Schema") as refused:
                     await Database.open(empty_role, MIGRATIONS, name=name)
                 assert refused.value.remedy.endswith(grants[-1])
             owner.execute(grants[-1].encode())

@@ -83,7 +83,7 @@ def test_suspended_and_resumed(tmp_path: Path):
         assert console.raw.count(b"\x1b[22;0t") == console.raw.count(b"\x1b[23;0t") == 1
         console.send("clear; fg\r")
         console.until(lambda: console.prompt == "half a line")
-        console.pump(0.3)  # nothing is drawn again below what stands there
+        console.pump(0.3)  # nothing is drawn again below the present value
         assert [console.text.count(once) for once in ("Waiting for the model", "❯ half a line", "embedded")] == [1] * 3
         console.send(" whole\x1b")
         console.until("✗ interrupted")

@@ -111,7 +111,7 @@ async def test_question_is_shown_in_the_title_and_notified(opened: list[Front]):
     assert made.look() == "\x1b]2;owl · waiting for you\x1b\\\x1b]9;ikigai: owl waits for your answer\x07"
     assert made.look() == ""
     made.area.others = ("warning", "fox asks: /answer")
-    assert made.look() == "\x1b]9;ikigai: an agent in the background waits for you\x07"
+    assert made.look() == "\x1b]9;ikigai: a background agent waits for you\x07"
     made.area.others = ("warning", "fox asks: /answer · 2 at work")
     assert made.look() == "", "it is the same one"
     made.tty.restore()

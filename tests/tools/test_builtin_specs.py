@@ -29,7 +29,7 @@ def test_without_a_key_there_is_no_web_search(key: str, tmp_path: Path, monkeypa
 def test_of_a_sandbox_the_shell_itself_tells(network: bool, tmp_path: Path):
     shop = ToolRuntime(Config(tools=ToolSettings(sandbox="bwrap", sandbox_network=network)), tmp_path)
     (shell,) = (spec for spec in shop.specs if spec.name == "shell")
-    assert f"only {shop.directory} can be written to" in shell.description
+    assert f"only {shop.directory} is writable" in shell.description
     assert ("There is no network." in shell.description) != network
     assert [spec.name for spec in shop.specs] == [spec.name for spec in ToolRuntime(Config(), tmp_path).specs]
 

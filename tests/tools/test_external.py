@@ -123,19 +123,19 @@ async def test_it_is_asked_about_in_every_mode_but_yolo(work: Path, witness: Wit
 
 BROKEN = {
     "plain.txt": ("", 0o644, "it is not executable"),
-    "silent": ("", 0o755, "not as it should be"),
-    "words": ("echo hello", 0o755, "not as it should be"),
-    "list": ("echo '[]'", 0o755, "not as it should be"),
-    "deep": ("head -c 60000 /dev/zero | tr '\\0' '['", 0o755, "not as it should be"),
+    "silent": ("", 0o755, "its output for --schema is not valid"),
+    "words": ("echo hello", 0o755, "its output for --schema is not valid"),
+    "list": ("echo '[]'", 0o755, "its output for --schema is not valid"),
+    "deep": ("head -c 60000 /dev/zero | tr '\\0' '['", 0o755, "its output for --schema is not valid"),
     "nameless": ("""echo '{"description": "x"}'""", 0o755, "name"),
-    "odd": ("""echo '{"name": "rm -rf"}'""", 0o755, "'rm -rf' is no name"),
-    "escape": ("""printf '{"name": "\\\\u001b[31m"}'""", 0o755, "is no name"),
-    "taken": ("""echo '{"name": "shell"}'""", 0o755, "ikigai has a tool shell itself"),
-    "array": ("""echo '{"name": "array", "input_schema": {"type": "array"}}'""", 0o755, "not that of an object"),
-    "number": ("""echo '{"name": "number", "input_schema": 5}'""", 0o755, "not as it should be"),
+    "odd": ("""echo '{"name": "rm -rf"}'""", 0o755, "'rm -rf' is not a valid tool name"),
+    "escape": ("""printf '{"name": "\\\\u001b[31m"}'""", 0o755, "is not a valid tool name"),
+    "taken": ("""echo '{"name": "shell"}'""", 0o755, "ikigai has a built-in tool shell"),
+    "array": ("""echo '{"name": "array", "input_schema": {"type": "array"}}'""", 0o755, "not an object schema"),
+    "number": ("""echo '{"name": "number", "input_schema": 5}'""", 0o755, "its output for --schema is not valid"),
     "crash": ("echo oh no >&2; exit 7", 0o755, "exit status 7: oh no"),
     "long": ("yes | head -c 70000", 0o755, "longer than 64 KiB"),
-    "twin": ("""echo '{"name": "good"}'""", 0o755, "good-tool has its name, good, and comes first; rename one"),
+    "twin": ("""echo '{"name": "good"}'""", 0o755, "good-tool has the same name, good, and comes first; rename one"),
 }
 
 
@@ -152,8 +152,8 @@ async def test_broken_ones_are_named_and_skipped(work: Path, witness: Witness):
     tool(work / "tools", "good")
     tools, problems = await found(work, witness)
     assert list(tools) == ["good"]
-    expected = {**{name: why for name, (_, _, why) in BROKEN.items()}, "dangling": "no file", "fifo": "no file"}
-    expected["<U+DCFF>"] = "its name is no text"
+    expected = {**{name: why for name, (_, _, why) in BROKEN.items()}, "dangling": "not a file", "fifo": "not a file"}
+    expected["<U+DCFF>"] = "its name is not valid UTF-8"
     told = {Path(each.partition(" is not offered")[0]).name: each for each in problems}
     assert set(told) == {*expected, "no_interpreter"} and len(problems) == len(told)
     for name, why in expected.items():
@@ -199,7 +199,7 @@ async def test_first_folder_keeps_a_name_and_trust_can_be_taken_back(work: Path,
     tools, problems = await found(work, witness, *folders)
     registry = ToolRegistry(tools.values())
     assert (sorted(tools), len(problems)) == (["echo", "more"], 1)
-    assert f"{work}/own/echo-tool has its name, echo, and comes first" in problems[0]
+    assert f"{work}/own/echo-tool has the same name, echo, and comes first" in problems[0]
     assert await result(registry, "echo", '{"text":""}') == ("mine\n", False)
     assert await result(registry, "more", '{"text":""}') == ("more\n", False)
     assert (await tools["more"].preview({"text": ""})).kind is EffectKind.RUN

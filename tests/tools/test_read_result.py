@@ -26,7 +26,7 @@ async def pages(text: str, page: int) -> list[str]:
         head, _, body = (await tool(text, page).read(ReadResultArguments("call_1", offset))).partition("\n")
         assert head.startswith(f"[characters {offset:,} to {offset + len(body):,} of {len(text):,}")
         found.append(body)
-        on = re.search(r"; offset=(\d+) goes on", head)
+        on = re.search(r"; continue with offset=(\d+)", head)
         if not on:
             assert head.endswith(", its end]")
             return found
@@ -63,7 +63,7 @@ async def test_lines_with_their_numbers_and_offsets():
     )
     assert (
         await tool("a\nb").read(ReadResultArguments("call_1", grep="(a+)+$"))
-        == "[no line of 3 characters holds '(a+)+$']"
+        == "[no line of 3 characters contains '(a+)+$']"
     )
 
 
@@ -73,7 +73,7 @@ async def test_more_lines_than_a_page_holds_are_gone_through():
     while True:
         head, *lines = (await tool(text, 500).read(ReadResultArguments("call_1", offset, "here"))).split("\n")
         seen += [line.partition(": ")[2] for line in lines]
-        on = re.search(r"offset=(\d+) goes on", head)
+        on = re.search(r"continue with offset=(\d+)", head)
         if not on:
             break
         offset = int(on[1])
@@ -91,8 +91,8 @@ async def test_fifty_megabytes_take_no_time_to_speak_of():
 async def test_unknown_id_and_offset_are_refused():
     run = ToolRegistry([tool("abc")]).run
     for arguments, words in (
-        ('{"id": "call_2"}', "there is no tool result under the id 'call_2'."),
-        ('{"id": "call_1", "offset": 3}', "the result has 3 characters; offset 3 is behind its end."),
+        ('{"id": "call_2"}', "there is no tool result with the id 'call_2'."),
+        ('{"id": "call_1", "offset": 3}', "the result has 3 characters; offset 3 is past its end."),
         ('{"id": ""}', "length >= 1"),
         ('{"id": "call_1", "offset": -1}', ">= 0"),
     ):

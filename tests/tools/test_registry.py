@@ -60,7 +60,7 @@ async def test_result_takes_no_more_than_the_log_keeps():
     for most, text in ((1 << 16, "x" * 65_536), (1 << 16, "x" * 65_537), (1 << 16, "ž" * 40_000)):
         tools = ToolRegistry([Toy(text)], max_result_bytes=most)
         found = await tools.run(ToolCall("1", text, '{"n": 2}'), lambda text: None)
-        assert len(found.content.encode()) <= most and "bytes were left out" in found.content
+        assert len(found.content.encode()) <= most and "bytes omitted" in found.content
         assert found.content.startswith(text[:10_000]) and found.content.endswith(f"{text[-10_000:]} 2 False")
 
 
@@ -77,7 +77,7 @@ async def test_switched_off_tool_is_refused():
 
     for off in ("toys", "files,toys", EVERY_SET):
         started = await TOYS.start(ToolCall("1", "a", '{"n": 2}'), 1, {"tools_off": off}, ask)
-        assert started.refusal == "The tool a is switched off here, and was not run."
+        assert started.refusal == "The tool a is switched off here; it was not run."
     assert not (await TOYS.start(ToolCall("1", "a", '{"n": 2}'), 2, {"tools_off": "files"}, ask)).refusal
 
 

@@ -54,7 +54,8 @@ def _target(name: str) -> Path:
         target = Path(name)
     if target.suffix.lower() not in image_chart.IMAGE_SUFFIXES:
         raise ConfigError(
-            f"The format of {name!r} is not known.", f"Let the name end with {' or '.join(image_chart.IMAGE_SUFFIXES)}."
+            f"The format of {name!r} is not known.",
+            f"Use a name that ends with {' or '.join(image_chart.IMAGE_SUFFIXES)}.",
         )
     image_chart.check()
     return target

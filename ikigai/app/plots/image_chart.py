@@ -57,7 +57,7 @@ def draw_image(figures: PlotData, suffix: str) -> bytes:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except (ImportError, OSError) as error:
-        raise ConfigError("matplotlib is installed, and cannot be imported.", "Install it anew.") from error
+        raise ConfigError("matplotlib is installed, but cannot be imported.", "Reinstall it.") from error
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with warnings.catch_warnings(), mpl.rc_context():
         warnings.simplefilter("ignore")  # a name in a script that the font has not

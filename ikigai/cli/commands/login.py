@@ -31,9 +31,9 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="store a key for a provider",
         description="Ask for a provider's API key without showing it, or read it from a pipe; try it; keep it in a "
-        "private file. A key in the environment goes before it.",
+        "private file. A key in the environment overrides it.",
     )
-    named = f"{', '.join((*VENDORS, *PRESETS))}, or one you configured"
+    named = f"{', '.join((*VENDORS, *PRESETS))}, or one from your configuration"
     command.add_argument("provider", nargs="?", default="", metavar="PROVIDER", help=named)
     what = command.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="list the providers that have a key, and its source")
@@ -56,13 +56,13 @@ async def run_login(config: Config, arguments: argparse.Namespace) -> int:
     try:
         paths.make_private(file.parent)
     except OSError as error:
-        raise IkigaiError(f"{file.parent} cannot be made: {error.strerror}.", "Check what is there.") from None
+        raise IkigaiError(f"{file.parent} cannot be created: {error.strerror}.", "Check that path.") from None
     login_keys.store(file, provider, key)
     print_lines(f"The key of {provider} {'could not be tried' if problem else 'works'}; it is stored in {file}.")
     if problem:
-        print_lines(f"What was wrong: {problem}")
+        print_lines(f"The error was: {problem}")
     if (place := config.keys.get(provider, "login")) != "login":
-        print_lines(f"{place.partition(' ')[2]} is set as well and goes before it.")
+        print_lines(f"{place.partition(' ')[2]} is also set and overrides it.")
     return 0
 
 
@@ -85,13 +85,13 @@ def _choose_provider(config: Config, provider: str, asks: bool) -> str:
     if not provider and asks:
         provider = read_answer(f"Provider ({', '.join(known)}): ")
     if not provider:
-        raise ConfigError("Whose key is it?", f"Name a provider: {', '.join(known)}.")
+        raise ConfigError("Which provider is the key for?", f"Name a provider: {', '.join(known)}.")
     if provider == "local":
         raise Rejected("The local model needs no key.", "Start it with: ikigai -m local/smollm2-135m")
     if provider not in known:
         raise ConfigError(
             f"There is no provider {provider!r} (there are: {', '.join(known)}).",
-            f"A server of your own is [providers.{provider}] with a base_url in the configuration.",
+            f"To add your own server, write [providers.{provider}] with a base_url in the configuration.",
         )
     return provider
 
@@ -99,12 +99,12 @@ def _choose_provider(config: Config, provider: str, asks: bool) -> str:
 def _read_typed_key(provider: str) -> str:
     """Return the key as typed or pasted at the terminal, which does not show it."""
     if vendor := VENDORS.get(provider):
-        print_lines(f"Keys are made at {vendor.keys_page}")
+        print_lines(f"Create a key at {vendor.keys_page}")
     elif preset := PRESETS.get(provider):
         print_lines(f"About this provider: {preset.source}")
     with interruptible():
         try:
-            return getpass.getpass(f"Key for {provider} (it is not shown): ")
+            return getpass.getpass(f"Key for {provider} (hidden): ")
         except EOFError:
             print_lines()
             return ""
@@ -136,4 +136,4 @@ async def _try_key(config: Config, provider: str, key: str) -> str:
         if is_refusal and not LACKS_LISTING_RIGHT.search(error.what):
             raise Rejected(error.what, "Nothing was stored. Copy the key again, or make another one.") from None
         return str(error)
-    return "" if models else f"{provider} answered, but named no model."
+    return "" if models else f"{provider} answered, but listed no model."

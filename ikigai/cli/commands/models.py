@@ -1,4 +1,4 @@
-"""This module carries out `ikigai models`: it lists the models that the keys at hand can use."""
+"""This module carries out `ikigai models`: it lists the models available with your keys."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     command = commands.add_parser(
         "models",
         parents=[common],
-        help="the models that the keys at hand can use",
-        description="Context, longest reply, thinking levels, images and prices of the models that the keys at hand "
-        "can use: from what ikigai knows and what the providers listed last.",
+        help="the models available with your keys",
+        description="Context, longest reply, thinking levels, images and prices of the models available with your "
+        "keys: from ikigai's own list and the providers' latest lists.",
     )
     command.add_argument("provider", nargs="?", default="", metavar="PROVIDER", help="only models of this provider")
     command.add_argument("--refresh", action="store_true", help="ask the providers for their lists first")
@@ -53,7 +53,7 @@ async def run_models(config: Config, arguments: argparse.Namespace) -> int:
         print_lines(format_table([MODEL_COLUMNS, *map(_format_row, rows)]))
     silent = {name for name in providers if not any(row["provider"] == name for row in rows)}
     if silent and not arguments.refresh:
-        _print_note(f"Nothing is known yet of {', '.join(sorted(silent))}: ikigai models --refresh asks.")
+        _print_note(f"No list yet from {', '.join(sorted(silent))}. To fetch it: ikigai models --refresh")
     return code
 
 
@@ -104,7 +104,7 @@ async def _fetch_list(pool: ProviderPool, provider: str) -> IkigaiError | None:
         return error
     pool.known.learn(provider, models)
     if not model_list_cache.save(model_list_file(), provider, models, time.time()):
-        _print_note(f"What {provider} listed could not be kept in {model_list_file()}.")
+        _print_note(f"The list of {provider} could not be stored in {model_list_file()}.")
     return None
 
 

@@ -27,7 +27,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         allow_abbrev=False,
         usage="ikigai db psql [psql's own options]",
         help="open psql on the database",
-        description=r"Open psql on ikigai's database; its options are passed on, for example -c 'select * from turns'. "
+        description=r"Open psql on ikigai's database; its options are passed to it, for example "
+        "-c 'select * from turns'. "
         r"Views: turns, transcript, agent_tree, filter_events, usage, usage_by_day, usage_by_model (\dv lists them).",
     )
     command.add_argument("--help", action="help", help="show this")

@@ -50,7 +50,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     what = command.add_mutually_exclusive_group(required=True)
     what.add_argument("--ids", type=parse_ids, metavar="45,47-50", help="the events with these ids")
-    words = "the events that hold this text; - asks for it, or reads it from a pipe"
+    words = "the events that contain this text; - asks for it, or reads it from a pipe"
     what.add_argument("--match", metavar="TEXT", help=words)
     command.add_argument("--agent", metavar="NAME|ID", help="only events of this agent")
     command.add_argument("--yes", action="store_true", help="do not ask")
@@ -82,7 +82,9 @@ async def purge(config: Config, arguments: argparse.Namespace) -> int:
             _confirm(arguments.yes)
             await _carry_out(task, plan)
         elif target:
-            print_lines("No event holds that. The tables are rewritten all the same: their files keep deleted rows.")
+            print_lines(
+                "No event contains that. The tables are rewritten anyway, because their files keep deleted rows."
+            )
         else:
             print_lines("There is nothing to purge: those events have no text.")
             return 0
@@ -108,11 +110,11 @@ def _read_text(match: str | None) -> str:
     if match == "-":
         if sys.stdin.isatty():
             with ask.interruptible():
-                match = getpass.getpass("Text to purge (it is not shown): ")
+                match = getpass.getpass("Text to purge (hidden): ")
         else:
             match = sys.stdin.read().rstrip("\n")
     if match is not None and not match.strip():
-        raise ConfigError("There is no text to search for.", "Write --match TEXT, or --match - to be asked for it.")
+        raise ConfigError("There is no text to search for.", "Use --match TEXT, or --match - to type it hidden.")
     return match or ""
 
 
@@ -140,7 +142,7 @@ async def _show(database: Database, plan: PurgePlan) -> None:
     print_lines(f"{_count(len(plan.hits), 'event')} of {_count(len(agents), 'agent')}: {_kinds(plan)}.")
     if plan.empty:
         empty = _count(len(plan.empty), "event")
-        print_lines(f"Without words, so that nothing changes in them: {empty} more of these ids.")
+        print_lines(f"{empty} more of these ids have no text and stay unchanged.")
 
 
 def _confirm(yes: bool) -> None:
@@ -148,7 +150,7 @@ def _confirm(yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError("A purge cannot be undone, and there is no terminal to confirm it at.", "Add --yes.")
+        raise ConfigError("A purge cannot be undone, and there is no terminal for the confirmation.", "Add --yes.")
     if ask.read_answer(f"This cannot be undone. Type {CONFIRMATION_WORD} to go on: ") != CONFIRMATION_WORD:
         raise Rejected("Nothing was purged.")
 
@@ -159,7 +161,7 @@ async def _carry_out(task: Purge, plan: PurgePlan) -> None:
     drafts = f", {_count(len(plan.drafts), 'unfinished reply', 'unfinished replies')}" if plan.drafts else ""
     print_lines(f"Purged: {_count(len(plan.hits), 'event')} ({_kinds(plan)}){drafts}.")
     if turns:
-        print_lines(f"{_count(turns, 'turn')} lost the count of tokens, and will be measured by bytes.")
+        print_lines(f"{_count(turns, 'turn')} lost their token counts; their size is now measured in bytes.")
 
 
 async def _rewrite(task: Purge, lease: Lease | None) -> None:
@@ -170,7 +172,7 @@ async def _rewrite(task: Purge, lease: Lease | None) -> None:
     for report in rewritten:
         print_lines(_format_rewrite(report))
     if failure:
-        print_lines(f"The write-ahead log still holds it ({failure.rstrip('.')}). Purge again.")
+        print_lines(f"The write-ahead log still contains it ({failure.rstrip('.')}). Purge again.")
     elif lease:
         print_lines("Removed: the write-ahead log up to now.")
 
@@ -178,8 +180,8 @@ async def _rewrite(task: Purge, lease: Lease | None) -> None:
 def _format_rewrite(report: RewriteReport) -> str:
     if report.why:
         return (
-            f"The files of the table {report.table} still hold old rows: it was not rewritten "
-            f"({report.why.rstrip('.')}). Let its owner run: VACUUM (FULL, ANALYZE) {report.table};"
+            f"The files of the table {report.table} still contain old rows: it was not rewritten "
+            f"({report.why.rstrip('.')}). Its owner can run: VACUUM (FULL, ANALYZE) {report.table};"
         )
     if report.kept:
         return (
@@ -194,7 +196,7 @@ async def _report_names(database: Database, target: PurgeTarget) -> None:
     """Print which agents' names or folders hold the text: a purge does not change them."""
     for agent in await database.agents.all(1_000_000):
         if target.is_in(agent.name) or target.is_in(agent.directory):
-            print_lines(f"The name or the folder of an agent holds it, and stays: its id is {agent.id}.")
+            print_lines(f"The name or folder of an agent contains it, and is not changed: its id is {agent.id}.")
 
 
 def _kinds(plan: PurgePlan) -> str:

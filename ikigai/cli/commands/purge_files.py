@@ -28,17 +28,17 @@ def offer(target: PurgeTarget, yes: bool) -> None:
     deletable = [file for file in holding if any(file.match(pattern) for pattern in DELETABLE_FILES)]
     for file in holding:
         if file not in deletable:
-            print_lines(f"It stands in a file of ikigai's as well, which stays: {file}")
+            print_lines(f"It is also in a file of ikigai, which is kept: {file}")
     if not deletable:
         return
     if not yes:
         for file in deletable:
-            print_lines(f"It stands in {file}")
+            print_lines(f"It is also in {file}")
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            print_lines("They stay, as there is no terminal to ask at. Add --yes to delete them.")
+            print_lines("They are kept, because there is no terminal for the question. Add --yes to delete them.")
             return
-        if ask.read_answer("Delete these files? What was typed or not saved is lost. [y/N] ").lower() != "y":
-            print_lines("They stay.")
+        if ask.read_answer("Delete these files? Their unsent or unsaved text is lost. [y/N] ").lower() != "y":
+            print_lines("They are kept.")
             return
     for file in deletable:
         print_lines(_delete(file))
@@ -54,7 +54,7 @@ def _delete(file: Path) -> str:
         finally:
             os.close(descriptor)
     except BlockingIOError:
-        return f"Not deleted, as a running ikigai has it open: {file}. Clear its input there, then purge again."
+        return f"Not deleted, because a running ikigai has it open: {file}. Clear its input there, then purge again."
     except OSError as error:
         return f"Not deleted ({error.strerror}): {file}"
     return f"Deleted: {file}"

@@ -28,7 +28,7 @@ async def check_database(config: Config) -> list[Finding]:
         if not embedded.exists and (problem := _cannot_be_made(embedded.folder)):
             return [problem, *_unused(config)]
         if not embedded.exists:
-            text = f"none yet: the first start makes an embedded PostgreSQL {embedded.version} in {embedded.folder}"
+            text = f"none yet: the first start creates an embedded PostgreSQL {embedded.version} in {embedded.folder}"
             return [Finding("database", OK, text), *_unused(config), _disk()]
         findings.append(_disk())
     try:
@@ -81,15 +81,15 @@ def _unused(config: Config) -> list[Finding]:
 
 def _schema(version: int, known: int) -> Finding:
     if version > known:
-        text = f"version {version}, which is newer than this ikigai knows ({known}): it can be read, not written"
+        text = f"version {version}, newer than this ikigai supports ({known}): it can be read, not written"
         return Finding("schema", BAD, text, "Install a newer ikigai.")
     return Finding("schema", OK, f"version {version}")
 
 
 def _durable(durable: bool) -> Finding:
     if durable:
-        return Finding("durability", OK, "what is confirmed is on the disk (fsync, synchronous_commit)")
-    text = "fsync or synchronous_commit is off: a power failure can lose what was confirmed"
+        return Finding("durability", OK, "writes are durable (fsync, synchronous_commit)")
+    text = "fsync or synchronous_commit is off: a power failure can lose confirmed writes"
     return Finding("durability", WARN, text, "Switch both on in the server's configuration.")
 
 
@@ -100,5 +100,5 @@ def _disk() -> Finding:
     free = shutil.disk_usage(folder).free
     text = f"{free / 1e9:,.1f} GB free where {paths.data_dir()} is"
     if free < LOW_BYTES:
-        return Finding("disk", BAD if free < CRITICAL_BYTES else WARN, text, "Make room.")
+        return Finding("disk", BAD if free < CRITICAL_BYTES else WARN, text, "Free some space.")
     return Finding("disk", OK, text)

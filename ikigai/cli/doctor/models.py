@@ -44,7 +44,7 @@ async def _provider(config: Config, pool: ProviderPool, name: str, online: bool)
     except IkigaiError as error:
         return Finding(about, BAD, f"{key}; {error.what}", error.remedy)
     if not listed:
-        return Finding(about, WARN, f"{key}; it answers and names no model", "Check the provider's settings.")
+        return Finding(about, WARN, f"{key}; it answers, but lists no model", "Check the provider's settings.")
     return Finding(about, OK, f"{key}; it answers and has {len(listed):,} models")
 
 
@@ -54,10 +54,10 @@ def _local(pool: ProviderPool) -> Finding:
     except ConfigError as error:
         return Finding("local model", BAD, error.what, error.remedy)
     if model:
-        return Finding("local model", OK, f"{model} is here")
+        return Finding("local model", OK, f"{model} is installed")
     if importlib.util.find_spec("xllamacpp") is None:
         return Finding("local model", OK, f"not installed ({extra_command('local')})")
-    return Finding("local model", OK, "its weights are not here (ikigai setup fetches them)")
+    return Finding("local model", OK, "its weights are not installed (ikigai setup fetches them)")
 
 
 def _answering(config: Config, pool: ProviderPool) -> Finding:
@@ -65,7 +65,7 @@ def _answering(config: Config, pool: ProviderPool) -> Finding:
     try:
         model = config.model or pool.default_model(config.keys)
         if not model:
-            return Finding("model", BAD, "there is none to ask", "Run: ikigai login    or: ikigai setup")
+            return Finding("model", BAD, "none available", "Run: ikigai login    or: ikigai setup")
         chosen = parse_model(model)
         pool.check(str(chosen["model"]), str(chosen.get("level") or ""))
     except IkigaiError as error:

@@ -34,7 +34,7 @@ def check_configuration(config: Config) -> list[Finding]:
     """Return findings about the configuration file, and about what it requires of this machine."""
     settings = config.settings.values()
     places = {each.place.rpartition(":")[0] for each in settings if each.kind == "configuration"}
-    text = f"{', '.join(sorted(places))} is sound" if places else "none: every key has its default"
+    text = f"{', '.join(sorted(places))} is valid" if places else "none: every key has its default"
     findings = [Finding("configuration", OK, text)]
     if config.unknown_variables:
         findings.append(Finding("variables", WARN, " ".join(config.unknown_variables), "Unset or correct them."))
@@ -99,7 +99,7 @@ def _chosen_program(about: str, variables: str, command: Callable[[], list[str]]
         return Finding(about, WARN, error.what, error.remedy)
     if words and shutil.which(words[0]):
         return Finding(about, OK, " ".join(words))
-    return Finding(about, WARN, f"{' '.join(words)} is not there", f"Set {variables} to a program that is.")
+    return Finding(about, WARN, f"{' '.join(words)} is not installed", f"Set {variables} to an installed program.")
 
 
 # ── files ──
@@ -121,15 +121,15 @@ def _files() -> Finding:
         elif status.st_mode & 0o077:
             exposed.append(path)
     if foreign:
-        text = f"{_name_some(foreign)} {'belongs' if len(foreign) == 1 else 'belong'} to somebody else"
+        text = f"{_name_some(foreign)} {'belongs' if len(foreign) == 1 else 'belong'} to another user"
         return Finding("files", BAD, text, f"Run: chown {os.geteuid()} {_quoted(foreign)}")
     if exposed:
         state = BAD if any(map(_exposes_secret, exposed)) else WARN
         return Finding(
-            "files", state, f"open to others: {_name_some(exposed)}", f"Run: chmod go-rwx {_quoted(exposed)}"
+            "files", state, f"readable by others: {_name_some(exposed)}", f"Run: chmod go-rwx {_quoted(exposed)}"
         )
     existing = [str(folder) for folder in paths.own_folders() if folder.exists()]
-    return Finding("files", OK, f"yours alone: {', '.join(existing) or 'none yet'}")
+    return Finding("files", OK, f"private: {', '.join(existing) or 'none yet'}")
 
 
 def _exposes_secret(path: Path) -> bool:

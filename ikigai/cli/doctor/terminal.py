@@ -32,7 +32,7 @@ MODE_STATES = {0: "no", 1: "yes", 2: "yes", 3: "yes", 4: "no"}
 def check_terminal() -> list[Finding]:
     findings = [_encoding()]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return [*findings, Finding("terminal", OK, "none here, so only print mode was looked at (ikigai -p)")]
+        return [*findings, Finding("terminal", OK, "none, so only print mode was checked (ikigai -p)")]
     return [*findings, _kind(), _size(), _colors(), *_modes(), *_programs_between()]
 
 
@@ -40,14 +40,16 @@ def _encoding() -> Finding:
     name = (sys.stdout.encoding or "").lower().replace("-", "")
     if name == "utf8":
         return Finding("encoding", OK, "UTF-8")
-    return Finding("encoding", WARN, f"{name or 'none'}: signs are drawn as ?", "Set LANG=C.UTF-8 or another of UTF-8.")
+    return Finding(
+        "encoding", WARN, f"{name or 'none'}: signs are drawn as ?", "Set LANG=C.UTF-8 or another UTF-8 locale."
+    )
 
 
 def _kind() -> Finding:
     term = os.environ.get("TERM", "")
     if term in ("", "dumb"):
         text = f"TERM is {term or 'not set'}: drawn plainly, without colours or a status line"
-        return Finding("terminal", WARN, text, "Set TERM to what the terminal is, for example xterm-256color.")
+        return Finding("terminal", WARN, text, "Set TERM to the type of the terminal, for example xterm-256color.")
     return Finding("terminal", OK, term)
 
 
@@ -65,7 +67,7 @@ def _colors() -> Finding:
 
     theme = output_theme(os.environ, is_terminal=True)
     if not theme.color:
-        why = "NO_COLOR is set" if os.environ.get("NO_COLOR") else "variables say so"
+        why = "NO_COLOR is set" if os.environ.get("NO_COLOR") else "a variable says so"
         return Finding("colours", OK, f"off, because {why}" if os.environ.get("TERM") not in ("", "dumb") else "none")
     known = {16: "the sixteen that the terminal defines", 256: "256"}
     return Finding("colours", OK, known.get(color_depth(os.environ), "16.7 million"))
@@ -81,18 +83,18 @@ def _modes() -> list[Finding]:
     states = {int(mode): int(state) for mode, state in re.findall(rb"\x1b\[\?(\d+);(\d)\$y", answer)}
     reported = re.search(rb"\x1b\]11;[^\x07\x1b]*", answer)
     background = background_kind(reported[0].decode("ascii", "replace")) if reported else ""
-    unknown = "the terminal does not say, so its own sixteen colours are used, or [terminal] theme"
+    unknown = "not reported: its own sixteen colours are used, or [terminal] theme"
     findings = [Finding("background", OK, background or unknown)]
     match MODE_STATES.get(states.get(PASTE_MODE, -1)):
         case "yes":
-            findings.append(Finding("pastes", OK, "marked as such (bracketed paste)"))
+            findings.append(Finding("pastes", OK, "marked by the terminal (bracketed paste)"))
         case "no":
-            remedy = "Use a terminal that marks them, or the editor (Ctrl+G) for several lines."
+            remedy = "Use a terminal that marks them, or /editor for several lines."
             findings.append(Finding("pastes", WARN, "not marked: each line of a paste is sent by itself", remedy))
         case _:
-            findings.append(Finding("pastes", OK, "probably marked; the terminal does not say"))
+            findings.append(Finding("pastes", OK, "probably marked; not reported"))
     synchronized = MODE_STATES.get(states.get(SYNCHRONIZED_OUTPUT_MODE, -1)) == "yes"
-    findings.append(Finding("updates", OK, "drawn at once (mode 2026)" if synchronized else "drawn as they come"))
+    findings.append(Finding("updates", OK, "drawn at once (mode 2026)" if synchronized else "drawn in parts"))
     return findings
 
 
@@ -124,9 +126,13 @@ def _programs_between() -> list[Finding]:
     if os.environ.get("TMUX"):
         findings.append(_tmux())
     elif os.environ.get("STY"):
-        findings.append(Finding("screen", OK, "inside GNU screen: Shift+Enter does not arrive; Ctrl+J does"))
+        findings.append(
+            Finding("screen", OK, "inside GNU screen: Shift+Enter does not arrive; /keys lists other keys for it")
+        )
     if os.environ.get("SSH_CONNECTION"):
-        findings.append(Finding("ssh", OK, "over ssh; tmux on this side keeps ikigai running when the line breaks"))
+        findings.append(
+            Finding("ssh", OK, "over ssh; tmux on this side keeps ikigai running when the connection breaks")
+        )
     return findings
 
 
@@ -137,11 +143,15 @@ def _tmux() -> Finding:
     waits, extended = _tmux_option("escape-time"), _tmux_option("extended-keys")
     if waits.isdecimal() and int(waits) > SLOWEST_ESCAPE:
         remedy = "Put into ~/.tmux.conf: set -sg escape-time 20"
-        return Finding("tmux", WARN, f"holds Esc back for {waits} ms", remedy)
+        return Finding("tmux", WARN, f"delays Esc by {waits} ms", remedy)
     if extended == "off":
-        remedy = "Put into ~/.tmux.conf: set -s extended-keys on    (or use Ctrl+J)"
+        remedy = "Put into ~/.tmux.conf: set -s extended-keys on    (/keys lists other keys for it)"
         return Finding("tmux", WARN, "Shift+Enter arrives as Enter", remedy)
-    calls = "" if _tmux_option("focus-events") == "on" else "; to be called when a turn ends: set -g focus-events on"
+    calls = (
+        ""
+        if _tmux_option("focus-events") == "on"
+        else "; for notifications at the end of a turn: set -g focus-events on"
+    )
     return Finding("tmux", OK, f"inside tmux; Esc and Shift+Enter arrive{calls}")
 
 

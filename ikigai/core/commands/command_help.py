@@ -1,12 +1,14 @@
 """This module holds the groups, examples and related commands of the help, and lays out what /help shows."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.commands.spec import CommandSpec
 from ikigai.core.commands.table import BY_NAME, COMMANDS
 from ikigai.core.errors import Rejected, closest_names
+from ikigai.core.key_actions import KEY_ACTIONS, bound_key
 
 # fmt: off
 HELP_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
@@ -82,9 +84,17 @@ HELP_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 
 ORDER = {name: place for place, name in enumerate(name for group in HELP_GROUPS.values() for name in group)}
 """The place of each command in help and menu."""
+NO_CHANGES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+ACTIONS_OF_COMMANDS = {
+    "history": ("history",),
+    "editor": ("editor",),
+    "approve": ("cycle_approval",),
+    "switch": ("parent_agent", "child_agent", "previous_agent", "next_agent"),
+}
+"""The actions of `core.key_actions` that do the same as a command."""
 NARROW = 60
 """Columns below which headings and usages stand on lines of their own."""
-INTRODUCTION = "Type a message and press Enter. ? on an empty line shows the keys."
+INTRODUCTION = "Type a message, or a command from this list. ? on an empty line shows the keys."
 FURTHER = "/help COMMAND explains one, /help all lists what each does, /help keys the keys."
 
 
@@ -103,8 +113,13 @@ def find_command(name: str) -> CommandSpec:
     raise Rejected(f"There is no command {quoted('/' + bare)}.", hint)
 
 
-def format_command(command: CommandSpec) -> str:
-    """Return the help of one command: what it does, its usage, an example, and related commands."""
+def format_command(command: CommandSpec, key_changes: Mapping[str, tuple[str, ...]] = NO_CHANGES) -> str:
+    """Return the help of one command: what it does, its usage, an example, its keys, and related commands.
+
+    `key_changes` are the user's own keys, by the names of actions.
+    """
+    actions = (action for action in KEY_ACTIONS if action.name in ACTIONS_OF_COMMANDS.get(command.name, ()))
+    keys = ((bound_key(action.name, key_changes), action.help) for action in actions)
     example, related = next((group[command.name] for group in HELP_GROUPS.values() if command.name in group), ("", ""))
     lines = [
         f"/{command.name}: {command.help}",
@@ -112,6 +127,7 @@ def format_command(command: CommandSpec) -> str:
         f"Example: {example}" * bool(example),
         f"Also typed: /{', /'.join(command.aliases)}" * bool(command.aliases),
         command.more,
+        *(f"{key}: {effect}" for key, effect in keys if key),
         "Related: " + ", ".join(f"/{name}" for name in related.split()),
     ]
     return "\n".join(filter(None, lines))

@@ -31,7 +31,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=lambda _: inputs.Retry()),
     CommandSpec("edit", "", "undo the newest turn and edit its message",
         timing=CommandTiming.AGENT, parser=lambda _: inputs.Edit()),
-    CommandSpec("editor", "", "write the message in your editor ($VISUAL, $EDITOR), as Ctrl+G does"),
+    CommandSpec("editor", "", "write the message in your editor ($VISUAL, $EDITOR)"),
     CommandSpec("forget", "CRITERIA|IDS", "forget messages: by meaning, or by ids (45-67, 70, last 3)",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_filter("forget"),
         more="The model looks for what matches; with ids no model is asked. You see what was found and confirm."),
@@ -45,8 +45,8 @@ COMMANDS: tuple[CommandSpec, ...] = (
         print_mode=PrintMode.CHANGE, parser=parsers.parse_think, completes="levels"),
     CommandSpec("system", "[text]", "show or set the system prompt; 'default' resets it",
         print_mode=PrintMode.SHOW, parser=parsers.parse_system, multiline=True,
-        more='/system "" clears it. By default a model is told the folder, the system, the date and what its tools are '
-        "for; default_system_prompt = false under [context] switches that off."),
+        more='/system "" clears it. The default one names the folder, the system, the date and the use of the tools; '
+        "default_system_prompt = false under [context] switches it off."),
     CommandSpec("profile", "[NAME]", "show the profiles, or choose one; 'default' resets it",
         print_mode=PrintMode.SHOW, parser=parsers.parse_profile, completes="profiles",
         more="It replaces earlier choices of the settings that it names; /model, /budget … replace them again."),
@@ -63,7 +63,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         '/summary shows it, /undo undoes it. condense = "auto" under [context] starts it automatically.'),
     CommandSpec("summary", "", "show the summary in the context, and those of cleared turns",
         print_mode=PrintMode.SHOW),
-    CommandSpec("history", "", "browse the whole history (Ctrl+T)"),
+    CommandSpec("history", "", "browse the whole history"),
     CommandSpec("context", "", "show what the context contains, by part, and what has left", print_mode=PrintMode.SHOW),
     CommandSpec("search", "QUERY | #ID", "search the whole history; #ID shows an event",
         print_mode=PrintMode.SHOW, parser=parsers.parse_search,
@@ -75,13 +75,12 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("btw", "QUESTION", "ask a side question that leaves no trace here", parser=parsers.parse_btw,
         multiline=True,
         more="The answer is shown, but stored neither in the context nor in the history; /cost counts it. It uses "
-        "no tools, and works while the agent is busy. Esc stops it."),
+        "no tools, and works while the agent is busy. The stop key stops it."),
     CommandSpec("quote", "ID", "bring a message back into the conversation",
         question="There is no message to bring back."),
     CommandSpec("approve", "[MODE|revoke N]", "show or set what models may do unasked; list standing approvals",
         timing=CommandTiming.BLOCKING, completes="modes",
-        more=f"Modes: {', '.join(ApprovalMode)}; 'default' removes the choice. Shift+Tab goes through "
-        "them."),
+        more=f"Modes: {', '.join(ApprovalMode)}; 'default' removes the choice."),
     CommandSpec("tools", "[on|off SET]", "list the tools that models have here; switch sets on or off",
         timing=CommandTiming.BLOCKING, completes="sets"),
     CommandSpec("trust", "[yes|no [FOLDER]]", "show or set if this folder's AGENTS.md, tools and settings are used",
@@ -92,7 +91,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         more="All of it, including ancestors, or the events from one id to another. --force overwrites an existing "
         "file. `ikigai history import` makes an agent of a .json or .jsonl file."),
     CommandSpec("copy", "[N]", "copy the last answer, or its Nth code block", completes="code",
-        more="The terminal does it (OSC 52), also over ssh; some need a setting for it. c in the history copies "
+        more="The terminal copies it (OSC 52), also over ssh; some terminals need a setting. c in the history copies "
         "other messages."),
     CommandSpec("cost", "[--plot [FILE]]", "show tokens and cost: this session, this agent, everything",
         print_mode=PrintMode.SHOW, parser=parsers.parse_cost, completes="plot",
@@ -121,11 +120,10 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("agents", "[--all]", "show the tree of agents: state, model, last words, process",
         print_mode=PrintMode.SHOW, parser=parsers.parse_agents, completes="all",
         more="--all shows killed and archived ones, too. `ikigai agents` has more options."),
-    CommandSpec("switch", "[NAME]", "switch to another agent; this one goes on in the background",
+    CommandSpec("switch", "[NAME]", "switch to another agent; this one continues in the background",
         timing=CommandTiming.SWITCHING, completes="agents", aliases=("resume", "sessions"),
-        more="Without a name it lists them; typing filters by name, folder and messages. Alt+Up goes to the "
-        "parent, Alt+Down to the newest child, Alt+Left and Alt+Right to siblings. What is "
-        "in the input stays with its agent."),
+        more="Without a name it lists them; typing filters by name, folder and messages. "
+        "What is in the input stays with its agent."),
     CommandSpec("send", 'NAME "text"', "send a message to another agent, and stay here",
         parser=parsers.parse_send, completes="agents", multiline=True,
         more="That agent starts a turn with it at once, or when its current turn has ended, also if it is open in "
@@ -133,7 +131,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("answer", "[NAME]", "answer the question of a background agent", completes="agents",
         more="The status line names the agent. The question is shown with the agent's name; /switch NAME goes there."),
     CommandSpec("wait", "[NAME ...]", "wait until agents are idle, and show their last words", completes="agents",
-        more="Without a name: all that are running. You can type meanwhile; Esc stops only the waiting."),
+        more="Without a name: all that are running. You can type meanwhile; the stop key stops only the waiting."),
     CommandSpec("rename", "[OLD] NEW", "rename this agent, or another",
         timing=CommandTiming.QUEUED, print_mode=PrintMode.TREE, parser=parsers.rename, completes="agents"),
     CommandSpec("kill", "[NAME]", "stop an agent and its forks (undo: /revive)",

@@ -245,7 +245,7 @@ def _turns_within(reach: Reach, first: int, last: int) -> Reading[tuple[EndedTur
             rows += page
             if len(rows) > MAX_SELECTED_ROWS:
                 message = f"That is more than {MAX_SELECTED_ROWS:,} events."
-                raise Rejected(message, "Name fewer, or use /clear or /rewind.")
+                raise Rejected(message, "Choose fewer, or use /clear or /rewind.")
             if len(page) < PAGE_ROWS or any(row.id > last and isinstance(row.event, TurnEnded) for row in page):
                 break
             span = Span(span.agent, page[-1].id + 1, span.last)
@@ -288,7 +288,7 @@ def _ended_turns(settled: Memory, rows: Iterable[StoredEvent], piece: int) -> li
 def _refuse(reach: Reach, wanted: EventRange) -> Reading[None]:
     """Raise Rejected with the reason why no event is selected."""
     if wanted.first != wanted.last:
-        raise Rejected(f"Nothing in the context lies between {wanted.first} and {wanted.last}.", IDS_REMEDY)
+        raise Rejected(f"Nothing in the context is between {wanted.first} and {wanted.last}.", IDS_REMEDY)
     events = cast("tuple[StoredEvent, ...]", (yield AskEvents((wanted.first,))))
     if not events:
         raise Rejected(f"There is no event {wanted.first}.", IDS_REMEDY)

@@ -230,7 +230,7 @@ def _with_one_reason(events: list[Event], reported: bool) -> list[Event]:
 
 
 SHORT_REPLY_REASONS = {
-    StopReason.LENGTH: "The reply was cut off: it reached its longest length.",
+    StopReason.LENGTH: "The reply was cut off at its length limit.",
     StopReason.REFUSED: "The model refused to answer.",
 }
 """The notice for the user behind a reply that ended short."""

@@ -175,10 +175,10 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
             return _end_turn(memory, (), Ending.COMPLETED)
         case Steered():
             if memory.status is AgentStatus.RUNNING_TOOLS:
-                raise Rejected("The turn waits for the results of its tools.", "Send it when they have come.")
+                raise Rejected("The turn waits for the results of its tools.", "Send it after they have arrived.")
             return _submitted(memory, UserMessage(incoming.text, incoming.images, documents=incoming.documents))
         case _ if memory.status is not AgentStatus.IDLE:
-            raise Rejected(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
+            raise Rejected(f"The agent is busy ({memory.status.value}).", "Stop it, or wait until it ends.")
         case _:
             return _decide_while_idle(memory, incoming)
 
@@ -355,7 +355,7 @@ def _submitted(memory: Memory, message: UserMessage) -> tuple[Event, ...]:
         raise Rejected(
             f"This message takes about {tokens.format_tokens(size)} tokens, and {memory.model} takes"
             f" {tokens.format_tokens(memory.limits.context)} in all.",
-            "Send less of it, or choose a model with a larger context with /model.",
+            "Send a shorter one, or choose a model with a larger context with /model.",
         )
     if not memory.budget:
         size = tokens.count_tokens(memory.provider, memory.model, memory.size + message_bytes)

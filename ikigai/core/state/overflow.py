@@ -61,7 +61,8 @@ def overflow_message(memory: Memory, reason: str) -> str:
     """Return the reason of a turn that cannot fit: the provider's message, the largest part, and a remedy."""
     if not memory.budget:
         return (
-            f"{reason} The window is off, so nothing leaves by itself: /budget 100k switches it on, /clear empties it."
+            f"{reason} The window is off, so no turn leaves it automatically: /budget 100k "
+            "switches it on, /clear empties it."
         )
     parts = dict(_parts(memory))
     largest = max(parts, key=lambda part: parts[part])
@@ -69,10 +70,10 @@ def overflow_message(memory: Memory, reason: str) -> str:
     return f"{reason} The largest part is {largest} (about {size} tokens). {REMEDY_OF_PART[largest]}"
 
 
-SYSTEM, MESSAGE, RESULT, REPLIES = "the system prompt with the tools", "your message", "a tool result", "what was said"
-KEPT_FIRST_TURN = "the first turn, which is kept"
+SYSTEM, MESSAGE, RESULT, REPLIES = "the system prompt with the tools", "your message", "a tool result", "the messages"
+KEPT_FIRST_TURN = "the first turn (kept)"
 REMEDY_OF_PART = {
-    KEPT_FIRST_TURN: "keep_first_turn = false in the configuration lets it leave, /clear begins anew.",
+    KEPT_FIRST_TURN: "keep_first_turn = false in the configuration lets it leave, /clear empties the context.",
     SYSTEM: "/system makes it shorter, /model chooses a model with a larger context.",
     MESSAGE: "Send less of it, or choose a model with a larger context with /model.",
     RESULT: "max_tool_result_tokens in the configuration cuts results shorter; /model chooses a larger model.",

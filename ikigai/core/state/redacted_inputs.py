@@ -79,7 +79,7 @@ def key_notice(event: Event, id: int, redactor: Redactor) -> str:
     name = redactor.key_in(typed) if (typed := _typed(event)) else ""
     if not name:
         return ""
-    notice = f"Your message holds what looks like a key ({name}). It is stored as typed."
+    notice = f"Your message contains what looks like a key ({name}). It is stored as typed."
     return f"{notice} To remove it: ikigai db purge --ids {id}"
 
 

@@ -87,19 +87,21 @@ def read(name: str, text: bytes) -> Unsaved:
     if head.format != FORMAT or head.count < 1:
         _foreign(name)
     if head.version != VERSION:
-        _refuse(f"{name}: the format has version {head.version}, this ikigai knows {VERSION}.", "Install a newer one.")
+        _refuse(
+            f"{name}: the format has version {head.version}, this ikigai knows {VERSION}.", "Install a newer ikigai."
+        )
     lines = rest.splitlines()
     found = [_event(name, number, line) for number, line in enumerate(lines, 2)]
     if len(found) != head.count or not text.endswith(b"\n"):
         _refuse(
-            f"{name} ends after {len(found)} of {head.count} events: it was cut off.",
-            'To recover those, make that the "count" in line 1, and let the last line end.',
+            f"{name} ends after {len(found)} of {head.count} events: it is incomplete.",
+            'To recover those, change "count" in line 1, and end the last line with a newline.',
         )
     if len({id for id, _ in found}) < len(found):
-        _refuse(f"{name} holds an event twice.", "Take one of the two lines out, and count again.")
+        _refuse(f"{name} contains an event twice.", 'Remove one of the two lines, and correct "count".')
     if head.sha256 is not None and head.sha256 != _checksum(first, lines):
-        what = f"{name} is damaged or was changed: its checksum is another."
-        _refuse(what, "If you changed it yourself, take `sha256` out of line 1.")
+        what = f"{name} is damaged or was changed: its checksum does not match."
+        _refuse(what, "If you changed it yourself, remove `sha256` from line 1.")
     ids, events = tuple(id for id, _ in found), tuple(event for _, event in found)
     return Unsaved(head.agent, clean_line(head.name), head.behind, ids, events, head.sha256 is not None)
 
@@ -120,17 +122,17 @@ def _event(name: str, number: int, line: bytes) -> tuple[str, Event]:
         event = codec.decode(found.kind, found.content, None if data == "null" else data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         why = clean_line(str(error))[:200].rstrip(".")
-        _refuse(f"{name}, line {number} is cut off or damaged: {why}.", "Repair that line, or take it out.")
+        _refuse(f"{name}, line {number} is cut off or damaged: {why}.", "Repair that line, or remove it.")
     except RecursionError:
-        _refuse(f"{name}, line {number} is nested too deep.", "Take it out.")
+        _refuse(f"{name}, line {number} is nested too deep.", "Remove it.")
     if isinstance(event, Unknown):
-        what = f"cannot be an event of the kind {clean_line(found.kind)[:64]!r}"
+        what = f"is not a valid event of the kind {clean_line(found.kind)[:64]!r}"
         _refuse(f"{name}, line {number} {what}.", "Repair that line, or use the ikigai that wrote the file.")
     return found.id, event
 
 
 def _foreign(name: str) -> NoReturn:
-    _refuse(f"{name} holds no events that ikigai could not save.", "Name an unsaved-….jsonl file of the state folder.")
+    _refuse(f"{name} contains no unsaved events of ikigai.", "Name an unsaved-….jsonl file of the state folder.")
 
 
 def _refuse(what: str, remedy: str) -> NoReturn:

@@ -218,7 +218,7 @@ def format_report(of: ContextReport) -> str:
     rows = {
         "turns": _describe_turns(of),
         "budget": _budget(of),
-        "model limit": f"{_short(of.context)}, including the reply" + " (as its provider said)" * of.learned,
+        "model limit": f"{_short(of.context)}, including the reply" + " (counted by its provider)" * of.learned,
         "usable": f"{_short(of.room)} (model limit minus reply and 10 % margin)",
         "eviction": _describe_leaving(of),
         "estimate": COUNTER_NAMES[of.counter],
@@ -261,7 +261,7 @@ def _describe_leaving(of: ContextReport) -> str:
     if of.keep_first_turn:
         clauses.append("the first turn stays")
     if of.max_history_tokens:
-        clauses.append(f"ended turns take {_short(of.max_history_tokens)} at most")
+        clauses.append(f"ended turns up to {_short(of.max_history_tokens)} at most")
     return "; ".join(clauses)
 
 
@@ -292,10 +292,7 @@ def cramped_notice(memory: Memory) -> str:
     if budget > memory.room:  # no budget helps
         unpin = "/unpin removes files, " * bool(list_pins(memory.settings))
         advice = unpin + "/system makes it shorter, " * system + "/model chooses a model with a larger context."
-    return (
-        f"{subject} {_short(least)} tokens, and a request may have {_short(memory.ceiling)}:"
-        f" only the newest turn will be sent. {advice}"
-    )
+    return f"{subject} {_short(least)} tokens of {_short(memory.ceiling)}: only the newest turn will be sent. {advice}"
 
 
 _short = tokens.format_tokens

@@ -49,7 +49,7 @@ def format_thinking(memory: Memory, levels: Sequence[str]) -> str:
     if not any(each != "off" for each in levels):
         return f"{memory.model} does not think."
     now = f"{level} (from {_origin(memory, 'level')})" if level else "the model's own default"
-    return f"{memory.model} thinks at {now}\nit has {', '.join(levels)}; /think LEVEL chooses one"
+    return f"{memory.model} thinks at {now}\nlevels: {', '.join(levels)}; /think LEVEL chooses one"
 
 
 def _model(memory: Memory) -> str:

@@ -184,7 +184,7 @@ def _note(id: int, event: object) -> str:
         case Cleared():
             return "Context cleared: the next request starts empty. The history stays. To undo this: /undo"
         case Marked(label):
-            return f"Mark {label} set. /rewind {label} comes back here."
+            return f"Mark {label} set. /rewind {label} returns here."
         case Rewound(to, label):
             where = f"mark {label}" if label else f"event {to}"
             return f"Rewound to {where}: everything after it has left the context. To undo this: /undo"
@@ -232,8 +232,8 @@ def _summary_note(id: int, event: Summarised) -> str:
     known = f", {format_dollars(Decimal(repr(event.cost)))}" if event.cost else ""
     cost = ", cost unknown" if event.cost is None else known
     if event.closed:
-        return f"What was cleared is summarised: {turns}{cost}. /summary shows it, /quote {id} brings it back."
-    unseen = f", {event.unseen:,} of them unread" if event.unseen else ""
+        return f"What was cleared is summarised: {turns}{cost}. /summary shows it, /quote {id} adds it to the context."
+    unseen = f", {event.unseen:,} of them not read" if event.unseen else ""
     sizes = f"{tokens.format_tokens(event.before)} → {tokens.format_tokens(event.after)} tokens"
     return f"Condensed: {turns}{unseen}, {sizes}{cost}. /summary shows it, /undo undoes it."
 

@@ -106,7 +106,7 @@ class AnthropicProvider(StreamingProvider):
                     raise
                 if self._encoder(request.model, thoughts, self._binding).body(request) == body:
                     raise  # the refusal has another cause
-                log.debug("%s refused the thinking sent back; sent again without", self.name)
+                log.debug("%s refused the thinking in the request; it is sent again without it", self.name)
 
     async def _send(self, client: Any, body: bytes, beta: str) -> Any:
         import anthropic
@@ -134,7 +134,7 @@ class AnthropicProvider(StreamingProvider):
             )
             return as_count(as_mapping(answer).get("input_tokens")) or None
         except Exception as error:
-            log.debug("%s counted no tokens: %s", self.name, type(error).__name__)
+            log.debug("%s did not count tokens: %s", self.name, type(error).__name__)
             return None
 
     async def models(self) -> list[ListedModel]:

@@ -84,10 +84,10 @@ FILTERS = (
 """The beginnings of the finishReason of a reply that Google withholds, also behind IMAGE_."""
 
 MALFORMED_CALLS = {
-    "MALFORMED_FUNCTION_CALL": "wrote a tool call that cannot be read",
+    "MALFORMED_FUNCTION_CALL": "sent a tool call that cannot be parsed",
     "UNEXPECTED_TOOL_CALL": "called a tool that was not offered",
-    "TOO_MANY_TOOL_CALLS": "called tools without end",
-    "MALFORMED_RESPONSE": "wrote a reply that cannot be read",
+    "TOO_MANY_TOOL_CALLS": "called too many tools",
+    "MALFORMED_RESPONSE": "sent a reply that cannot be parsed",
 }
 """finishReason → the model's error, which a retry may avoid."""
 
@@ -300,7 +300,7 @@ class ContentsReader:
 
     def _fail(self, kind: FailureKind, what: str) -> StreamFailed:
         remedy = (
-            "Send the message again." if kind is FailureKind.CUT else "Say it in other words, or choose another model."
+            "Send the message again." if kind is FailureKind.CUT else "Rephrase the message, or choose another model."
         )
         return StreamFailed(kind, f"{self._target.name} {what}.", remedy, request_id=self.request_id)
 

@@ -48,7 +48,9 @@ class LocalServer:
                 f"Install it with: {extra_command('local')}",
             )
         if not model.is_file():
-            raise ConfigError(f"There is no model file {model}.", "Run `ikigai setup`, or configure a GGUF file.")
+            raise ConfigError(
+                f"The model file {model} does not exist.", "Run `ikigai setup`, or configure a GGUF file."
+            )
         self.name = model.stem
         self.base_url = ""
         self.api_key = secrets.token_urlsafe(32)

@@ -82,7 +82,7 @@ class LocalProvider:
                 return self._client
             weights = await asyncio.to_thread(self._settings.weights)
             if weights is None:
-                raise IkigaiError("The local model's weights are not here.", "Run: ikigai setup")
+                raise IkigaiError("The weights of the local model are not installed.", "Run: ikigai setup")
             # After a cancellation the server goes on loading for the next request; an ended one is replaced.
             if self._server is None or not self._server.alive:
                 if self._client:

@@ -45,7 +45,7 @@ def find(data_dir: Path, configured: str | None = None) -> Path | None:
     if configured:
         path = Path(os.path.expanduser(configured))  # noqa: PTH111 - that of pathlib raises for an unknown user
         if not path.is_file():
-            raise ConfigError(f"There is no model file {path}.", "Correct its path in the configuration.")
+            raise ConfigError(f"The model file {path} does not exist.", "Correct its path in the configuration.")
         return path
     # A top-level package is located without being run; running this one needs what was left out.
     spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
@@ -76,7 +76,7 @@ def fetch(data_dir: Path, progress: DownloadProgress | None = None) -> Path:
     except OSError as error:
         raise IkigaiError(
             f"The local model cannot be stored in {target.parent}: {error.strerror or error}.",
-            "Make 200 MB of room there, or correct its permissions, then run `ikigai setup` again.",
+            "Free 200 MB there, or correct its permissions, then run `ikigai setup` again.",
         ) from error
     report(WEIGHTS_BYTES, WEIGHTS_BYTES)
     return target
@@ -171,8 +171,7 @@ def _store(unpacked: Path, target: Path) -> None:
     """Check the file and rename it to `target`: a file with that name is whole."""
     if not unpacked.is_file() or _sha256(unpacked) != WEIGHTS_SHA256:
         raise IkigaiError(
-            f"The package index delivered another file as {WEIGHTS_REQUIREMENT} than the one expected; "
-            "it was thrown away.",
+            f"The package index sent an unexpected file for {WEIGHTS_REQUIREMENT}; it was deleted.",
             _RETRY,
         )
     with unpacked.open("rb+") as file:

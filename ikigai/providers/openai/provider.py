@@ -154,7 +154,7 @@ class OpenAIProvider(StreamingProvider):
                     raise
                 if self._body(request, thoughts) == body:
                     raise  # the refusal has another cause
-                log.debug("%s refused what can be left out; sent again without", self.name)
+                log.debug("%s refused optional parts of the request; it is sent again without them", self.name)
 
     def _body(self, request: Request, thoughts: bool) -> bytes:
         wanted = self._wanted.get(request.model, self._wants)
@@ -204,7 +204,7 @@ class OpenAIProvider(StreamingProvider):
                 "/responses/input_tokens", content=body, cast_to=object, options=_options("application/json")
             )
         except Exception as error:
-            log.debug("%s did not count: %s", self.name, type(error).__name__)
+            log.debug("%s did not count tokens: %s", self.name, type(error).__name__)
             return None
         return as_count(as_mapping(answer).get("input_tokens")) or None
 

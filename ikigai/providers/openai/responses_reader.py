@@ -185,7 +185,7 @@ class ResponsesReader:
                 whole = as_string(item.get("arguments"))
                 self._cut = self._cut or item.get("status") == "incomplete"
                 if whole and not whole.startswith(came) and not _same(came, whole):
-                    text = f"{self._target.name} sent a call in two versions."
+                    text = f"{self._target.name} sent two versions of one tool call."
                     return StreamFailed(FailureKind.CUT, text, "Send the message again.", request_id=self.request_id)
             case _:
                 return None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ACCOUNT_NAME = "ikigai"
 SYSTEM_DIR = Path("/var/lib/ikigai")
 """The folder of all files when root runs ikigai: the server's account cannot enter root's home."""
-OWN_SERVER = "name a server of your own in IKIGAI_DATABASE_URL."
+OWN_SERVER = "set IKIGAI_DATABASE_URL to a server of your own."
 
 
 class Account(NamedTuple):
@@ -64,13 +64,14 @@ def server_account() -> Account:
     entry = _entry()
     if entry is None:
         raise BadDatabase(
-            f"PostgreSQL does not run as root, and the account {ACCOUNT_NAME} could not be made for it ({failure}).",
+            f"PostgreSQL does not run as root, and the account {ACCOUNT_NAME} could not be created for it ({failure}).",
             f"Run `useradd --system --shell {nologin} {ACCOUNT_NAME}`, use ikigai as an ordinary user, or {OWN_SERVER}",
         )
     if entry.pw_uid == 0 or not entry.pw_shell.endswith(("/nologin", "/false")):
         raise BadDatabase(
-            f"The account {ACCOUNT_NAME} can log in, so root's database is not entrusted to it.",
-            f"If it is nobody's, run `usermod --shell {nologin} {ACCOUNT_NAME}`; else use ikigai as an ordinary user, "
+            f"The account {ACCOUNT_NAME} can log in, so root's database cannot run as that account.",
+            f"If no user needs it, run `usermod --shell {nologin} {ACCOUNT_NAME}`; else use "
+            "ikigai as an ordinary user, "
             f"or {OWN_SERVER}",
         )
     return Account(entry.pw_uid, entry.pw_gid)

@@ -113,9 +113,9 @@ def create(folder: Path, binaries: Path, account: Account, fds: tuple[int, ...])
         for command, text in steps:
             done = account.run(command, fds, text)
             if done.returncode != 0:
-                raise server_failure("be made", folder, done.stderr)
+                raise server_failure("be created", folder, done.stderr)
         if (fresh / "PG_VERSION").read_text().strip() != str(MAJOR_VERSION):
-            raise server_failure("be made", folder, f"FATAL: the binaries are not of PostgreSQL {MAJOR_VERSION}")
+            raise server_failure("be created", folder, f"FATAL: the binaries are not of PostgreSQL {MAJOR_VERSION}")
         fresh.rename(folder / "data")
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -130,12 +130,10 @@ def server_failure(what: str, folder: Path, said: str) -> StoreError:
     reason = reasons[0].split("FATAL:")[-1].strip().rstrip(".") if reasons else "it gave no reason"
     sentence = f"The embedded database could not {what}: {reason}."
     if "No space left on device" in said:
-        return Unavailable(sentence, f"Make room where {folder} is, then start again.")
+        return Unavailable(sentence, f"Free some space in {folder}, then start again.")
     if any(os.strerror(number) in said for number in TRANSIENT_ERRORS):
         return Unavailable(sentence, "Close other programs, then start again.")
-    return BadDatabase(
-        sentence, f"Correct that and start again ({folder / 'server.log'} may say more), or {OWN_SERVER}"
-    )
+    return BadDatabase(sentence, f"Fix that and start again ({folder / 'server.log'} may say more), or {OWN_SERVER}")
 
 
 def server_command(folder: Path, binaries: Path, socket_dir: Path) -> list[str]:

@@ -29,7 +29,7 @@ START_S = 60.0
 time.
 """
 
-MADE_SLOWLY = "it has just been made, and the machine seems to be busy"
+MADE_SLOWLY = "it was just created, and the machine seems to be busy"
 
 GRACE_S = 2.0
 """Seconds that the server outlives its last program, so that successive short calls of ikigai find it running."""
@@ -97,7 +97,7 @@ class _StartWait:
     def wait(self) -> None:
         """Wait two milliseconds; raise Unavailable if the time is over."""
         if self._is_given_up():
-            raise Unavailable("Starting the embedded database was given up.")
+            raise Unavailable("The start of the embedded database was cancelled.")
         if time.monotonic() > self._until:
             raise Unavailable(
                 f"The embedded database is not ready after {START_S:.0f} s; {self.why}.",
@@ -270,9 +270,9 @@ def _folder_error(error: OSError, folder: Path) -> StoreError:
     where = f" ({error.filename})" if error.filename else ""
     sentence = f"The folder of the embedded database, {folder}, cannot be used: {error.strerror}{where}."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Unavailable(sentence, "Make room there, then start again.")
+        return Unavailable(sentence, "Free some space there, then start again.")
     from ikigai.store.embedded.cluster import TRANSIENT_ERRORS
 
     if error.errno in TRANSIENT_ERRORS:
         return Unavailable(sentence, "Close other programs, then start again.")
-    return BadDatabase(sentence, f"See to it that the folder is yours and on a local disk, or {OWN_SERVER}")
+    return BadDatabase(sentence, f"Make sure that you own the folder and that it is on a local disk, or {OWN_SERVER}")

@@ -124,7 +124,7 @@ async def _which(
     if agent is not None:
         agents = await read_lineage_ids(cursor, agent)
         if not agents:
-            raise Rejected("There is no such agent.", "Without one all of them are searched.")
+            raise Rejected("There is no such agent.", "Without an agent all of them are searched.")
     return SearchScope(agents, tuple(kinds), since, NO_LIMIT if before is None else before)
 
 

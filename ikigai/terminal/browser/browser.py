@@ -135,7 +135,7 @@ class Browser:
         else:
             body = self.view.frame()
             if not self.view.items and self.reader.pages.first and self.reader.pages.last:
-                body[0] = " Nothing was said yet."
+                body[0] = " No messages yet."
         head = browser_frame.draw_head(self.source.agent, self.view.current, self.reader.agent, columns, self._theme)
         return [head, *body, self._foot(columns)]
 

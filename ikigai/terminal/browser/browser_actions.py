@@ -120,7 +120,7 @@ class BrowserActions:
 
     def _again(self, older: bool) -> None:
         if self._browser.reader.seeker is None:
-            self._browser.say("Nothing is being searched for: / begins.")
+            self._browser.say("There is no search yet: / starts one.")
         else:
             self._browser.load(lambda: self._next(older))
 
@@ -131,7 +131,7 @@ class BrowserActions:
         if hit is not None:
             self._browser.say(limits.strip())
         elif (hit := await seeker.newer(self._here)) is not None:
-            self._browser.say(f"The nearest hit is later than where you were.{limits}")
+            self._browser.say(f"The nearest match is later in the history.{limits}")
         else:
             self._browser.say(f"Nothing was found for {query}.{limits}")
             return
@@ -145,7 +145,7 @@ class BrowserActions:
             here = self._hit
         hit = await (seeker.older(here) if older else seeker.newer(here))
         if hit is None:
-            self._browser.say(f"There is no hit further back.{_limits(seeker)}" if older else "There is no later hit.")
+            self._browser.say(f"There is no earlier match.{_limits(seeker)}" if older else "There is no later match.")
         else:
             await self._go(hit)
 
@@ -165,7 +165,7 @@ class BrowserActions:
 
     def unfold(self) -> None:
         if not self._browser.view.unfold():
-            self._browser.say("That is all of it.")
+            self._browser.say("Everything is shown.")
 
     def pager(self) -> None:
         if item := self._item():
@@ -233,7 +233,7 @@ class BrowserActions:
 def _limits(seeker: HitSeeker) -> str:
     """Return a sentence about the events that a search may have missed; "" if it missed none."""
     if seeker.reached is not None:
-        return f" There was no time to look further back than #{seeker.reached}."
+        return f" The search stopped at #{seeker.reached}, when its time was over."
     if not (count := seeker.behind):
         return ""
-    return f" {count:,} event{'s are' if count != 1 else ' is'} not in the index yet, and may hold more."
+    return f" {count:,} event{'s are' if count != 1 else ' is'} not in the index yet and may contain more."

@@ -32,15 +32,15 @@ def _where(item: BrowserItem) -> str:
         return "in the context"
     match exclusion.reason:
         case ExclusionReason.CLEARED:
-            return f"cleared away by #{exclusion.by}"
+            return f"cleared by #{exclusion.by}"
         case ExclusionReason.REWOUND:
-            return f"rewound past by #{exclusion.by}"
+            return f"rewound by #{exclusion.by}"
         case ExclusionReason.FORGOTTEN:
             return f"forgotten by #{exclusion.by}"
         case ExclusionReason.SUMMARISED:
-            return f"told in the summary #{exclusion.by}"
+            return f"covered by summary #{exclusion.by}"
         case ExclusionReason.OUT:
-            return "slid out of the window"
+            return "out of the window"
         case ExclusionReason.UNDONE:
             return f"undone by #{exclusion.by}"
 

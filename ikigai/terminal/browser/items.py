@@ -97,7 +97,7 @@ def build_items(
         while at < len(forked) and forked[at] < upto:
             id, at = forked[at], at + 1
             names = ", ".join(branches[id])
-            note = TranscriptBlock(id, Speaker.NOTE, f"Forked off here: {names}.", remembered=id not in excluded)
+            note = TranscriptBlock(id, Speaker.NOTE, f"Forks from here: {names}.", remembered=id not in excluded)
             made.append(BrowserItem((id, BRANCH_POSITION), note, by_id[id], excluded.get(id)))
 
     for shown in history_items(list(events), memory):
@@ -172,7 +172,7 @@ def _whole(block: TranscriptBlock, width: int, theme: Theme) -> list[str]:
             for n, row in enumerate(rows)
         )
         if room <= 0:
-            drawn.append(theme.paint("warning", blocks.cut("  … and more: o opens all of it", width)))
+            drawn.append(theme.paint("warning", blocks.cut("  … and more: o opens it", width)))
             break
     else:
         if block.diff and len(block.diff) <= room:

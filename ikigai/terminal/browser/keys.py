@@ -26,15 +26,15 @@ KEY_BINDINGS = (
     KeyBinding("half_up", ("c-u",), "Ctrl+U", "half a screen up"),
     KeyBinding("home", ("home", "g"), "Home g", "where the history begins"),
     KeyBinding("end", ("end", "G"), "End G", "where it ends"),
-    KeyBinding("turn_back", ("[",), "[", "the message of yours before"),
-    KeyBinding("turn_on", ("]",), "]", "the next one"),
-    KeyBinding("search", ("/",), "/", "find words, from here back"),
-    KeyBinding("older", ("n",), "n", "the next hit, further back"),
-    KeyBinding("newer", ("N",), "N", "the next hit, later"),
-    KeyBinding("unfold", ("enter", NEWLINE_KEY.value, "c-o"), "Enter", "all of a result or a thought; again: less"),
+    KeyBinding("turn_back", ("[",), "[", "your previous message"),
+    KeyBinding("turn_on", ("]",), "]", "your next message"),
+    KeyBinding("search", ("/",), "/", "search, from here back"),
+    KeyBinding("older", ("n",), "n", "the next match, earlier"),
+    KeyBinding("newer", ("N",), "N", "the next match, later"),
+    KeyBinding("unfold", ("enter", NEWLINE_KEY.value, "c-o"), "Enter", "all of a result or a thought; again: shorter"),
     KeyBinding("pager", ("o", "v"), "o", "open it in $PAGER"),
     KeyBinding("copy", ("c", "y"), "c", "copy its text"),
-    KeyBinding("fork", ("f",), "f", "go on from here with a new agent (/fork)"),
+    KeyBinding("fork", ("f",), "f", "continue from here in a new agent (/fork)"),
     KeyBinding("rewind", ("r",), "r", "go back to this turn (/rewind)"),
     KeyBinding("forget", ("x", "d"), "x", "forget this message (/forget); you are asked"),
     KeyBinding(
@@ -43,15 +43,15 @@ KEY_BINDINGS = (
     KeyBinding("help", ("?",), "?", "these keys"),
     KeyBinding("repaint", ("c-l",), "Ctrl+L", "redraw the screen"),
     KeyBinding("suspend", ("c-z",), "Ctrl+Z", "suspend ikigai"),
-    KeyBinding("leave", ("q", ESC_KEY.value, "c-c", "c-t"), "q Esc", "leave; the screen is as it was"),
+    KeyBinding("leave", ("q", ESC_KEY.value, "c-c", "c-t"), "q Esc", "leave; the screen is restored"),
 )
 
 SIGN_HELP = (
-    ("o", "slid out of the window"),
+    ("o", "out of the window"),
     ("c", "before a clear"),
     ("r", "rewound past"),
     ("f", "forgotten"),
-    ("s", "told in a summary instead"),
+    ("s", "covered by a summary"),
     ("u", "undone"),
 )
 """The signs beside text that is not in the context, as `browser.view.EXCLUSION_SIGNS` has them."""
@@ -73,6 +73,6 @@ def draw_help(width: int) -> list[str]:
     """Draw the table of keys in rows of `width` cells."""
     wide = max(cell_width(binding.shown) for binding in KEY_BINDINGS)
     rows = [f" {binding.shown}{' ' * (wide - cell_width(binding.shown))}  {binding.help}" for binding in KEY_BINDINGS]
-    rows += ["", " Beside what is not in the context:"]
+    rows += ["", " Marks of events out of the context:"]
     rows += [f" {sign:<{wide}}  {meaning}" for sign, meaning in SIGN_HELP]
     return [cut(row, width) for row in rows]

@@ -109,7 +109,7 @@ class InputActions:
     def pasted(self, text: str) -> str:
         """Return the text that stands in the input for a pasted text."""
         if self._terminal_app.keyboard.parser.dropped:
-            message = f"The paste is longer than {MAX_PASTE_BYTES >> 20} million characters. The rest was left out."
+            message = f"The paste is longer than {MAX_PASTE_BYTES >> 20} million characters. The rest was cut off."
             self._view.notice(message)
         return self._input.pastes.collapsed(text)
 

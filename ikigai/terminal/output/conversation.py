@@ -160,7 +160,7 @@ class ConversationView:
             self.preload()
         self._scroll.add(lambda columns: self.entries.of(block, columns), big=len(block.text) > THREADED_CHARACTERS)
         if block.speaker is Speaker.STOPPED and self._unanswered:
-            self.notice(f"{self._unanswered} Enter on the empty line tries again.")
+            self.notice(f"{self._unanswered} {self._theme.key('send')} on the empty line tries again.")
         if block.speaker is Speaker.USER:  # the answer will take it
             self.preload()
 
@@ -361,11 +361,11 @@ class ConversationView:
         """Show another question, or none; lend the input to it while it needs words for an answer."""
         self._area.dialog = dialog = self._dialogs.current
         if self.bare and dialog and dialog.since:
-            asked = f"{dialog.prompt}\n{' · '.join(dialog.keys)}"
+            asked = f"{dialog.prompt}\n{' · '.join(dialog.keys(self._theme))}"
             if self._theme.words:
                 from ikigai.terminal.output.screen_reader import speak_question
 
-                asked = speak_question(dialog)
+                asked = speak_question(dialog, self._theme)
             if asked != self._printed:
                 self.print_text(asked)
             self._printed = asked

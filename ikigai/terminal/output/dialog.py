@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from ikigai.core.questions import Choice, Question, QuestionAnswer
+from ikigai.terminal.render.theme import Theme
 
 MIN_SEEN_SECONDS = 0.4
 """Seconds that a question has to be on screen until a key can answer it."""
@@ -32,14 +33,13 @@ class Dialog:
     def prompt(self) -> str:
         return self.choice.prompt if self.choice else self.question.title
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys that can be pressed, each with its meaning."""
+    def keys(self, theme: Theme) -> tuple[str, ...]:
+        """Return the keys that can be pressed, each with its meaning."""
         if self.choice:
-            return "Enter sends it", "Esc goes back"
+            return f"{theme.key('send')} sends it", f"{theme.stop_key} goes back"
         labels = [f"[{each.key}] {each.label}" for each in self.question.choices]
         default = next((each.label for each in self.question.choices if each.key == self.question.default), "")
-        return *labels, f"Esc: {default}"
+        return *labels, f"{theme.stop_key}: {default}"
 
 
 class Dialogs:

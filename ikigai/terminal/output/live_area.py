@@ -49,7 +49,7 @@ DIALOG_INDENT = "  "
 VI_NORMAL = "NORMAL · "
 """The beginning of the status line while keys are vi's commands."""
 THINKING, AWAITED = "Thinking…", "waiting for you"
-ASKING_ELSEWHERE = "Waiting for an answer in the other program"
+ASKING_ELSEWHERE = "Waiting for an answer in the other ikigai"
 
 
 def max_rows(rows: int, is_asking: bool = False) -> int:
@@ -132,7 +132,7 @@ class LiveArea:
         """Draw the question in a row or two, and the keys always; all of it where there is room."""
         if self.dialog is None:
             return []
-        keys = list(pack_rows(self.dialog.keys, columns - len(DIALOG_INDENT)))
+        keys = list(pack_rows(self.dialog.keys(self.theme), columns - len(DIALOG_INDENT)))
         height = min(2, max(rows - len(keys), 1 if rows > 1 else 0))
         prompt = list(wrap(clean_line(self.dialog.prompt), columns))
         if len(prompt) > height > 0:
@@ -175,9 +175,9 @@ class LiveArea:
             return [DIALOG_INDENT + self.theme.paint("dim", cut(ASKING_ELSEWHERE, columns - len(DIALOG_INDENT)))]
         sign = SPINNER_FRAMES[int((now - self.began) / SPINNER_STEP) % len(SPINNER_FRAMES)]
         ago = f" · {format_duration(now - self.began)}"
-        stops = " · Esc stops" if self.stoppable else ""
+        stops = f" · {key} stops" if self.stoppable and (key := self.theme.stop_key) else ""
         waiting = self.live.reply.waiting if self.live.reply and not self.live.command else None
-        doing, retry = self._doing(now), " · Enter: now"
+        doing, retry = self._doing(now), f" · {self.theme.key('send')}: now"
         if waiting and stops and not self.buffer.text and cell_width(doing + retry + stops) <= columns - 2:
             stops = retry + stops
         activity = _under_way(doing, "" if waiting else ago, stops, columns - 2)

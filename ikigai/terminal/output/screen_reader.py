@@ -18,6 +18,7 @@ from ikigai.core.views import usage_totals
 from ikigai.terminal.output.dialog import Dialog
 from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.render.text_width import wrap
+from ikigai.terminal.render.theme import Theme
 
 MAX_SPOKEN_CHOICES = 10
 """Choices of a menu that are spoken."""
@@ -30,13 +31,13 @@ def wrap_lines(text: str, columns: int) -> str:
     return "\n".join(wrap(text, columns))
 
 
-def speak_question(dialog: Dialog) -> str:
+def speak_question(dialog: Dialog, theme: Theme) -> str:
     """Return the question and its keys."""
     if dialog.choice:
-        return f"{dialog.prompt} Enter sends it, Esc goes back."
+        return f"{dialog.prompt} {theme.key('send')} sends it, {theme.stop_key} goes back."
     keys = [f"{each.key} for {each.label}" for each in dialog.question.choices]
     default = next((each.label for each in dialog.question.choices if each.key == dialog.question.default), "nothing")
-    return f"{dialog.prompt}\nPress {'; '.join(keys)}; Esc for {default}."
+    return f"{dialog.prompt}\nPress {'; '.join(keys)}; {theme.stop_key} for {default}."
 
 
 def speak_menu(choices: Sequence[Completion]) -> str:
@@ -67,6 +68,6 @@ def _status(area: LiveArea) -> Iterator[tuple[str, str]]:
         cost = usage_totals.format_money(spent) or "nothing"
         yield "session", f"{spent.input:,} tokens in, {spent.output:,} out, cost {cost.removeprefix('cost ')}"
     yield "background", area.others[1]
-    yield "following", "another program writes this agent" if area.following else ""
+    yield "following", "this agent is open in another ikigai" if area.following else ""
     yield "queued", f"{len(area.live.waiting) or ''}"
     yield "trouble", "the database cannot be reached" if area.live.database_unreachable else ""

@@ -39,7 +39,6 @@ REDRAWN_SCREENFULS = 2
 """Screenfuls of a history that are drawn anew."""
 _SHOWN_AS_DIFF = {"edit_file": ("old", "new"), "write_file": ("content",)}
 """Arguments of the tools that change files; the diff in the question, or with the result, shows them."""
-OPEN_HINT = " (Ctrl+O)"
 SUBJECT_BAR = "▌"
 MAX_SCANNED_CHARACTERS = 1 << 16
 """Characters that are looked at where only a few rows are shown."""
@@ -73,13 +72,14 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
 
     `opens` says that a key shows the rest of it.
     """
+    hint = open_hint(theme) if opens else ""
     match block.speaker:
         case Speaker.ASSISTANT:
             drawn = draw_reply(block.text, width, theme, links and block.remembered)
         case Speaker.USER:
             rows = _rows(block.text, width, MAX_MESSAGE_ROWS)
-            if opens and len(rows) > MAX_MESSAGE_ROWS and cell_width(rows[-1] + OPEN_HINT) <= width - BLOCK_INDENT:
-                rows[-1] += OPEN_HINT
+            if len(rows) > MAX_MESSAGE_ROWS and cell_width(rows[-1] + hint) <= width - BLOCK_INDENT:
+                rows[-1] += hint
             drawn = _hang(glyph.USER, "prompt", rows, "user", theme)
             if block.name and theme.words:  # else another agent's words would be read as the user's
                 drawn = drawn.removeprefix(f"{theme.sign(glyph.USER)} ")
@@ -89,13 +89,13 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
         case Speaker.TOOL_RESULT:
             rows = _rows(block.text, width, MAX_RESULT_ROWS, wrapped=False, whole=block.whole)
             is_cut = len(rows) > MAX_RESULT_ROWS or bool(block.whole)
-            if opens and is_cut and cell_width(rows[-1] + OPEN_HINT) <= width - BLOCK_INDENT:
-                rows[-1] += OPEN_HINT
+            if is_cut and cell_width(rows[-1] + hint) <= width - BLOCK_INDENT:
+                rows[-1] += hint
             if block.failed and is_cut:  # how it ended stands at the end
                 last = block.text.rstrip()[-MAX_SCANNED_CHARACTERS:].rpartition("\n")[2]
                 rows.append(cut(clean_line(last), width - BLOCK_INDENT))
             drawn = _hang(glyph.RESULT, "error" if block.failed else "dim", rows, "dim", theme, block.failed)
-            changes = diff.draw_first_rows(block.diff, width - BLOCK_INDENT, theme, OPEN_HINT * opens)
+            changes = diff.draw_first_rows(block.diff, width - BLOCK_INDENT, theme, hint)
             drawn = "\n".join((drawn, *(" " * BLOCK_INDENT + row for row in changes)))
         case Speaker.STOPPED:
             style = "error" if block.failed else "warning"
@@ -166,6 +166,12 @@ def _indented(drawn: str, context: ReplyContext, theme: Theme, code: bool = Fals
     return drawn
 
 
+def open_hint(theme: Theme) -> str:
+    """Return the words behind a cut text that name the key which shows all of it; "" if there is no such key."""
+    key = theme.key("output")
+    return f" ({key})" if key else ""
+
+
 def draw_thought(
     text: str, seconds: float | None, width: int, theme: Theme, full: bool = False, opens: bool = False
 ) -> str:
@@ -176,7 +182,8 @@ def draw_thought(
         return _hang(glyph.THOUGHT, "dim", [f"{took}:", *rows], "thought", theme)
     words = " ".join(clean(text[:MAX_SCANNED_CHARACTERS]).replace("**", "").split())  # summaries come with headings
     width = min(width, 200) if theme.words else width  # nothing is wrapped there
-    key = OPEN_HINT if opens and width >= 2 * len(OPEN_HINT) + len(took) else ""
+    hint = open_hint(theme) if opens else ""
+    key = hint if width >= 2 * len(hint) + len(took) else ""
     begins = cut(f"{took.capitalize() if theme.words else f'{glyph.THOUGHT} {took}'}: {words}", width - len(key))
     return theme.paint("thought", begins + key)
 

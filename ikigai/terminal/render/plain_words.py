@@ -9,7 +9,7 @@ from ikigai.core.views.context_rule import ContextRule
 def describe_rule(rule: ContextRule) -> str:
     if rule.cleared:
         return "The context begins here."
-    turns = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out of it"
+    turns = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out of context"
     if rule.summarised:
         condensed = f"{rule.summarised:,} turn{'s' * (rule.summarised != 1)} condensed"
         turns = f"{condensed}, {turns}" if rule.turns else condensed

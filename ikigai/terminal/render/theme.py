@@ -10,6 +10,7 @@ decides.
 import re
 from collections.abc import Mapping
 
+from ikigai.core.key_actions import bound_key
 from ikigai.terminal.render.styles import ANSI_COLORS, TEXT_ATTRIBUTES, Styles, theme_styles
 
 USER, ASSISTANT, CALL, RESULT, NOTE, WARNING, STOPPED = "❯", "●", "→", "←", "·", "⚠", "✗"
@@ -55,12 +56,14 @@ class Theme:
     """The styles in use. Without `color` only bold, dim and reverse are left; with `plain` nothing.
 
     With `words`, for screen readers, words stand for signs, and output is drawn once and plain. `asks` says that the
-    terminal is to be asked for its background; the theme for it is then put on with `apply_styles`.
+    terminal is to be asked for its background; the theme for it is then put on with `apply_styles`. `key_changes` are
+    the keys that the user gave to actions: texts name them.
     """
 
     def __init__(self, color: bool = True, plain: bool = False, words: bool = False, asks: bool = False) -> None:
         self.color, self.words, self.asks = color and not plain, words, asks
         self.plain = plain
+        self.key_changes: Mapping[str, tuple[str, ...]] = {}
         self.apply_styles(theme_styles(0))
 
     def apply_styles(self, styles: Styles) -> None:
@@ -77,6 +80,15 @@ class Theme:
         if not self.words:
             return sign
         return SPOKEN_FAILURES.get(sign, SPOKEN_SIGNS[sign]) if failed else SPOKEN_SIGNS[sign]
+
+    def key(self, action: str) -> str:
+        """Return the key of an action of `core.key_actions` as texts name it; "" if it has none."""
+        return bound_key(action, self.key_changes)
+
+    @property
+    def stop_key(self) -> str:
+        """The key that stops a turn and leaves a question, as texts name it."""
+        return self.key("stop") or self.key("cancel")
 
     def paint(self, style: str, text: str) -> str:
         """Return `text`, on one line and without escapes, in a style by name; "" and unknown names change nothing."""

@@ -90,15 +90,15 @@ def _parse_rule(rule: str | dict[str, Any], place: str) -> AllowRule | ExactRule
         parsed = msgspec.convert(rule, AllowRule)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"{place} is no rule: {error}.", f"Its keys are {', '.join(AllowRule.__struct_fields__)}."
+            f"{place} is not a valid rule: {error}.", f"A rule has the keys {', '.join(AllowRule.__struct_fields__)}."
         ) from None
     _parse_command(parsed.command, place)
     for option in parsed.options:
         if not _OPTION[parsed.style].fullmatch(option):
             remedy = 'Write "-q", "-k=", "--file=path" or "--color=?"; style = "words" has options like -name.'
-            raise ConfigError(f"{place}, {parsed.command}: {option!r} is no option of this style.", remedy)
+            raise ConfigError(f"{place}, {parsed.command}: {option!r} is not an option of this style.", remedy)
     if not _OPERANDS.fullmatch(parsed.operands):
-        remedy = 'Write kinds divided by blanks, as "text path...": path, file, text, number, +text, lines.'
+        remedy = 'Write kinds separated by spaces, as "text path...": path, file, text, number, +text, lines.'
         raise ConfigError(f"{place}, {parsed.command}: operands cannot be {parsed.operands!r}.", remedy)
     for option in parsed.first_given_by:
         if option not in dict(option_kinds(parsed.options)):
@@ -115,12 +115,12 @@ def _parse_command(command: str, place: str) -> tuple[str, ...]:
     try:
         words = shell_parser.parse_words(command)
     except NotPlain as error:
-        remedy = "Write the words of one command, without wildcards, variables, redirections and operators."
-        raise ConfigError(f"{place}, {command!r}, is no plain command: {error}.", remedy) from None
+        remedy = "Write the words of one command, without wildcards, variables, redirections or operators."
+        raise ConfigError(f"{place}: {command!r} is not a plain command: {error}.", remedy) from None
     if _KEYWORDS.fullmatch(words[0]) or "=" in words[0] or any(sign in word for word in words for sign in "*?"):
         raise ConfigError(
-            f"{place}, {command!r}, is no plain command.",
-            'Write its words; a * may stand as the last, behind a blank: "make *".',
+            f"{place}: {command!r} is not a plain command.",
+            'Write its words. A * may be the last one, after a space: "make *".',
         )
     return words
 
@@ -147,10 +147,10 @@ def match_rule(rule: AllowRule | ExactRule, words: Sequence[Word]) -> list[Opera
 
 def _check_operands(rule: ExactRule, rest: Sequence[Word]) -> list[Operand]:
     if rest and not rule.is_open:
-        raise RuleMismatch(f"only {' '.join(rule.words)} is allowed, with nothing behind it")
+        raise RuleMismatch(f"only {' '.join(rule.words)} is allowed, with nothing after it")
     for word in rest:
         if word.text[:1] in ("-", "") or may_be_option(word) or "=" in word.text:
-            raise RuleMismatch(f"{word.text!r} is more than an operand")
+            raise RuleMismatch(f"{word.text!r} is not a plain operand")
     return [Operand(word) for word in rest]
 
 
@@ -172,7 +172,7 @@ class _CommandReader:
                 self._operands.append((word, dashed))
             elif word.text == "--":
                 if "--" not in self._option_kinds:
-                    raise RuleMismatch("-- is not among the options allowed")
+                    raise RuleMismatch("the option -- is not allowed")
                 dashed = True
             elif self._rule.style == "words" or word.text.startswith("--"):
                 self._long(word, rest)
@@ -185,7 +185,7 @@ class _CommandReader:
         name, equals, value = word.text.partition("=")
         kind = self._kind(name)
         if word.wildcards and not (equals and kind in ("=", "=?") and not set("*?") & set(name)):
-            raise RuleMismatch(f"the wildcard in {word.text!r} may stand for an option")
+            raise RuleMismatch(f"the wildcard in {word.text!r} may match an option")
         if equals and not kind:
             raise RuleMismatch(f"{name} takes no value")
         if equals:
@@ -195,7 +195,7 @@ class _CommandReader:
 
     def _bundle(self, word: Word, rest: Iterator[Word]) -> None:
         if word.wildcards:
-            raise RuleMismatch(f"the wildcard in {word.text!r} may stand for an option")
+            raise RuleMismatch(f"the wildcard in {word.text!r} may match an option")
         if "-#" in self._option_kinds and word.text[1:].isdigit():
             return
         for index, letter in enumerate(word.text[1:], 2):
@@ -209,7 +209,7 @@ class _CommandReader:
 
     def _kind(self, name: str) -> str:
         if name not in self._option_kinds or name in ("--", "-#"):
-            raise RuleMismatch(f"{name} is not among the options allowed")
+            raise RuleMismatch(f"the option {name} is not allowed")
         self._seen.add(name)
         return self._option_kinds[name]
 
@@ -220,9 +220,9 @@ class _CommandReader:
         """
         word = next(rest, None)
         if word is None:
-            raise RuleMismatch(f"{name} has no value")
+            raise RuleMismatch(f"{name} needs a value")
         if word.wildcards or (word.text.startswith("-") and word.text != "-" and not _NUMBER.fullmatch(word.text)):
-            raise RuleMismatch(f"{word.text!r} behind {name} may be an option")
+            raise RuleMismatch(f"{word.text!r} after {name} may be an option")
         return word
 
     def _add_value(self, kind: str, word: Word) -> None:
@@ -244,11 +244,9 @@ class _CommandReader:
     def _operand(self, kind: str, word: Word, *, repeated: bool, dashed: bool) -> None:
         if word.wildcards:
             if not repeated or kind not in ("path", "file", "text"):
-                raise RuleMismatch(f"{word.text!r} may stand for more than one word")
+                raise RuleMismatch(f"{word.text!r} may match more than one file")
             if not dashed and self._rule.style != "text" and may_be_option(word):
-                raise RuleMismatch(
-                    f"{word.text!r} may stand for a file that is called like an option; write ./{word.text}"
-                )
+                raise RuleMismatch(f"{word.text!r} may match a file named like an option; write ./{word.text}")
         if kind in _OPERAND_SHAPES and not _OPERAND_SHAPES[kind].fullmatch(word.text):
             raise RuleMismatch(f"{word.text!r} is not allowed here")
         if kind in ("path", "file") or word.wildcards:

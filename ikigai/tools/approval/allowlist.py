@@ -68,10 +68,10 @@ class Allowlist:
         for command in commands:
             if command.words[0].text == "cd":
                 if command.piped:
-                    raise RuleMismatch("cd in a pipeline goes nowhere")
+                    raise RuleMismatch("cd in a pipeline has no effect")
                 folders |= {_cd_target(command.words, scope, each) for each in folders}
                 if len(folders) > _MAX_FOLDERS:
-                    raise RuleMismatch("it changes the folder too often")
+                    raise RuleMismatch("it changes the folder too many times")
             else:
                 operands = self._match_rule(command.words, scope)
                 for each in folders:
@@ -109,7 +109,7 @@ def _bracket_as_test(words: Sequence[Word]) -> Sequence[Word]:
     if words[0].text != "[":
         return words
     if words[-1].text != "]":
-        raise RuleMismatch("[ has no ] at its end")
+        raise RuleMismatch("[ has no closing ]")
     return (Word("test"), *words[1:-1])
 
 
@@ -133,12 +133,12 @@ def check_program(name: str, scope: PathScope) -> None:
     if program is None:
         raise RuleMismatch(f"{name} is not installed")
     if is_below(scope.root, os.path.normpath(program)) or is_below(scope.root, os.path.realpath(program)):
-        raise RuleMismatch(f"{name} is a program of the working directory")
+        raise RuleMismatch(f"{name} is a program in the working directory")
 
 
 def _cd_target(words: Sequence[Word], scope: PathScope, folder: str) -> str:
     if len(words) != 2 or words[1].wildcards or words[1].text.startswith(("-", "+")) or not words[1].text:
-        raise RuleMismatch("cd: only one folder, spelled out, is allowed")
+        raise RuleMismatch("cd: only one literal folder is allowed")
     target = resolve_name(scope.root, folder, words[1].text)
     # After a link the shell resolves `..` otherwise than programs do.
     if target is None or target != os.path.normpath(os.path.join(folder, words[1].text)):  # noqa: PTH118
@@ -155,12 +155,12 @@ def _check_operand(operand: Operand, scope: PathScope, folder: str) -> None:
     start, slash, _ = re.split("[*?]", word.text)[0].rpartition("/")
     _check_path(start + slash or ".", Operand(word), scope, folder)
     if ".." in word.text.split("/"):
-        raise RuleMismatch(f"{word.text!r} goes up behind a wildcard")
+        raise RuleMismatch(f"{word.text!r} has .. after a wildcard")
     try:
         for name in expand_wildcards(folder, word.text, MAX_WILDCARD_FILES):
             _check_path(name, operand, scope, folder)
     except LookupError:
-        raise RuleMismatch(f"{word.text!r} stands for too much") from None
+        raise RuleMismatch(f"{word.text!r} matches too many files") from None
 
 
 def _check_search(
@@ -176,7 +176,7 @@ def _check_search(
         try:
             secret = walks.find_secret(search, scope.root, real)
         except LookupError:
-            raise RuleMismatch(f"{name!r} holds too many files to look whether one has keys or passwords") from None
+            raise RuleMismatch(f"{name!r} has too many files to check them for keys or passwords") from None
         if secret:
             raise RuleMismatch(f"it could read {secret!r}, which looks like a file with keys or passwords")
 
@@ -192,7 +192,7 @@ def _check_path(name: str, operand: Operand, scope: PathScope, folder: str) -> N
     if real is None:
         raise RuleMismatch(f"{name!r} is outside the working directory")
     if overlaps(scope.own, real):
-        raise RuleMismatch(f"{name!r} belongs to ikigai itself, or holds what does")
+        raise RuleMismatch(f"{name!r} is or contains a file of ikigai itself")
     written = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118
     if is_secret(scope.root, real) or is_secret(scope.root, written):
         raise RuleMismatch(f"{name!r} looks like a file with keys or passwords")

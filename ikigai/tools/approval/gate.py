@@ -135,7 +135,7 @@ class ApprovalGate:
         try:
             store()
         except IkigaiError as error:
-            message = f"Not run: the approval could not be kept. {error}"
+            message = f"Not run: the approval could not be stored. {error}"
             return StartDecision(message, ApprovalDecided(call.id, False, "policy", message))
         return StartDecision(decision=ApprovalDecided(call.id, True, by))
 
@@ -189,7 +189,7 @@ QUESTION_TITLES = {
 TOGETHER_KEY, NO_KEY, BACK_KEY = "t", "x", "o"
 """Keys for several calls: show all and answer together, no to all, and back to one by one."""
 RULE_KEY = "p"
-CHANGED_SINCE_SHOWN = "This is not what was shown for it before: it has changed since, and is asked about again."
+CHANGED_SINCE_SHOWN = "This call has changed since it was shown, so you are asked again."
 
 
 def build_question(
@@ -213,10 +213,10 @@ def build_question(
     choices = (
         Choice("y", "yes"),
         Choice("s", "this session"),
-        Choice("a", "always exactly this"),
+        Choice("a", "always (this exact call)"),
         *((Choice(RULE_KEY, f"always {rule}"),) if rule else ()),
         Choice("n", "no"),
-        Choice("r", "no, because…", "Why not? The model is told."),
+        Choice("r", "no, because…", "Why not? The model sees your answer."),
         *several,
     )
     title = QUESTION_TITLES.get(effect.kind, "Allow it?")
@@ -227,9 +227,9 @@ def build_question(
 def build_rule_question(rule: str, directory: str) -> Question:
     """Return the question that shows a rule in full before it holds."""
     lines = (
-        "The * stands for plain operands, as names of files inside the working directory. Options, wildcards, pipes, "
-        "redirections, protected files and files with keys are still asked about.",
-        "/approve lists it, /approve revoke N takes it back.",
+        "The * matches plain operands, such as file names in the working directory. Options, wildcards, pipes, "
+        "redirections, protected files and files with keys still ask first.",
+        "/approve lists it, /approve revoke N revokes it.",
         f"in {_on_one_line(directory)}",
         rule,
     )
@@ -255,7 +255,8 @@ def describe_call(call: ToolCall, effect: Effect, why: tuple[str, ...]) -> tuple
     """Return the lines that describe a call for its approval."""
     where = f"in {_on_one_line(effect.directory)}" if effect.directory else ""
     shown = reveal(effect.diff) if effect.diff else _visible_subject(effect)
-    paths = [f"touches {_on_one_line(path)}" for path in effect.paths if _on_one_line(path) not in shown]
+    verb = {EffectKind.READ: "reads", EffectKind.EDIT: "changes"}.get(effect.kind, "uses")
+    paths = [f"{verb} {_on_one_line(path)}" for path in effect.paths if _on_one_line(path) not in shown]
     background = " (in the background)" if effect.background else ""
     return (f"{call.name}{background} {where}".strip(), *shown.splitlines(), *paths, *why)
 

@@ -71,17 +71,17 @@ def protection_reason(scope: PathScope, path: str) -> str:
     name = path.rpartition("/")[2]
     for part in parts:
         if _PROTECTED_FOLDERS.fullmatch(part):
-            return f"other programs read {part}, and may run what stands in it"
+            return f"other programs read {part} and may run its contents"
     if name == "HEAD" or (name == "config" and os.path.lexists(f"{path.rpartition('/')[0]}/HEAD")):
-        return "git takes a folder with HEAD for a repository, and its config names programs to run"
+        return "git treats a folder with HEAD as a repository, and its config can name programs to run"
     if any(pair in _PROTECTED_PAIRS for pair in pairwise(parts)):
-        return "other programs run what stands in its folder"
+        return "other programs run the files in its folder"
     if _PROTECTED_NAMES.fullmatch(name):
-        return f"other programs read {name}, and may run what stands in it"
+        return f"other programs read {name} and may run its contents"
     if is_secret(scope.root, path):
-        return "its name looks like that of a file with keys or passwords"
+        return "its name suggests keys or passwords"
     if any(is_below(os.path.realpath(entry), path) for entry in scope.path.split(":") if entry.startswith("/")):
-        return "programs are looked for in its folder"
+        return "its folder is in PATH"
     return ""
 
 

@@ -123,7 +123,7 @@ def _describe_change(approved: Mapping[str, str], now: Mapping[str, str]) -> str
     paths = sorted(path for path in {*approved, *now} if approved.get(path) != now.get(path))
     names = ", ".join(clean_line(path) for path in paths[:3]) + ", …" * (len(paths) > 3)
     if not approved:
-        return f"This was approved, but not with what is in the script now: {names}."
+        return f"This was approved with another version of the script: {names}."
     return f"The script has changed since this was approved: {names}."
 
 
@@ -148,7 +148,7 @@ def _by_mode(mode: ApprovalMode, call: ToolCall, effect: Effect, scope: PathScop
 def deny_unasked(ask: AskUser) -> Deny:
     """Return the verdict if the user cannot be asked."""
     why = " ".join(ask.why)
-    return Deny(f"This needs the user's approval, and nobody can be asked here. {why}".strip())
+    return Deny(f"This needs the user's approval, and the user cannot be asked here. {why}".strip())
 
 
 def call_fingerprint(call: ToolCall, effect: Effect) -> str:
@@ -174,25 +174,25 @@ def _judge_command(effect: Effect, scope: PathScope, allowlist: Allowlist) -> Ve
     judgement = allowlist.judge(effect.shown, scope, effect.directory)
     if judgement.approved:
         return Allow(judgement.why)
-    return AskUser((*_warnings(effect), f"Not by the allow-list: {judgement.why}."))
+    return AskUser((*_warnings(effect), f"Not allowed by the allow-list: {judgement.why}."))
 
 
 def _find_doubts(effect: Effect, scope: PathScope) -> tuple[str, ...]:
     """Return why a file is not read or changed without a question, in sentences; empty for an ordinary file."""
     doubts: list[str] = []
     if not effect.paths:
-        doubts.append("It does not say which files it touches.")
+        doubts.append("It does not name its files.")
     elif not (effect.inside and all(is_below(scope.root, path) for path in effect.paths)):
         doubts.append("It is outside the working directory.")
     for path in effect.paths:
         if effect.kind == EffectKind.EDIT and (why := protection_reason(scope, path)):
             doubts.append(f"Be careful: {why}.")
         elif effect.kind == EffectKind.READ and overlaps(scope.own, path):
-            doubts.append("It belongs to ikigai itself, or holds what does.")
+            doubts.append("It is, or contains, a file of ikigai itself.")
         elif effect.kind == EffectKind.READ and is_secret(scope.root, path):
-            doubts.append("Its name looks like that of a file with keys or passwords.")
+            doubts.append("Its name suggests keys or passwords.")
     if effect.diff and (why := hidden_in_diff(effect.diff)):
-        doubts.append(f"The new text hides something. {why}")
+        doubts.append(f"The new text has hidden characters. {why}")
     return tuple(dict.fromkeys(doubts))
 
 

@@ -62,13 +62,13 @@ _DOUBLE = re.compile(r'"((?:[\t #%-\[\]-_a-~]|\\[\t -~]|\$(?=["|)]))*)"')
 _ESCAPED = re.compile(r"\\([ -~])")
 _PROGRAM = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]*|\[")
 _REASONS = (
-    (re.compile(r"[$`]"), "the shell would replace something in it"),
-    (re.compile(r"[<>]"), "it redirects"),
-    (re.compile(r"[(){}]"), "it groups, expands braces or makes a subshell or a function"),
-    (re.compile(r"&"), "it runs something in the background"),
-    (re.compile(r"[~\[\]!#]"), "it has a ~, a [, a ! or a # that is not quoted"),
-    (re.compile(r"['\"]"), "a quotation in it does not end, or holds what the shell may replace"),
-    (re.compile(r"\\"), "a backslash in it hides a line break or the end"),
+    (re.compile(r"[$`]"), "it has something that the shell expands"),
+    (re.compile(r"[<>]"), "it has a redirection"),
+    (re.compile(r"[(){}]"), "it has a group, braces, a subshell or a function"),
+    (re.compile(r"&"), "it runs a command in the background"),
+    (re.compile(r"[~\[\]!#]"), "it has an unquoted ~, [, ! or #"),
+    (re.compile(r"['\"]"), "it has a quotation without an end, or with something that the shell may expand"),
+    (re.compile(r"\\"), "it has a backslash before a line break or at the end"),
 )
 
 
@@ -77,7 +77,7 @@ def parse_commands(text: str) -> tuple[SimpleCommand, ...]:
     if len(text) > MAX_COMMAND_CHARACTERS:
         raise NotPlain(f"it is longer than {MAX_COMMAND_CHARACTERS:,} characters")
     if invalid := re.search(r"[^\t\n -~]", text):
-        raise NotPlain(f"it holds U+{ord(invalid[0]):04X}, and only plain ASCII is taken")
+        raise NotPlain(f"it contains U+{ord(invalid[0]):04X}, and only plain ASCII is accepted")
     tokens = _tokenize(text)
     commands = _group_commands(tokens)
     if len(commands) > MAX_PROGRAMS:
@@ -90,7 +90,7 @@ def parse_program(text: str) -> tuple[Word, ...]:
     """Return the words of a text that runs one program and does nothing else. Raise NotPlain."""
     commands = parse_commands(text)
     if any(token.kind != "word" for token in _tokenize(text)):
-        raise NotPlain("it is more than one program and its words")
+        raise NotPlain("it is more than one simple command")
     return commands[0].words
 
 
@@ -98,7 +98,7 @@ def parse_words(text: str) -> tuple[str, ...]:
     """Return the words of one plain command, as in a rule. Raise NotPlain."""
     tokens = _tokenize(text)
     if not tokens or any(token.kind != "word" for token in tokens):
-        raise NotPlain("it is not the words of one command")
+        raise NotPlain("it is not one simple command")
     return tuple(token.word.text for token in tokens)
 
 
@@ -127,7 +127,7 @@ def _next_token(text: str, at: int, blank: bool) -> tuple[str, int, Word]:
         return "operator", match.end(), Word(match[0])
     end, word = _read_word(text, at)
     if text[end : end + 1] in ("<", ">"):  # digits right before it would be a file descriptor
-        raise NotPlain("it redirects")
+        raise NotPlain("it has a redirection")
     return "word", end, word
 
 
@@ -149,7 +149,7 @@ def _read_word(text: str, at: int) -> tuple[int, Word]:
     if at == start or (at < len(text) and text[at] not in " \t\n;|&<>"):
         raise NotPlain(next((why for pattern, why in _REASONS if pattern.match(text, at)), "it is not plain"))
     if wildcards and not bare:
-        raise NotPlain("a word of it mixes wildcards and quotation")
+        raise NotPlain("one of its words mixes wildcards and quotes")
     return at, Word("".join(pieces), wildcards, bare)
 
 
@@ -162,7 +162,7 @@ def _group_commands(tokens: list[_Token]) -> tuple[SimpleCommand, ...]:
     def end(operator: str) -> None:
         nonlocal before
         if not (current[0].bare and _PROGRAM.fullmatch(current[0].text)):
-            raise NotPlain("the name of a program in it is not plain")
+            raise NotPlain("it has a program name that is not plain text")
         commands.append(SimpleCommand(tuple(current), "|" in (before, operator)))
         current.clear()
         before = operator
@@ -172,7 +172,7 @@ def _group_commands(tokens: list[_Token]) -> tuple[SimpleCommand, ...]:
             case "word":
                 current.append(token.word)
             case "operator" | "redirect" if not current:
-                raise NotPlain("an operator in it stands before a command")
+                raise NotPlain("it has an operator before a command")
             case "operator":
                 end(token.word.text)
             case "newline" if current:
@@ -180,9 +180,9 @@ def _group_commands(tokens: list[_Token]) -> tuple[SimpleCommand, ...]:
     if current:
         end("")
     if before not in ("", ";"):
-        raise NotPlain("an operator in it ends it")
+        raise NotPlain("it ends with an operator")
     if not commands:
-        raise NotPlain("it runs nothing")
+        raise NotPlain("it runs no program")
     return tuple(commands)
 
 
@@ -198,17 +198,17 @@ def _check_with_tree_sitter(text: str, tokens: list[_Token]) -> None:
     """Raise NotPlain unless tree-sitter-bash finds the same tokens at the same places, and no others."""
     tree = _parser().parse(text.encode("ascii"))
     if tree.root_node.has_error:
-        raise NotPlain("it is no valid shell command")
+        raise NotPlain("it is not a valid shell command")
     theirs: list[tuple[str, int, int]] = []
     _collect_tokens(tree.root_node, theirs)
     ours = [(token.kind, token.start, token.end) for token in tokens if token.kind != "newline"]
     if theirs != ours:
-        raise NotPlain("its parts are not clear")
+        raise NotPlain("its parts are ambiguous")
 
 
 def _collect_tokens(node: Node, tokens: list[tuple[str, int, int]], *, testing: bool = False) -> None:
     if node.is_missing:
-        raise NotPlain("it is no valid shell command")
+        raise NotPlain("it is not a valid shell command")
     kind = node.type
     if kind in _STRUCTURE or kind == "test_command" or (testing and kind in _TEST):
         for child in node.children:
@@ -224,14 +224,14 @@ def _collect_tokens(node: Node, tokens: list[tuple[str, int, int]], *, testing: 
     elif kind == "comment":
         name = "comment"
     else:
-        raise NotPlain("it is more than programs and their arguments")
+        raise NotPlain("it has more than programs and their arguments")
     tokens.append((name, node.start_byte, node.end_byte))
 
 
 def _check_word(node: Node) -> None:
     for child in node.children:
         if child.type not in _WITHIN:
-            raise NotPlain("the shell would replace something in it")
+            raise NotPlain("it has something that the shell expands")
         _check_word(child)
 
 

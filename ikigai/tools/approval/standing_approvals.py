@@ -20,7 +20,7 @@ APPROVED_FILE = "approved.json"
 MAX_STANDING_APPROVALS = 1_000
 MAX_SHOWN_CHARACTERS = 500
 """Characters of the shown command that are stored; the log has the whole."""
-_DAMAGED = ("what you approved for always", "Delete it: ikigai then asks again.")
+_DAMAGED = ("your standing approvals", "Delete it; ikigai then asks again.")
 
 
 class StandingApproval(msgspec.Struct, frozen=True):
@@ -55,8 +55,8 @@ def approve(file: Path, fingerprint: str, approval: StandingApproval) -> None:
     with private_json.open_for_change(file, StandingApproval, *_DAMAGED) as approvals:
         if len(approvals) >= MAX_STANDING_APPROVALS and fingerprint not in approvals:
             raise Rejected(
-                f"{MAX_STANDING_APPROVALS:,} calls are approved for always, and no more can be.",
-                "Revoke some of them first.",
+                f"{MAX_STANDING_APPROVALS:,} standing approvals are stored, which is the limit.",
+                "Revoke some of them first: /approve revoke N.",
             )
         approvals[fingerprint] = stored
 

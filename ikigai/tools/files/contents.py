@@ -96,7 +96,7 @@ def replace(path: Path, data: bytes, before: FileState | None) -> tuple[FileStat
             else:
                 status = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
                 if stat_stamp(status) != before.stamp:
-                    raise OSError(errno.EBUSY, "it changed while it was being written, and was left as it is")
+                    raise OSError(errno.EBUSY, "it changed while it was being written; it was not replaced")
                 os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -130,12 +130,12 @@ def _link_new(temporary: str, name: str, directory: int) -> None:
     try:
         os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
     except FileExistsError:
-        raise OSError(errno.EEXIST, "something has taken this name meanwhile") from None
+        raise OSError(errno.EEXIST, "a file with this name has appeared meanwhile") from None
     except OSError:  # a file system without links
         try:
             os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
             return
-        raise OSError(errno.EEXIST, "something has taken this name meanwhile") from None
+        raise OSError(errno.EEXIST, "a file with this name has appeared meanwhile") from None
     os.unlink(temporary, dir_fd=directory)

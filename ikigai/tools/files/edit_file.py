@@ -24,12 +24,12 @@ _MAX_NAMED_PLACES, _MAX_COUNTED_PLACES = 10, 100
 
 
 class EditFileArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    path: Annotated[str, Meta(description="The file, absolute or from the working directory on; ~ is the home.")]
+    path: Annotated[str, Meta(description="The file, absolute or relative to the working directory; ~ is the home.")]
     old: Annotated[
-        str, Meta(min_length=1, description="The text to replace, exactly as the file has it, indentation and all.")
+        str, Meta(min_length=1, description="The text to replace, exactly as in the file, with its indentation.")
     ]
-    new: Annotated[str, Meta(description="What stands there afterwards.")]
-    all: Annotated[bool, Meta(description="Replace every occurrence; else there must be exactly one.")] = False
+    new: Annotated[str, Meta(description="The text to put in its place.")]
+    all: Annotated[bool, Meta(description="Replace every occurrence; otherwise there must be exactly one.")] = False
 
 
 class EditPlan(NamedTuple):
@@ -52,7 +52,7 @@ class EditFile:
     name = "edit_file"
     set = "files"
     description = (
-        "Replaces a text in a file by another. The old text must stand in the file exactly as given and only once, "
+        "Replaces a text in a file by another. The old text must occur in the file exactly as given, and only once "
         "unless all is true. The file must have been read with read_file and not have changed since."
     )
     arguments = EditFileArguments
@@ -98,21 +98,21 @@ class EditFile:
         name = arguments.path
         known = self._tracker.state(str(path))
         if known is None:
-            raise ValueError(f"{name} was not read yet: read it first, with read_file.")
+            raise ValueError(f"{name} has not been read: read it first, with read_file.")
         try:
             now = read_present(path, known.encoding)
         except OSError as error:
             raise readable_error(error, name) from None
         if now is None:
-            raise FileNotFoundError(f"there is no {name} any more.")
+            raise FileNotFoundError(f"{name} does not exist any more.")
         if not known.same(now.state):
             raise ValueError(f"{name} changed since it was read: read it again first.")
         if len(now.data) > MAX_WHOLE_BYTES:
-            raise ValueError(f"{name} has {now.size:,} bytes, and {MAX_WHOLE_BYTES:,} are the most that can be edited.")
+            raise ValueError(f"{name} has {now.size:,} bytes; at most {MAX_WHOLE_BYTES:,} can be edited.")
         if now.encoding is None:
             raise ValueError(f"{name} is a binary file.")
         if now.encoding.encode(now.text) != now.data:
-            raise ValueError(f"{name} cannot be written in {now.encoding.name} again as it is.")
+            raise ValueError(f"{name} cannot be written back unchanged in {now.encoding.name}.")
         for written in (arguments.old, arguments.new):
             check_markers(written, now.text, name)
         text, lines = replace_text(now.text, arguments.old, arguments.new, every=arguments.all)
@@ -136,7 +136,7 @@ def replace_text(text: str, old: str, new: str, *, every: bool) -> tuple[str, li
         times = f"{len(places)} times" if len(places) < _MAX_COUNTED_PLACES else f"{_MAX_COUNTED_PLACES} times or more"
         raise LookupError(
             f"the old text is in the file {times}, {_format_lines(lines)}: "
-            "give more of the text around the one that is meant, or set all."
+            "include more of the surrounding text, or set all."
         )
     crlf_positions = _crlf_positions(text)
     pieces, end_of_last = list[str](), 0

@@ -15,10 +15,10 @@ def nearest_place(text: str, old: str) -> str:
     lines, old_lines = text.split("\n"), old.strip("\n").split("\n")
     start, equal = _find_place([line.strip() for line in lines], [line.strip() for line in old_lines])
     if start is None:
-        return "No line of the file is like it."
+        return "No line of the file is similar."
     nearest = lines[start : start + len(old_lines)]
     if equal == len(old_lines):
-        why = "differs only in white space" if nearest != old_lines else "differs only in the empty lines around it"
+        why = "differs only in whitespace" if nearest != old_lines else "differs only in the empty lines around it"
     else:
         why = "is nearest"
     numbers = f"line {start + 1}" if len(nearest) == 1 else f"lines {start + 1} to {start + len(nearest)}"

@@ -58,7 +58,9 @@ class Encoding(NamedTuple):
             character = error.object[error.start]
             shown = f"U+{ord(character):04X}" + (f" ({character})" if character.isprintable() else "")
             name = _NAMES.get(self.name, self.name)
-            raise ValueError(f"{name}, the encoding of the file, cannot hold {shown}; nothing was written.") from None
+            raise ValueError(
+                f"{name}, the encoding of the file, cannot represent {shown}; nothing was written."
+            ) from None
 
 
 def python_encoding(label: str) -> str:
@@ -74,7 +76,7 @@ def named_encoding(label: str, data: bytes) -> Encoding:
     """Return the encoding that a call names. Raise ValueError if it does not exist or does not fit `data`."""
     name = python_encoding(label)
     if not name:
-        raise ValueError(f"there is no encoding {label!r}.")
+        raise ValueError(f"{label!r} is not a known encoding.")
     by_mark = encoding_of_mark(data)
     if by_mark and (by_mark.name == name or by_mark.name.startswith(name)):
         return by_mark
@@ -142,7 +144,7 @@ def describe_line_ends(text: str) -> str:
     crlf = text.count("\r\n")
     if not crlf:
         return ""
-    return "CRLF line ends" if crlf == text.count("\n") else "mixed line ends"
+    return "CRLF line endings" if crlf == text.count("\n") else "mixed line endings"
 
 
 def visible_text(text: str) -> str:

@@ -23,18 +23,17 @@ MAX_GLOB_PATHS = 1_000
 
 class GlobArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pattern: Annotated[
-        str, Meta(description="As **/*.py or src/*.{c,h}; without a / it is for names in every directory, as *.md.")
+        str,
+        Meta(description="Such as **/*.py or src/*.{c,h}; without a / it matches names in every directory, as *.md."),
     ]
-    path: Annotated[str, Meta(description="The directory to look in, with all that is below it.")] = "."
-    ignored: Annotated[bool, Meta(description="Also files that .gitignore leaves out.")] = False
+    path: Annotated[str, Meta(description="The directory to search, with its subdirectories.")] = "."
+    ignored: Annotated[bool, Meta(description="Include files that .gitignore excludes.")] = False
 
 
 class GlobFiles:
     name = "glob"
     set = "files"
-    description = (
-        "Finds files by a glob pattern, in the order of their paths; .gitignore is honoured, links are not followed."
-    )
+    description = "Finds files by a glob pattern, sorted by path; .gitignore is respected, links are not followed."
     arguments = GlobArguments
 
     def __init__(self, directory: Path, tracker: ReadTracker, seconds: float = SEARCH_SECONDS) -> None:

@@ -21,7 +21,7 @@ class Glob:
         if not pattern or "\0" in pattern or len(pattern) > 1_000:
             raise ValueError("a pattern has between 1 and 1,000 characters, and no NUL.")
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
-            raise ValueError(f"the pattern {pattern!r} must be relative to path, without .. in it: give path instead.")
+            raise ValueError(f"the pattern {pattern!r} must be relative to path, without ..; set path instead.")
         self._alternatives = [_compile(each) for each in _expand_braces(pattern)]
         last = pattern.rpartition("/")[2]
         self.name = last if re.fullmatch(r"[\w.*?-]+", last) and "**" not in last and "{" not in pattern else ""
@@ -43,7 +43,7 @@ def _expand_braces(pattern: str) -> list[str]:
         else:
             pending += [each[: braces.start()] + word + each[braces.end() :] for word in braces[1].split(",")]
         if len(done) + len(pending) > _MAX_ALTERNATIVES:
-            raise ValueError(f"the pattern stands for more than {_MAX_ALTERNATIVES} others.")
+            raise ValueError(f"the pattern expands to more than {_MAX_ALTERNATIVES} patterns.")
     return done
 
 

@@ -21,23 +21,25 @@ MAX_RESULTS, MAX_CHARACTERS, LINE_CHARACTERS = 2_000, 400_000, 500
 
 
 class GrepArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    pattern: Annotated[str, Meta(min_length=1, max_length=10_000, description="A regular expression, for one line.")]
-    path: Annotated[str, Meta(description="A file, or a directory with all that is below it.")] = "."
-    glob: Annotated[str, Meta(description="Only in files whose paths match, as *.py or src/**/*.{c,h}.")] = ""
+    pattern: Annotated[
+        str, Meta(min_length=1, max_length=10_000, description="A regular expression, matched line by line.")
+    ]
+    path: Annotated[str, Meta(description="A file, or a directory with its subdirectories.")] = "."
+    glob: Annotated[str, Meta(description="Only files whose paths match, such as *.py or src/**/*.{c,h}.")] = ""
     ignore_case: bool = False
     literal: Annotated[bool, Meta(description="The pattern is plain text.")] = False
     context: Annotated[int, Meta(ge=0, le=50, description="Lines to show before and after each.")] = 0
-    files_only: Annotated[bool, Meta(description="Only the paths of the files that have such a line.")] = False
-    ignored: Annotated[bool, Meta(description="Also files that .gitignore leaves out.")] = False
+    files_only: Annotated[bool, Meta(description="Only the paths of files with a match.")] = False
+    ignored: Annotated[bool, Meta(description="Include files that .gitignore excludes.")] = False
 
 
 class Grep:
     name = "grep"
     set = "files"
     description = (
-        "Finds lines in text files by a regular expression; each as path:number:line, those around it as "
-        "path-number-line. .gitignore is honoured, links are not followed, binary files are passed over. Of "
-        "those below a directory, files that look like keys are skipped and named; each can be searched by its path."
+        "Finds lines in text files by a regular expression: matches as path:number:line, lines around them as "
+        "path-number-line. .gitignore is respected; links and binary files are skipped. "
+        "In a directory, files that look like keys are skipped and named; each can be searched by its path."
     )
     arguments = GrepArguments
 
@@ -50,7 +52,7 @@ class Grep:
     async def run(self, arguments: GrepArguments, progress: OnOutput) -> ToolOutput:
         path = self._access.path(arguments, arguments.path)
         if "\n" in arguments.pattern:
-            raise ValueError("the pattern holds a line break, and lines are searched one by one.")
+            raise ValueError("the pattern contains a line break, but files are searched line by line.")
         single = await asyncio.to_thread(_single_file, path, arguments.path)
         root = path.parent if single else path
         order = Order(
@@ -123,4 +125,4 @@ def _truncation_note(count: int, of: str) -> str:
 
 
 def _no_match_note(search: FileSearch) -> str:
-    return "[nothing found until then]" if search.is_late else "[no line matches]"
+    return "[nothing found before that]" if search.is_late else "[no line matches]"

@@ -21,15 +21,15 @@ MAX_LISTED_ENTRIES = 2_000
 
 
 class ListFilesArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    path: Annotated[str, Meta(description="The directory, absolute or from the working directory on.")] = "."
+    path: Annotated[str, Meta(description="The directory, absolute or relative to the working directory.")] = "."
 
 
 class ListFiles:
     name = "list_files"
     set = "files"
     description = (
-        "Lists what one directory holds, hidden files too: directories with a / behind them, files with their size in "
-        "bytes, links with where they lead."
+        "Lists one directory, hidden files included: directories with a / at the end, files with their size in "
+        "bytes, links with their target."
     )
     arguments = ListFilesArguments
 
@@ -75,6 +75,6 @@ def _entry(directory: int, name: str) -> str:
             case stat.S_IFLNK:
                 return f"{shown} -> {os.fsencode(os.readlink(name, dir_fd=directory)).decode(errors='replace')}"
             case _:
-                return f"{shown}  (no file)"
+                return f"{shown}  (target missing)"
     except OSError:  # gone meanwhile
         return shown

@@ -34,11 +34,11 @@ _BLOCK = 1 << 18
 
 
 class ReadFileArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    path: Annotated[str, Meta(description="The file, absolute or from the working directory on; ~ is the home.")]
-    offset: Annotated[int, Meta(ge=1, description="The line to begin at, counted from 1.")] = 1
+    path: Annotated[str, Meta(description="The file, absolute or relative to the working directory; ~ is the home.")]
+    offset: Annotated[int, Meta(ge=1, description="The first line to read, counted from 1.")] = 1
     limit: Annotated[int, Meta(ge=1, description="How many lines.")] = DEFAULT_LINES
     encoding: Annotated[
-        str, Meta(description="Only where what is recognised is wrong: the encoding of the file, as shift_jis.")
+        str, Meta(description="The encoding of the file, such as shift_jis; only if the detected one is wrong.")
     ] = ""
 
 
@@ -56,7 +56,7 @@ class ReadFile:
     name = "read_file"
     set = "files"
     description = (
-        "Reads a text file: its lines, each with its number and a tab before it, which are not part of the file. "
+        "Reads lines of a text file. The number and the tab before each line are not part of the file. "
         "Shows PNG, JPEG, WebP and GIF images. A file must be read before edit_file or write_file may change it."
     )
     arguments = ReadFileArguments
@@ -146,7 +146,7 @@ def _large_file_page(file: BinaryIO, head: bytes, arguments: ReadFileArguments) 
     if scanned >= MAX_SCANNED_BYTES:
         if not lines:
             raise ValueError(
-                f"line {arguments.offset:,} is not within the first {MAX_SCANNED_BYTES:,} bytes, which is the most."
+                f"line {arguments.offset:,} is after the first {MAX_SCANNED_BYTES:,} bytes, which is the limit."
             )
         return encoding, FilePage(lines, True, None)
     if line and number >= arguments.offset:
@@ -159,14 +159,14 @@ def _format_lines(page: FilePage, arguments: ReadFileArguments, encoding: Encodi
     first, last = arguments.offset, arguments.offset + len(page.lines) - 1
     notes = [word for word in (encoding.shown, describe_line_ends(content.text)) if word]
     if content.text and not content.text.endswith("\n"):
-        notes.append("no line end at the end")
+        notes.append("no newline at the end")
     if not content.data:
         return "[the file is empty]"
     if not page.lines:
         of = f"the file has {page.total:,} lines"
         raise LookupError(f"there is no line {first:,}: {of}.")
     of = f" of {page.total:,}" if page.total is not None else f" of a file of {content.size:,} bytes"
-    next_page = f"; offset={last + 1} goes on" if page.more else ""
+    next_page = f"; continue with offset={last + 1}" if page.more else ""
     head = f"[lines {first:,} to {last:,}{of}{next_page}{''.join(f'; {word}' for word in notes)}]"
     return "\n".join((head, *(f"{number:6}\t{_cut_line(line)}" for number, line in enumerate(page.lines, first))))
 

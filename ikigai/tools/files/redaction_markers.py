@@ -8,6 +8,6 @@ def check_markers(text: str, before: str, path: str) -> None:
     for marker in sorted(find_markers(text)):
         if text.count(marker) > before.count(marker):
             raise ValueError(
-                f"{marker} stands for a secret that you were not shown; {path} does not hold these words. Writing them "
-                "would overwrite the secret. Edit the text around it, or ask the user to make this change."
+                f"{marker} replaces a secret that you were not shown; {path} does not contain this marker. "
+                "Writing it would overwrite the secret. Edit the text around it, or ask the user to make this change."
             )

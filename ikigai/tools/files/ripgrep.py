@@ -24,7 +24,7 @@ def program() -> str:
     for folder in _script_folders():
         if os.access(path := folder / "rg", os.X_OK):
             return str(path)
-    raise OSError(f"ripgrep is missing, and files are searched and listed with it. {remedy()}")
+    raise OSError(f"ripgrep is not installed; it is needed to search and list files. {remedy()}")
 
 
 def _script_folders() -> Iterator[Path]:

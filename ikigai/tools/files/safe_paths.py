@@ -44,11 +44,11 @@ def resolve_path(name: str, directory: Path) -> Path:
     `~` is the home of the user. Raise ValueError for an invalid path.
     """
     if not name or "\0" in name:
-        raise ValueError(f"{name!r} is no path: it is empty or holds a NUL.")
+        raise ValueError(f"{name!r} is not a path: it is empty or contains a NUL.")
     try:
         return Path(os.path.realpath(directory / os.path.expanduser(name)))  # noqa: PTH111 - that of Path raises for an unknown user
     except (UnicodeError, ValueError):
-        raise ValueError(f"{name!r} is no path.") from None
+        raise ValueError(f"{name!r} is not a path.") from None
     except OSError as error:
         raise readable_error(error, name) from None
 
@@ -125,17 +125,17 @@ def check_ordinary(status: os.stat_result) -> None:
 def readable_error(error: OSError, name: str) -> OSError:
     """Return the error as a sentence for a model, which calls the path `name`."""
     if isinstance(error, NotRegularFile):
-        hint = "; list_files shows what it holds" if str(error) == "a directory" else ""
+        hint = "; list_files shows its contents" if str(error) == "a directory" else ""
         return NotRegularFile(f"{name} is {error}, not a file{hint}.")
     if isinstance(error, NotDirectory):
         return NotDirectory(f"{name} is {error}, not a directory.")
     match error.errno:
         case errno.ENOENT:
-            return FileNotFoundError(f"there is no {name}.")
+            return FileNotFoundError(f"{name} does not exist.")
         case errno.EACCES | errno.EPERM:
             return PermissionError(f"{name}: permission denied.")
         case number if number in _LINKS:
-            return NotRegularFile(f"{name} leads through something that is no directory, or through a loop of links.")
+            return NotRegularFile(f"{name} goes through something that is not a directory, or through a loop of links.")
         case _:
             return OSError(f"{name}: {error.strerror or error}.")
 
@@ -152,4 +152,4 @@ def check_directory(path: Path, name: str) -> None:
 def check_same(path: Path, was: str, name: str) -> None:
     """Raise OSError if `name` led to `was` when the call was shown ("" for never shown), and leads elsewhere now."""
     if was and str(path) != was:
-        raise OSError(f"{name} led to {was} when this call was shown, and leads to {path} now; nothing was done.")
+        raise OSError(f"{name} pointed to {was} when this call was shown, and points to {path} now; nothing was done.")

@@ -148,7 +148,7 @@ class FileSearch:
             return
         why = child.complaint.strip().rpartition("\n")[2].removeprefix("rg: ").removeprefix("error: ")
         if child.status == 2 and order.pattern:
-            raise ValueError(f"{order.pattern!r} is no regular expression: {why}.")
+            raise ValueError(f"{order.pattern!r} is not a regular expression: {why}.")
         raise OSError(f"the search failed. {why}".strip())
 
 

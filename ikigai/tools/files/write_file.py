@@ -26,8 +26,8 @@ from ikigai.tools.files.safe_paths import (
 
 
 class WriteFileArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    path: Annotated[str, Meta(description="The file, absolute or from the working directory on; ~ is the home.")]
-    content: Annotated[str, Meta(description="All that the file shall hold.")]
+    path: Annotated[str, Meta(description="The file, absolute or relative to the working directory; ~ is the home.")]
+    content: Annotated[str, Meta(description="The whole content of the file.")]
 
 
 class WritePlan(NamedTuple):
@@ -55,7 +55,7 @@ class WriteFile:
     set = "files"
     description = (
         "Writes a whole file and makes the directories it needs. A file that exists must have been read with read_file "
-        "and not have changed since; for a change in a part of it use edit_file."
+        "and not have changed since; to change a part of it use edit_file."
     )
     arguments = WriteFileArguments
 
@@ -90,11 +90,13 @@ class WriteFile:
             raise readable_error(error, arguments.path) from None
         self._tracker.wrote(str(plan.path), before, after._replace(encoding=plan.encoding))
         lines = plan.text.count("\n") + (not plan.text.endswith("\n") and plan.text != "")
-        notes = [word for word in (plan.encoding.shown, "CRLF line ends, as it had" if plan.keeps_crlf else "") if word]
+        notes = [
+            word for word in (plan.encoding.shown, "CRLF line endings, as before" if plan.keeps_crlf else "") if word
+        ]
         verb = "Wrote" if before else "Created"
         sentences = [f"{verb} {arguments.path}: {lines:,} line{'s' * (lines != 1)}, {len(plan.data):,} bytes."]
         sentences += [f"Written as {', '.join(notes)}."] if notes else []
-        sentences += [f"Made the directory {relative_name(Path(each), self._directory)}." for each in made]
+        sentences += [f"Created the directory {relative_name(Path(each), self._directory)}." for each in made]
         return ToolOutput("\n".join(sentences), diff=self._diff(plan))
 
     def _diff(self, plan: WritePlan) -> str:
@@ -117,7 +119,7 @@ class WriteFile:
                 raise NotRegularFile(f"{arguments.path} is the name of a directory.")
             return WritePlan(path, None, arguments.content, Encoding(), Encoding().encode(arguments.content))
         if known is None:
-            raise ValueError(f"{arguments.path} exists and was not read yet: read it first, with read_file.")
+            raise ValueError(f"{arguments.path} exists and has not been read: read it first, with read_file.")
         if not known.same(now.state):
             raise ValueError(f"{arguments.path} changed since it was read: read it again first.")
         encoding = (now.encoding or Encoding())._replace(damaged=False)

@@ -47,7 +47,7 @@ class BackgroundProcess:
         """Return how it ended; a sentence if it could not be started."""
         ended = self.process.ended
         if ended.cancelled():
-            return "it was ended with the program"
+            return "it was stopped when the program ended"
         if error := ended.exception():
             return str(error)
         return ended.result().finished(seconds=self.seconds)
@@ -87,9 +87,9 @@ class BackgroundProcesses:
     def start(self, command: str, directory: Path) -> BackgroundProcess:
         """Start a command. Raise OSError, ValueError or Rejected, in words."""
         if self._closed:
-            raise OSError("ikigai is ending; nothing is started any more.")
+            raise OSError("ikigai is exiting; nothing new is started.")
         if sum(each.is_running for each in self) >= MAX_PROCESSES:
-            raise OSError(f"{MAX_PROCESSES} processes are running already; process_stop ends one.")
+            raise OSError(f"{MAX_PROCESSES} processes are running already, which is the limit; process_stop stops one.")
         process = BackgroundProcess(f"p{self._number + 1}", command, directory, self._environment, self._wrap)
         self._number += 1
         self._known[process.id] = process

@@ -41,7 +41,7 @@ _EXPANSIONS = re.compile(r"[$`*?\[{]|[<>]\(|<<")
 """Expansions, with which the words of a command differ from its arguments."""
 
 
-UNNAMED_SCRIPTS = "files that the command finds by itself"
+UNNAMED_SCRIPTS = "files that the command finds itself"
 """Stand-in for scripts without a name. Its digest is always new, so that no lasting approval holds for them."""
 _FEEDERS = re.compile(r"(.*/)?(xargs|parallel)|-(exec|ok)(dir)?")
 _INLINE = re.compile(r"-[A-Za-z]*[cem]")

@@ -36,9 +36,11 @@ def describe_exit(finished: FinishedCommand) -> str:
     """Return one sentence: exit status, signal, timeout, and the processes left behind."""
     parts = [_status(finished)]
     if finished.left:
-        parts.append(f"left running, and ended now: {_names(finished.left)} (what is to go on needs background=true)")
+        parts.append(
+            f"still running, now stopped: {_names(finished.left)} (use background=true for what must keep running)"
+        )
     if finished.stuck:
-        parts.append(f"could not be ended: {_names(finished.stuck)}")
+        parts.append(f"could not be stopped: {_names(finished.stuck)}")
     return "; ".join(parts)
 
 
@@ -52,11 +54,11 @@ def text_with_exit(finished: FinishedCommand, *more: str) -> str:
 
 def _status(finished: FinishedCommand) -> str:
     if finished.timed_out:
-        return f"timed out after {round(finished.seconds, 1):g} s, and was ended"
+        return f"timed out after {round(finished.seconds, 1):g} s and was stopped"
     if finished.signal:
-        return f"ended by {_signal(finished.signal)}"
+        return f"killed by {_signal(finished.signal)}"
     if finished.status > 128 and (name := _signal(finished.status - 128)):
-        return f"exit status {finished.status}, which stands for {name}"
+        return f"exit status {finished.status}, which means {name}"
     meaning = {126: " (cannot be executed)", 127: " (command not found)"}.get(finished.status, "")
     return f"exit status {finished.status}{meaning}"
 

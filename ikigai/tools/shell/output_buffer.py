@@ -44,7 +44,7 @@ class HeadTailBuffer:
             return (self._head + tail).decode(errors="replace")
         head, tail = whole_characters(self._head), tail.lstrip(CONTINUATION_BYTES) if len(tail) > 4 else tail
         head, tail = head[: len(head) - _last_word(head)], tail[_first_word(tail) :]
-        omission = f"[… {self.total - len(head) - len(tail):,} bytes were left out …]"
+        omission = f"[… {self.total - len(head) - len(tail):,} bytes omitted …]"
         return f"{head.decode(errors='replace')}\n{omission}\n{tail.decode(errors='replace')}"
 
 

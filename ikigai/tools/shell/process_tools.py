@@ -28,7 +28,7 @@ class ListArguments(msgspec.Struct, forbid_unknown_fields=True):
 class ReadArguments(msgspec.Struct, forbid_unknown_fields=True):
     id: Id
     tail: Annotated[
-        int, Meta(ge=0, le=100_000, description="Instead of what is new, the last so many lines; 0 for what is new.")
+        int, Meta(ge=0, le=100_000, description="The number of last lines to return; 0 for only the new output.")
     ] = 0
     wait: Annotated[
         int, Meta(ge=0, le=MAX_READ_WAIT, description="Seconds to wait until there is new output, or the process ends.")
@@ -37,8 +37,8 @@ class ReadArguments(msgspec.Struct, forbid_unknown_fields=True):
 
 class WriteArguments(msgspec.Struct, forbid_unknown_fields=True):
     id: Id
-    text: Annotated[str, Meta(description="What it reads; a line needs its line break.")] = ""
-    end: Annotated[bool, Meta(description="Whether this is the end of its input.")] = False
+    text: Annotated[str, Meta(description="The text to write; end a line with a line break.")] = ""
+    end: Annotated[bool, Meta(description="Close its input afterwards.")] = False
 
 
 class StopArguments(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,7 +54,7 @@ class _ProcessTool:
 
 class ProcessList(_ProcessTool):
     name, arguments = "process_list", ListArguments
-    description = "Lists the commands that run in the background, and those that have ended not long ago."
+    description = "Lists the commands that run in the background, and those that ended recently."
 
     async def preview(self, arguments: ListArguments) -> Effect:
         return Effect(EffectKind.NOTHING, self.name)
@@ -65,7 +65,7 @@ class ProcessList(_ProcessTool):
 
 class ProcessRead(_ProcessTool):
     name, arguments = "process_read", ReadArguments
-    description = "Reads what a background command wrote since it was read last, and says whether it is running."
+    description = "Reads the output of a background command since the last read, and tells if it is running."
 
     async def preview(self, arguments: ReadArguments) -> Effect:
         return Effect(EffectKind.NOTHING, f"{self.name} {arguments.id}")
@@ -93,15 +93,15 @@ class ProcessWrite(_ProcessTool):
         written = await process.process.write(data, WRITE_TIMEOUT)
         if written < len(data):
             count = f"{written:,} of {len(data):,} bytes in {WRITE_TIMEOUT:.0f} s"
-            return ToolOutput(f"[{process.id} took {count}; it does not read the rest.]", failed=True)
+            return ToolOutput(f"[{process.id} accepted {count}; it does not read the rest.]", failed=True)
         if arguments.end:
             process.process.close_stdin()
-        return ToolOutput(f"[{written:,} bytes written{', and its input ended' * arguments.end}]")
+        return ToolOutput(f"[{written:,} bytes written{', and its input was closed' * arguments.end}]")
 
 
 class ProcessStop(_ProcessTool):
     name, arguments = "process_stop", StopArguments
-    description = "Ends a background command, and returns what it wrote since it was read last."
+    description = "Stops a background command, and returns its output since the last read."
 
     async def preview(self, arguments: StopArguments) -> Effect:
         return Effect(EffectKind.NOTHING, f"{self.name} {arguments.id}")
@@ -125,7 +125,7 @@ def report_output(process: BackgroundProcess, tail: int = 0) -> ToolOutput:
     else:
         text, lost = output.read_new(final=not process.is_running)
     if lost:
-        text = f"[… {lost:,} bytes before this are lost …]\n{text}"
+        text = f"[… {lost:,} bytes before this were discarded …]\n{text}"
     if text and not text.endswith("\n"):
         text += "\n"
     return ToolOutput(f"{text}[{process.id}: {_status(process)}]")
@@ -142,4 +142,4 @@ def _line(process: BackgroundProcess) -> str:
     command = " ".join(process.command.split())
     command = command if len(command) <= SHOWN_COMMAND_CHARACTERS else f"{command[:SHOWN_COMMAND_CHARACTERS]}…"
     fresh = process.output.total - process.output.seen
-    return f"{process.id}: {_status(process)}; {fresh:,} bytes of output not read; in {process.directory}: {command}"
+    return f"{process.id}: {_status(process)}; {fresh:,} bytes of unread output; in {process.directory}: {command}"

@@ -34,7 +34,7 @@ AGENT_VARIABLES = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DOCKER_HOST", "DBUS_SESSI
 """Variables that lead to programs which serve every client of this user."""
 PROBE_TIMEOUT = 10.0
 PROBE_SCRIPT = 'test ! -w /usr || exit 3; for f; do test -z "$(ls -A -- "$f")" || exit 4; done'
-PROBE_FAILURES = {3: "what should be read-only can be written to", 4: "ikigai's own folders are not hidden"}
+PROBE_FAILURES = {3: "folders that should be read-only are writable", 4: "ikigai's own folders are not hidden"}
 
 
 class Sandbox:
@@ -79,8 +79,8 @@ class Sandbox:
         """
         if self._problem:
             raise Rejected(
-                f"The sandbox that the configuration asks for cannot be used: {self._problem}.",
-                'Nothing was run. Mend that, or set sandbox = "off".',
+                f"The configured sandbox cannot be used: {self._problem}.",
+                'Nothing was run. Fix that, or set sandbox = "off" under [tools].',
             )
         own = str(self.directory)
         return [
@@ -101,7 +101,7 @@ class Sandbox:
     def _describe_nesting(self) -> str:
         for folder in self._hidden:
             if folder.is_relative_to(self.directory) or self.directory.is_relative_to(folder):
-                return f"the working directory {self.directory} and ikigai's own folder {folder} hold one another"
+                return f"the working directory {self.directory} and ikigai's own folder {folder} contain one another"
         return ""
 
     def _visible_paths(self) -> list[str]:

@@ -26,11 +26,11 @@ FIRST_OUTPUT_SECONDS = 0.5
 
 
 class ShellArguments(msgspec.Struct, forbid_unknown_fields=True):
-    command: Annotated[str, Meta(min_length=1, description="The command, for bash.")]
-    timeout: Annotated[int, Meta(ge=1, le=MAX_TIMEOUT, description="Seconds that it may take.")] = int(COMMAND_TIMEOUT)
+    command: Annotated[str, Meta(min_length=1, description="The bash command.")]
+    timeout: Annotated[int, Meta(ge=1, le=MAX_TIMEOUT, description="Time limit in seconds.")] = int(COMMAND_TIMEOUT)
     background: Annotated[
         bool,
-        Meta(description="Whether it goes on beside, like a server; the result then is an id for the process tools."),
+        Meta(description="Run it in the background, like a server; the result is an id for the process tools."),
     ] = False
 
 
@@ -51,14 +51,14 @@ class ShellTool:
         self._environment, self._processes, self._limits = environment, processes, limits
         self._wrap = sandbox.wrap if sandbox else None
         self.description = (
-            "Runs a bash command and returns what it wrote, and how it ended. The working directory is kept from one "
-            "command to the next; variables are not. There is no terminal and no input, so nothing can be asked. What "
-            "a command leaves running is ended with it; background=true is for what is to go on."
+            "Runs a bash command and returns its output and exit status. The working directory is kept from one "
+            "command to the next; variables are not. There is no terminal and no input, so it cannot ask anything. "
+            "What a command leaves running is stopped with it; use background=true for what must keep running."
         )
         if sandbox:
             network = "" if sandbox.network else " There is no network."
             self.description += (
-                f" It runs in a sandbox: only {sandbox.directory} can be written to, without its .git and .ikigai; "
+                f" It runs in a sandbox: only {sandbox.directory} is writable, except its .git and .ikigai; "
                 f"/tmp is empty for every command.{network}"
             )
 
@@ -70,7 +70,10 @@ class ShellTool:
     async def run(self, arguments: ShellArguments, progress: OnOutput) -> ToolOutput:
         if not self.directory.is_dir():
             missing, self.directory = self.directory, self._base
-            raise OSError(f"nothing was run: the working directory {missing} is gone; the next one is {self._base}.")
+            raise OSError(
+                f"nothing was run: the working directory {missing} does not exist any more; "
+                f"the next command runs in {self._base}."
+            )
         if arguments.background:
             process = self._processes.start(arguments.command, self.directory)
             await process.wait_for_output(FIRST_OUTPUT_SECONDS)
@@ -96,6 +99,6 @@ class ShellTool:
         if target == self.directory:
             return ""
         if not target.is_dir():  # made and removed, or only in the sandbox
-            return f"the working directory is still {self.directory}: there is no {target} outside the command"
+            return f"the working directory is still {self.directory}: {target} does not exist outside the command"
         self.directory = target
         return f"the working directory is {target} now"

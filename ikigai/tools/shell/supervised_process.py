@@ -138,7 +138,7 @@ class SupervisedProcess:
                     break
                 await asyncio.sleep(WRITE_RETRY_SECONDS)
             except OSError:
-                raise BrokenPipeError("it does not read its standard input any more.") from None
+                raise BrokenPipeError("it no longer reads its standard input.") from None
         return done
 
     def close_stdin(self) -> None:
@@ -247,18 +247,20 @@ def bash_command(command: str, note: int) -> list[str]:
 
 def _popen(supervisor: Sequence[str], argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     if any("\0" in word for word in argv):
-        raise ValueError("a command cannot hold NUL.")
+        raise ValueError("a command cannot contain NUL.")
     words: list[Any] = [sys.executable, "-I", "-S", *supervisor, *argv]
     try:
         return subprocess.Popen[bytes](words, stdout=subprocess.PIPE, start_new_session=True, **options)
     except UnicodeEncodeError:
-        raise ValueError("a command cannot hold half a character (a lone surrogate).") from None
+        raise ValueError("a command cannot contain half a character (a lone surrogate).") from None
     except OSError as error:
         if error.errno == errno.E2BIG:
             size = sum(len(os.fsencode(word)) for word in argv)
-            raise OSError(f"the command is too long ({size:,} bytes): write it to a file, and run that.") from None
+            raise OSError(f"the command is too long ({size:,} bytes): write it to a file and run the file.") from None
         if not Path(options["cwd"]).is_dir() or error.filename == str(options["cwd"]):
-            raise OSError(f"{options['cwd']} cannot be worked in: {str(error.strerror).lower()}.") from None
+            raise OSError(
+                f"{options['cwd']} cannot be used as working directory: {str(error.strerror).lower()}."
+            ) from None
         raise OSError(f"the command cannot be started: {str(error.strerror).lower()}.") from None
 
 

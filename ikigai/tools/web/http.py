@@ -81,16 +81,16 @@ class Fetcher:
         try:
             parsed = httpx.URL(url)
         except (httpx.InvalidURL, UnicodeError, TypeError) as error:
-            raise ValueError(f"{_short(url)} is no URL: {error}.") from None
+            raise ValueError(f"{_short(url)} is not a URL: {error}.") from None
         if parsed.scheme not in ("http", "https") or not parsed.raw_host:
-            raise ValueError(f"{_short(url)} is no URL that begins with http:// or https://.")
+            raise ValueError(f"{_short(url)} does not begin with http:// or https://.")
         if parsed.userinfo:
-            raise ValueError("a URL with a user's name or password in it is not fetched.")
+            raise ValueError("a URL with a user name or a password is not fetched.")
         if parsed.port is not None and not 0 < parsed.port < 65536:
-            raise ValueError(f"{_short(url)} names a port that cannot be.")
+            raise ValueError(f"{_short(url)} has an invalid port.")
         host = parsed.raw_host.decode("ascii")
         if not _HOST.fullmatch(host):
-            raise ValueError(f"{_short(url)} names a host that cannot be.")
+            raise ValueError(f"{_short(url)} has an invalid host.")
         if _literal(host) and not is_public(host) and not self._may_be_private(host):
             raise NotPublic(_not_public(host, host))
         return parsed.copy_with(fragment=None)
@@ -114,7 +114,7 @@ class Fetcher:
             ):
                 return await self._follow(client, target)
         except TimeoutError:
-            raise TimeoutError(f"{target.host} gave no whole answer within {self._seconds:g} s.") from None
+            raise TimeoutError(f"{target.host} did not answer completely within {self._seconds:g} s.") from None
 
     async def _follow(self, client: httpx.AsyncClient, url: httpx.URL) -> FetchedPage:
         import httpx
@@ -124,7 +124,9 @@ class Fetcher:
             addresses = await self._addresses(url)
             private = not all(map(is_public, addresses))
             if private and number and not was_private:
-                raise NotPublic(f"a redirect from the internet leads to {url.host}, which is not on it: not followed.")
+                raise NotPublic(
+                    f"a redirect from the internet leads to {url.host}, which is not public; it was not followed."
+                )
             was_private = private
             response = await self._request(client, url, addresses)
             try:
@@ -137,7 +139,7 @@ class Fetcher:
             try:
                 url = self.check_url(str(url.join(to)))
             except (httpx.InvalidURL, ValueError) as error:
-                raise NotPublic(f"a redirect that cannot be followed: {error}") from None
+                raise NotPublic(f"a redirect cannot be followed: {error}") from None
         raise NotPublic(f"more than {self._redirects} redirects, the last one to {_short(str(url))}.")
 
     async def _addresses(self, url: httpx.URL) -> Sequence[str]:
@@ -174,7 +176,7 @@ class Fetcher:
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failure = error
             except httpx.HTTPError as error:
-                raise OSError(f"{url.host} gave no answer: {_why(error)}.") from None
+                raise OSError(f"{url.host} did not answer: {_why(error)}.") from None
         raise OSError(f"{url.host} cannot be reached: {_why(failure)}.")
 
     async def _read(self, response: httpx.Response, url: httpx.URL) -> FetchedPage:
@@ -183,7 +185,7 @@ class Fetcher:
 
         packed = response.headers.get("content-encoding", "identity").strip().lower()
         if packed not in ("identity", "", "gzip", "x-gzip", "deflate"):
-            raise OSError(f"{url.host} sent its answer packed as {_short(packed)}, which nobody asked for.")
+            raise OSError(f"{url.host} sent an answer in the encoding {_short(packed)}, which is not supported.")
         inflate = None if packed in ("identity", "") else zlib.decompressobj(wbits=47)  # gzip or zlib
         body, cut = bytearray(), False
         try:
@@ -194,7 +196,7 @@ class Fetcher:
                     cut = True
                     break
         except (httpx.HTTPError, zlib.error) as error:
-            raise OSError(f"the answer of {url.host} broke off: {_why(error)}.") from None
+            raise OSError(f"the answer of {url.host} was cut off: {_why(error)}.") from None
         kind = response.headers.get("content-type", "")
         reason = response.reason_phrase
         return FetchedPage(str(url), response.status_code, reason, kind, bytes(body[: self._max_bytes]), cut)
@@ -206,7 +208,7 @@ def _literal(host: str) -> bool:
 
 def _not_public(host: str, address: str) -> str:
     resolved = "" if host == address else f" ({address})"
-    return f"{host}{resolved} is not on the public internet, and is not fetched unless the user allows this host."
+    return f"{host}{resolved} is not on the public internet; it is fetched only if the user allows this host."
 
 
 def _why(error: Exception | None) -> str:

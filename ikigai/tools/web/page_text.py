@@ -71,11 +71,11 @@ async def _convert_html(html: str, url: str) -> str:
             output += piece
     title, end, body = output[:_MAX_TEXT_CHARACTERS].decode(errors="replace").partition("\n")
     if not end or child.is_late:
-        return f"[the page could not be made into Markdown; this is its HTML]\n{html}"
+        return f"[the page could not be converted to Markdown; this is its HTML]\n{html}"
     more = "\n[the page is longer]" if len(output) >= _MAX_TEXT_CHARACTERS else ""
     return (f"Title: {title}\n\n" if title else "") + body + more
 
 
 def _binary_message(page: FetchedPage) -> str:
     size = f"{len(page.body):,} bytes{' or more' if page.cut else ''}"
-    return f"{page.url} is no text: {page_media_type(page) or 'of no type'}, {size}."
+    return f"{page.url} is not text: {page_media_type(page) or 'no type'}, {size}."

@@ -22,10 +22,10 @@ _TIMEOUT_SECONDS, _MAX_BYTES = 20.0, 4_000_000
 _MAX_WORDS = 50
 """Maximum words of a query, a limit of the API, as are 400 characters."""
 _FAILURES = {
-    401: "the search key was not accepted; the user has to configure another",
-    403: "the search key may not do this; the user has to look at its plan",
+    401: "the search key was not accepted; the user must configure another one",
+    403: "the search key does not allow this; the user must check its plan",
     422: "the query, or the search key, was not accepted",
-    429: "too many searches for now, or for this month; try again in a while",
+    429: "too many searches for now or for this month; try again later",
 }
 
 
@@ -56,7 +56,7 @@ class WebSearch:
 
     name = "web_search"
     set = "web"
-    description = "Searches the web: titles, addresses and a few words of pages; web_fetch gets one of them."
+    description = "Searches the web: titles, addresses and excerpts of pages; web_fetch gets one of them."
     arguments = WebSearchArguments
 
     def __init__(self, directory: Path, key: str, base_url: str = BRAVE_URL) -> None:
@@ -68,12 +68,12 @@ class WebSearch:
 
     async def run(self, arguments: WebSearchArguments, progress: OnOutput) -> ToolOutput:
         if len(arguments.query.split()) > _MAX_WORDS:
-            raise ValueError(f"a query has {_MAX_WORDS} words at most.")
+            raise ValueError(f"a query can have at most {_MAX_WORDS} words.")
         body = await self._request(arguments)
         try:
             answer = msgspec.json.decode(body, type=_SearchAnswer)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise OSError("the search answered with what is no list of results.") from None
+            raise OSError("the search did not answer with a list of results.") from None
         results = [each for each in (answer.web.results if answer.web else []) if each.url]
         first = (arguments.page - 1) * arguments.count + 1
         lines = [_format_result(number, each) for number, each in enumerate(results[: arguments.count], first)]

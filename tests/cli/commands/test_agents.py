@@ -56,7 +56,7 @@ async def test_tree_and_what_is_done_to_it(database: Database) -> None:
         "root is in the lists again, with 2 below it. ikigai -r root goes there."
     )
     await talk.happen(Submitted("busy"))
-    with pytest.raises(Rejected, match="root is at work"):
+    with pytest.raises(Rejected, match="root is running"):
         await run(database, "archive", "root")
 
 

@@ -116,8 +116,8 @@ def test_facts_below_the_table():
     for words in (
         "turns        2 in, 2 out (4 messages)",
         "budget       300 (from default)",
-        "200k, including the reply (as its provider said)",
-        "by 0.25 of the ceiling; the first turn stays; ended turns take 200 at most",
+        "200k, including the reply (counted by its provider)",
+        "by 0.25 of the ceiling; the first turn stays; ended turns up to 200 at most",
         "estimate     bytes, at the rate",
         "accuracy     estimated 1k, openai/x counted 1.1k (-9%)",
     ):
@@ -143,7 +143,7 @@ def test_budget_that_leaves_no_room_for_turns(system: str, tools: tuple[ToolSpec
         ).memory
 
     told = cramped_notice(memory(10))
-    assert told.startswith(said) and "tokens, and a request may have 10: only the newest turn will be sent." in told
+    assert told.startswith(said) and "tokens of 10: only the newest turn will be sent." in told
     works = int(told.rpartition(" ")[2].rstrip("."))
     assert "The smallest /budget that works is" in told and cramped_notice(memory(works)) == ""
     small = cramped_notice(memory(10, "blocks/tiny"))

@@ -36,7 +36,7 @@ SHOWN: list[tuple[ev.Event, Speaker | None, str]] = [
     (ev.TurnEnded(ev.Ending.COMPLETED), None, ""),
     (ev.TurnEnded(ev.Ending.INTERRUPTED), Speaker.STOPPED, "interrupted"),
     (ev.TurnEnded(ev.Ending.FAILED, "Too many requests."), Speaker.STOPPED, "Too many requests."),
-    (ev.Marked("m"), Speaker.NOTE, "Mark m set. /rewind m comes back here."),
+    (ev.Marked("m"), Speaker.NOTE, "Mark m set. /rewind m returns here."),
     (ev.SettingsChanged({"budget": 200_000}, {"budget": "agent"}), Speaker.NOTE, "Budget: 200k tokens"),
     (ev.SettingsChanged({"budget": 0}, {"budget": "--budget"}), Speaker.NOTE, "Budget: off (from --budget)"),
     (ev.SettingsChanged({"budget": None}, {"budget": "agent"}), Speaker.NOTE, "Budget: default"),
@@ -256,7 +256,7 @@ def test_child_is_shown_with_what_it_inherited() -> None:
 
 
 SHORT = {
-    StopReason.LENGTH: "The reply was cut off: it reached its longest length.",
+    StopReason.LENGTH: "The reply was cut off at its length limit.",
     StopReason.REFUSED: "The model refused to answer.",
 }
 

@@ -43,23 +43,23 @@ async def claude(wire_server: WireServer) -> AsyncIterator[AnthropicProvider]:
         (
             failure(402, "pay", "billing_error"),
             FailureKind.QUOTA,
-            "anthropic says that the credit is used up (402)",
+            "anthropic: the credit is used up (402)",
             None,
         ),
         (
             failure(403, "pay", "billing_error"),
             FailureKind.QUOTA,
-            "anthropic says that the credit is used up (403)",
+            "anthropic: the credit is used up (403)",
             None,
         ),
         (
             failure(400, "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing."),
             FailureKind.QUOTA,
-            "anthropic says that the credit is used up (400): Your credit balance",
+            "anthropic: the credit is used up (400): Your credit balance",
             None,
         ),
         (failure(403, "no", "permission_error"), FailureKind.AUTH, "anthropic did not accept the key (403): no.", None),
-        (failure(404, "model: claude-x", "not_found_error"), FailureKind.NOT_FOUND, "anthropic knows no model", None),
+        (failure(404, "model: claude-x", "not_found_error"), FailureKind.NOT_FOUND, "anthropic has no model", None),
         (
             failure(400, "prompt is too long: 208732 tokens > 200000 maximum"),
             FailureKind.CONTEXT,
@@ -83,7 +83,7 @@ async def claude(wire_server: WireServer) -> AsyncIterator[AnthropicProvider]:
                 429, "This request would exceed your rate limit of 40,000 input tokens per minute", Retry_After="7"
             ),
             FailureKind.RATE,
-            "anthropic says that requests come too fast (429)",
+            "anthropic: too many requests in a short time (429)",
             7,
         ),
         (
@@ -301,7 +301,7 @@ async def test_server_without_pages(claude: AnthropicProvider, wire_server: Wire
     [
         (failure(401, "invalid x-api-key", "authentication_error"), "anthropic did not accept the key (401): invalid"),
         (failure(529, "", "overloaded_error"), "anthropic could not answer (529)."),
-        (failure(404, "", "not_found_error"), "anthropic knows no model to list at "),
+        (failure(404, "", "not_found_error"), "anthropic has no model to list at "),
         (Answer(b"<html>", 200, {"Content-Type": "text/html"}), "The server at "),
         (page([1]), "The server at "),
         (page({"data": {}}), "The server at "),

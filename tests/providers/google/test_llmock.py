@@ -69,7 +69,7 @@ async def test_llmock_an_outage(mocked: RetryingProvider, llmock):
     llmock.fail(503, times=None, retry_after=0.1)
     found = await collect(mocked)
     assert isinstance(found[-1], StreamFailed)
-    assert found[-1].text.endswith("Given up after 8 attempts.")
+    assert found[-1].text.endswith("Stopped after 8 attempts.")
     assert [event.seconds for event in found if isinstance(event, RetryScheduled)] == [0.1] * 7
     llmock.assert_resilient(strict=True)
 

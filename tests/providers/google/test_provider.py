@@ -337,10 +337,10 @@ async def test_pages_without_end(provider: GoogleProvider, wire_server: WireServ
     ("answer", "words"),
     [
         (failed(403, "Method not allowed.", "PERMISSION_DENIED"), "google did not accept the key (403): Method not"),
-        (failed(404), "google knows no model to list at"),
+        (failed(404), "google has no model to list at"),
         (failed(503, "busy"), "google could not answer (503): busy."),
-        (Answer(b"<html>Hello", 200, {"Content-Type": "text/html"}), "is not a model: it sent a page"),
-        (page([1]), "is not a model: it sent a page"),
+        (Answer(b"<html>Hello", 200, {"Content-Type": "text/html"}), "is not a model API: it sent a web page"),
+        (page([1]), "is not a model API: it sent a web page"),
         (page({"error": {"code": 401, "message": f"who is {KEY}"}}), "google did not accept the key: who is [key]."),
         (Answer(b"", end="reset"), "google cannot be reached at"),
         (Answer(b"", end="hang"), "google sent nothing for 0.3 seconds."),

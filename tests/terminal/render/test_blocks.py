@@ -314,7 +314,7 @@ def test_follower_sees_a_question_beside_a_running_call_and_its_end():
         shown.append(row.split(" ", 1)[1].partition(" · ")[0].strip())
         assert area.animated is not area.asking_elsewhere
     running = "Running shell, edit_file"
-    assert shown == [running, "Waiting for an answer in the other program", running]
+    assert shown == [running, "Waiting for an answer in the other ikigai", running]
 
 
 def test_command_of_the_user_is_shown_and_can_be_stopped():

@@ -222,7 +222,7 @@ def test_screen_goes_on_when_the_terminal_does_not_answer(tmp_path: Path, enviro
         console.until("It keeps whole turns")
         assert console.raw.count(QUESTION) == 1
         assert f"\x1b[{sgr_codes(theme_styles(worn)['assistant'])}m●" in console.raw.decode()
-        if worn == 0:  # too late: what is drawn from now on is light, what stands there stays
+        if worn == 0:  # too late: what is drawn from now on is light, the present value stays
             console.send(WHITE)
             console.until(lambda: f"\x1b[{sgr_codes(theme_styles(2)['prompt'])}m❯" in console.raw.decode())
             assert console.history.count("It keeps whole turns") == 1 and console.prompt.strip() == ""

@@ -101,7 +101,7 @@ async def test_one_answer_for_all_that_wait_each_shown_whole_before(agent: Agent
     shown = user.asked[1].lines
     assert shown[:3] == ("2 of 3", f"shell in {work}", "echo 'two<U+202E>' >> log")
     assert shown[3].startswith("Hidden characters: ") and shown[4:7] == ("", "3 of 3", f"write_file in {work}")
-    assert shown[-3:] == ("+a", "+b", f"touches {work}/new.txt") and user.asked[1].default == "o"
+    assert shown[-3:] == ("+a", "+b", f"changes {work}/new.txt") and user.asked[1].default == "o"
     assert [each.decision and (each.decision.call_id, each.decision.allowed, each.decision.by) for each in started] == [
         (number, True, "user, with 2 others") for number in "123"
     ]
@@ -152,7 +152,7 @@ async def test_changed_call_is_asked_about_again(agent: Agent, work: Path):
     started = await agent.does(user, shell("1", "cd sub"), shell("2", "touch here"))
     assert user.titles == ["1 of 2 · Run it?", "Allow all 2, 1 to 2?", "2 of 2 · Run it?"]
     assert user.asked[1].lines[1] == f"shell in {work}" and user.asked[2].lines[0] == f"shell in {work / 'sub'}"
-    assert user.asked[2].lines[-1].startswith("This is not what was shown for it before")
+    assert user.asked[2].lines[-1].startswith("This call has changed since it was shown")
     assert [each.refusal for each in started] == ["", DENIED_BY_USER] and not (work / "sub" / "here").exists()
 
 

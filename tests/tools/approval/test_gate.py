@@ -125,7 +125,7 @@ async def test_approval_that_cannot_be_kept_runs_nothing(gate: Callable[[], Appr
     file.parent.mkdir()
     file.write_text("{")
     started = await decided(gate(), User("a").ask, shell(work))
-    assert started.refusal.startswith("Not run: the approval could not be kept.") and "damaged" in started.refusal
+    assert started.refusal.startswith("Not run: the approval could not be stored.") and "damaged" in started.refusal
     assert started.decision and not started.decision.allowed
     with pytest.raises(IkigaiError):
         standing.list_approvals(file)
@@ -177,7 +177,7 @@ async def test_rule_that_cannot_be_stored_runs_nothing(gate: Callable[[], Approv
     file.parent.mkdir()
     file.write_text("{")
     started = await decided(gate(), Keys("p", "y").ask, shell(work, "ls"))
-    assert started.refusal.startswith("Not run: the approval could not be kept.")
+    assert started.refusal.startswith("Not run: the approval could not be stored.")
 
 
 @pytest.mark.parametrize("command", ["rm x", "ls | cat", "git push", "ls '\u202e'", "cat .env"])
@@ -195,7 +195,7 @@ async def test_print_mode_denies_and_tells_the_model(
 ):
     printer = headless.PrintView("text", "a", yes=yes)
     started = await decided(gate(), printer.ask, shell(work))
-    assert started.refusal == "This needs the user's approval, and nobody can be asked here."
+    assert started.refusal == "This needs the user's approval, and the user cannot be asked here."
     assert started.decision and (started.decision.allowed, started.decision.by) == (False, "policy")
     printer.streams.wait(30)
     told = capfd.readouterr().err
@@ -243,7 +243,7 @@ def test_question_shows_everything():
         EffectKind.EDIT, "a.py", "/w", ("/w/a.py", "/real/a.py"), diff="--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a\n+b"
     )
     lines = build_question(ToolCall("1", "edit_file"), edit, ()).lines
-    assert lines[1:6] == ("--- a/a.py", "+++ b/a.py", "@@ -1 +1 @@", "-a", "+b") and "touches /real/a.py" in lines
+    assert lines[1:6] == ("--- a/a.py", "+++ b/a.py", "@@ -1 +1 @@", "-a", "+b") and "changes /real/a.py" in lines
 
 
 @pytest.mark.parametrize("directory", ["/w", ""])
@@ -297,4 +297,4 @@ async def test_always_without_the_content_of_the_script_asks_again(
         effect = await tool.preview(ShellArguments(command))
         assert bool((await decided(gate(), no.ask, (call, effect))).refusal) is not holds, command
     (asked,) = no.asked
-    assert any(line.startswith("This was approved, but not with what is in the script now: ") for line in asked.lines)
+    assert any(line.startswith("This was approved with another version of the script: ") for line in asked.lines)

@@ -117,7 +117,7 @@ def test_config_beside_head_is_never_edited_unasked(tmp_path: Path):
     file.parent.mkdir()
     assert protection_reason(place, str(file)) == ""
     (file.parent / "HEAD").write_text("ref: refs/heads/main\n")
-    assert "git takes" in protection_reason(place, str(file))
+    assert "git treats" in protection_reason(place, str(file))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_allow_list_is_for_the_shell_tool_in_auto_alone(tmp_path: Path):
     assert [named(of(mode, shell)) for mode in ApprovalMode] == ["refused", "asks", "asks", "runs", "runs"]
     assert of(ApprovalMode.AUTO, other) == AskUser()
     refused = of(ApprovalMode.AUTO, shell, Effect(EffectKind.RUN, "ls; rm x", str(tmp_path.resolve())))
-    assert refused == AskUser(("Not by the allow-list: rm is not in the allow-list.",))
+    assert refused == AskUser(("Not allowed by the allow-list: rm is not in the allow-list.",))
 
 
 def test_hidden_characters_are_said_and_never_pass():
@@ -163,9 +163,9 @@ def test_hidden_characters_are_said_and_never_pass():
     assert isinstance(judged(ApprovalMode.EDITS, effect(EffectKind.EDIT, f"{ROOT}/a\u200bb")), AskUser)
     diff = "--- a\n+++ b\n-if admin:\n+if admin\u2066:\n"
     hiding = judged(ApprovalMode.EDITS, effect(EffectKind.EDIT, f"{ROOT}/a", diff=diff))
-    assert hiding == AskUser(("The new text hides something. Hidden characters: U+2066 LEFT-TO-RIGHT ISOLATE.",))
+    assert hiding == AskUser(("The new text has hidden characters. Hidden characters: U+2066 LEFT-TO-RIGHT ISOLATE.",))
     back_door = "+const { timeout,\u3164} = q;\n"
-    filler = AskUser(("The new text hides something. Hidden characters: U+3164 HANGUL FILLER.",))
+    filler = AskUser(("The new text has hidden characters. Hidden characters: U+3164 HANGUL FILLER.",))
     assert [
         judged(mode, effect(EffectKind.EDIT, f"{ROOT}/a", diff=back_door))
         for mode in (ApprovalMode.EDITS, ApprovalMode.AUTO)
@@ -233,6 +233,6 @@ def test_order_of_keys_and_blanks_make_no_other_call(arguments: dict[str, int | 
 def test_model_gets_the_reason_when_the_user_cannot_be_asked():
     told = deny_unasked(AskUser(("It is outside the working directory.",)))
     assert told.why == (
-        "This needs the user's approval, and nobody can be asked here. It is outside the working directory."
+        "This needs the user's approval, and the user cannot be asked here. It is outside the working directory."
     )
     assert deny_unasked(AskUser()).why.endswith("here.")

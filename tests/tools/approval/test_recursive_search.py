@@ -91,7 +91,7 @@ def test_ignore_file_that_brings_keys_back_is_heeded(place: PathScope, name: str
 
 def test_search_of_too_many_files_is_asked_about(place: PathScope, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(recursive_search, "MAX_WALKED_ENTRIES", 2)
-    assert "holds too many files" in judged("rg KEY src", place).why
+    assert "has too many files" in judged("rg KEY src", place).why
 
 
 @pytest.mark.parametrize("lines", ["", "!.env\n", "!.e*\n", "*.pem\n", "!/odd/.cred*\n"])

@@ -51,7 +51,7 @@ def test_there_is_an_end_to_it(file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(standing, "MAX_STANDING_APPROVALS", 2)
     for number in (1, 2, 2):
         standing.approve(file, print_of(number), StandingApproval("shell", "x", "/", 1.0))
-    with pytest.raises(Rejected, match="no more can be"):
+    with pytest.raises(Rejected, match="which is the limit"):
         standing.approve(file, print_of(3), StandingApproval("shell", "x", "/", 1.0))
     assert len(standing.list_approvals(file)) == 2
 

@@ -83,7 +83,7 @@ async def test_named_encoding_is_kept(hands: Hands, work: Path):
     await call(hands.read, path="a", encoding="shift_jis")
     await call(hands.edit, path="a", old="本", new="間")
     assert (work / "a").read_bytes() == "日間\r\n語\r\n".encode("shift_jis")
-    with pytest.raises(ValueError, match=r"shift_jis, the encoding of the file, cannot hold U\+20AC \(€\)"):
+    with pytest.raises(ValueError, match=r"shift_jis, the encoding of the file, cannot represent U\+20AC \(€\)"):
         await preview(hands.edit, path="a", old="間", new="€")
 
 
@@ -111,7 +111,7 @@ def test_replacing_is_what_replace_does(pieces: list[str], wanted: list[str], ne
 
 async def test_text_that_is_there_twice(hands: Hands):
     words = await refused(hands, b"x\nsame\ny\nsame\n", old="same", new="other")
-    assert "is in the file 2 times, lines 2, 4: give more of the text" in words
+    assert "is in the file 2 times, lines 2, 4: include more of the surrounding text" in words
     assert "2 times, lines 1, 1" in await refused(hands, b"aaa", old="aa", new="b")
     assert "100 times or more, lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more" in await refused(
         hands, b"a\n" * 100_000, old="a", new="b"
@@ -122,14 +122,14 @@ async def test_text_that_is_not_there(hands: Hands):
     data = b"def one():\n    return 1\n\n\ndef two():\n\treturn 2\n"
     words = await refused(hands, data, old="def two():\n    return 2", new="x")
     assert words == (
-        "the old text is not in the file. The text in lines 5 to 6 differs only in white space:\n"
+        "the old text is not in the file. The text in lines 5 to 6 differs only in whitespace:\n"
         "     5\tdef two():\n     6\t\treturn 2"
     )
     words = await refused(hands, data, old="def one(x):\n    return 1", new="x")
     assert "The text in lines 1 to 2 is nearest:\n     1\tdef one():" in words
     words = await refused(hands, data, old="    retrun 1", new="x")
     assert "The text in line 2 is nearest:\n     2\t    return 1" in words
-    assert "No line of the file is like it." in await refused(hands, data, old="qqqqqqqq", new="x")
+    assert "No line of the file is similar." in await refused(hands, data, old="qqqqqqqq", new="x")
     assert "the same text" in await refused(hands, data, old="one", new="one")
     assert "not in the file" in await refused(hands, data, old="ONE", new="x")
     assert "line 6" in await refused(hands, data, old="\treturn 2\n\n", new="x")
@@ -148,7 +148,7 @@ def test_nearest_takes_no_time_to_speak_of():
 async def test_file_must_be_read_first_and_not_have_changed(hands: Hands, work: Path):
     (work / "a").write_text("one\n")
     for do in (preview, run):
-        with pytest.raises(ValueError, match="was not read yet"):
+        with pytest.raises(ValueError, match="has not been read"):
             await do(hands.edit, path="a", old="one", new="two")
     await call(hands.read, path="a")
     (work / "a").write_text("one \n")
@@ -156,12 +156,12 @@ async def test_file_must_be_read_first_and_not_have_changed(hands: Hands, work: 
         with pytest.raises(ValueError, match="changed since it was read"):
             await do(hands.edit, path="a", old="one", new="two")
     (work / "a").unlink()
-    with pytest.raises(FileNotFoundError, match="no a any more"):
+    with pytest.raises(FileNotFoundError, match="a does not exist any more"):
         await preview(hands.edit, path="a", old="one", new="two")
     other = Hands(work)  # what one agent read, another did not
     (work / "a").write_text("one\n")
     await call(hands.read, path="a")
-    with pytest.raises(ValueError, match="was not read yet"):
+    with pytest.raises(ValueError, match="has not been read"):
         await preview(other.edit, path="a", old="one", new="two")
 
 
@@ -172,7 +172,7 @@ async def test_preview_of_an_edit_reveals_nothing_of_an_unread_file(hands: Hands
             with pytest.raises(ValueError) as caught:
                 await preview(hands.edit, path=path, old=old, new="x")
             told.add(str(caught.value).replace(path, ""))
-    assert told == {" was not read yet: read it first, with read_file."}
+    assert told == {" has not been read: read it first, with read_file."}
 
 
 async def test_file_changed_after_the_preview_is_not_edited(hands: Hands, work: Path):
@@ -235,7 +235,7 @@ async def test_through_a_link_the_file_is_edited_and_the_link_stays(hands: Hands
 async def test_file_that_is_too_large(hands: Hands, work: Path):
     (work / "a").write_text("line\n" * (MAX_WHOLE_BYTES // 5 + 1))
     await call(hands.read, path="a", limit=1)
-    with pytest.raises(ValueError, match="10,000,000 are the most that can be edited"):
+    with pytest.raises(ValueError, match="at most 10,000,000 can be edited"):
         await preview(hands.edit, path="a", old="line", new="x")
 
 
@@ -267,7 +267,7 @@ def test_arguments_of_the_wrong_kind():
 async def test_lone_surrogate_is_not_written(hands: Hands, work: Path):
     (work / "a").write_text("x")
     await call(hands.read, path="a")
-    with pytest.raises(ValueError, match=r"cannot hold U\+DC80"):
+    with pytest.raises(ValueError, match=r"cannot represent U\+DC80"):
         await hands.edit.preview(EditFileArguments("a", "x", "\udc80"))
 
 

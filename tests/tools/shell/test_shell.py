@@ -67,7 +67,7 @@ async def test_directory_that_is_gone_is_told_and_left(shell: ShellTool, tmp_pat
     (tmp_path / "a").mkdir()
     await call(shell, command="cd a")
     (tmp_path / "a").rmdir()
-    with pytest.raises(OSError, match=f"nothing was run: the working directory {tmp_path}/a is gone"):
+    with pytest.raises(OSError, match=f"nothing was run: the working directory {tmp_path}/a does not exist"):
         await call(shell, command="touch made")
     assert "made" not in os.listdir(tmp_path)
     assert (await call(shell, command="pwd")).text == f"{tmp_path}\n[exit status 0]"
@@ -77,7 +77,7 @@ async def test_directory_that_is_gone_is_told_and_left(shell: ShellTool, tmp_pat
 
 async def test_failures_are_marked(shell: ShellTool):
     assert (await call(shell, command="exit 4")) == ToolOutput("[exit status 4]", failed=True)
-    assert (await call(shell, command="kill -ABRT $$")) == ToolOutput("[ended by SIGABRT (aborted)]", failed=True)
+    assert (await call(shell, command="kill -ABRT $$")) == ToolOutput("[killed by SIGABRT (aborted)]", failed=True)
     told = await call(shell, command="echo a; sleep 60", timeout=4)
     assert told.failed and told.text.startswith("a\n[timed out after ") and "up to 600" in told.text
 
@@ -119,7 +119,7 @@ async def test_output_goes_to_the_screen_and_is_bounded(
 ):
     shell, said = ShellTool(tmp_path, witness.environment, processes, limits=OutputLimits(100, 100)), list[str]()
     told = await call(shell, said.append, command="seq 1000")
-    assert "bytes were left out" in told.text and len(told.text) < 300
+    assert "bytes omitted" in told.text and len(told.text) < 300
     assert "".join(said) == "".join(f"{n}\n" for n in range(1, 1001))
 
 
@@ -149,6 +149,6 @@ async def test_sandbox_that_is_missing_is_not_left_out(
     sandbox = Sandbox(tmp_path, [], {"PATH": "/nowhere"})
     shell = ShellTool(tmp_path, witness.environment, BackgroundProcesses(witness.environment, sandbox.wrap), sandbox)
     for background in (False, True):
-        with pytest.raises(Rejected, match=r"sandbox that the configuration asks for cannot be used"):
+        with pytest.raises(Rejected, match=r"configured sandbox cannot be used"):
             await call(shell, command="touch made", background=background)
     assert os.listdir(tmp_path) == []

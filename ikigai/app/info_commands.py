@@ -166,7 +166,7 @@ async def _search(argument: str, config: Config, context: CommandContext) -> Com
 
 
 async def _context(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    memory = context.memory
+    memory = context.services.before_turn(context.memory)
     last = await context.services.database.reader(context.agent).last_counted()
     report = build_report(memory, context.services.learned(memory.model), last)
     return CommandAnswer(format_report(report), {"agent": context.agent.name, **msgspec.structs.asdict(report)})
@@ -206,7 +206,7 @@ async def _system(argument: str, config: Config, context: CommandContext) -> Com
 
 async def _status(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     services, agent, memory, state, *_ = context
-    database = services.database_name
+    database, memory = services.database_name, services.before_turn(memory)
     text = status_report.format_status(memory, f"{agent.name} ({agent.id})", state, database)
     return CommandAnswer(text, status_report.status_as_dict(memory, agent.name, agent.id, state, database))
 

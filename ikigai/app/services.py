@@ -192,13 +192,21 @@ class Services:
             models += [f"{provider}/{name}" for name in self.pool.known.names(provider)]
         return tuple(dict.fromkeys(filter(None, models)))
 
+    def before_turn(self, memory: Memory) -> Memory:
+        """Return the memory as it counts between turns: before the first one with the system prompt that it will have."""
+        has_begun = memory.open or memory.full_window.turns or memory.settings.get(DEFAULT_SYSTEM_KEY)
+        return memory if has_begun or not memory.model else self._with_turn_prompt(memory)
+
+    def _with_turn_prompt(self, memory: Memory) -> Memory:
+        next_turn = msgspec.structs.replace(memory, settings={**memory.settings, **self.turn_prompt(memory)})
+        return msgspec.structs.replace(next_turn, envelope=envelope(next_turn))
+
     def check(self, memory: Memory, values: Choices) -> None:
         """Raise if an agent cannot change to these settings: no provider serves the model, it lacks the level, or the
         budget has no room for a request.
         """
         if values.get("budget"):
-            next_turn = msgspec.structs.replace(memory, settings={**memory.settings, **self.turn_prompt(memory)})
-            check_budget(msgspec.structs.replace(next_turn, envelope=envelope(next_turn)), values["budget"])
+            check_budget(self._with_turn_prompt(memory), values["budget"])
         chosen = with_choices(memory, values)
         resolved = chosen.run.resolve(chosen.own)
         inherited = {key: resolved.get(key) for key, value in values.items() if value is None}

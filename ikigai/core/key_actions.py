@@ -20,7 +20,8 @@ class KeyAction(Record, frozen=True):
 
 # fmt: off
 KEY_ACTIONS: tuple[KeyAction, ...] = (
-    KeyAction("send", ("enter",), "send the message; queue it while a turn is under way"),
+    KeyAction("send", ("enter",), "send the message; queue it while a turn is under way; "
+        "on an empty line retry a failed request"),
     KeyAction("newline", ("ctrl-j", "alt-enter"), "insert a line"),
     KeyAction("steer", ("ctrl-s",), "send the input, or the newest queued message, into the turn under way"),
     KeyAction("stash", ("alt-q", "ctrl-x ctrl-s"), "put the draft aside; on an empty line bring it back"),

@@ -230,6 +230,7 @@ class ActiveAgent:
             self._view.changed(memory)
         else:
             self._draw(agent, history, memory, is_switch)
+        self._view.count_by(services.before_turn)
         if self._is_new and open_agent:
             from ikigai.repl.first_screen import first_lines
 

@@ -13,10 +13,10 @@ import contextlib
 import fcntl
 import logging
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from ikigai.core.commands.table import LOGIN_LINE
 from ikigai.core.secrets import without_secrets
 from ikigai.system import paths
 
@@ -24,9 +24,6 @@ log = logging.getLogger(__name__)
 
 _MIN_SECRET_CHARACTERS = 8
 """Shortest value, in characters, that counts as a secret: shorter ones stand in any text."""
-
-_LOGIN = re.compile(r'(?m)^"?[ \t]*/login[ \t]+\S.*\n?')
-"""A line that begins so; in the stash it is a JSON string."""
 
 
 class DraftFiles:
@@ -45,7 +42,7 @@ class DraftFiles:
 
     async def save(self, agent: str, text: str) -> None:
         """Save `text` as the agent's draft; an empty draft has no file."""
-        self._texts[agent] = "" if any(secret in text for secret in self._secrets) else _LOGIN.sub("", text)
+        self._texts[agent] = "" if any(secret in text for secret in self._secrets) else LOGIN_LINE.sub("", text)
         async with self._lock:
             if self._written.get(agent, "") != self._texts[agent]:
                 await asyncio.to_thread(self._write, agent, self._texts[agent])

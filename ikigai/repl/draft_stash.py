@@ -27,11 +27,11 @@ STASH = "stash"
 
 class DraftStash:
     """The drafts of the user, the newest last. `key` returns the key that puts them aside and brings them back: it may
-    change.
+    change. With `is_kept` false they end with this program, and those of others are left to the next one.
     """
 
-    def __init__(self, screen: Screen, key: Callable[[], str]) -> None:
-        self._screen, self._key = screen, key
+    def __init__(self, screen: Screen, key: Callable[[], str], is_kept: bool = True) -> None:
+        self._screen, self._key, self._is_kept = screen, key, is_kept
         self._drafts: list[str] = []
         self._files = DraftFiles(paths.state_dir(), os.environ)
         self._saving: asyncio.Task[None] | None = None
@@ -52,6 +52,8 @@ class DraftStash:
 
     async def recover(self) -> None:
         """Take over the drafts of programs that have ended, and tell the user."""
+        if not self._is_kept:
+            return
         text, _ = await self._files.take(STASH)
         found: list[str] = []
         for line in text.split("\n"):
@@ -76,7 +78,8 @@ class DraftStash:
         return f" ({len(self._drafts)} in the stash)" if self._drafts else ""
 
     def _save(self, delay: float = 0.0) -> None:
-        self._saving = asyncio.create_task(self._save_after(delay, self._saving), name="stash")
+        if self._is_kept:
+            self._saving = asyncio.create_task(self._save_after(delay, self._saving), name="stash")
 
     async def _save_after(self, delay: float, before: asyncio.Task[None] | None) -> None:
         if before:

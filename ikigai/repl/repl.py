@@ -287,7 +287,7 @@ class Repl:
         from ikigai.repl import draft_stash  # most runs need none
 
         if self._stash is None:
-            self._stash = draft_stash.DraftStash(self._screen, self._stash_key)
+            self._stash = draft_stash.DraftStash(self._screen, self._stash_key, not self._arguments.ephemeral)
         return self._stash
 
     def _stash_key(self) -> str:

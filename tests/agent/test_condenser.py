@@ -289,7 +289,7 @@ async def test_it_is_stored_only_when_the_turn_has_ended_and_outlives_an_interru
         assert talk.view.told("queued")[-1] == (), "nobody typed it"
         talk.tell(Interrupted())
         await talk.until(lambda: talk.summaries)
-        assert not any("Not done" in notice for notice in talk.notices)
+        assert not any("Not run" in notice for notice in talk.notices)
     assert talk.load().summary
 
 
@@ -510,7 +510,7 @@ async def test_model_and_a_prompt_of_its_own(talking: Talking, tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(None, "cannot be read: No such file"), (b"", "is empty"), (b"\xff\xfe", "not text"), (b"x" * 60_000, "longer"),
+    [(None, "cannot be read: No such file"), (b"", "is empty"), (b"\xff\xfe", "not UTF-8 text"), (b"x" * 60_000, "longer"),
      (None, "not a regular file")],
 )  # fmt: skip
 async def test_prompt_file_that_is_no_use(talking: Talking, tmp_path: Path, content: bytes | None, why: str):

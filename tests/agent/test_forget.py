@@ -476,7 +476,7 @@ async def test_model_that_cannot_answer(talking: Talking, answer: Answer | str, 
     talk.model.match = lambda ids, asked: answer
     filtered = await talk.planned()
     [result] = talk.results
-    assert result.is_error and result.content.startswith("Looking through the conversation failed: ")
+    assert result.is_error and result.content.startswith("Searching the conversation failed: ")
     assert why in result.content and result.content.endswith("Nothing was changed.")
     assert not talk.user.asked and len(talk.matching) == len(talk.rows) == requests
     nothing_happened(talk, filtered, before)
@@ -550,7 +550,7 @@ async def test_one_part_fails(talking: Talking):
     talk.model.match = lambda ids, asked: failure(400, "no such luck") if "00250 hen" in asked else good(ids, asked)
     filtered = await talk.planned()
     [result] = talk.results
-    found = re.match(r"Looking through part (\d) of (\d) failed: (.*) Nothing was changed\.", result.content)
+    found = re.match(r"Searching part (\d) of (\d) failed: (.*) Nothing was changed\.", result.content)
     assert result.is_error and found and found[1] == "3" and int(found[2]) == len(talk.matching) == len(talk.rows)
     assert "no such luck" in found[3]
     known = {int(id) for id in result.content.rpartition("In the other parts matched: ")[2].rstrip(".").split(", ")}

@@ -298,7 +298,7 @@ async def test_command_outputs_are_stored_once_however_the_turn_ends(
         for incoming in stop:
             session.runtime.inbox.put_nowait(incoming)
         await session.idle(3 if stop else 4)
-    assert session.view.told("notice") == (["Not done: /mark m, quoted."] if stop else [])
+    assert session.view.told("notice") == (["Not run: /mark m, quoted."] if stop else [])
     said = [event.text for event in session.events(UserMessage)]
     assert said == ["a", "!x\n1", *([] if stop else ["quoted"]), "!y\n2"]
     assert session.ended() == [ending, *[Ending.COMPLETED] * (len(said) - 1)]

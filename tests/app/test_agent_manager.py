@@ -401,7 +401,9 @@ async def test_fork_and_kill(database: Database, dsn: str) -> None:
         root.agent_loop.put_input(Submitted("busy"))
         await until(lambda: root.agent_loop.memory.open)
         made = await kin.fork(world, root.agent, ForkRequest(0, {"budget": 5_000}, "child"), root.agent_loop.memory)
-        assert kin.fork_message(made) == f"This is child, forked from root at event #{made.at}. /switch root goes back."
+        assert (
+            kin.fork_message(made) == f"This is child, forked from root at event #{made.at}. To go back: /switch root"
+        )
         child = await manager.open(made.agent)
         manager.start_loop(child)
         assert child.agent_loop.memory.budget == 5_000 and len(child.agent_loop.memory.window.turns) == 1

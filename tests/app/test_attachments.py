@@ -150,7 +150,7 @@ def test_files_with_keys_and_of_ikigai_are_doubtful(folder: Path):
     assert read_mentions("@.env").doubtful == (".env looks like a file with keys or passwords.",)
     assert read_mentions("@innocent.txt").doubtful == ("innocent.txt looks like a file with keys or passwords.",)
     assert "keys or passwords" in read_mentions("@~/.ssh/").doubtful[0]
-    assert "belongs to ikigai itself" in read_mentions("@~/.config/ikigai/config.toml").doubtful[0]
+    assert "a file of ikigai itself" in read_mentions("@~/.config/ikigai/config.toml").doubtful[0]
 
 
 def test_too_many_files_are_refused(folder: Path):

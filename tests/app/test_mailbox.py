@@ -97,7 +97,7 @@ async def test_depth_number_at_once_and_number_in_all(house: House) -> None:
     hang, quick = house.script("hang", *[HANG] * 9), house.script("quick", *["Done."] * 60)
     first = await own.start("?", model=hang)
     second = await ManagedSubagents(house.manager, (await house.open(first)).agent.id).start("?", model=hang)
-    with pytest.raises(Rejected, match="You stand 2 deep"):
+    with pytest.raises(Rejected, match="You are at depth 2"):
         await ManagedSubagents(house.manager, (await house.open(second)).agent.id).start("?")
     names = await asyncio.gather(*(own.start("?", model=hang) for _ in range(7)), return_exceptions=True)
     refused = [each for each in names if isinstance(each, Rejected)]

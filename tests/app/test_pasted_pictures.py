@@ -54,7 +54,7 @@ def test_pasted_picture_is_removed_after_a_week(folder: Path):
 
 
 def test_what_is_no_picture_is_not_stored(folder: Path):
-    with pytest.raises(Rejected, match="not a PNG, JPEG, WebP or GIF"):
+    with pytest.raises(Rejected, match="a PNG, JPEG, WebP or GIF"):
         save_pasted(b"<svg/>")
     assert not pasted_folder().exists()
 

@@ -52,7 +52,7 @@ WRONG = [
     ("42501", 'permission denied for database "ikigai"', "refused user"),
     ("3D000", 'database "ikigai" does not exist', "There is no database"),
     ("28P01", 'пользователь "me" не прошёл проверку подлинности (по паролю)', "did not accept the password"),
-    ("28000", "Rolle »me« existiert nicht", "in: Rolle »me« existiert nicht"),
+    ("28000", "Rolle »me« existiert nicht", "ikigai: Rolle »me« existiert nicht"),
     ("3D000", 'データベース"ikigai"は存在しません', "There is no database"),
     ("42501", "droit refusé pour la base de données « ikigai »", "refused user"),
 ]

@@ -1,4 +1,4 @@
-"""An agent that cannot start a turn with its mail: the sender and the user are told, and it hears when it can again."""
+"""An agent that can begin no turn with its mail: the sender and the user are told, and it hears when it can again."""
 
 from ikigai.app.agent_manager import OpenAgent
 from ikigai.app.agent_tree import list_agents

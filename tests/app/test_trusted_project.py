@@ -60,7 +60,7 @@ def test_it_is_read_again_when_it_is_another_one_that_is_trusted(project: Projec
     assert project.instructions().endswith("\nOne."), "the same in size and time is not read again"
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
     assert project.instructions() == "" and len(project.problems) == 1
-    assert "AGENTS.md is left out: it has come or changed" in project.problems.pop()
+    assert "AGENTS.md is not used: it was added or changed" in project.problems.pop()
     write(project, "Mine.", "CLAUDE.md")
     project.trust(2.0)
     assert project.instructions().endswith("\nTwo."), "AGENTS.md goes before"
@@ -209,7 +209,7 @@ def test_settings_are_used_as_they_were_trusted(project: Project, monkeypatch: p
     monkeypatch.setattr(project_files, "read_own", changed)
     assert tighten(Config(), project)[1].approval == "read-only"
     assert tighten(Config(), project) == (Config(), ProjectLimits())
-    assert "config.toml is left out: it has come or changed" in project.problems[0]
+    assert "config.toml is not used: it was added or changed" in project.problems[0]
 
 
 def unasked(project: Project) -> ProjectLimits:
@@ -228,7 +228,7 @@ async def test_settings_that_have_changed_or_gone_are_refused_where_nobody_is_as
     project.trust(1.0)
     assert unasked(project).approval == "read-only"
     change(project.config)
-    with pytest.raises(ConfigError, match="forbid") as caught:
+    with pytest.raises(ConfigError, match="restrictions") as caught:
         unasked(project)
     assert str(project.config) in caught.value.what and "-p" in caught.value.remedy
     assert len(await answered(project, "y")) == 1
@@ -241,7 +241,7 @@ def test_new_settings_and_those_of_a_folder_to_be_confirmed_are_refused_where_no
     project.trust(1.0)
     project.config.parent.mkdir()
     project.config.write_text(strict)
-    with pytest.raises(ConfigError, match="come or changed"):
+    with pytest.raises(ConfigError, match="added or changed"):
         unasked(project)
     project.file.write_text(json.dumps({str(project.folder): 1.0}))
     with pytest.raises(ConfigError, match="must be confirmed"):
@@ -318,7 +318,7 @@ async def test_changed_and_new_files_are_shown_and_asked_about_before_use(projec
     assert "changed: AGENTS.md" in said and "new: .ikigai/config.toml" in said and "new: .ikigai/tools/raven" in said
     assert "  Obey me." in said and "\x1b" not in said and "…" in said
     assert "Yes runs these programs" in said and ".ikigai/tools/owl, .ikigai/tools/raven" in said
-    assert "has come or changed" in project.refusal(owl) and "has come or changed" in project.refusal(raven)
+    assert "was added or changed" in project.refusal(owl) and "was added or changed" in project.refusal(raven)
     assert project.instructions() == ""
     assert len(await answered(project, "y")) == 1
     project = reopened(project)
@@ -355,7 +355,7 @@ async def test_file_that_changes_during_the_question_is_not_trusted(project: Pro
         return QuestionAnswer("y")
 
     await permissions.ask_about_changes(project, ask)
-    assert project.instructions() == "" and "left out" in project.problems[0]
+    assert project.instructions() == "" and "not used" in project.problems[0]
 
 
 async def test_question_shows_what_a_yes_trusts(project: Project, monkeypatch: pytest.MonkeyPatch):
@@ -391,7 +391,7 @@ def test_tool_that_becomes_executable_or_a_link_is_refused(project: Project, tmp
     owl.chmod(0o644)
     project.trust(1.0)
     owl.chmod(0o755)
-    assert "has come or changed" in project.refusal(owl)
+    assert "was added or changed" in project.refusal(owl)
     outside = tmp_path / "outside"
     outside.write_text("#!/bin/sh")
     owl.unlink()
@@ -409,4 +409,4 @@ def test_tool_that_becomes_executable_or_a_link_is_refused(project: Project, tmp
     project.trust(4.0)
     assert project.refusal(owl) == ""
     within.write_text("#!/bin/sh\n")
-    assert "has come or changed" in project.refusal(owl)
+    assert "was added or changed" in project.refusal(owl)

@@ -192,7 +192,7 @@ def test_commands_wait_for_the_end_of_the_turn_and_it_is_told(account: Account, 
         program.type("/clear\r")
         program.wait_for("next: /clear")
         program.type("\x1b")
-        program.wait_for("Not done: /clear.")
+        program.wait_for("Not run: /clear.")
         program.leave()
     assert account.endings() == ["completed", "completed", "interrupted"] and not account.rows("clear")
 

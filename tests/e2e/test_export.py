@@ -32,7 +32,7 @@ def test_export_and_import(account: Account):
     assert [event["id"] for event in events[1:-1]] == [2, 3] and (events[0]["from"], events[0]["to"]) == (2, 3)
     left = files(account)
 
-    refused(account.run("history", "export", "-o", "talk.md"), 1, "talk.md is there already", "--force")
+    refused(account.run("history", "export", "-o", "talk.md"), 1, "talk.md already exists", "--force")
     refused(account.run("history", "export", "-o", "talk.doc"), 2, "talk.doc is not known")
     refused(account.run("history", "export", "-o", "no/where.md"), 1, "cannot be written")
     refused(account.run("history", "export", "--agent", "nobody"), 2, "There is no agent nobody")
@@ -135,7 +135,7 @@ def test_at_the_terminal(account: Account):
         program.say("/export my talk.md")
         program.wait_for("my talk.md holds")
         program.say("/export my talk.md")
-        program.wait_for("is there already")
+        program.wait_for("already exists")
         program.say("/export --force my talk.md 2-3")
         program.wait_for("holds 2 events")
         program.say("/export talk")

@@ -523,7 +523,7 @@ def test_output_of_the_users_own_command_is_in_the_log(account: Account, traces:
         program.type("\x1b")
         program.wait_for("hello-out [exit status 0]")
         program.settled()
-        assert "Not done" not in program.text() and program.input() == ""
+        assert "Not run" not in program.text() and program.input() == ""
         program.say("second")
         program.wait_for("● Two.")
         program.say(f"!echo half; exec -a {traces.word} sleep 1000")

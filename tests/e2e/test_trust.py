@@ -161,7 +161,7 @@ def test_print_mode_uses_what_is_unchanged_and_says_what_it_left_out(account: Ac
     assert done.returncode == 0 and not (account.home / "ran").exists()
     assert system(wire) == "" and "owl" in offered(wire) and not {"raven", "crow"} & set(offered(wire))
     for name in ("AGENTS.md", "raven", "crow"):
-        assert any(name in line and "has come or changed" in line for line in done.stderr.splitlines()), name
+        assert any(name in line and "was added or changed" in line for line in done.stderr.splitlines()), name
 
 
 def test_print_mode_sends_nothing_where_settings_are_not_those_that_were_trusted(account: Account, wire: Wire):

@@ -76,7 +76,7 @@ def test_json_that_another_program_has_laid_out() -> None:
         read(json.dumps(broken, indent=2))
     del broken["count"]
     del broken["events"][1]
-    with pytest.raises(Rejected, match="cut off"):
+    with pytest.raises(Rejected, match="the file is incomplete"):
         read(json.dumps(broken, indent=2))
 
 
@@ -162,9 +162,9 @@ HEAD = '{"format":"ikigai-history","version":1,"agent":"a"}'
         (event(id="5"), "Expected `int`"),
         (event(id=5.5), "Expected `int`"),
         (event(id="-"), "missing required field `id`"),
-        (event(kind=""), "no kind"),
-        (event(kind="k" * 65), "no kind"),
-        (event(kind="a\nb"), "no kind"),
+        (event(kind=""), "not a kind"),
+        (event(kind="k" * 65), "not a kind"),
+        (event(kind="a\nb"), "not a kind"),
         (event(kind=7), "Expected `str`"),
         (event(at="yesterday"), "RFC3339"),
         (event(at="2023-11-14T22:13:20"), "its time is not valid"),

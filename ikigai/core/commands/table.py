@@ -1,5 +1,7 @@
 """This module holds the table of slash commands, which the prompt, print mode, completion and help read."""
 
+import re
+
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands import parsers
 from ikigai.core.commands.arguments import quoted
@@ -150,6 +152,8 @@ COMMANDS: tuple[CommandSpec, ...] = (
 )
 # fmt: on
 
+LOGIN_LINE = re.compile(r'(?m)^"?[ \t]*/login[ \t]+\S.*\n?')
+"""A line whose argument may be a key: it is stored nowhere. In the stash it is a JSON string."""
 MAX_NAME = 40
 """Characters of an unknown name that are compared with the known ones."""
 BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}

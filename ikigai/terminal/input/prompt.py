@@ -12,6 +12,7 @@ from prompt_toolkit.layout import BufferControl, ConditionalContainer, Dimension
 from prompt_toolkit.layout.processors import BeforeInput, Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 
+from ikigai.core.commands.table import LOGIN_LINE
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.terminal.input.pastes import Pastes
 from ikigai.terminal.output.live_area import max_rows
@@ -44,6 +45,9 @@ class PromptHistory(History):
         return self._texts[::-1]
 
     def append_string(self, string: str) -> None:
+        """Add a text that is sent now, unless it may hold a key."""
+        if LOGIN_LINE.search(string):
+            return
         self._texts.insert(0, string)
         self._new += 1
 

@@ -290,6 +290,10 @@ class ConversationView:
         else:
             self._area.first_lines = first_lines
 
+    def count_by(self, before_turn: Callable[[Memory], Memory]) -> None:
+        """Let the meter count a memory as `before_turn` returns it."""
+        self._area.before_turn = before_turn
+
     def forget_agent(self) -> None:
         """Take everything of the agent on screen out of the live area."""
         self._area.first_lines = None

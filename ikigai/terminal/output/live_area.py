@@ -83,12 +83,18 @@ class LiveArea:
         self.parts: Sequence[str] = status_line.STATUS_PARTS  # of the status line
         self.normal: Callable[[], bool] = lambda: False  # keys are vi's commands
         self.hint = ""  # takes the place of the status line
+        self.before_turn: Callable[[Memory], Memory] = lambda memory: memory  # as the meter counts it
         self.first_lines: Callable[[Memory], Sequence[str]] | None = None  # until the first message
         self.shown: TranscriptBlock | None = None  # the last that went into the scrollback
         self.thoughts = True  # are shown as they come
         self.dialog: Dialog | None = None  # the question that waits for an answer
         self.apart = False  # a blank row parts the area from what is above it
         self.began = 0.0  # when the user's own command, or the open turn, did
+
+    @property
+    def counted(self) -> Memory | None:
+        """The memory as the meter counts it."""
+        return self.before_turn(self.live.memory) if self.live.memory else None
 
     @property
     def busy(self) -> bool:
@@ -161,7 +167,7 @@ class LiveArea:
             database = ("warning", f"{place} unreachable") if unreachable else ("dim", place)
             room = columns - len(DIALOG_INDENT) - len(mode) - len(awaited)
             drawn = status_line.draw_status_line(
-                name, self.live.memory, database, room, self.theme, self.spent, self.others, self.parts
+                name, self.counted, database, room, self.theme, self.spent, self.others, self.parts
             )
             awaits = self.theme.paint("warning", awaited if drawn else awaited.removesuffix(" · "))
             row = DIALOG_INDENT + self.theme.paint("bold", mode) + awaits + drawn

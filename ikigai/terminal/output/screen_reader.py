@@ -58,7 +58,7 @@ def speak_status(area: LiveArea) -> str:
 
 def _status(area: LiveArea) -> Iterator[tuple[str, str]]:
     spent = area.spent
-    if memory := area.live.memory:
+    if memory := area.counted:
         yield "approval", ApprovalMode.of(memory.settings).value
         if memory.ceiling > 0:
             yield "full", f"{100 * memory.used / memory.ceiling:.0f} % of the context"

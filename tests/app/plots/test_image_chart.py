@@ -47,7 +47,7 @@ async def test_file_that_is_there_stays(tmp_path: Path) -> None:
     assert told == f"{target} shows tokens and cost by day."
     before = target.read_bytes()
     assert before.startswith(b"<?xml") and target.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(Rejected, match="is there already"):
+    with pytest.raises(Rejected, match="already exists"):
         await command.write_image(figures, command.parse_typed(f"--plot {target}"))
     target.write_bytes(b"old")
     await command.write_image(figures, command.parse_typed(f'--plot --force "{target}"'))

@@ -1,10 +1,13 @@
 """Tests of the help of commands: its groups, examples and layout."""
 
+import re
+
 import pytest
 
 from ikigai.core.commands import command_help
 from ikigai.core.commands.table import BY_NAME, COMMANDS, parse
 from ikigai.core.errors import Rejected
+from ikigai.core.key_actions import KEY_ACTIONS, key_label
 
 ROWS = [(name, *row) for group in command_help.HELP_GROUPS.values() for name, row in group.items()]
 
@@ -57,3 +60,16 @@ def test_help_of_an_unknown_command_names_the_nearest(name: str, hint: str):
     with pytest.raises(Rejected) as refused:
         command_help.find_command(name)
     assert hint in refused.value.remedy and len(str(refused.value)) < 150
+
+
+def test_help_names_the_keys_of_a_command_as_they_are_bound():
+    history = command_help.find_command("history")
+    assert "\nCtrl+T: browse the whole history" in command_help.format_command(history)
+    assert "\nF3: browse the whole history" in command_help.format_command(history, {"history": ("f3",)})
+    assert "Ctrl+T" not in command_help.format_command(history, {"history": ()})
+
+
+def test_texts_of_commands_name_no_key_that_can_be_changed():
+    labels = {key_label(key) for action in KEY_ACTIONS for key in action.keys} - {"Enter", "Tab"}
+    texts = [command_help.INTRODUCTION, command_help.FURTHER, *(f"{each.help} {each.more}" for each in COMMANDS)]
+    assert not [(label, text) for text in texts for label in labels if re.search(rf"\b{re.escape(label)}\b", text)]

@@ -283,7 +283,7 @@ def test_thinking_under_way_can_be_read_whole(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("value", "told"),
-    [("/no/such/pager", "⚠ The pager /no/such/pager does not start"), ("'", "⚠ $PAGER is not a command: '")],
+    [("/no/such/pager", "⚠ The pager /no/such/pager cannot be started"), ("'", "⚠ $PAGER is not a command: '")],
 )
 def test_missing_pager_is_reported(tmp_path: Path, value: str, told: str):
     with Console(tmp_path, PAGER=value) as console:

@@ -392,6 +392,14 @@ def test_the_newest_long_result_can_be_opened():
     assert not any("Ctrl+O" in entry.text for entry in entries.of(long, 40))
 
 
+@pytest.mark.parametrize(("keys", "hint"), [(("f4", "ctrl-o"), " (F4)"), ((), "")])
+def test_hint_names_the_key_that_opens_a_cut_result(keys: tuple[str, ...], hint: str):
+    theme = Theme()
+    theme.key_changes = {"output": keys}
+    result = TranscriptBlock(1, Speaker.TOOL_RESULT, "a\n" * 9)
+    assert strip_styles(render.draw_block(result, 40, theme, opens=True)).endswith(f"  … 9 lines in all{hint}")
+
+
 def test_output_of_a_user_command_can_be_opened_where_it_is_cut():
     entries = Entries(PLAIN, "fold")
     for lines, opens in ((39, False), (60, True)):

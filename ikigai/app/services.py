@@ -193,7 +193,7 @@ class Services:
         return tuple(dict.fromkeys(filter(None, models)))
 
     def before_turn(self, memory: Memory) -> Memory:
-        """Return the memory as it counts between turns: before the first one with the system prompt that it will have."""
+        """Return the memory as it counts between turns: before the first one with the system prompt of that turn."""
         has_begun = memory.open or memory.full_window.turns or memory.settings.get(DEFAULT_SYSTEM_KEY)
         return memory if has_begun or not memory.model else self._with_turn_prompt(memory)
 

@@ -72,7 +72,7 @@ def unknown_variables(environ: Iterable[str], providers: Iterable[str]) -> Itera
                 if near
                 else ONLY_IN_FILES.get(table, "`ikigai config` lists the keys.")
             )
-            yield f"{name} is set, but is no variable of ikigai. {how}"
+            yield f"{name} is set, but is not a variable of ikigai. {how}"
 
 
 ONLY_IN_FILES = {

@@ -148,7 +148,7 @@ _REASONS = (
     (r"Unescaped '\\'", "a \\ in double quotes begins an escape; write \\\\, or use single quotes"),
     ("Unclosed array", "the ] at the end of a list is missing"),
     ("Unclosed inline table", "the } at the end of a table is missing"),
-    ("Expected '='", "the = behind a key is missing"),
+    ("Expected '='", "the = after a key is missing"),
     ("Expected '\\]", "the ] at the end of a table's name is missing"),
     ("Expected newline", "something follows the value that does not belong to it"),
     ("Invalid statement|Invalid initial character", "this is not KEY = VALUE, [TABLE] or a # comment"),

@@ -510,7 +510,7 @@ async def test_model_and_a_prompt_of_its_own(talking: Talking, tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(None, "cannot be read: No such file"), (b"", "is empty"), (b"\xff\xfe", "not UTF-8 text"), (b"x" * 60_000, "longer"),
+    [(None, "cannot be read: No such file"), (b"", "is empty"), (b"\xff\xfe", "not UTF-8"), (b"x" * 60_000, "longer"),
      (None, "not a regular file")],
 )  # fmt: skip
 async def test_prompt_file_that_is_no_use(talking: Talking, tmp_path: Path, content: bytes | None, why: str):

@@ -107,7 +107,7 @@ async def test_depth_number_at_once_and_number_in_all(house: House) -> None:
     for _ in range(42):
         await own.start("?", model=quick)
         await until(lambda: sum(house.manager.is_running(id) for id in house.manager.agents) < 8)
-    with pytest.raises(Rejected, match="50 agents were made here"):
+    with pytest.raises(Rejected, match="50 agents were created here"):
         await own.start("?", model=quick)
     with pytest.raises(Rejected, match="is not one of your agents"):
         await own.kill("boss")

@@ -244,7 +244,7 @@ def test_missed_profile_is_told_once(tmp_path: Path) -> None:
     without = opened(load(tmp_path, ""))
     agent.run = without
     assert run_profiles.missing_profile_notice(agent.loaded()).startswith(
-        "The profile base, which this agent chose, does not exist any more"
+        "The profile base, which this agent chose, no longer exists"
     )
     again = Agent(without, agent.log)
     assert run_profiles.missing_profile_notice(again.loaded()) == "" and again.memory.own == {"profile": "base"}

@@ -698,7 +698,7 @@ def test_all_errors_of_a_file_and_of_variables_are_told(load):
 )
 def test_variable_that_sets_nothing_is_told(load, name, remedy):
     told = load("", {name: "1"}).unknown_variables
-    assert told == (f"{name} is set, but is no variable of ikigai. {remedy}",)
+    assert told == (f"{name} is set, but is not a variable of ikigai. {remedy}",)
 
 
 def test_variables_that_are_known_are_not_told(load):

@@ -71,7 +71,7 @@ def test_problems_are_reported_with_remedies(account: Account):
 def test_settings_that_stop_every_run(account: Account):
     for text, about, words in (
         ('[tools]\napproval = "yolo"\n', "start", "tools.approval cannot be yolo"),
-        ('[tools]\nallow = ["rm -rf $(x)"]\n', "start", "is no plain command"),
+        ('[tools]\nallow = ["rm -rf $(x)"]\n', "start", "is not a plain command"),
     ):
         account.configure(text)
         assert account.run(*ECHO, "-p", "hello").returncode == 2
@@ -128,7 +128,7 @@ def test_folder_that_cannot_be_written(tmp_path: Path):
         os._exit(0 if found and found.state == "bad" and str(closed) in found.said else 1)
     assert os.waitpid(pid, 0)[1] == 0
     found = _cannot_be_made(Path("/dev/null/x/postgres-18"))
-    assert found and "/dev/null is no folder" in found.said and _cannot_be_made(tmp_path / "a" / "b") is None
+    assert found and "/dev/null is not a folder" in found.said and _cannot_be_made(tmp_path / "a" / "b") is None
 
 
 def test_flags_of_a_run_are_looked_at(account: Account):

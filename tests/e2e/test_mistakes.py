@@ -35,7 +35,7 @@ def test_help_is_a_command(account: Account):
 
 
 def test_misspelt_variable_is_told_at_every_start(account: Account):
-    told = "ikigai: IKIGAI_MODELL is set, but is no variable of ikigai. Did you mean IKIGAI_MODEL?\n"
+    told = "ikigai: IKIGAI_MODELL is set, but is not a variable of ikigai. Did you mean IKIGAI_MODEL?\n"
     done = account.run(*ECHO, "-p", "hello", IKIGAI_MODELL="x")
     assert (done.stdout, done.stderr) == ("hello\n", told)
     done = account.run("config", "get", "start_with", IKIGAI_MODELL="x")
@@ -48,7 +48,7 @@ def test_settings_that_no_run_takes_are_not_written(account: Account):
     account.configure('model = "scripted/echo"\n')
     for key, value, words in (
         ("context.sliding_context_tokens", "30", "A budget of 30 tokens is too small"),
-        ("tools.allow", '["rm -rf $(x)"]', "is no plain command"),
+        ("tools.allow", '["rm -rf $(x)"]', "is not a plain command"),
         ("context.condense_prompt_file", "/nowhere", "/nowhere cannot be read"),
         ("context.condense_to_percent", "75", "is not below condense_at_percent"),
     ):
@@ -61,5 +61,5 @@ def test_settings_that_no_run_takes_are_not_written(account: Account):
     assert "sliding_context_tokens = 1500000" in file.read_text()
     account.configure('[tools]\nallow = ["a | b"]\n')
     done = account.run("config", "validate")
-    assert done.returncode == 2 and "is no plain command" in done.stdout
+    assert done.returncode == 2 and "is not a plain command" in done.stdout
     assert account.run("config", "set", "terminal.theme", "dark").returncode == 0, "what was wrong before is no bar"

@@ -66,7 +66,7 @@ def _cannot_be_made(folder: Path) -> Finding | None:
     while not os.path.lexists(above):
         above = above.parent
     if not above.is_dir():
-        text = f"the first start cannot make {folder}: {above} is no folder"
+        text = f"the first start cannot make {folder}: {above} is not a folder"
     elif not os.access(above, os.W_OK | os.X_OK) or os.statvfs(above).f_flag & os.ST_RDONLY:
         text = f"the first start cannot make {folder}: {above} is not writable"
     else:

@@ -7,6 +7,7 @@ import pytest
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.program import Program
 from tests.providers.anthropic import messages_wire
+from tests.providers.openai.test_responses_api import STREAMS
 from tests.support.wire_server import Answer, chunk, failure, sse
 
 ENV = {"WIRE_KEY": "a-key-of-the-wire", "IKIGAI_DEFAULT_SYSTEM_PROMPT": "true", "IKIGAI_TOOLS_ENABLED": "true"}
@@ -22,6 +23,11 @@ def chat(text: str) -> Answer:
     return Answer(sse(chunk({"content": text}), chunk(finish="stop", usage=usage)))
 
 
+def responses(text: str) -> Answer:
+    stream = (STREAMS / "text.sse").read_text("utf-8").replace('"delta":"Hello"', f'"delta":"{text}"')
+    return Answer(stream.replace(" 👩‍👩‍👧,", "").replace(" é!", "").replace("Hello", text).encode())
+
+
 def ask(program: Program, account: Account, text: str) -> None:
     turns = len(account.turns())
     program.say(text)
@@ -29,11 +35,16 @@ def ask(program: Program, account: Account, text: str) -> None:
     program.settled()
 
 
-@pytest.mark.parametrize(("api", "answer"), [("anthropic", messages_wire.answer), ("google", content), ("chat", chat)])
+@pytest.mark.parametrize("first", ["one", "one @notes.txt with its text"])
+@pytest.mark.parametrize(
+    ("api", "answer"),
+    [("anthropic", messages_wire.answer), ("google", content), ("chat", chat), ("responses", responses)],
+)
 def test_next_request_is_what_it_would_have_been(
-    account: Account, wire: Wire, api: str, answer: Callable[[str], Answer]
+    account: Account, wire: Wire, api: str, answer: Callable[[str], Answer], first: str
 ):
-    address = wire.server.base_url if api == "chat" else wire.server.base_url.removesuffix("/v1")
+    (account.home / "notes.txt").write_text("An owl is awake.\n")
+    address = wire.server.base_url if api in ("chat", "responses") else wire.server.base_url.removesuffix("/v1")
     account.configure(
         f'[providers.wire]\nbase_url = "{address}"\napi = "{api}"\napi_key_env = "WIRE_KEY"\n'
         '[models."wire/x"]\ninput_price = 1000000\noutput_price = 0\n'
@@ -41,7 +52,7 @@ def test_next_request_is_what_it_would_have_been(
     wire.answers(*map(answer, ("First.", "It is an aside.", "Second.", "First.", "Second.")))
     with account.terminal(*WIRE, columns=110, env=ENV) as program:
         program.ready()
-        ask(program, account, "one")
+        ask(program, account, first)
         before = account.rows()
         program.say("/btw What was that?")
         program.wait_for("│ It is an aside.")
@@ -54,13 +65,14 @@ def test_next_request_is_what_it_would_have_been(
         ask(program, account, "two")
         program.leave()
     with account.terminal("--new", *WIRE, env=ENV) as program:
-        ask(program.ready(), account, "one")
+        ask(program.ready(), account, first)
         ask(program, account, "two")
         program.leave()
     bodies = [each.body for each in wire.requests if each.body]
     assert len(bodies) == 5 and bodies[2] == bodies[4] and b"aside" not in bodies[2]
     asked, following = wire.requests[-4].json, wire.requests[-3].json
-    key = "contents" if api == "google" else "messages"
+    assert (b"An owl is awake." in bodies[1]) == ("@" in first)
+    key = {"google": "contents", "responses": "input"}.get(api, "messages")
     assert {**asked, key: 0} == {**following, key: 0}, "tools and system prompt are those of the next request"
     assert asked[key][:-1] == following[key][:-1], "so a provider's cache serves both"
     exported = account.run("history", "export", "--agent", account.agents()[0]).stdout

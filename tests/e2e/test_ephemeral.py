@@ -57,6 +57,37 @@ def test_a_talk_is_purged_at_every_exit(account: Account, ending: str):
         assert connection.execute("select count(*) from usage").fetchall() == [(2,)], "the ledger keeps the costs"
 
 
+def put_aside(program: Program, text: str) -> None:
+    program.type(text)
+    program.wait_for_input(text)
+    program.type("\x1bq")
+    program.wait_for_input("")
+
+
+def test_a_draft_that_was_put_aside_ends_with_the_program(account: Account):
+    """Nor does the run take over the drafts of others: they would end with it, too."""
+    state = account.home / ".local/state/ikigai"
+    with account.terminal(*ECHO) as program:
+        put_aside(program.ready(), "kept")
+        program.leave()
+    (stash,) = state.glob("unsent-stash-*")
+    for ending in ("leave", "kill"):
+        with account.terminal("--ephemeral", *ECHO) as program:
+            put_aside(program.ready(), OWL)
+            program.type("\x1bq")
+            program.wait_for_input(OWL)
+            program.type("\x1bq")
+            program.wait_for_input("")
+            assert "A draft is put aside" not in program.text()
+            time.sleep(1.5)
+            assert list(state.glob("unsent-stash-*")) == [stash] and OWL not in stash.read_text()
+            getattr(program, ending)()
+    with account.terminal(*ECHO) as program:
+        program.wait_for("A draft is put aside.")
+        program.type("\x1bq")
+        program.wait_for_input("kept")
+
+
 def test_the_next_start_purges_what_a_killed_program_left(account: Account):
     with account.terminal("--ephemeral", *ECHO, columns=110) as program:
         talk(program)

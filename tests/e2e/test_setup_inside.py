@@ -34,6 +34,20 @@ def test_a_key_is_stored_from_inside_and_used(account: Account, wire: Wire):
         program.say("and on")
         program.settled()
         assert "canary" not in program.text().replace("/login sk-canary-typed", "")
+        program.type("/log")
+        program.settled()
+        assert "canary" not in program.input(), "suggested"
+        program.type("\x15\x12canary")
+        program.wait_for("nothing found")
+        program.type("\x07")
+        program.wait_for_input("")
+        program.type("\x1b[A")
+        program.wait_for_input("and on")
+        program.type("\x1b[A\x1b[A\x1b[A")
+        program.settled()
+        assert program.input() == "and on", "nothing older is recalled"
+        program.type("\x15")
+        program.wait_for_input("")
         program.leave()
     keys = account.home / ".config/ikigai/keys.json"
     assert json.loads(keys.read_text()) == {"anthropic": "sk-canary-right"}

@@ -128,7 +128,7 @@ class Repl:
 
         index = self._session.config.terminal.update_index
         if notice := await update_notice.find_update(index, update_notice.installed_distribution()):
-            self._view.print_text(notice)
+            self._view.note(notice)
 
     async def _begin(self) -> None:
         self._view.database("opening the database")

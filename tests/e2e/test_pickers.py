@@ -1,5 +1,8 @@
 """Tests of the lists to pick from: agents (-r, /switch) and models (/model), on screens of any size."""
 
+import psycopg
+
+from ikigai.repl.agent_picker import PAGE_AGENTS
 from tests.e2e.account import ECHO, Account
 
 KEYED = {"ANTHROPIC_API_KEY": "sk-canary-of-the-test-0123456789"}
@@ -25,7 +28,7 @@ def test_an_agent_is_picked_at_the_start_by_what_was_said(account: Account):
         program.type("\r")
         program.wait(lambda: program.status().startswith(f"  {names[2]} · "), "the picked agent")
         program.say("/switch")
-        program.wait_for("Enter goes there")
+        program.wait_for("Enter switches")
         program.wait(lambda: names[1] in program.text(), "the others")
         assert names[2] not in program.text(), "the one on screen is not offered"
         program.type("\x1b[B\r")
@@ -36,7 +39,7 @@ def test_an_agent_is_picked_at_the_start_by_what_was_said(account: Account):
 def test_leaving_the_list_of_the_start_leaves_the_program(account: Account):
     agents(account, "one")
     with account.terminal("-r", *ECHO) as program:
-        program.wait_for("Enter goes there")
+        program.wait_for("Enter switches")
         program.type("nothing like it\r")
         program.wait_for("No agent matches.")
         program.type("\x1b")
@@ -86,3 +89,27 @@ def test_a_model_is_picked_from_favorites_and_all_known_ones(account: Account):
         program.leave()
     shown = account.run("-c", "-p", "/model", **KEYED).stdout
     assert "/model PROVIDER/NAME[:LEVEL] chooses another" in shown
+
+
+def test_the_second_page_of_a_long_list_is_read_as_the_cursor_comes_near(account: Account):
+    (name,) = agents(account, "the newest")
+    count = PAGE_AGENTS + 30
+    with psycopg.connect(account.dsn) as connection:
+        connection.execute("set search_path = ikigai, public")
+        connection.execute(
+            "insert into agents (id, name, created_at, last_used_at) select gen_random_uuid(), 'older-' || n, "
+            "now() - n * interval '1 hour', now() - n * interval '1 hour' from generate_series(1, %s) n",
+            (count,),
+        )
+    with account.terminal("-r", *ECHO, columns=80, rows=24) as program:
+        program.wait_for(name)
+        last = f"older-{count}"
+        program.type("\x1b[F")
+        program.wait(
+            lambda: any(f"older-{n} " in program.text() for n in range(PAGE_AGENTS - 3, PAGE_AGENTS + 3)), "the end"
+        )
+        program.type("\x1b[F")
+        program.wait(lambda: last in program.text(), "the end of the second page")
+        program.type("\r")
+        program.wait(lambda: program.status().startswith(f"  {last} · "), "the picked agent")
+        program.leave()

@@ -512,3 +512,13 @@ def test_terminal_never_obeys_words_of_a_model(account: Account):
     assert not {*written} & {*bad}
     assert "\x1b]0;pwned" in account.said("assistant")[0], "the log keeps what was said"
     assert account.said("user")[1] == "árvíz 日本"
+
+
+def test_first_screen_gives_way_to_the_answer_of_a_command(account: Account):
+    with account.terminal(*ECHO) as program:
+        program.ready()
+        program.wait_for("? keys · /help commands")
+        program.say("/status")
+        program.wait_for("model limit")
+        program.wait(lambda: "? keys · /help commands" not in program.text(), "the end of the first screen")
+        program.leave()

@@ -94,7 +94,7 @@ ACTIONS_OF_COMMANDS = {
 """The actions of `core.key_actions` that do the same as a command."""
 NARROW = 60
 """Columns below which headings and usages stand on lines of their own."""
-INTRODUCTION = "Type a message, or a command from this list. ? on an empty line shows the keys."
+INTRODUCTION = "Type a message or a command. ? on an empty line shows the keys."
 FURTHER = "/help COMMAND explains one, /help all lists what each does, /help keys the keys."
 
 

@@ -204,14 +204,17 @@ class ConversationView:
 
     def print_text(self, text: str) -> None:
         """Print the plain text that a command answers with."""
+        self._area.first_lines = None
         self._scroll.add(lambda columns: [ScrollbackEntry(blocks.draw_plain(text, columns))])
 
     def print_marked(self, lines: Sequence[MarkedText]) -> None:
         """Print the lines that a search found, its hits highlighted."""
+        self._area.first_lines = None
         self._scroll.add(lambda columns: [ScrollbackEntry(blocks.draw_marked(lines, columns, self._theme))])
 
     def print_drawn(self, draw: Callable[[int, Theme], str]) -> None:
         """Print the lines that `draw` returns for so many cells and this theme. All escapes in them are the theme's."""
+        self._area.first_lines = None
         self._scroll.add(
             lambda columns: [ScrollbackEntry(blocks.indent_lines(draw(columns - blocks.BLOCK_INDENT, self._theme)))]
         )
@@ -284,7 +287,7 @@ class ConversationView:
         self._frames.soon()
 
     def first_screen(self, first_lines: Callable[[Memory], Sequence[str]], memory: Memory) -> None:
-        """Show these lines until the first message; print them in a bare terminal."""
+        """Show these lines until the first message or answer of a command; print them in a bare terminal."""
         if self.bare:
             self.print_text("\n".join(first_lines(memory)))
         else:

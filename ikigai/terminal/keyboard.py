@@ -237,6 +237,7 @@ class Keyboard(Vt100Input):
         self.parser = KeyParser()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._closed = self.drops = False
+        self.has_guest = False  # a list or the browser reads the keys, also those that are held back
         store_typeahead(self, [*self.parser.feed(self._decode(early)), *self.parser.flush()])
 
     def read_keys(self) -> list[KeyPress]:
@@ -258,6 +259,11 @@ class Keyboard(Vt100Input):
             termios.tcflush(self.fileno(), termios.TCIFLUSH)
 
     def flush_keys(self) -> list[KeyPress]:
+        """Return the keys held back for the prompt: none while a guest has the keyboard, whose keys they are."""
+        return [] if self.has_guest else self.take_held()
+
+    def take_held(self) -> list[KeyPress]:
+        """Return the keys that were held back: an Esc that nothing followed."""
         return list(self.parser.flush())
 
     @property

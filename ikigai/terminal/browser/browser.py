@@ -83,6 +83,7 @@ class Browser:
                 self.take_again()
                 with self._terminal_app.keyboard.attach(self._keys):
                     try:
+                        self._flush_later()
                         self.load(self._open)
                         self._paint()
                         return await self._done
@@ -217,10 +218,14 @@ class Browser:
         self._handle_keys(keyboard.read_keys())
         if keyboard.closed:
             self.leave()
+        self._flush_later()
+
+    def _flush_later(self) -> None:
+        """Take an Esc that nothing follows as this key; it may have come together with the key that opened this."""
         if self._flush:
             self._flush.cancel()
-        loop = asyncio.get_running_loop()
-        self._flush = loop.call_later(ESCAPE_AFTER, lambda: self._handle_keys(keyboard.flush_keys()))
+        keyboard, loop = self._terminal_app.keyboard, asyncio.get_running_loop()
+        self._flush = loop.call_later(ESCAPE_AFTER, lambda: self._handle_keys(keyboard.take_held()))
 
     def _handle_keys(self, presses: list[KeyPress]) -> None:
         for number, press in enumerate(presses):

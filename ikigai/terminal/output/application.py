@@ -196,10 +196,12 @@ class TerminalApp:
     def away(self, takes_keys: bool = False) -> Iterator[None]:
         """Give the terminal to another program as it was before ours, or to a guest that takes keys from `keyboard`."""
         self._give_up(takes_keys)
+        self.keyboard.has_guest = takes_keys
         try:
             with self.keyboard.detach():
                 yield
         finally:
+            self.keyboard.has_guest = False
             self._take_again()
 
     def suspend(self) -> None:

@@ -49,6 +49,7 @@ class Picker:
             try:
                 self.take_again()
                 with self._terminal_app.keyboard.attach(self._on_keys):
+                    self._flush_later()
                     self._refresh()
                     value = await self._done
                     if self._loading:  # it is never cancelled: that would cost the connection
@@ -135,10 +136,14 @@ class Picker:
         self._handle(keyboard.read_keys())
         if keyboard.closed:
             self._leave(None)
+        self._flush_later()
+
+    def _flush_later(self) -> None:
+        """Take an Esc that nothing follows as this key; it may have come together with the key that opened the list."""
         if self._flush:
             self._flush.cancel()
-        loop = asyncio.get_running_loop()
-        self._flush = loop.call_later(ESCAPE_AFTER, lambda: self._handle(keyboard.flush_keys()))
+        keyboard, loop = self._terminal_app.keyboard, asyncio.get_running_loop()
+        self._flush = loop.call_later(ESCAPE_AFTER, lambda: self._handle(keyboard.take_held()))
 
     def _handle(self, presses: Sequence[KeyPress]) -> None:
         for number, press in enumerate(presses):

@@ -179,7 +179,10 @@ def test_draft_of_a_killed_writer_is_in_the_input_after_takeover(account: Accoun
 
 def test_following_needs_a_terminal_and_an_agent(account: Account):
     refused(
-        account.run("--follow", "x", "-c", "-p", "hello"), 2, "--follow needs a terminal and follows one agent.", "Leave out -p"
+        account.run("--follow", "x", "-c", "-p", "hello"),
+        2,
+        "--follow needs a terminal and follows one agent.",
+        "Leave out -p",
     )
     with account.terminal("--follow", "nobody", columns=120) as program:
         assert program.ended() == 2

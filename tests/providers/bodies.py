@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from ikigai.providers.google.generate_content_api import UNSIGNED_CALL
+from ikigai.providers.openai.chat_thinking import REASONING_FIELDS, undefined_fields
 
 Told = list[tuple[Any, ...]]
 
@@ -87,7 +88,12 @@ def chat_read(body: dict[str, Any]) -> Told:
 def chat_validated(body: dict[str, Any]) -> object:
     from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
-    return exhausted(adapter(CompletionCreateParamsStreaming).validate_python(body))
+    validated: Any = exhausted(adapter(CompletionCreateParamsStreaming).validate_python(body))
+    for read, sent in zip(validated["messages"], body["messages"], strict=True):
+        read |= {name: sent[name] for name in REASONING_FIELDS if name in sent}  # the servers' own, not OpenAI's
+        for call, wanted in zip(read.get("tool_calls", []), sent.get("tool_calls", []), strict=True):
+            call |= undefined_fields(wanted)
+    return validated
 
 
 def contents_read(body: dict[str, Any]) -> Told:

@@ -118,8 +118,8 @@ class Conversation:
         assert plain(blocks) == plain(step.said)
         for block in blocks:
             if isinstance(block, Thinking):
-                by = "openai-chat" if self.form.api == "chat" else self.form.model
-                assert (block.vendor, bool(block.signature)) == (by, self.form.api != "chat")
+                by = f"openai-chat/{self.form.model}" if self.form.api == "chat" else self.form.model
+                assert block.vendor == by and block.signature
 
 
 @one_loop
@@ -225,12 +225,18 @@ async def test_stream_that_is_cut_anywhere_leaves_no_call_behind(world: World, f
 MODELS = {form.model: form for form in FORMATS.values()}
 ANTHROPIC, OPENAI, MINE, GOOGLE = MODELS
 REASONING = '{"id":"rs_1","summary":["a"],"encrypted_content":"gAAA+/=="}'
+CHAT_THINKING = [
+    '{"field":"reasoning_content"}',
+    '{"field":"reasoning"}',
+    '{"call":0,"fields":{"extra_content":{"a":1}}}',
+]
 base64s = st.sampled_from(["", "c2ln+/s=", "AAAA"])
 thoughts = st.one_of(
     st.builds(Thinking, worlds.words, base64s | worlds.words, st.sampled_from([ANTHROPIC, f"{ANTHROPIC}#redacted"])),
     st.builds(Thinking, worlds.words, st.sampled_from(["", "{}", REASONING]) | worlds.words, st.just(OPENAI)),
     st.builds(Thinking, st.just(""), st.sampled_from(["commentary", "x"]), st.just(f"{OPENAI}#phase")),
     st.builds(Thinking, worlds.words, base64s, st.just(GOOGLE)),
+    st.builds(Thinking, worlds.words, st.sampled_from(CHAT_THINKING) | worlds.words, st.just(f"openai-chat/{MINE}")),
     st.builds(Thinking, worlds.words, worlds.words, st.sampled_from(["openai-chat", "anthropic/claude-2", MINE, ""])),
 )
 ids = st.sampled_from(["call_1", "c:1|é", "", "x" * 90]) | worlds.words

@@ -374,7 +374,11 @@ def test_ends(finish: str, part: dict[str, object], stop: StopReason):
         (chunk(call("rm"), finish="SPII"), FailureKind.REFUSED, "google withheld its reply (SPII)."),
         (chunk(text("a"), call("rm"), finish="SPII"), FailureKind.REFUSED, "google withheld its reply (SPII)."),
         (chunk(thought("hm"), finish="BLOCKLIST"), FailureKind.REFUSED, "google withheld its reply (BLOCKLIST)."),
-        (chunk(call("rm"), finish="NEW"), FailureKind.REFUSED, "google withheld its reply (NEW)."),
+        (
+            chunk(call("rm"), finish="NEW"),
+            FailureKind.REFUSED,
+            "google ended its reply in a way that ikigai does not know (NEW).",
+        ),
         (chunk(finish="MALFORMED_FUNCTION_CALL"), FailureKind.CUT, "google sent a tool call that cannot be parsed."),
         (
             chunk(call("rm"), finish="UNEXPECTED_TOOL_CALL"),

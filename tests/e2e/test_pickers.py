@@ -113,19 +113,3 @@ def test_the_second_page_of_a_long_list_is_read_as_the_cursor_comes_near(account
         program.type("\r")
         program.wait(lambda: program.status().startswith(f"  {last} · "), "the picked agent")
         program.leave()
-
-
-def test_esc_that_comes_with_the_key_that_opens_the_history_closes_it(account: Account):
-    with account.terminal(*ECHO) as program:
-        program.ready().say("hello")
-        program.wait_for("● hello")
-        program.settled()
-        for _ in range(3):
-            program.type("\x14\x1b")
-            program.pump(0.5)
-            program.ready()
-            program.say("still here")
-            program.wait_for("● still here")
-            program.settled()
-        program.leave()
-    assert account.said("user") == ["hello", *["still here"] * 3]

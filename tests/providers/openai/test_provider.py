@@ -99,9 +99,9 @@ async def test_cut_anywhere(provider: OpenAIProvider, wire_server: WireServer, e
         found = await collect(provider)
         if isinstance(found[-1], StreamFailed):
             assert found[-1].kind is FailureKind.CUT
-            assert end == "reset" or cut < len(WHOLE)
+            assert end == "reset" or cut < len(WHOLE) - 2  # the line ends behind the last event may be missing
         else:
-            assert cut >= len(WHOLE), f"finished after {cut} bytes"
+            assert cut >= len(WHOLE) - 2, f"finished after {cut} bytes"
             assert reply(found).blocks() == (Text("Hé!"), ToolCall("c", "rm", '{"a": "b"}'))
 
 

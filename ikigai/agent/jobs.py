@@ -165,7 +165,8 @@ class Jobs:
         requests = memory.open.requests if memory.open else 0
         if self._max_requests and requests >= self._max_requests:
             reason = (
-                f"Stopped after {requests} requests in one turn (--max-turns). Allow more, or send another message."
+                f"Stopped after {requests} request{'s' * (requests != 1)} in one turn (--max-turns). "
+                "Allow more, or send another message."
             )
             self._put_input(Failed(job, reason, ()))
             return

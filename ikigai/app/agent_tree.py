@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikigai.app.agent_manager import AgentManager
@@ -14,6 +14,7 @@ from ikigai.system.output import format_table
 from ikigai.system.paths import current_directory
 
 if TYPE_CHECKING:
+    from ikigai.app.json_records import AgentsRecord
     from ikigai.app.services import Services
     from ikigai.core.commands.fork import ForkRequest
     from ikigai.core.state.memory import Memory
@@ -203,11 +204,14 @@ async def revive(database: Database, agent: Agent, back: str = "/switch {}") -> 
 
 
 class AgentListing(NamedTuple):
-    """An agent in a list: its `state` in a word or two, and its own or inherited `model`, "" if unknown."""
+    """An agent in a list: its `state` in a word or two, its own or inherited `model`, and the name of its parent; ""
+    if unknown.
+    """
 
     node: TreeNode[AgentInfo]
     state: str
     model: str
+    parent: str = ""
 
 
 async def list_agents(
@@ -224,7 +228,8 @@ async def list_agents(
         models[each.id] = model
         held = manager is not None and manager.mailbox.is_held(each.id)
         state = "held" if held else member.state if member else idle_state(each)
-        listings.append(AgentListing(node, "failed" if state == "idle" and each.failed else state, model))
+        state = "failed" if state == "idle" and each.failed else state
+        listings.append(AgentListing(node, state, model, names.get(each.parent or "", "")))
     return listings
 
 
@@ -274,44 +279,52 @@ def _cut(words: str) -> str:
     return text if len(text) <= LAST_WORDS_CHARACTERS else f"{text[: LAST_WORDS_CHARACTERS - 1]}…"
 
 
-def as_dicts(lines: Sequence[AgentListing]) -> list[dict[str, Any]]:
-    """Return the listings as JSON objects. Times are seconds since 1970; `parent` and `id` are ids."""
-    return [
-        {
-            "name": line.node.agent.name,
-            "id": line.node.agent.id,
-            "parent": line.node.agent.parent,
-            "forked_at": line.node.agent.forked_at,
-            "depth": line.node.depth,
-            "state": line.state,
-            "dead": line.node.agent.killed,
-            "archived": line.node.agent.archived,
-            "model": line.model,
-            "turns": line.node.agent.turns,
-            "tokens": line.node.agent.tokens,
-            "last_words": line.node.agent.last_words,
-            "holder": line.node.agent.holder,
-            "last_used_at": line.node.agent.last_used_at,
-            "trouble": line.node.problem,
-        }
-        for line in lines
-    ]
+def as_fields(line: AgentListing) -> dict[str, Any]:
+    """Return the listing as the fields of `json_records.AgentFields`."""
+    from ikigai.app.json_records import timestamp
+
+    each = line.node.agent
+    return {
+        "agent": each.name,
+        "agent_id": each.id,
+        "parent": line.parent or None,
+        "parent_id": each.parent,
+        "forked_at": each.forked_at,
+        "depth": line.node.depth,
+        "state": line.state,
+        "killed": each.killed,
+        "archived": each.archived,
+        "model": line.model,
+        "turns": each.turns,
+        "tokens": each.tokens,
+        "last_words": each.last_words,
+        "lock_owner": each.holder or None,
+        "last_used_at": timestamp(each.last_used_at),
+        "problem": line.node.problem or None,
+    }
 
 
-def format_agent(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Return one agent as lines, from an object of `as_dicts`; `names` are by id."""
-    parent = figures["parent"]
+def agents_record(lines: Sequence[AgentListing]) -> AgentsRecord:
+    """Return the listings as one JSON object."""
+    from ikigai.app.json_records import AgentFields, AgentsRecord
+
+    return AgentsRecord(agents=tuple(AgentFields(**as_fields(line)) for line in lines))
+
+
+def format_agent(line: AgentListing) -> str:
+    """Return one agent as lines."""
+    info = line.node.agent
     rows = [
-        ("agent", f"{figures['name']} ({figures['id']})"),
+        ("agent", f"{info.name} ({info.id})"),
         (
             "parent",
-            f"{names.get(parent, parent)}, from event #{figures['forked_at']} on" if parent else "none (top level)",
+            f"{line.parent or info.parent}, from event #{info.forked_at} on" if info.parent else "none (top level)",
         ),
-        ("state", figures["state"] + (f" ({figures['trouble']})" if figures["trouble"] else "")),
-        ("held by", {"": "nobody", THIS_PROGRAM: "this program"}.get(figures["holder"], figures["holder"])),
-        ("model", figures["model"] or "-"),
-        ("turns", f"{figures['turns']:,}"),
-        ("tokens", f"{figures['tokens']:,} in its last request and reply"),
-        ("last words", " ".join(figures["last_words"].split())),
+        ("state", line.state + (f" ({line.node.problem})" if line.node.problem else "")),
+        ("held by", {"": "nobody", THIS_PROGRAM: "this program"}.get(info.holder, info.holder)),
+        ("model", line.model or "-"),
+        ("turns", f"{info.turns:,}"),
+        ("tokens", f"{info.tokens:,} in its last request and reply"),
+        ("last words", " ".join(info.last_words.split())),
     ]
     return "\n".join(f"{name:<11}{clean_line(str(value))}".rstrip() for name, value in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import re
 import sys
 import time
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 EXPORT_FORMATS = ("md", "html", "json", "jsonl")
 UNCHECKED = " The file has no checksum, so damage could not be detected."
 LAST_EVENT_ID = 2**63 - 1
+STANDARD_INPUT = Path("-")
 PROGRESS_INTERVAL = 0.3
 """Seconds between two progress lines of /export."""
 
@@ -72,7 +74,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
         "none; a file that was damaged or changed since its export is refused. What ran there without a question asks "
         "here. Turns without an end, as in a file that another program made, get one where the next message comes.",
     )
-    imported.add_argument("file", metavar="FILE", help="a file that `ikigai history export` wrote")
+    imported.add_argument("file", metavar="FILE|-", help="a file that `ikigai history export` wrote; - reads a pipe")
     recover = commands.add_parser(
         "recover",
         parents=[common],
@@ -232,8 +234,9 @@ async def run_import(database: Database, arguments: argparse.Namespace, own: Cal
 
     ends = TurnEnds()
     path = Path(arguments.file)
-    with open_import(path) as file, show_progress("Importing", "bytes") as on_progress:
-        reader = ImportReader(path, file, max(1, path.stat().st_size))
+    with _open_history(path) as file, show_progress("Importing", "bytes") as on_progress:
+        path = Path("standard input") if path == STANDARD_INPUT else path
+        reader = ImportReader(path, file, max(1, os.fstat(file.fileno()).st_size))
         try:
             made = await database.begin_import().store(
                 (redact_row(row, own) for row in ends.rows(reader.rows())),
@@ -252,6 +255,25 @@ async def run_import(database: Database, arguments: argparse.Namespace, own: Cal
     unchecked = "" if reader.has_checksum else UNCHECKED
     added = f" {ends.added:,} turn{'s' * (ends.added != 1)} had no end: added." if ends.added else ""
     return f"{made.name} is new and has {made.events:,} events.{added}{unchecked} Go on with it: ikigai -r {made.name}"
+
+
+def _open_history(path: Path) -> BinaryIO:
+    """Open the file for reading, or a copy of the standard input for -. Raise IkigaiError."""
+    if path != STANDARD_INPUT:
+        return open_import(path)
+    import shutil
+    import tempfile
+
+    if sys.stdin.isatty():
+        raise ConfigError("A history is not read from a terminal.", "Name a file, or redirect the input.")
+    copy = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
+    try:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.seek(0)
+    except (OSError, ValueError) as error:
+        copy.close()
+        raise IkigaiError(f"The standard input cannot be copied: {error}.", "Name a file.") from None
+    return copy
 
 
 def open_import(path: Path) -> BinaryIO:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
-from ikigai.app.run_profiles import format_profiles, profiles_as_dict
+from ikigai.app.run_profiles import format_profiles, profiles_record
 from ikigai.config import Config
 from ikigai.core.commands import table
 from ikigai.core.commands.parsers import Meaning, ProgramCommand
@@ -20,7 +20,10 @@ from ikigai.core.views.context_report import build_report, format_report
 
 if TYPE_CHECKING:
     from ikigai.app.agent_manager import AgentManager
+    from ikigai.app.json_records import Figures, HelpRecord
     from ikigai.app.services import Services
+    from ikigai.core.commands.spec import CommandSpec
+    from ikigai.core.events import StoredEvent
     from ikigai.core.search.snippets import MarkedText
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
@@ -32,13 +35,13 @@ PIPED_WIDTH = 80
 
 
 class CommandAnswer(NamedTuple):
-    """The answer of a command. `as_dict` is its JSON object in print mode; costs in it are exact decimals.
+    """The answer of a command. `figures` are its JSON object in print mode.
 
     `marked` has the lines of a text with highlighted places. `draw` returns the text for a width in cells and a theme.
     """
 
     text: str
-    as_dict: dict[str, Any]
+    figures: Figures
     marked: Sequence[MarkedText] = ()
     draw: Callable[[int, Theme], str] | None = None
 
@@ -95,20 +98,26 @@ async def _help(argument: str, config: Config, context: CommandContext | None) -
     if argument == "keys":
         return await _keys("", config, context)
     if layout := {"": command_help.format_overview, "all": command_help.format_all}.get(argument):
-        text, as_dict = layout(PIPED_WIDTH), {"commands": command_help.help_as_dicts()}
-        return CommandAnswer(text, as_dict, draw=lambda columns, _: layout(columns))
+        return CommandAnswer(layout(PIPED_WIDTH), _help_record(table.COMMANDS), draw=lambda columns, _: layout(columns))
     command = command_help.find_command(argument)
-    text = command_help.format_command(command, config.key_changes)
-    return CommandAnswer(text, {"commands": command_help.help_as_dicts(command)})
+    return CommandAnswer(command_help.format_command(command, config.key_changes), _help_record([command]))
+
+
+def _help_record(commands: Sequence[CommandSpec]) -> HelpRecord:
+    from ikigai.app.json_records import HelpRecord, SlashCommandFields
+
+    fields = (SlashCommandFields(name=each.name, argument=each.argument, help=each.help) for each in commands)
+    return HelpRecord(commands=tuple(fields))
 
 
 async def _keys(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
+    from ikigai.app.json_records import KeyFields, KeysRecord
     from ikigai.core import key_help
 
-    rows = [{"keys": keys, "help": effect} for keys, effect in key_help.key_rows(config.key_changes)]
+    rows = tuple(KeyFields(keys=keys, help=effect) for keys, effect in key_help.key_rows(config.key_changes))
     text = key_help.format_keys(PIPED_WIDTH, config.key_changes)
     return CommandAnswer(
-        text, {"keys": rows}, draw=lambda columns, _: key_help.format_keys(columns, config.key_changes)
+        text, KeysRecord(keys=rows), draw=lambda columns, _: key_help.format_keys(columns, config.key_changes)
     )
 
 
@@ -118,7 +127,7 @@ async def _cost(argument: str, config: Config, context: CommandContext) -> Comma
 
     request, database = pictures.parse_typed(argument), context.services.database
     rows = await usage_report.spent_so_far(database, context.session, context.agent.id)
-    figures = {name.replace(" ", "_"): usage_report.cost_as_dict(of) for name, of in rows}
+    figures = usage_report.cost_record(rows)
     if not request.plot:
         return CommandAnswer(usage_report.format_costs(rows), figures)
     budget = context.memory.budget and context.memory.ceiling
@@ -140,7 +149,7 @@ async def _agents(argument: str, config: Config, context: CommandContext) -> Com
 
         return "\n".join(cut(row, width) for row in text.split("\n"))
 
-    return CommandAnswer(text, {"agents": agent_tree.as_dicts(lines)}, draw=draw)
+    return CommandAnswer(text, agent_tree.agents_record(lines), draw=draw)
 
 
 async def _search(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
@@ -150,7 +159,7 @@ async def _search(argument: str, config: Config, context: CommandContext) -> Com
     if (id := search_results.parse_event_id(argument)) is not None:
         name, events = await database.neighbors(id)
         text = search_results.format_neighbors(name, events, id)
-        return CommandAnswer(text, search_results.neighbors_as_dict(name, events))
+        return CommandAnswer(text, search_results.events_record(name, events[0].agent, events))
     result = await database.search(argument)
     lineage = await database.lineage(context.agent.id)
     known = {
@@ -162,53 +171,73 @@ async def _search(argument: str, config: Config, context: CommandContext) -> Com
     }
     lines = search_results.format_hits(result, known)
     text = "\n".join(line.text for line in lines)
-    return CommandAnswer(text, search_results.hits_as_dict(argument, result, known), lines)
+    return CommandAnswer(text, search_results.hits_record(argument, result, known), lines)
 
 
 async def _context(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    from ikigai.app.json_records import ContextRecord
+
     memory = context.services.before_turn(context.memory)
     last = await context.services.database.reader(context.agent).last_counted()
     report = build_report(memory, context.services.learned(memory.model), last)
-    return CommandAnswer(format_report(report), {"agent": context.agent.name, **msgspec.structs.asdict(report)})
+    return CommandAnswer(format_report(report), ContextRecord(**msgspec.structs.asdict(report)))
 
 
 async def _summary(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.core.condense.plan import format_summaries, load_summaries, summaries_as_dict
+    from ikigai.app.json_records import SummariesRecord, SummaryFields, timestamp
+    from ikigai.core.condense.plan import format_summaries, load_summaries
 
     summaries = await context.services.database.reader(context.agent).load(load_summaries(context.memory))
-    return CommandAnswer(format_summaries(summaries), {"agent": context.agent.name, **summaries_as_dict(summaries)})
+
+    def fields(stored: StoredEvent) -> SummaryFields:
+        return SummaryFields(id=stored.id, at=timestamp(stored.at), **msgspec.structs.asdict(stored.event))
+
+    in_force = fields(summaries.in_force) if summaries.in_force else None
+    record = SummariesRecord(in_force=in_force, cleared=tuple(map(fields, summaries.closed)))
+    return CommandAnswer(format_summaries(summaries), record)
 
 
 async def _model(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    return CommandAnswer(status_report.format_model(context.memory), status_report.model_as_dict(context.memory))
+    from ikigai.app.json_records import ChosenModelRecord
+
+    record = ChosenModelRecord(**status_report.model_as_dict(context.memory))
+    return CommandAnswer(status_report.format_model(context.memory), record)
 
 
 async def _profile(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     config = context.services.config
-    return CommandAnswer(format_profiles(config, context.memory), profiles_as_dict(config, context.memory))
+    return CommandAnswer(format_profiles(config, context.memory), profiles_record(config, context.memory))
 
 
 async def _think(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    from ikigai.app.json_records import ChosenModelRecord
+
     levels = context.services.pool.known.levels(context.memory.model)
-    return CommandAnswer(status_report.format_thinking(context.memory, levels), {})
+    record = ChosenModelRecord(**status_report.model_as_dict(context.memory), levels=tuple(levels))
+    return CommandAnswer(status_report.format_thinking(context.memory, levels), record)
 
 
 async def _system(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    from ikigai.app.json_records import SystemPromptRecord
+
     settings = context.memory.settings
     own, default = str(settings.get("system") or ""), context.services.default_system(context.memory)
     hint = 'This is the default. /system TEXT replaces it, /system "" clears it.' if default else ""
     if not own and not default:
         hint = "There is no system prompt. /system TEXT sets one, /system default takes the default."
     parts = own or default, hint, str(settings.get(INSTRUCTIONS_KEY) or "")
-    figures = {"system": own or default, "default": bool(default), "instructions": parts[-1]}
+    figures = SystemPromptRecord(system=own or default, default=bool(default), instructions=parts[-1])
     return CommandAnswer("\n\n".join(filter(None, parts)), figures)
 
 
 async def _status(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    from ikigai.app.json_records import StatusRecord
+
     services, agent, memory, state, *_ = context
     database, memory = services.database_name, services.before_turn(memory)
     text = status_report.format_status(memory, f"{agent.name} ({agent.id})", state, database)
-    return CommandAnswer(text, status_report.status_as_dict(memory, agent.name, agent.id, state, database))
+    record = StatusRecord(**status_report.status_as_dict(memory, agent.name, agent.id, state, database))
+    return CommandAnswer(text, record)
 
 
 FindAnywhere: TypeAlias = Callable[[str, Config, "CommandContext | None"], Awaitable[CommandAnswer]]

@@ -95,7 +95,7 @@ class ManagedSubagents:
         tree = await self._tree()
         depths, mine = {each.id: each.depth for each in tree}, {each.id for each in descendants(tree, self._id)}
         subagents = list[Subagent]()
-        for node, state, model in await agent_tree.list_agents(self._manager.services.database, self._manager):
+        for node, state, model, _ in await agent_tree.list_agents(self._manager.services.database, self._manager):
             if (each := node.agent).id in mine:
                 depth = depths[each.id] - depths[self._id]
                 subagents.append(Subagent(each.name, depth, state, model, each.turns, each.tokens, each.last_words))

@@ -51,9 +51,10 @@ def is_first(config: Config) -> bool:
 
 
 async def open_database(
-    config: Config, write: bool = True, on_progress: Far = lambda done, total: None
+    config: Config, write: bool = True, on_progress: Far = lambda done, total: None, old: bool = False
 ) -> tuple[Lease | None, Database]:
-    """Connect to the database of this configuration and, with `write`, migrate its schema.
+    """Connect to the database of this configuration and, with `write`, migrate its schema. Otherwise `old` allows an
+    older one.
 
     `on_progress` gets the versions of the migration.
     """
@@ -65,7 +66,10 @@ async def open_database(
 
         migrations = paths.shipped_path("migrations")
         name = config.database.schema
-        return lease, await Database.open(dsn, migrations, write, revive=revive, on_progress=on_progress, name=name)
+        database = await Database.open(
+            dsn, migrations, write, revive=revive, on_progress=on_progress, name=name, old=old
+        )
+        return lease, database
     except BaseException:
         if lease:
             lease.close()

@@ -12,6 +12,7 @@ from ikigai.core.state.tool_results import ToolResultLimits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ikigai.app.json_records import ProfilesRecord
     from ikigai.config.records import ContextSettings
     from ikigai.core.events import Choices
     from ikigai.core.state.memory import Memory
@@ -89,13 +90,16 @@ def format_profiles(config: Config, memory: Memory) -> str:
     return "\n".join(rows)
 
 
-def profiles_as_dict(config: Config, memory: Memory) -> dict[str, Any]:
+def profiles_record(config: Config, memory: Memory) -> ProfilesRecord:
     """Return the answer of /profile as a JSON object."""
-    listed = [
-        {"name": name, "inherits": config.profiles[name].get("inherits") or None, "sets": values}
+    from ikigai.app.json_records import ProfileFields, ProfilesRecord
+
+    listed = (
+        ProfileFields(name=name, inherits=config.profiles[name].get("inherits") or None, sets=values)
         for name, values in _profile_values(config).items()
-    ]
-    return {"profile": profile_in_force(memory), "origin": memory.run.origin("profile", memory.own), "profiles": listed}
+    )
+    origin = memory.run.origin("profile", memory.own)
+    return ProfilesRecord(profile=profile_in_force(memory), origin=origin, profiles=tuple(listed))
 
 
 def _profile_values(config: Config) -> dict[str, dict[str, Any]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,12 @@ from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.events import StoredEvent
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.search.snippets import MarkedText, SearchHit
+from ikigai.core.search.snippets import MarkedText
 from ikigai.core.views import transcript
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 
 if TYPE_CHECKING:
+    from ikigai.app.json_records import EventsRecord, HitsRecord
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.search.search import SearchResult
@@ -97,7 +97,7 @@ def _limit(text: str) -> int:
 # ── search ──
 
 
-async def search(database: Database, arguments: argparse.Namespace) -> str:
+async def search(database: Database, arguments: argparse.Namespace) -> str | HitsRecord:
     """Return the output of `ikigai history search`, painted on a terminal. Raise ConfigError, StoreError."""
     query = " ".join(arguments.query)
     agent = (await _find(database, arguments.agent)).id if arguments.agent else None
@@ -107,7 +107,7 @@ async def search(database: Database, arguments: argparse.Namespace) -> str:
         result = await database.search(query, agent, *limits)
     except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
-    return _json(hits_as_dict(query, result)) if arguments.json else _paint(format_hits(result))
+    return hits_record(query, result) if arguments.json else _paint(format_hits(result))
 
 
 async def _find(database: Database, name: str) -> Agent:
@@ -141,32 +141,24 @@ def _notices(result: SearchResult) -> Iterator[str]:
         yield f"{events} not in the index yet and may contain more; search again later."
 
 
-def hits_as_dict(query: str, result: SearchResult, known: Collection[int] | None = None) -> dict[str, Any]:
-    """Return the hits as a JSON object, with "in_context" if `known` is given.
+def hits_record(query: str, result: SearchResult, known: Collection[int] | None = None) -> HitsRecord:
+    """Return the hits as a JSON object, with "in_context" if `known` is given."""
+    from ikigai.app.json_records import UNSET, Hit, HitsRecord, timestamp
 
-    "places" are pairs of character offsets in the snippet.
-    """
-    return {
-        "query": query,
-        "hits": [
-            {**_figures(hit), **({} if known is None else {"in_context": hit.id in known})} for hit in result.hits
-        ],
-        "widened": result.widened,
-        "behind": result.behind,
-        "reached": result.reached,
-    }
-
-
-def _figures(hit: SearchHit) -> dict[str, Any]:
-    return {
-        "id": hit.id,
-        "agent": hit.agent,
-        "agent_id": hit.agent_id,
-        "at": hit.at,
-        "kind": hit.kind,
-        "snippet": hit.snippet.text,
-        "places": hit.snippet.places,
-    }
+    hits = tuple(
+        Hit(
+            agent=hit.agent,
+            agent_id=hit.agent_id,
+            id=hit.id,
+            at=timestamp(hit.at),
+            kind=hit.kind,
+            snippet=hit.snippet.text,
+            places=hit.snippet.places,
+            in_context=UNSET if known is None else hit.id in known,
+        )
+        for hit in result.hits
+    )
+    return HitsRecord(query=query, hits=hits, widened=result.widened, behind=result.behind, reached=result.reached)
 
 
 def _paint(lines: Sequence[MarkedText]) -> str:
@@ -187,7 +179,7 @@ def _paint(lines: Sequence[MarkedText]) -> str:
 # ── list and show ──
 
 
-async def list_events(database: Database, arguments: argparse.Namespace) -> str:
+async def list_events(database: Database, arguments: argparse.Namespace) -> str | EventsRecord:
     """Return the output of `ikigai history list`: the last readable events, oldest first. Raise ConfigError."""
     agent = await _find(database, arguments.agent) if arguments.agent else await database.agents.last()
     if agent is None:
@@ -199,18 +191,20 @@ async def list_events(database: Database, arguments: argparse.Namespace) -> str:
         before = page[0].id
     rows = rows[-arguments.limit :]
     if arguments.json:
-        return _json({"agent": agent.name, "events": [_event(event, block) for event, block in rows]})
-    return "\n".join(_row(event, block) for event, block in rows) or "There are no messages yet."
+        ids = {event.agent for event, _ in rows}
+        names = {id: (await database.agents.find(id)).name for id in ids}
+        return events_record(agent.name, agent.id, [event for event, _ in rows], names)
+    return "\n".join(_rows(rows)) or "There are no messages yet."
 
 
-async def show_event(database: Database, arguments: argparse.Namespace) -> str:
+async def show_event(database: Database, arguments: argparse.Namespace) -> str | EventsRecord:
     """Return the output of `ikigai history show`. Raise ConfigError for an unknown id."""
     try:
         name, events = await database.neighbors(arguments.id, arguments.beside, arguments.beside)
     except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
     if arguments.json:
-        return _json(neighbors_as_dict(name, events))
+        return events_record(name, events[0].agent, events)
     return format_neighbors(name, events, arguments.id, most=None)
 
 
@@ -228,24 +222,35 @@ def format_neighbors(agent: str, events: Sequence[StoredEvent], id: int, most: i
     return "\n\n".join(parts)
 
 
-def neighbors_as_dict(agent: str, events: Sequence[StoredEvent]) -> dict[str, Any]:
-    return {"agent": agent, "events": [_event(event, transcript.event_block(event)) for event in events]}
+def events_record(
+    agent: str, agent_id: str, events: Sequence[StoredEvent], names: Mapping[str, str] | None = None
+) -> EventsRecord:
+    """Return the events of an agent as a JSON object; `names` has those of agents by id, if there are several."""
+    from ikigai.app.json_records import EventsRecord, ReadableEvent, timestamp
+
+    def readable(event: StoredEvent) -> ReadableEvent:
+        block = transcript.event_block(event)
+        return ReadableEvent(
+            agent=names[event.agent] if names else agent,
+            agent_id=event.agent,
+            id=event.id,
+            seq=event.seq,
+            at=timestamp(event.at),
+            kind=_kind(event, block),
+            text=block.text if block else "",
+        )
+
+    return EventsRecord(agent=agent, agent_id=agent_id, events=tuple(map(readable, events)))
 
 
-def _event(event: StoredEvent, block: TranscriptBlock | None) -> dict[str, Any]:
-    text = block.text if block else ""
-    return {"id": event.id, "seq": event.seq, "at": event.at, "kind": _kind(event, block), "text": text}
-
-
-def _json(value: Any) -> str:
-    """Return the value as one line of ASCII, which is exact and safe for a terminal."""
-    return json.dumps(value)
-
-
-def _row(event: StoredEvent, block: TranscriptBlock) -> str:
-    words = " ".join(clean(block.text[: 4 * EXCERPT_CHARACTERS]).split())
-    cut = f"{words[: EXCERPT_CHARACTERS - 1]}…" if len(words) > EXCERPT_CHARACTERS else words
-    return f"#{event.id}  {format_time(event.at)}  {_kind(event, block):<11}  {cut}".rstrip()
+def _rows(events: Sequence[tuple[StoredEvent, TranscriptBlock]]) -> Iterator[str]:
+    """Yield a line for each event, in columns."""
+    heads = [(f"#{event.id}", format_time(event.at), _kind(event, block)) for event, block in events]
+    widths = [max((len(head[column]) for head in heads), default=0) for column in range(3)]
+    for head, (_, block) in zip(heads, events, strict=True):
+        words = " ".join(clean(block.text[: 4 * EXCERPT_CHARACTERS]).split())
+        cut = f"{words[: EXCERPT_CHARACTERS - 1]}…" if len(words) > EXCERPT_CHARACTERS else words
+        yield "  ".join((*(f"{cell:<{width}}" for cell, width in zip(head, widths, strict=True)), cut)).rstrip()
 
 
 def _kind(event: StoredEvent, block: TranscriptBlock | None) -> str:

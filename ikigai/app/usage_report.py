@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.usage_totals import CENT, UsageTotals, at_least, format_dollars, sum_totals
 
 if TYPE_CHECKING:
+    from ikigai.app.json_records import CostRecord, UsageRecord
     from ikigai.store.database import Database
 
 GROUPINGS = ("day", "model", "agent")
@@ -33,8 +32,6 @@ USAGE_COLUMNS: dict[str, Callable[[UsageTotals], str]] = {
 """Cached tokens are part of the input, thinking tokens part of the output."""
 NARROW_COLUMNS = ("requests", "in", "cached", "out", "cost")
 """The columns that fit beside a conversation."""
-
-_JSON = msgspec.json.Encoder(decimal_format="number")
 
 
 def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -74,22 +71,30 @@ def parse_since(text: str) -> date:
     return day
 
 
-async def report_usage(database: Database, arguments: argparse.Namespace) -> str:
+async def report_usage(database: Database, arguments: argparse.Namespace) -> str | UsageRecord:
     """Return the output of `ikigai usage`. Raise ConfigError for an unknown agent."""
-    id = None
+    agent = None
     if arguments.agent:
         try:
-            id = (await database.agents.find(arguments.agent)).id
+            agent = await database.agents.find(arguments.agent)
         except Rejected as refusal:
             raise ConfigError(refusal.what, refusal.remedy) from None
+    id = agent.id if agent else None
     start = day_start(arguments.since) if arguments.since else None
     rows = await database.usage_totals_by(arguments.by, id, start)
     below = await spent_below(database, id, start) if id else None
     if arguments.json:
-        named = [{arguments.by: name, **_as_dict(of)} for name, of in rows]
-        selection = {"by": arguments.by, "since": arguments.since, "agent": arguments.agent}
-        others = {"agents": _as_dict(below)} if below else {}
-        return to_json({**selection, "rows": named, "total": _as_dict(sum_totals(of for _, of in rows)), **others})
+        from ikigai.app import json_records
+
+        return json_records.UsageRecord(
+            by=arguments.by,
+            since=arguments.since and arguments.since.isoformat(),
+            agent=agent.name if agent else None,
+            agent_id=id,
+            rows=tuple(json_records.UsageRow(**{arguments.by: name}, **_as_dict(of)) for name, of in rows),
+            total=json_records.UsageFields(**_as_dict(sum_totals(of for _, of in rows))),
+            agents=json_records.UsageFields(**_as_dict(below)) if below else json_records.UNSET,
+        )
     if not rows and not below:
         return "There are no requests to add up."
     total = sum_totals(of for _, of in rows)
@@ -127,15 +132,16 @@ def format_costs(rows: Sequence[tuple[str, UsageTotals]]) -> str:
     return format_table("", rows, NARROW_COLUMNS)
 
 
-def to_json(value: Any) -> str:
-    """Return the value as one line of JSON, with exact amounts of money."""
-    return _JSON.encode(value).decode()
+def cost_record(rows: Sequence[tuple[str, UsageTotals]]) -> CostRecord:
+    """Return the rows of /cost as a JSON object; "cost" is the known part, None if none is known."""
+    from ikigai.app.json_records import CostFields, CostRecord
 
-
-def cost_as_dict(of: UsageTotals) -> dict[str, Any]:
-    """Return a row of /cost as a JSON object; "cost" is the known part, None if none is known."""
     names = ("requests", "input", "cached", "written", "output", "thinking", "unpriced")
-    return {name: getattr(of, name) for name in names} | {"cost": of.known_cost}
+    fields = {
+        title.replace(" ", "_"): CostFields(cost=of.known_cost, **{name: getattr(of, name) for name in names})
+        for title, of in rows
+    }
+    return CostRecord(**fields)
 
 
 def format_table(

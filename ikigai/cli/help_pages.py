@@ -10,38 +10,38 @@ import argparse
 import shutil
 import textwrap
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
-from ikigai.core.errors import closest_names
+from ikigai.core.errors import EXIT_CODES, ExitCode, UsageError, closest_names
 from ikigai.core.record import Record
 
 COLUMNS = 80
+PAGE_CODES = tuple(
+    code for code in EXIT_CODES if code not in (ExitCode.FAILED, ExitCode.SPENDING_LIMIT, ExitCode.TIMEOUT)
+)
+"""The exit codes that every subcommand has."""
 Line: TypeAlias = tuple[str, str]
 """A term and its explanation."""
 
 
 class HelpPage(Record, frozen=True):
-    """The help of one command. A line given as a string is the name of one in `HelpPages.shared`."""
+    """The help of one command, which needs no server if it `is_local`. A line given as a string is the name of one in
+    `HelpPages.shared`.
+    """
 
     examples: tuple[Line, ...]
     about: str = ""
+    is_local: bool = False
     codes: tuple[Line | str, ...] = ()
     files: tuple[Line | str, ...] = ()
     variables: tuple[Line | str, ...] = ()
 
 
-class MainPage(Record, frozen=True):
-    """The help of `ikigai` itself, and the exit codes of all pages."""
-
-    exit_codes: tuple[Line, ...]
-    text: str
-
-
 class HelpPages(Record, frozen=True):
-    """The content of the file; `pages` are by the words after `ikigai`."""
+    """The content of the file: `main` is the help of `ikigai` itself, `pages` are by the words after it."""
 
     shared: dict[str, Line]
-    main: MainPage
+    main: str
     pages: dict[str, HelpPage]
 
 
@@ -54,6 +54,12 @@ def load() -> HelpPages:
 
     text = resources.files("ikigai.cli").joinpath("help_pages.toml").read_text(encoding="utf-8")
     return msgspec.toml.decode(text, type=HelpPages)
+
+
+def main_text() -> str:
+    """Return the help of `ikigai` itself below its options."""
+    codes = [(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()]
+    return load().main.replace("EXIT_CODES", format_section("exit codes", codes))
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -86,6 +92,9 @@ class HelpParser(argparse.ArgumentParser):
         how = f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(choices)}."
         raise argparse.ArgumentError(action, f"There is no {str(value)!r}. {how}")
 
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, self.format_usage(), self.prog)
+
     def format_help(self) -> str:
         content = load()
         if page := content.pages.get(self.prog.partition(" ")[2]):
@@ -99,11 +108,18 @@ def make_parser(**options: Any) -> argparse.ArgumentParser:
     return HelpParser(**options)
 
 
+def exit_codes(page: HelpPage, content: HelpPages) -> dict[str, str]:
+    """Return the exit codes of a page with their meanings; those of its own replace those of all."""
+    shared = (code for code in PAGE_CODES if code is not ExitCode.TRY_AGAIN or not page.is_local)
+    own = dict(content.shared[each] if isinstance(each, str) else each for each in page.codes)
+    return {str(int(code)): EXIT_CODES[code] for code in shared} | own
+
+
 def _sections(page: HelpPage, content: HelpPages) -> list[str]:
     def lines(entries: tuple[Line | str, ...]) -> list[Line]:
         return [content.shared[each] if isinstance(each, str) else each for each in entries]
 
-    codes = sorted(lines((*content.main.exit_codes, *page.codes)), key=lambda code: int(code[0].split(",")[0]))
+    codes = sorted(exit_codes(page, content).items(), key=lambda code: int(code[0].split(",")[0]))
     sections = {"examples": lines(page.examples), "exit codes": codes, "files": lines(page.files)}
     sections["environment"] = lines(page.variables)
     return [format_section(name, rows) for name, rows in sections.items() if rows]

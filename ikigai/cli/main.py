@@ -12,10 +12,10 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ikigai import __version__
-from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.errors import ConfigError, ExitCode, IkigaiError, Stopped, UsageError
 from ikigai.system import paths
 
 if TYPE_CHECKING:
@@ -36,23 +36,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else 2
+        return leaving.code if isinstance(leaving.code, int) else ExitCode.UNUSABLE
     except IkigaiError as error:
         logging.getLogger(__name__).debug("refused", exc_info=True)
-        _print_error(str(error))
-        return error.exit_code
+        return _fail(error, words)
     except KeyboardInterrupt:
-        return 130
+        return _fail(Stopped(signal.SIGINT), words)
     except BrokenPipeError:
-        return 0
+        return ExitCode.OK
     except Exception as error:
         logging.getLogger(__name__).exception("ikigai stopped")
-        _print_error(
-            f"ikigai failed with an internal error ({type(error).__name__}). The details are in {_log_file()}."
-        )
-        return 1
+        what = f"ikigai failed with an internal error ({type(error).__name__})."
+        return _fail(IkigaiError(what, f"The details are in {_log_file()}."), words)
     finally:
         _close_output()
+
+
+def _fail(error: IkigaiError, words: Sequence[str]) -> int:
+    """Say what went wrong on standard error, and as an object on standard output if JSON was asked for; return the
+    exit code.
+    """
+    if isinstance(error, UsageError):
+        _write_error(f"{error.usage}{error.program}: error: {error.what}")
+    elif not isinstance(error, Stopped):
+        _write_error(f"ikigai: {error}")
+    if wants_json(words) and sys.stdout is not None:
+        from ikigai.app import json_records
+
+        json_records.print_error(error)
+    return error.exit_code
+
+
+def wants_json(words: Sequence[str]) -> bool:
+    """Return True if an option asks for JSON, also among words that are refused."""
+    options = words[: words.index("--")] if "--" in words else words
+    formats = re.findall(r"--output-format[ =](?:stream-)?json(?= |$)", " ".join(options))
+    return "--json" in options or bool(formats)
 
 
 def _run(words: list[str]) -> int:
@@ -196,7 +215,7 @@ def _load_config(arguments: argparse.Namespace) -> Config:
 def _warned(config: Config) -> Config:
     """Return the configuration; print a line for each variable that looks like one of ikigai's and sets nothing."""
     for notice in config.unknown_variables:
-        _print_error(notice)
+        _write_error(f"ikigai: {notice}")
     return config
 
 
@@ -214,16 +233,19 @@ def _check_address(dsn: str | None) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, self.format_usage(), self.prog)
+
     def format_help(self) -> str:
         from ikigai.cli import help_pages  # imported only for help
 
-        self.formatter_class, self.epilog = help_pages.HelpFormatter, help_pages.load().main.text
+        self.formatter_class, self.epilog = help_pages.HelpFormatter, help_pages.main_text()
         return super().format_help()
 
 
 def _common(default: str | None = None) -> argparse.ArgumentParser:
     """Return a parser of the options that every command takes, before its name and after it."""
-    parser = argparse.ArgumentParser(prog="ikigai", add_help=False, allow_abbrev=False, argument_default=default)
+    parser = _Parser(prog="ikigai", add_help=False, allow_abbrev=False, argument_default=default)
     group = parser.add_argument_group("options of every command")
     group.add_argument("--config", metavar="FILE", help="read this configuration file instead of yours")
     group.add_argument("--db", metavar="DSN", help="the database for this run, without password")
@@ -327,11 +349,11 @@ def _log_mode() -> str:
         return "a"
 
 
-def _print_error(text: str) -> None:
+def _write_error(text: str) -> None:
     from ikigai.core.sanitize import clean
 
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"ikigai: {clean(text)}\n")
+        sys.stderr.write(f"{clean(text)}\n")
 
 
 def _open_streams() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ikigai.app import export, search_results, usage_report
 from ikigai.app.factories import make_pool
+from ikigai.app.json_records import DatabaseRecord, DoneRecord, print_answer
 from ikigai.app.open_database import PREPARING_DATABASE, import_module, locate_database, open_database
 from ikigai.cli import completion, doctor, help_pages
 from ikigai.cli.commands import agents, configuration, login, models, psql, purge
@@ -59,6 +60,8 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     status.set_defaults(act=_status)
     migrate = db.add_parser("migrate", parents=[common], help="bring the schema up to date")
     migrate.set_defaults(act=_migrate)
+    for each in (status, migrate):
+        each.add_argument("--json", action="store_true", help="one object")
     dump = db.add_parser("dump", parents=[common], help="write everything to a file")
     dump.add_argument("file", metavar="FILE|-", help="the file to write; - is the standard output")
     dump.add_argument("--force", action="store_true", help="overwrite an existing file")
@@ -123,7 +126,7 @@ async def _usage(config: Config, arguments: argparse.Namespace) -> None:
         if picture.plot:
             await command.run(database, config, arguments, picture)
         if not picture.plot or arguments.json:
-            print_lines(await usage_report.report_usage(database, arguments))
+            print_answer(await usage_report.report_usage(database, arguments))
 
 
 # ── agents ──
@@ -131,7 +134,7 @@ async def _usage(config: Config, arguments: argparse.Namespace) -> None:
 
 async def _agents(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config, write=agents.is_writing(arguments)) as (_, database):
-        print_lines(await agents.run(database, arguments))
+        print_answer(await agents.run(database, arguments))
 
 
 # ── history ──
@@ -139,17 +142,18 @@ async def _agents(config: Config, arguments: argparse.Namespace) -> None:
 
 async def _search(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config) as (_, database):  # to write: what is not indexed yet is indexed first
-        print_lines(await search_results.search(database, arguments), painted=not arguments.json)
+        answer = await search_results.search(database, arguments)
+        print_lines(answer, painted=True) if isinstance(answer, str) else print_answer(answer)
 
 
 async def _list(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config, write=False) as (_, database):
-        print_lines(await search_results.list_events(database, arguments))
+        print_answer(await search_results.list_events(database, arguments))
 
 
 async def _show(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config, write=False) as (_, database):
-        print_lines(await search_results.show_event(database, arguments))
+        print_answer(await search_results.show_event(database, arguments))
 
 
 async def _export(config: Config, arguments: argparse.Namespace) -> None:
@@ -178,25 +182,59 @@ async def _recover(config: Config, arguments: argparse.Namespace) -> None:
 
 
 async def _status(config: Config, arguments: argparse.Namespace) -> None:
-    async with opened_database(config, write=False) as (lease, database):
+    async with opened_database(config, write=False, old=True) as (lease, database):
+        from ikigai.store.schema import read_migrations
+
         status = await database.status()
+        newest = len(read_migrations(paths.shipped_path("migrations")))
+    connect = f'psql "{mask_passwords(lease.dsn if lease else config.database.dsn or "")}"'
+    if arguments.json:
+        record = DatabaseRecord(
+            server=status.server,
+            where=status.where,
+            embedded=lease is not None,
+            database=status.database,
+            schema=status.schema,
+            user=status.user,
+            schema_version=status.schema_version,
+            program_version=newest,
+            size=status.size,
+            log_size=status.messages_size,
+            agents=status.agents,
+            events=status.events,
+            extensions=status.extensions,
+            durable=status.durable,
+            connect=connect,
+        )
+        print_answer(record)
+        return
     kind = "embedded, " if lease else ""
+    older = f"; this ikigai has {newest}, `ikigai db migrate` brings it there" * (status.schema_version < newest)
     rows = (
         ("server", f"{kind}PostgreSQL {status.server} {status.where}"),
         ("database", f"{status.database}, schema {status.schema}, as {status.user}"),
-        ("version", f"schema {status.schema_version}"),
-        ("holds", f"{status.agents:,} agents, {status.events:,} events"),
+        ("version", f"schema {status.schema_version}{older}"),
+        ("holds", f"{_count(status.agents, 'agent')}, {_count(status.events, 'event')}"),
         ("size", f"{status.size / 1e6:,.1f} MB, the log {status.messages_size / 1e6:,.1f} MB"),
         ("extensions", ", ".join(status.extensions) or "none"),
         ("durable", "yes" if status.durable else "no: fsync or synchronous_commit is off on this server"),
-        ("connect", f'psql "{mask_passwords(lease.dsn if lease else config.database.dsn or "")}"'),
+        ("connect", connect),
     )
     print_lines("\n".join(f"{name:<11}{value}" for name, value in rows))
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 async def _migrate(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config) as (_, database):
-        print_lines(f"The schema is up to date (version {database.schema_version}).")
+        version, before = database.schema_version, database.version_before
+    if before == version:
+        text = f"The schema is at version {version} already; nothing was changed."
+    else:
+        text = f"The schema was {f'at version {before}' if before else 'made'}, and is at version {version} now."
+    print_answer(DoneRecord(did="migrate", text=text) if arguments.json else text)
 
 
 async def _dump(config: Config, arguments: argparse.Namespace) -> None:
@@ -229,10 +267,12 @@ async def _restore(config: Config, arguments: argparse.Namespace) -> None:
 
 
 @contextlib.asynccontextmanager
-async def opened_database(config: Config, write: bool = True) -> AsyncIterator[tuple[Lease | None, Database]]:
+async def opened_database(
+    config: Config, write: bool = True, old: bool = False
+) -> AsyncIterator[tuple[Lease | None, Database]]:
     """Yield the database of this configuration, and the lease of the embedded server; close both at the end."""
     async with show_waiting(PREPARING_DATABASE) as on_progress:
-        lease, database = await open_database(config, write, on_progress)
+        lease, database = await open_database(config, write, on_progress, old)
     try:
         yield lease, database
     finally:

@@ -2,12 +2,14 @@
 
     IkigaiError              anything that a sentence can tell the user
     ├── ConfigError          flags, environment, configuration files          exit code 2
-    │   └── ConfigErrors     several of them
+    │   ├── ConfigErrors     several of them
+    │   └── UsageError       words that the command line does not take
     ├── TimedOut             --timeout has passed                             exit code 124
     ├── Rejected             a request of the user that this state does not allow
     │   ├── NotReady         no conversation is open yet
     │   └── WrongArgument    an argument that a command does not take
     ├── Bug                  an unexpected exception, shown instead of a traceback
+    ├── Stopped              a signal that ended the program             exit code 128 + its number
     └── StoreError           the database
         ├── BadDatabase      wrong DSN, schema newer, server too old          exit code 2
         │   ├── CorruptLineage  this agent's ancestors are not a line: reading only
@@ -21,6 +23,35 @@ Every other exception is a bug, logged where it ends, and shown as `Bug`.
 """
 
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The exit codes of the program; `EXIT_CODES` explains them."""
+
+    OK = 0
+    FAILED = 1
+    UNUSABLE = 2
+    SPENDING_LIMIT = 3
+    TRY_AGAIN = 75
+    TIMEOUT = 124
+    HANGUP = 129
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+EXIT_CODES: dict[ExitCode, str] = {
+    ExitCode.OK: "ok",
+    ExitCode.FAILED: "no model, the provider or the model refuses, the turn failed, or the request is not possible",
+    ExitCode.UNUSABLE: "wrong options or configuration, bad DSN, wrong password, unknown model",
+    ExitCode.SPENDING_LIMIT: "reserved for a spending limit",
+    ExitCode.TRY_AGAIN: "try again later: unreachable, still failing after retries, or open in another ikigai",
+    ExitCode.TIMEOUT: "the time of --timeout is over",
+    ExitCode.HANGUP: "the terminal was closed (SIGHUP)",
+    ExitCode.INTERRUPTED: "interrupted (SIGINT)",
+    ExitCode.TERMINATED: "terminated (SIGTERM)",
+}
+"""The meaning of each exit code, as `--help` prints it. A command's page can replace one."""
 
 
 def closest_names(word: str, names: Iterable[str], limit: int = 1) -> list[str]:
@@ -37,7 +68,7 @@ class IkigaiError(Exception):
     any text. `exit_code` is the one of the program if it cannot go on.
     """
 
-    exit_code = 1
+    exit_code: int = ExitCode.FAILED
 
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(f"{what} {remedy}".strip())
@@ -48,7 +79,15 @@ class IkigaiError(Exception):
 class ConfigError(IkigaiError):
     """An unusable value in a flag, a variable or a configuration file."""
 
-    exit_code = 2
+    exit_code = ExitCode.UNUSABLE
+
+
+class UsageError(ConfigError):
+    """Words that the command line does not take; `usage` is how to write them, `program` the command that says so."""
+
+    def __init__(self, what: str, usage: str, program: str) -> None:
+        super().__init__(what, f"`{program} --help` explains it.")
+        self.usage, self.program = usage, program
 
 
 MAX_ERRORS_TOLD = 20
@@ -68,7 +107,7 @@ class ConfigErrors(ConfigError):
 class TimedOut(IkigaiError):
     """A run of print mode that took longer than --timeout allows."""
 
-    exit_code = 124
+    exit_code = ExitCode.TIMEOUT
 
 
 class Rejected(IkigaiError):
@@ -93,6 +132,14 @@ class Bug(IkigaiError):
         super().__init__("Something in ikigai itself went wrong.", f"The log file has the details{remedy}.")
 
 
+class Stopped(IkigaiError):
+    """A signal that ended the program. Its sender knows of it, so only JSON says so."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(f"Stopped by signal {signum}.")
+        self.exit_code = 128 + signum
+
+
 class StoreError(IkigaiError):
     """An error of the database."""
 
@@ -100,7 +147,7 @@ class StoreError(IkigaiError):
 class BadDatabase(StoreError):
     """A database that cannot be used until a person changes something."""
 
-    exit_code = 2
+    exit_code = ExitCode.UNUSABLE
 
 
 class CorruptLineage(BadDatabase):
@@ -121,13 +168,13 @@ class Misconfigured(BadDatabase):
 class Unavailable(StoreError):
     """A database that is out of reach or out of room now; the same call may work later."""
 
-    exit_code = 75
+    exit_code = ExitCode.TRY_AGAIN
 
 
 class AgentLocked(StoreError):
     """An agent whose write lock another program has; `owner` names that program: "host, pid N"."""
 
-    exit_code = 75
+    exit_code = ExitCode.TRY_AGAIN
 
     def __init__(self, what: str, remedy: str = "", holder: str = "") -> None:
         super().__init__(what, remedy)

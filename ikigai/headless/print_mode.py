@@ -11,20 +11,30 @@ import contextlib
 import signal
 import sys
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.agent.loop import LoopOptions
-from ikigai.app import agent_tree, info_commands, usage_report
+from ikigai.app import agent_tree, info_commands
 from ikigai.app.agent_manager import AgentManager
+from ikigai.app.json_records import UNSET, CommandOutcome, Figures, ResultRecord, UnsetType, encode, use_utf8
 from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.app.open_database import PREPARING_DATABASE, is_first
 from ikigai.app.run_profiles import missing_profile_notice
 from ikigai.app.services import Services
 from ikigai.app.spool import spool
 from ikigai.config import Config
-from ikigai.core.commands import fork
+from ikigai.core.commands import fork, table
 from ikigai.core.commands.parsers import Meaning, ProgramCommand, parse_archive, parse_kill, parse_rename
-from ikigai.core.errors import AgentLocked, ConfigError, IkigaiError, NewerSchema, Rejected, TimedOut
+from ikigai.core.errors import (
+    AgentLocked,
+    ConfigError,
+    ExitCode,
+    IkigaiError,
+    NewerSchema,
+    Rejected,
+    Stopped,
+    TimedOut,
+)
 from ikigai.core.events import Choices
 from ikigai.core.sanitize import clean
 from ikigai.core.state.inputs import Change, Plan, Retry, Submitted
@@ -51,6 +61,8 @@ def run(config: Config, arguments: argparse.Namespace, typed: str) -> int:
     files.
     """
     codes: list[int] = []
+    if arguments.output_format in ("json", "stream-json"):
+        use_utf8()
     streams = OutputStreams()
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
@@ -74,6 +86,8 @@ def run(config: Config, arguments: argparse.Namespace, typed: str) -> int:
                 if not streams.has_result:
                     raise late from None
                 streams.write_error(f"ikigai: {late}\n")
+            elif not streams.has_result:
+                raise Stopped(codes[0] - 128) from None
             return codes[0]
         finally:
             streams.wait(FLUSH_TIMEOUT)
@@ -88,6 +102,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
             _check_command(typed, command, arguments, has_agent)
         if isinstance(command, ProgramCommand) and command.name not in TREE_HANDLERS:
             return await _show(config, arguments, command, streams)
+        name = table.BY_NAME[typed.split(maxsplit=1)[0][1:]].name if command else ""
         local = await asyncio.to_thread(_read_mentions, typed) if command is None and "@" in typed else None
     except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
@@ -110,8 +125,8 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         if isinstance(command, ProgramCommand):
             agent, text, told = await TREE_HANDLERS[command.name](services, agent, command.argument, arguments.yes)
             if not (text := _join(text, piped)):
-                await _print(arguments, streams, told, {"text": told, "agent": agent.name})
-                return 0
+                await _print(arguments, streams, told, command.name, agent)
+                return ExitCode.OK
             command = None
         elif agent is None:
             _check_model(services, services.run.resolve({}))  # no agent for nothing
@@ -130,7 +145,9 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
             model_notice = " ".join(filter(None, (level_notice, services.unseen_images_notice(memory, values))))
             command = Change(values)
         format = arguments.output_format or "text"
-        printer = headless.PrintView(format, agent.name, arguments.yes, arguments.raw, streams, schema)
+        printer = headless.PrintView(
+            format, agent.name, agent.id, arguments.yes, arguments.raw, streams, schema, command=name
+        )
         notices = (*recovered, *services.problems(), model_notice)
         notices += (missing_profile_notice(memory), services.level_notice(memory))
         for notice in filter(None, notices):
@@ -227,6 +244,7 @@ async def _show(config: Config, arguments: argparse.Namespace, command: ProgramC
     """Print the answer of the command: its text, or one object. Unless another agent is named, it is about the one used
     last.
     """
+    agent = None
     if command.name in info_commands.COMMANDS_WITHOUT_AGENT:
         answer = await info_commands.answer_command(command, config, None)
     else:
@@ -243,20 +261,26 @@ async def _show(config: Config, arguments: argparse.Namespace, command: ProgramC
             answer = await info_commands.answer_command(command, config, context)
         finally:
             await services.close()
-    await _print(arguments, streams, answer.text, answer.as_dict)
-    return 0
+    await _print(arguments, streams, answer.text, command.name, agent, answer.figures)
+    return ExitCode.OK
 
 
-async def _print(arguments: argparse.Namespace, streams: OutputStreams, text: str, figures: dict[str, Any]) -> None:
-    """Write the text, or one object, as the output format says."""
-    match arguments.output_format:
-        case "json":
-            text = usage_report.to_json(figures)
-        case "stream-json":
-            text = usage_report.to_json({"type": "result", **figures})
-        case _:
-            pass
-    streams.write(f"{text if arguments.raw else clean(text)}\n")
+async def _print(
+    arguments: argparse.Namespace,
+    streams: OutputStreams,
+    text: str,
+    command: str,
+    agent: Agent | None,
+    figures: Figures | UnsetType = UNSET,
+) -> None:
+    """Write the answer of a command as text, or as one object, as the output format says."""
+    if arguments.output_format in ("json", "stream-json"):
+        outcome = CommandOutcome(name=command, figures=figures)
+        name, id = (agent.name, agent.id) if agent else (None, None)
+        streams.write(encode(ResultRecord(text=text, agent=name, agent_id=id, command=outcome)) + "\n")
+    else:
+        streams.write(f"{text if arguments.raw else clean(text)}\n")
+    streams.has_result = True
     await streams.finish()
 
 

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ikigai.app.json_records import (
+    UNSET,
+    CommandOutcome,
+    DeltaRecord,
+    ErrorRecord,
+    EventRecord,
+    PrintedRecord,
+    ResultRecord,
+    ThinkingRecord,
+    UsageCounts,
+    encode,
+    timestamp,
+)
 from ikigai.core import codec
+from ikigai.core.errors import ExitCode
 from ikigai.core.events import (
     AssistantMessage,
     Ending,
@@ -39,21 +53,19 @@ if TYPE_CHECKING:
     from ikigai.headless.reply_schema import ReplySchema
 
 
-_TERMINAL_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""DEL, C1 controls, line separators and bidirectional controls, which JSON leaves as they are; it escapes C0 itself."""
+REASONS = {Ending.INTERRUPTED: "The turn was interrupted.", Ending.FAILED: "The turn failed."}
+"""The reason of a turn that ended so without one of its own."""
 
 
 class PrintView:
     """The view of print mode: words go to standard output as they come, everything else to standard error.
 
-    `text` prints the words; `json` one object at the end; `stream-json` one object per line, `type` one of "event" (a
-    stored event as it is in the log), "delta" (words of the reply being streamed), "thinking" (what the model thinks
-    before or between them), "result" (the object of `json`). Its `usage` adds up every request of the turn: tokens, and
-    `cost` in US dollars. That leaves out the `unpriced` requests, and is null if no price is known. Its `agents`, if
-    present, is the same for the subagents.
+    `text` prints the words; `json` one object at the end, the result; `stream-json` one object per line: events,
+    deltas, thinking, and at last the result. `ikigai.app.json_records` describes them. A message or command that is
+    refused has an error in the place of the result.
 
-    A command that changes something prints what it did. One that a model answers prints the answer, and the object has
-    `did`. Questions are answered with yes if `yes` is set, otherwise with no.
+    A command that changes something prints what it did. One that a model answers prints the answer; `command` is the
+    name of either. Questions are answered with yes if `yes` is set, otherwise with no.
 
     Text is made safe for a terminal, also in a pipe or a file: it is often read in a terminal later. With `raw` it is
     written as it is. JSON escapes what a terminal would obey. If the reader of the output goes away, the turn goes on
@@ -65,12 +77,14 @@ class PrintView:
         self,
         format: str,
         agent: str,
+        agent_id: str,
         yes: bool = False,
         raw: bool = False,
         streams: OutputStreams | None = None,
         schema: ReplySchema | None = None,
+        command: str = "",
     ) -> None:
-        self._format, self._agent, self._yes = format, agent, yes
+        self._format, self._agent, self._agent_id, self._yes, self._command = format, agent, agent_id, yes, command
         self.streams, self._schema = streams or OutputStreams(), schema
         self._cleaner = None if raw or format != "text" else Cleaner()
         self._idle = asyncio.Event()
@@ -90,6 +104,7 @@ class PrintView:
         self.refused = False
         self._structured: Any = None
         self.mismatch = ""  # why the reply does not match the schema
+        self._last_notice = ""
         self.filtered = False  # something was forgotten
         self.ending: TurnEnded | None = None
         self.usage: list[UsageReported] = []
@@ -106,69 +121,80 @@ class PrintView:
         """Wait until the turn has ended, or the message was refused."""
         await self._idle.wait()
 
-    def result(self) -> dict[str, Any]:
-        ending = self.ending.ending.value if self.ending else "refused"
-        spent = usage_totals.sum_totals(map(usage_totals.totals_of, self.usage))
-        usage: dict[str, Any] = {
-            key: getattr(spent, key) for key in ("input", "output", "cached", "written", "thinking", "unpriced")
-        }
-        usage["cost"] = None if spent.known_cost is None else float(spent.known_cost)
+    def result(self) -> ResultRecord:
+        """Return the outcome of the turn that has ended, or was stopped."""
+        ending = self.ending.ending if self.ending else Ending.INTERRUPTED
+        stop = self.stop.value if ending is Ending.COMPLETED else ending.value
+        if ending is Ending.COMPLETED:
+            reason = SHORT_REPLY_REASONS.get(self.stop, "")
+        else:
+            reason = (self.ending.reason if self.ending else "") or REASONS[ending]
+        usage = _counts(self.usage)
         if self.subagent_usage:
-            subagents = usage_totals.sum_totals(map(usage_totals.totals_of, self.subagent_usage))
-            usage["agents"] = {key: getattr(subagents, key) for key in usage if key != "cost"}
-            usage["agents"]["cost"] = None if subagents.known_cost is None else float(subagents.known_cost)
-        result = {
-            "text": "".join(self._words),
-            "agent": self._agent,
-            "model": self.model,
-            "usage": usage,
-            "turn": self._turn or None,
-            "stop": self.stop.value if ending == Ending.COMPLETED else ending,
-        }
-        if self.ending and self.ending.reason:
-            result["reason"] = self.ending.reason
-        if self.mismatch:
-            result["reason"] = self.mismatch
-        elif self._schema and ending == Ending.COMPLETED:
-            result["structured"] = self._structured
-        if self.notes:
-            result["did"] = self._report
-        return result
+            usage = msgspec.structs.replace(usage, agents=_counts(self.subagent_usage))
+        matches = self._schema and ending is Ending.COMPLETED and not self.mismatch
+        return ResultRecord(
+            text="".join(self._words),
+            agent=self._agent,
+            agent_id=self._agent_id,
+            model=self.model,
+            usage=usage,
+            turn=self._turn or None,
+            stop=stop,
+            reason=self.mismatch or reason or UNSET,
+            structured=self._structured if matches else UNSET,
+            command=CommandOutcome(name=self._command, did=self._report or UNSET) if self._command else UNSET,
+        )
 
     @property
     def _report(self) -> str:
         return "\n".join(note.text for note in self.notes)
 
     def finish(self) -> None:
-        """Write the result at the end of the turn."""
+        """Write the result at the end of the turn; an error if there was none."""
         self.streams.has_result = True
         if self._schema and self.ending and self.ending.ending is Ending.COMPLETED:
             self._structured, self.mismatch = self._schema.parse("".join(self._words))
-        if self._format == "json":
-            self._write_json(self.result())
-        elif self._format == "stream-json":
-            self._write_json({"type": "result", **self.result()})
-        else:
+        if self._format == "text":
             rest = self._cleaner.flush() if self._cleaner else ""
             self._write(rest + "\n" * (self._shown[-1:] not in ("", "\n")))
+        elif self.refused and self.ending is None:
+            self._write_record(self._refusal())
+        else:
+            self._write_record(self.result())
         if self.notes:
             self.notice(self._report)
 
     def print_report(self) -> None:
-        """Write what a command did."""
+        """Write what a command did; an error if it was refused."""
+        self.streams.has_result = True
         text = self._report
         if self._format == "text":
             self._write((clean(text) if self._cleaner else text) + "\n" * bool(text))
-            return
-        result = {"text": text, "agent": self._agent, "events": [note.id for note in self.notes]}
-        self._write_json({"type": "result", **result} if self._format == "stream-json" else result)
+        elif self.notes:
+            outcome = CommandOutcome(name=self._command, events=tuple(note.id for note in self.notes))
+            self._write_record(ResultRecord(text=text, agent=self._agent, agent_id=self._agent_id, command=outcome))
+        else:
+            self._write_record(self._refusal())
+
+    def _refusal(self) -> ErrorRecord:
+        return ErrorRecord(code=ExitCode.FAILED, message=self._last_notice or "Nothing was done.")
 
     def stored(self, event: StoredEvent) -> None:
         if self._format == "stream-json":
             row = codec.encode(event.event)
             data = msgspec.json.decode(row.data) if row.data else None
-            body = {"id": event.id, "seq": event.seq, "at": event.at, "kind": row.kind, "content": row.content}
-            self._write_json({"type": "event", "agent": event.agent, **body, "data": data})
+            record = EventRecord(
+                agent=self._agent,
+                agent_id=event.agent,
+                id=event.id,
+                seq=event.seq,
+                at=timestamp(event.at),
+                kind=row.kind,
+                content=row.content,
+                data=data,
+            )
+            self._write_record(record)
         self._by_user = True
         match event.event:
             case SettingsChanged(_, origins):
@@ -200,11 +226,11 @@ class PrintView:
                 self._last_failure = event.why
                 self.notice(f"{event.why} Trying again in {math.ceil(event.seconds)} s.")
         elif isinstance(event, ThinkingDelta) and event.text and self._format == "stream-json":
-            self._write_json({"type": "thinking", "text": storable(event.text)})
+            self._write_record(ThinkingRecord(text=storable(event.text)))
         elif isinstance(event, TextDelta):
             text = storable(event.text)  # half a surrogate pair can be written nowhere
             if self._format == "stream-json":
-                self._write_json({"type": "delta", "text": text})
+                self._write_record(DeltaRecord(text=text))
             elif self._format == "text":
                 self._write_words(text)
 
@@ -234,6 +260,7 @@ class PrintView:
         self.model = self.model or memory.model
 
     def notice(self, text: str) -> None:
+        self._last_notice = text
         self.streams.write_error(f"ikigai: {clean(text)}\n")
 
     note = notice
@@ -248,8 +275,8 @@ class PrintView:
     def queued(self, texts: tuple[str, ...]) -> None:
         pass
 
-    def _write_json(self, value: dict[str, Any]) -> None:
-        self._write(_escaped(msgspec.json.encode(value).decode()) + "\n")
+    def _write_record(self, record: PrintedRecord) -> None:
+        self._write(encode(record) + "\n")
 
     def _write_words(self, text: str) -> None:
         """Write words of a reply, after a blank line if another reply came before."""
@@ -266,9 +293,11 @@ class PrintView:
         self.streams.write(self._cleaner.feed(text) if self._cleaner else text)
 
 
-def _escaped(text: str) -> str:
-    """Return JSON with the characters escaped that a terminal would obey and the encoder leaves as they are."""
-    return _TERMINAL_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+def _counts(reports: Iterable[UsageReported]) -> UsageCounts:
+    """Return the usage of these requests added up."""
+    spent = usage_totals.sum_totals(map(usage_totals.totals_of, reports))
+    names = ("input", "output", "cached", "written", "thinking", "unpriced")
+    return UsageCounts(**{name: getattr(spent, name) for name in names}, cost=spent.known_cost)
 
 
 async def carry_out(runtime: AgentLoop, printer: PrintView, command: Command) -> int:
@@ -278,7 +307,7 @@ async def carry_out(runtime: AgentLoop, printer: PrintView, command: Command) ->
     await runtime.run()
     printer.print_report()
     await printer.streams.finish()
-    return 0 if printer.notes else 1
+    return ExitCode.OK if printer.notes else ExitCode.FAILED
 
 
 async def run_turns(
@@ -311,9 +340,9 @@ async def _run_turn(
 ) -> int:
     """Submit `submission`, wait for the turn to end, and return the exit code.
 
-    The code is 0 for an answer, even an incomplete one. It is 1 if the turn failed, was refused (by the model, without
-    a word), planned to forget something and forgot nothing, or does not match the schema. It is 75 if a later try may
-    work.
+    The code is 0 for an answer, even one that is cut off at its longest length. It is 1 if there is no answer: the turn
+    failed, the model or its provider refused, not a word came before the longest length, a plan to forget forgot
+    nothing, or the reply does not match the schema. It is 75 if a later try may work.
     """
     ended = asyncio.create_task(printer.ended())
     try:
@@ -336,7 +365,9 @@ async def _run_turn(
         if printer.mismatch:
             printer.notice(printer.mismatch)
         nothing_forgotten = isinstance(submission, Plan) and not printer.filtered
-        refused = printer.refused or (printer.stop is StopReason.REFUSED and printer.is_silent)
-        return 1 if nothing_forgotten or refused or printer.mismatch else 0
+        no_answer = printer.stop is StopReason.REFUSED or (printer.stop is StopReason.LENGTH and printer.is_silent)
+        failed = nothing_forgotten or printer.refused or no_answer or printer.mismatch
+        return ExitCode.FAILED if failed else ExitCode.OK
     printer.notice(printer.ending.reason or printer.ending.ending.value)
-    return 75 if printer.usage and printer.usage[-1].failure in TRANSIENT_FAILURES else 1
+    passes = printer.usage and printer.usage[-1].failure in TRANSIENT_FAILURES
+    return ExitCode.TRY_AGAIN if passes else ExitCode.FAILED

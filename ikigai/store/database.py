@@ -66,7 +66,8 @@ class DatabaseInfo(Record, frozen=True):
 
 
 class Database:
-    """The database of one process. Made by `Database.open`.
+    """The database of one process. Made by `Database.open`, which may have migrated the schema from `version_before`,
+    0 if there was none.
 
     Everything uses one connection, which is made anew after a loss. Search and the indexer share a second one while
     they work, so that no write waits for them. Each follower of an agent listens on a further one.
@@ -77,6 +78,7 @@ class Database:
         self.indexer = Indexer(beside)
         self._open: dict[str, AgentLog] = {}
         self.schema_version = schema_version
+        self.version_before = session.greeting.schema_version
         self.agents = Agents(session)
         self.tree = AgentTree(session, self.agents)
         self.mail = MailStore(session)
@@ -91,13 +93,14 @@ class Database:
         revive: Callable[[], Awaitable[str]] | None = None,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
         name: str = DEFAULT_SCHEMA,
+        old: bool = False,
     ) -> Self:
         """Connect, and bring the schema `name` up to this program's.
 
-        `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a newer schema is allowed.
-        `deadline` is how many seconds any one statement may take. `revive` runs before each reconnect and returns the
-        address. `on_progress` is called with the number of each migration and of all. Raise BadDatabase (NewerSchema
-        among them) or Unavailable.
+        `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a newer schema is allowed,
+        with `old` an older one, too, of which `status` alone can be asked. `deadline` is how many seconds any one
+        statement may take. `revive` runs before each reconnect and returns the address. `on_progress` is called with
+        the number of each migration and of all. Raise BadDatabase (NewerSchema among them) or Unavailable.
         """
         lock = asyncio.Lock()
 
@@ -110,7 +113,7 @@ class Database:
         session = DatabaseSession(dsn, write, deadline, again, newest, schema=name)
         beside = DatabaseSession(dsn, write, deadline, again, newest, IDLE_TIMEOUT, name)
         try:
-            return cls(session, beside, await schema.make_current(session, migrations, write, on_progress))
+            return cls(session, beside, await schema.make_current(session, migrations, write, on_progress, old))
         except BaseException:
             await session.close()
             raise

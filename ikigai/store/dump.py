@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import LiteralString, TypeAlias
 
-from ikigai.core.errors import BadDatabase, NewerSchema, Rejected
+from ikigai.core.errors import BadDatabase, ConfigError, NewerSchema, Rejected
 from ikigai.store import pg_programs, schema
 from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress, quoted
 from ikigai.store.connection import Cursor, DatabaseSession
@@ -31,6 +31,10 @@ DUMPED_TABLES: dict[str, LiteralString] = {
 PASSED_ON = {"HOME", "PATH", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "OPENSSL_CONF", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 PASSED_PREFIXES = ("PG", "KRB5")
 """The environment that PostgreSQL's programs get; keys of models are not passed on."""
+
+ARCHIVE_MAGIC = b"PGDMP"
+"""The beginning of an archive in pg_dump's custom format."""
+NAME_A_DUMP = "Name a file that `ikigai db dump` wrote."
 
 READ_AT_ONCE = 1 << 18
 """Bytes that are read from pg_restore at once."""
@@ -128,11 +132,12 @@ async def restore(
 ) -> int:
     """Fill a schema that has no agents yet; return how many events it has then.
 
-    The rows may come from a schema of any name. Raise Rejected if the file is no dump or the schema is not empty: then
-    nothing is changed.
+    The rows may come from a schema of any name. Raise ConfigError if the file cannot be read, Rejected if it is no dump
+    or the schema is not empty: then nothing is changed.
     """
     known = schema.read_migrations(migrations)
     pg_restore = pg_programs.find_newest("pg_restore", binaries)
+    await asyncio.to_thread(_check_archive, file)
     dumped = await _version(pg_restore, file)
     if dumped > len(known):
         raise NewerSchema(
@@ -175,6 +180,17 @@ async def _fill(where: ServerAddress, cursor: Cursor, pg_restore: str, file: Pat
     await cursor.execute(agents.COUNT_EVENTS)
     ((events,),) = await cursor.fetchall()
     return events
+
+
+def _check_archive(file: Path) -> None:
+    """Raise ConfigError if the file cannot be read, Rejected if it is no archive of pg_dump's."""
+    try:
+        with file.open("rb") as archive:
+            head = archive.read(len(ARCHIVE_MAGIC))
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Check the name.") from None
+    if head != ARCHIVE_MAGIC:
+        raise Rejected(f"{file} is not a dump of ikigai.", NAME_A_DUMP)
 
 
 async def _version(pg_restore: str, file: Path) -> int:
@@ -220,7 +236,7 @@ async def _more(process: Process, file: Path) -> bytes:
     if part := await process.stdout.read(READ_AT_ONCE):
         return part
     await _finish(process)
-    raise Rejected(f"{file} is not a dump of ikigai.", "Name a file that `ikigai db dump` wrote.")
+    raise Rejected(f"{file} is not a dump of ikigai.", NAME_A_DUMP)
 
 
 async def _run(command: list[str], environment: dict[str, str], stdout: int | None) -> Process:

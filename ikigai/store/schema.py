@@ -39,19 +39,24 @@ def ignore_progress(done: int, total: int) -> None:
 
 
 async def make_current(
-    session: DatabaseSession, folder: Path, write: bool, on_progress: MigrationProgress = ignore_progress
+    session: DatabaseSession,
+    folder: Path,
+    write: bool,
+    on_progress: MigrationProgress = ignore_progress,
+    old: bool = False,
 ) -> int:
     """Bring the schema up to this program's, if `write`; return its version.
 
     Each new connection returns the version with its greeting, so a current schema takes no further query. Raise
-    NewerSchema, or BadDatabase if there is no schema to read or no right to make one.
+    NewerSchema, or BadDatabase if there is no schema to read, an older one unless `old` allows it, or no right to make
+    one.
     """
     known = read_migrations(folder)
     async with session.use():
         version = session.greeting.schema_version
     if version > len(known) and write:
         raise session.newer_schema()
-    if version >= len(known):
+    if version >= len(known) or (old and version):
         return version
     if not write:
         raise BadDatabase(

@@ -9,6 +9,7 @@ from msgspec.structs import fields
 from ikigai import config
 from ikigai.app import factories as making
 from ikigai.app import run_profiles
+from ikigai.app.json_records import ProfileFields
 from ikigai.config import Config
 from ikigai.config.key_table import KEY_SPECS, PROFILE_KEYS
 from ikigai.config.profiles import profile_settings
@@ -227,12 +228,9 @@ def test_what_profile_alone_answers(tmp_path: Path) -> None:
         " IKIGAI_KEEP_FIRST_TURN.\n"
         "/profile NAME chooses one, /profile default removes the choice."
     )
-    figures = run_profiles.profiles_as_dict(loaded, agent.memory)
-    assert (figures["profile"], figures["origin"], figures["profiles"][3]) == (
-        "base",
-        "agent",
-        {"name": "empty", "inherits": None, "sets": {}},
-    )
+    figures = run_profiles.profiles_record(loaded, agent.memory)
+    assert (figures.profile, figures.origin) == ("base", "agent")
+    assert figures.profiles[3] == ProfileFields(name="empty", inherits=None, sets={})
     nothing = load(tmp_path, "")
     assert "[profiles.NAME]" in run_profiles.format_profiles(nothing, Agent(opened(nothing)).memory)
 

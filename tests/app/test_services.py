@@ -1,15 +1,14 @@
 """The composition root cleans up when the database, the tools or the configuration fail."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import pytest
 
 from ikigai.app import factories as making
 from ikigai.app import info_commands as answers
-from ikigai.app import usage_report as reports
 from ikigai.app.services import Services
 from ikigai.config import Config, load
 from ikigai.config import login_keys as keys
@@ -68,9 +67,8 @@ async def test_limit_that_was_learned_is_in_the_figures_of_context(database: Dat
 
     async def figures() -> dict[str, object]:
         place = answers.CommandContext(world, agent, await world.load_memory(agent), "idle")
-        return json.loads(
-            reports.to_json((await answers.answer_command(meanings.ProgramCommand("context"), config, place)).as_dict)
-        )
+        answer = await answers.answer_command(meanings.ProgramCommand("context"), config, place)
+        return msgspec.to_builtins(answer.figures)
 
     known = await figures()
     pool.learn("scripted/echo", 1_000_000_000)

@@ -14,7 +14,9 @@ from typing import Any
 
 import psycopg
 
+from ikigai.cli.main import wants_json
 from tests.e2e.program import Program, command, environment, run
+from tests.support import json_schema
 from tests.support.invariants import check
 from tests.support.wire_server import Answer, Received, WireServer
 
@@ -40,8 +42,11 @@ class Account:
     def run(
         self, *arguments: str, input: str = "", module: str = "ikigai", **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run the program without a terminal, to its end."""
-        return run(self.home, *arguments, input=input, module=module, **self.environment(**env))
+        """Run the program without a terminal, to its end. If it is asked for JSON, check all that it prints."""
+        result = run(self.home, *arguments, input=input, module=module, **self.environment(**env))
+        if wants_json(arguments):
+            json_schema.check(result.stdout)
+        return result
 
     def start(self, *arguments: str, **env: str) -> "subprocess.Popen[str]":
         """Start the program without a terminal."""
@@ -147,6 +152,12 @@ class Account:
         with psycopg.connect(self.dsn) as connection:
             return [name for (name,) in connection.execute("select name from agents order by created_at").fetchall()]
 
+    def agent_id(self, name: str) -> str:
+        """Return the id of the agent of this name."""
+        with psycopg.connect(self.dsn) as connection:
+            ((id,),) = connection.execute("select id::text from agents where name = %s", (name,)).fetchall()
+        return id
+
     def log_file(self) -> str:
         """Return the program's log file."""
         file = self.home / ".local" / "state" / "ikigai" / "ikigai.log"
@@ -206,6 +217,11 @@ def told_plainly(text: str, *words: str) -> None:
     assert len(sentences) >= 2, f"what failed, and what to do: {text}"
     for word in words:
         assert word in text, f"{word!r} is missing in {text!r}"
+
+
+def figures_of(result: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
+    """Return the figures of a slash command that printed its result as JSON."""
+    return json.loads(result.stdout)["command"]["figures"]
 
 
 def lines_of(text: str) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psycopg
 
+from tests.e2e.account import figures_of
 from tests.e2e.program import Program, run
 from tests.support.invariants import check
 
@@ -58,11 +59,11 @@ def test_condensed_killed_taken_back_and_cleared(tmp_path: Path, dsn: str):
         program.leave()
     shown = run(tmp_path, "-c", "-p", "/summary", **env)
     assert "No summary yet." in shown.stdout and "5 turns: They spoke of ducks." in shown.stdout
-    figures = json.loads(run(tmp_path, "-c", "-p", "/summary", "--output-format", "json", **env).stdout)
+    figures = figures_of(run(tmp_path, "-c", "-p", "/summary", "--output-format", "json", **env))
     assert figures["in_force"] is None and figures["cleared"][0]["text"] == "They spoke of ducks."
     found = run(tmp_path, "history", "search", "--kind", "summary", "spoke of ducks", **env)
     assert "They spoke of ducks." in found.stdout, "/recall finds it, too"
     for line in ("They fly.", "/clear"):  # print mode ends, and has no time to summarize what nobody asks for
         assert run(tmp_path, "-m", "scripted/echo", "-c", "-p", line, **env).returncode == 0
-    figures = json.loads(run(tmp_path, "-c", "-p", "/summary", "--output-format", "json", **env).stdout)
+    figures = figures_of(run(tmp_path, "-c", "-p", "/summary", "--output-format", "json", **env))
     assert len(figures["cleared"]) == 1

@@ -275,8 +275,8 @@ def test_print_mode_forgets_what_was_agreed_to_beforehand(account: Account, wire
     assert "Cannot prompt in print mode: answered no. Add --yes to confirm." in result.stderr
     result = account.run("-c", "-p", "/forget last 1", "--yes", "--output-format", "json")
     made = json.loads(result.stdout)
-    assert result.returncode == 0 and "Yes, by --yes." in result.stderr and set(made) == {"text", "agent", "events"}
-    assert made["text"].startswith("Forgot 2 messages (last 1): ") and made["events"] == [5]
+    assert result.returncode == 0 and "Yes, by --yes." in result.stderr and made["command"]["name"] == "forget"
+    assert made["text"].startswith("Forgot 2 messages (last 1): ") and made["command"]["events"] == [5]
     result = account.run("-c", "-p", "/undo")
     said = "Undid forget #5. To redo it: /undo 6\n"
     assert (result.stdout, result.stderr, result.returncode) == (said, "", 0)
@@ -295,5 +295,5 @@ def test_print_mode_says_what_a_talk_came_to_whatever_the_model_says(account: Ac
     result = account.run(*WIRE, "-c", "-p", "/forget numbers", "--yes", "--output-format", "json")
     made = json.loads(result.stdout)
     assert (made["text"], result.returncode) == ("All gone.", 0)
-    assert made["did"].startswith("Forgot 2 messages (numbers): ")
+    assert made["command"]["did"].startswith("Forgot 2 messages (numbers): ")
     refused(account.run(*WIRE, "-c", "-p", "/retry"), 1, "There is no turn yet.")

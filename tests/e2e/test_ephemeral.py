@@ -140,7 +140,7 @@ def test_print_mode_and_its_refusals(account: Account):
     assert account.run(*ECHO, "--ephemeral", "-p", OWL).stdout == f"{OWL}\n"
     assert OWL not in account.said("user") and "kept" in account.said("user")
     assert [
-        agent["name"] for agent in lines_of(account.run("agents", "--json").stdout)[0]["agents"]
+        agent["agent"] for agent in lines_of(account.run("agents", "--json").stdout)[0]["agents"]
     ] == account.agents()[:1]
     for flags in (("-c",), ("-r", "kid"), ("-r",)):
         refused(account.run(*ECHO, "--ephemeral", *flags, "-p", "hi"), 2, "--ephemeral starts a new agent")

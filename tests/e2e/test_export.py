@@ -5,7 +5,7 @@ import os
 import signal
 import stat
 
-from tests.e2e.account import ECHO, Account, lines_of, refused
+from tests.e2e.account import ECHO, Account, figures_of, lines_of, refused
 
 
 def files(account: Account) -> set[str]:
@@ -91,7 +91,7 @@ def test_a_history_without_ends_of_turns(account: Account):
         "could not be detected. Go on with it: ikigai -r made\n"
     )
     assert account.run(*ECHO, "-r", "made", "-c", "-p", "on").stdout == "on\n"
-    shown = json.loads(account.run(*ECHO, "-r", "made", "-c", "-p", "/context", "--output-format", "json").stdout)
+    shown = figures_of(account.run(*ECHO, "-r", "made", "-c", "-p", "/context", "--output-format", "json"))
     assert 0 < shown["used"] <= shown["ceiling"] and shown["turns_out"] > 9_000, shown
     assert shown["messages_out"] == 2 * shown["turns_out"]
     with account.terminal(*ECHO, "-r", "made") as program:

@@ -3,7 +3,7 @@
 import json
 import re
 
-from tests.e2e.account import ECHO, Account
+from tests.e2e.account import ECHO, Account, figures_of
 from tests.e2e.program import Program
 from tests.e2e.test_tools import asked
 from tests.support.invariants import check
@@ -159,7 +159,7 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
         program.leave()
     check(account.dsn)
     done = account.run("-c", "-p", "/agents --all", "--json", *ECHO)
-    states = {agent["name"]: agent["state"] for agent in json.loads(done.stdout)["agents"]}
+    states = {agent["agent"]: agent["state"] for agent in figures_of(done)["agents"]}
     assert states == {root: "idle", "first": "idle", "busy": "dead"}
 
 
@@ -213,6 +213,7 @@ def test_print_mode_forks_and_says_where(account: Account):
     asked = account.run(*ECHO, "-c", "-p", '/fork --name kid "the child"', "--json")
     told = json.loads(asked.stdout)
     assert (told["agent"], told["text"]) == ("kid", "the child"), asked.stderr
+    assert told["command"]["name"] == "fork" and told["command"]["did"].startswith("This is kid, forked from ")
     made = account.run("-r", root, "-c", "-p", "/fork --name quiet", *ECHO)
     assert made.stdout.startswith(f"This is quiet, forked from {root} at event #")
     for agent, line, old, name in (
@@ -234,5 +235,5 @@ def test_print_mode_forks_and_says_where(account: Account):
         nowhere = account.run("-c", "-p", line, *ECHO)
         assert nowhere.returncode == 2 and "is not available in print mode" in nowhere.stderr
     listed = json.loads(account.run("agents", "--all", "--json").stdout)["agents"]
-    assert {agent["name"]: agent["dead"] for agent in listed} == {root: False, "kid": False, "quiet": True}
+    assert {agent["agent"]: agent["killed"] for agent in listed} == {root: False, "kid": False, "quiet": True}
     assert account.endings() == ["completed"] * 2

@@ -234,7 +234,9 @@ def test_keys_and_who_answers_in_setup(account: Account, wire: Wire, addresses: 
         "ready      anthropic/claude-sonnet-5-5 will answer. Start with: ikigai",
     ]
     rows = {row["key"]: row for row in lines_of(account.run("config", "--json", OPENAI_API_KEY="sk-2").stdout)}
-    assert rows["API key of anthropic"] == {"key": "API key of anthropic", "value": "set", "origin": "login"}
+    assert rows["API key of anthropic"] == {
+        "type": "setting", "key": "API key of anthropic", "value": "set", "origin": "login",
+    }  # fmt: skip
     assert rows["API key of openai"]["origin"] == "environment OPENAI_API_KEY"
     shutil.rmtree(key_file(account).parent)
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ikigai.core.errors import EXIT_CODES
 from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of, refused
 from tests.support.invariants import check
 from tests.support.wire_server import Answer, completion, failure
 
-RESULT = {"text", "agent", "model", "usage", "turn", "stop"}
+RESULT = {"type", "text", "agent", "agent_id", "model", "usage", "turn", "stop"}
 
 
 def test_text(account: Account):
@@ -93,16 +94,16 @@ def test_json_of_a_refusal_without_words(account: Account, wire: Wire):
     wire.answers(completion("", finish="content_filter"))
     result = account.run(*WIRE, "-p", "hello", "--output-format", "json")
     made = json.loads(result.stdout)
-    assert (made["text"], made["stop"]) == ("", "refused")
+    assert (made["text"], made["stop"], made["reason"]) == ("", "refused", "The model refused to answer.")
     assert (result.stderr, result.returncode) == ("ikigai: The model refused to answer.\n", 1)
 
 
 @pytest.mark.parametrize(
     ("said", "finish", "code", "words"),
     [
-        ("No.", "content_filter", 0, "The model refused to answer."),
+        ("No.", "content_filter", 1, "The model refused to answer."),
         ("Half a", "length", 0, "The reply was cut off at its length limit."),
-        ("", "length", 0, "The reply was cut off at its length limit."),
+        ("", "length", 1, "The reply was cut off at its length limit."),
     ],
 )
 def test_a_reply_that_is_short_says_so(account: Account, wire: Wire, said: str, finish: str, code: int, words: str):
@@ -131,7 +132,7 @@ def test_stream_json(account: Account, wire: Wire):
     lines = lines_of(account.run(*WIRE, "-p", "go", "--output-format", "stream-json").stdout)
     assert {line["type"] for line in lines} == {"event", "delta", "result"}
     *before, result = lines
-    assert result["type"] == "result" and set(result) == {*RESULT, "type"} and result["text"] == "And the end."
+    assert result["type"] == "result" and set(result) == RESULT and result["text"] == "And the end."
     assert all(line["type"] != "result" for line in before)
     events = [line for line in before if line["type"] == "event"]
     stored = account.rows()
@@ -288,10 +289,12 @@ def _result(account: Account, text: str, stop: str) -> dict[str, object]:
         "type": "result",
         "text": text,
         "agent": name,
+        "agent_id": account.agent_id(name),
         "model": "wire/x",
         "usage": usage,
         "turn": began,
         "stop": stop,
+        "reason": "The turn was interrupted.",
     }
 
 
@@ -336,5 +339,8 @@ def test_unreachable_after_retries(account: Account, wire: Wire):
 
 def test_the_help_says_what_comes_out(tmp_path: Path, account: Account):
     text = account.run("--help").stdout
-    assert all(word in text for word in ("text, agent, model, usage, turn", '"event"', '"delta"', '"result"', "@file"))
-    assert all(f"\n  {code} " in text for code in (0, 1, 2, 75, 124, 130, 143))
+    assert all(
+        word in text
+        for word in ("agent_id; of a turn also model, usage, turn", '"event"', '"delta"', '"result"', "@file")
+    )
+    assert all(f"\n  {code} " in text for code in EXIT_CODES)

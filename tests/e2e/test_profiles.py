@@ -2,7 +2,7 @@
 
 import json
 
-from tests.e2e.account import WIRE, Account, Wire, refused
+from tests.e2e.account import WIRE, Account, Wire, figures_of, refused
 
 PROFILES = """
 [profiles.brief]
@@ -21,7 +21,7 @@ def test_a_profile_in_print_mode_outlives_runs_and_is_missed_once(account: Accou
     asked = account.run("-c", "-p", "one", *model, "--profile", "hands-off", "--json")
     assert json.loads(asked.stdout)["text"] == "one"
     assert "Profile: hands-off" in (changed := account.run("-c", "-p", "/profile hands-off", *model)).stdout, changed
-    figures = json.loads(account.run("-c", "-p", "/context", *model, "--json").stdout)
+    figures = figures_of(account.run("-c", "-p", "/context", *model, "--json"))
     assert (figures["budget"], figures["budget_from"], figures["max_history_tokens"]) == (
         9000,
         "profile hands-off",
@@ -36,7 +36,7 @@ def test_a_profile_in_print_mode_outlives_runs_and_is_missed_once(account: Accou
     gone = [account.run("-c", "-p", "two", *model).stderr for _ in range(2)]
     assert "The profile hands-off, which this agent chose, does not exist any more" in gone[0] and gone[1] == ""
     account.configure(PROFILES)
-    assert json.loads(account.run("-c", "-p", "/profile", *model, "--json").stdout)["profile"] == "hands-off"
+    assert figures_of(account.run("-c", "-p", "/profile", *model, "--json"))["profile"] == "hands-off"
 
 
 def test_profiles_and_pins_in_a_terminal(account: Account, wire: Wire):

@@ -6,7 +6,7 @@ import re
 import psycopg
 import pytest
 
-from tests.e2e.account import ECHO, Account, refused
+from tests.e2e.account import ECHO, Account, figures_of, refused
 
 
 def say(account: Account, *texts: str) -> None:
@@ -170,7 +170,7 @@ def test_the_terminal_fills_the_index_by_itself(account: Account):
 def test_search_in_print_mode(account: Account):
     say(account, "a platypus")
     assert "a platypus" in account.run("-c", "-p", "/search platypus").stdout
-    made = json.loads(account.run("-c", "-p", "/search platypus", "--json").stdout)
+    made = figures_of(account.run("-c", "-p", "/search platypus", "--json"))
     assert [hit["in_context"] for hit in made["hits"]] == [True, True] and made["query"] == "platypus"
     shown = account.run("-c", "-p", f"/search #{made['hits'][-1]['id']}").stdout
     assert "a platypus" in shown
@@ -182,7 +182,7 @@ def test_hits_say_what_is_in_the_context(account: Account):
     say(account, "an early otter")
     assert account.run(*ECHO, "-c", "-p", "/clear").returncode == 0
     say(account, "a late otter")
-    made = json.loads(account.run(*ECHO, "-c", "-p", "/search otter", "--json").stdout)
+    made = figures_of(account.run(*ECHO, "-c", "-p", "/search otter", "--json"))
     assert [(hit["snippet"], hit["in_context"]) for hit in made["hits"]] == [
         ("a late otter", True), ("a late otter", True), ("an early otter", False), ("an early otter", False),
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.core.request.build import NOT_RUN, OUTCOME_UNKNOWN
-from tests.e2e.account import WIRE, Account, Wire
+from tests.e2e.account import WIRE, Account, Wire, figures_of
 from tests.e2e.patient import PAUSE
 from tests.e2e.program import Program
 from tests.support.bubblewrap import needs_bubblewrap
@@ -583,10 +583,10 @@ def test_local_model_is_offered_no_tools_that_its_template_would_drop(account: A
     result = account.run("-c", "-p", "Use the tool read_file on note.txt.", "--max-turns", "1", **TOOLS)
     assert result.returncode == 0, result.stderr
     assert account.endings() == ["completed"] and not account.rows("approval", "tool_call")
-    found = json.loads(account.run("-c", "-p", "/context", "--json", **TOOLS).stdout)
+    found = figures_of(account.run("-c", "-p", "/context", "--json", **TOOLS))
     assert found["takes_tools"] is False and "tools" not in [part["name"] for part in found["parts"]]
     assert found["compared"]["counted"] < 3 * found["compared"]["reported"], "what llama.cpp was told, too"
-    assert json.loads(account.run("-c", "-p", "/model", "--json", **TOOLS).stdout)["takes_tools"] is False
+    assert figures_of(account.run("-c", "-p", "/model", "--json", **TOOLS))["takes_tools"] is False
     with account.terminal(env=TOOLS) as program:
         program.ready().say("/tools")
         program.wait_for(" does not support tools: it is offered none of these.")

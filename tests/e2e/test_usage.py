@@ -103,7 +103,7 @@ def test_json_is_exact(account: Account, priced: Wire):
     account.run(*OTHER, "-c", "-p", "y")
     result = account.run("usage", "--json", "--by", "model", "--since", "1d").stdout
     made = json.loads(result, parse_float=Decimal)
-    assert set(made) == {"by", "since", "agent", "rows", "total"}
+    assert set(made) == {"type", "by", "since", "agent", "agent_id", "rows", "total"}
     assert (made["by"], made["since"], made["agent"]) == ("model", date.today().isoformat(), None)
     assert [(row["model"], row["requests"], row["cost"]) for row in made["rows"]] == [
         ("wire/x", 3, Decimal("0.003")),

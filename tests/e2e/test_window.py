@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.e2e.account import ECHO, WIRE, Account, Wire, refused
+from tests.e2e.account import ECHO, WIRE, Account, Wire, figures_of, refused
 from tests.e2e.program import Program
 from tests.support.wire_server import Answer, completion, failure
 
@@ -173,7 +173,7 @@ def test_a_limit_that_the_provider_states_is_told_as_learned(account: Account, w
         program.leave()
     assert len(wire.requests) == 4 and account.endings() == ["completed"] * 3
     assert 0 < len(wire.requests[-1].body) < 4 * 3_000 < len(wire.requests[-2].body)
-    made = json.loads(account.run(*WIRE, "-c", "-p", "/context", "--json").stdout)
+    made = figures_of(account.run(*WIRE, "-c", "-p", "/context", "--json"))
     assert made["context"] > 3_000 and made["learned"] is False, "learned is for the session"
 
 
@@ -182,16 +182,17 @@ def test_commands_of_print_mode(account: Account, wire: Wire):
     assert len(wire.requests) == 1
     told = account.run(*WIRE, "-c", "-p", "/context")
     assert told.returncode == 0 and "tokens in the next request" in told.stdout and "1 in, none out" in told.stdout
-    made = json.loads(account.run(*WIRE, "-c", "-p", "/context", "--json").stdout)
+    made = figures_of(account.run(*WIRE, "-c", "-p", "/context", "--json"))
     assert made["used"] == sum(part["tokens"] for part in made["parts"]) and made["turns"] == 1
-    assert made["compared"]["reported"] == 10 and [made["agent"]] == account.agents()
-    made = json.loads(account.run(*WIRE, "/status", "--output-format", "json").stdout)
+    assert made["compared"]["reported"] == 10
+    made = figures_of(account.run(*WIRE, "/status", "--output-format", "json"))
+    assert [made["agent"]] == account.agents() and made["agent_id"] == account.agent_id(made["agent"])
     assert (made["model"], made["state"], made["turns"]) == ("wire/x", "idle", 1)
-    assert json.loads(account.run(*WIRE, "-c", "-p", "/cost", "--json").stdout)["in_all"]["input"] == 10
+    assert figures_of(account.run(*WIRE, "-c", "-p", "/cost", "--json"))["in_all"]["input"] == 10
     assert "in all" in account.run(*WIRE, "-c", "-p", "/cost").stdout
-    assert json.loads(account.run(*WIRE, "-c", "-p", "/model", "--json").stdout)["model"] == "wire/x"
-    assert {"name": "clear", "argument": "", "help": "start with an empty context; the history stays"} in json.loads(
-        account.run("-c", "-p", "/help", "--json", IKIGAI_DATABASE_URL="postgresql://nowhere.invalid/x").stdout
+    assert figures_of(account.run(*WIRE, "-c", "-p", "/model", "--json"))["model"] == "wire/x"
+    assert {"name": "clear", "argument": "", "help": "start with an empty context; the history stays"} in figures_of(
+        account.run("-c", "-p", "/help", "--json", IKIGAI_DATABASE_URL="postgresql://nowhere.invalid/x")
     )["commands"]
     assert account.run("-c", "-p", "/help", PYTHONIOENCODING="ascii").returncode == 0
     assert account.run(*WIRE, "-c", "-p", "/context", PYTHONIOENCODING="ascii").returncode == 0

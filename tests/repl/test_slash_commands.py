@@ -61,5 +61,5 @@ def test_the_readme_lists_the_commands() -> None:
 
 
 def test_the_help_of_print_mode_names_what_it_shows() -> None:
-    shown = re.search(r"  (/context.*?) are answered without a model", help_pages.load().main.text, re.DOTALL)
+    shown = re.search(r"  (/context.*?) are answered without a model", help_pages.main_text(), re.DOTALL)
     assert shown and {*re.findall(r"/([a-z]+)", shown[1])} == names(PrintMode.SHOW)

@@ -344,3 +344,18 @@ def test_newest_rows_of_an_agent_are_found_by_an_index(log: Log, view: str) -> N
         assert len(log.rows(query, agent)) == 20
     ((pages,),) = log.rows("select pg_relation_size('messages') / 8192")
     assert pages > 300
+
+
+async def test_every_column_of_every_view_is_explained(database: Database, dsn: str):
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute("""
+            select relname, attname from pg_class join pg_attribute on attrelid = pg_class.oid
+            where relkind = 'v' and relnamespace = 'ikigai'::regnamespace and attnum > 0
+              and col_description(attrelid, attnum) is null
+            order by 1, attnum
+        """).fetchall()
+        ((views,),) = connection.execute(
+            "select count(*) from pg_views where schemaname = 'ikigai'"
+            " and obj_description(format('ikigai.%I', viewname)::regclass) <> ''"
+        ).fetchall()
+    assert rows == [] and views == 8

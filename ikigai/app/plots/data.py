@@ -64,7 +64,8 @@ async def gather_data(
     if by == "day":
         unit, rows, earlier = await database.usage_over_time(MAX_BARS, id, since)
         if earlier.requests:
-            notes.append(f"{earlier.requests:,} requests are older than that.")
+            are = "1 request is" if earlier.requests == 1 else f"{earlier.requests:,} requests are"
+            notes.append(f"{are} older than that.")
     else:
         unit, found = by, await database.usage_totals_by("model" if by == "model" else "agent", id, since)
         rows = found if len(found) <= MAX_BARS else [*found[: MAX_BARS - 1], _others(found[MAX_BARS - 1 :])]
@@ -73,7 +74,8 @@ async def gather_data(
         one = "1 request without a known price is"
         notes.append(f"{one if missing == 1 else f'{missing:,} requests without a known price are'} not in the cost.")
     if agent and (below := await spent_below(database, agent.id, since)) and below.requests:
-        notes.append(f"The {below.requests:,} requests of its agents are not in it: `ikigai usage --by agent`.")
+        are = "request of its agents is" if below.requests == 1 else f"{below.requests:,} requests of its agents are"
+        notes.append(f"The {are} not in it: `ikigai usage --by agent`.")
     whose = f", {clean_line(agent.name)}" if agent else ""
     return PlotData(
         f"Tokens and cost by {unit}{whose}",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
 
 from ikigai.app import agent_tree
+from ikigai.app.json_records import AgentRecord, DoneRecord, PrintedRecord
 from ikigai.core.commands.parsers import parse_rename
 from ikigai.core.errors import ConfigError, Rejected
 
@@ -50,15 +50,15 @@ def is_writing(arguments: argparse.Namespace) -> bool:
     return arguments.what not in ("list", "show")
 
 
-async def run(database: Database, arguments: argparse.Namespace) -> str:
-    """Return the text that `ikigai agents` prints. Raise ConfigError for wrong arguments, Rejected, StoreError."""
+async def run(database: Database, arguments: argparse.Namespace) -> str | PrintedRecord:
+    """Return what `ikigai agents` prints. Raise ConfigError for wrong arguments, Rejected, StoreError."""
     what, names = arguments.what, arguments.names
     if len(names) != len(ACTION_ARGUMENTS[what]):
         usage = " ".join(("ikigai agents", what, *ACTION_ARGUMENTS[what]))
         raise ConfigError(f"ikigai agents {what} takes {len(ACTION_ARGUMENTS[what]) or 'no'} names.", f"Write: {usage}")
     if what == "list":
         lines = await agent_tree.list_agents(database, unlisted=arguments.all)
-        return json.dumps({"agents": agent_tree.as_dicts(lines)}) if arguments.json else agent_tree.format_tree(lines)
+        return agent_tree.agents_record(lines) if arguments.json else agent_tree.format_tree(lines)
     agent = await _find(database, names[0])
     if what == "show":
         return await _format_agent(database, agent, arguments.json)
@@ -71,7 +71,10 @@ async def run(database: Database, arguments: argparse.Namespace) -> str:
             report = await agent_tree.archive(database, agent, "ikigai agents revive {}")
         case _:
             report = await agent_tree.revive(database, agent, back="ikigai -r {}")
-    return json.dumps({"did": what, "agent": agent.id, "text": report}) if arguments.json else report
+    if not arguments.json:
+        return report
+    name = names[1] if what == "rename" else agent.name
+    return DoneRecord(did=what, text=report, agent=name, agent_id=agent.id)
 
 
 async def _find(database: Database, name: str) -> Agent:
@@ -81,8 +84,9 @@ async def _find(database: Database, name: str) -> Agent:
         raise ConfigError(refusal.what, refusal.remedy) from None
 
 
-async def _format_agent(database: Database, agent: Agent, as_json: bool) -> str:
+async def _format_agent(database: Database, agent: Agent, as_json: bool) -> str | AgentRecord:
     lines = await agent_tree.list_agents(database, unlisted=True)
-    names = {line.node.agent.id: line.node.agent.name for line in lines}
-    (found,) = agent_tree.as_dicts([line for line in lines if line.node.agent.id == agent.id])
-    return json.dumps(found) if as_json else agent_tree.format_agent(found, names)
+    (found,) = (line for line in lines if line.node.agent.id == agent.id)
+    if as_json:
+        return AgentRecord(**agent_tree.as_fields(found))
+    return agent_tree.format_agent(found)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ikigai.app.factories import make_project, tighten
+from ikigai.app.json_records import SettingRecord, print_answer
 from ikigai.cli.ask import read_answer
 from ikigai.config import Config, describe, key_sources, settings_file, toml_file
 from ikigai.core.errors import ConfigError, IkigaiError
@@ -51,12 +52,13 @@ async def _show(config: Config, arguments: argparse.Namespace) -> None:
     if arguments.what == "get":
         found = settings_file.describe_key(config, settings_file.find_key(config, arguments.words[0]))
         value = json.loads(found.value)
-        fields = {"key": found.key, "value": value, "origin": found.origin, "allowed": found.allowed}
+        record = SettingRecord(key=found.key, value=value, origin=found.origin, allowed=found.allowed)
         text = value if isinstance(value, str) else found.value
-        print_lines(json.dumps(fields, ensure_ascii=False) if arguments.json else text)
+        print_answer(record if arguments.json else text)
     elif arguments.json:
         for key, value, origin in describe(config):
-            print_lines(json.dumps({"key": key, "value": value, "origin": origin}, ensure_ascii=False))
+            is_key = key.startswith("API key of ")  # the value of which is not shown
+            print_answer(SettingRecord(key=key, value=value if is_key else json.loads(value), origin=origin))
     else:
         print_lines(format_table(describe(config)))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import sys
 import time
 from typing import Any
 
 from ikigai.app.factories import make_pool, model_list_file
+from ikigai.app.json_records import ModelRecord, print_answer
 from ikigai.app.model_list import list_models
 from ikigai.config import Config
 from ikigai.core import tokens
@@ -48,7 +48,7 @@ async def run_models(config: Config, arguments: argparse.Namespace) -> int:
     rows = [row for name in providers for row in await asyncio.to_thread(list_models, config, pool, name)]
     if arguments.json:
         for row in rows:
-            print_lines(json.dumps(row, ensure_ascii=False))
+            print_answer(ModelRecord(**row))
     elif rows:
         print_lines(format_table([MODEL_COLUMNS, *map(_format_row, rows)]))
     silent = {name for name in providers if not any(row["provider"] == name for row in rows)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import getpass
 import re
 import sys
@@ -70,6 +71,10 @@ async def purge(config: Config, arguments: argparse.Namespace) -> int:
     text = _read_text(arguments.match)
     target = PurgeTarget(text) if text else None
     async with show_waiting(PREPARING_DATABASE) as on_waiting:
+        async with contextlib.AsyncExitStack() as closing:  # a purge makes no schema where there is none
+            lease, database = await open_database(config, write=False, old=True)
+            closing.callback(lease.close if lease else lambda: None)
+            closing.push_async_callback(database.close)
         lease, database = await open_database(config, on_progress=on_waiting)
     try:
         agent = await _find_agent_id(database, arguments.agent)

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ikigai.app.json_records import CheckFields, DoctorRecord, print_answer
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.core.errors import ConfigErrors, IkigaiError
 from ikigai.core.sanitize import clean_line
@@ -52,7 +52,11 @@ def run(load: Callable[[], Config], arguments: argparse.Namespace) -> int:
     findings = asyncio.run(_run_checks(load, arguments.online))
     bad = any(finding.state == BAD for finding in findings)
     if arguments.json:
-        print_lines(json.dumps({"ok": not bad, "findings": [finding._asdict() for finding in findings]}))
+        checks = (
+            CheckFields(about=each.about, state=each.state, said=each.said, remedy=each.remedy or None)
+            for each in findings
+        )
+        print_answer(DoctorRecord(ok=not bad, findings=tuple(checks)))
     else:
         print_lines("\n".join(_lines(findings)), painted=True)
     return int(bad)

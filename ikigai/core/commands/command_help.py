@@ -171,9 +171,3 @@ def _filled(text: str, indent: str, columns: int) -> list[str]:
     wide = max(columns, len(indent) + 8)
     rows = textwrap.wrap(text, wide, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
     return [row.rstrip() for row in rows]
-
-
-def help_as_dicts(command: CommandSpec | None = None) -> list[dict[str, str]]:
-    """Return the help for programs: name, argument and help of this command, or of each."""
-    commands = (command,) if command else COMMANDS
-    return [{"name": each.name, "argument": each.argument, "help": each.help} for each in commands]

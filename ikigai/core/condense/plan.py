@@ -8,7 +8,7 @@ format_summaries   the summaries of an agent, as people read them
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -289,16 +289,6 @@ def format_summaries(of: SummaryList) -> str:
             if isinstance(row.event, Summarised):
                 lines.append(f"#{row.id} {_count_turns(row.event.turns)}: {' '.join(row.event.text.split())[:100]}")
     return "\n".join(lines)
-
-
-def summaries_as_dict(of: SummaryList) -> dict[str, Any]:
-    """Return the summaries for programs."""
-
-    def row(stored: StoredEvent) -> dict[str, Any]:
-        fields = cast("dict[str, Any]", msgspec.to_builtins(stored.event))
-        return {"id": stored.id, "at": stored.at, **fields}
-
-    return {"in_force": row(of.in_force) if of.in_force else None, "cleared": [row(each) for each in of.closed]}
 
 
 def _figures(event: Summarised) -> str:

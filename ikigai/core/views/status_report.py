@@ -83,7 +83,7 @@ def status_as_dict(memory: Memory, agent: str, id: str, state: str, database: st
     """Return the status for programs, with sizes in tokens."""
     return {
         "agent": agent,
-        "id": id,
+        "agent_id": id,
         "model": memory.model,
         "level": str(memory.settings.get("level") or ""),
         "state": state,

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from ikigai.app.json_records import encode
 from ikigai.cli.commands import agents as roster
 from ikigai.core.errors import BadDatabase, ConfigError, Rejected
 from ikigai.core.events import Forked
@@ -18,7 +19,8 @@ async def run(database: Database, *words: str) -> str:
     parser = argparse.ArgumentParser()
     common = argparse.ArgumentParser(add_help=False)
     roster.add_command(parser.add_subparsers(), common)
-    return await roster.run(database, parser.parse_args(["agents", *words]))
+    answer = await roster.run(database, parser.parse_args(["agents", *words]))
+    return answer if isinstance(answer, str) else encode(answer)
 
 
 async def test_tree_and_what_is_done_to_it(database: Database) -> None:
@@ -33,7 +35,7 @@ async def test_tree_and_what_is_done_to_it(database: Database) -> None:
     assert rows[1].split()[1:5] == ["open", "chat/large", "1", "0"] and rows[1].endswith("…")
     assert rows[2].startswith("    kid ") and rows[2].split()[1:3] == ["idle", "chat/large"], "its parent's model"
     found = json.loads(await run(database, "list", "--json"))["agents"]
-    assert [(agent["name"], agent["depth"], agent["state"]) for agent in found] == [
+    assert [(agent["agent"], agent["depth"], agent["state"]) for agent in found] == [
         ("root", 0, "open"), ("kid", 1, "idle"), ("other", 1, "idle"),
     ]  # fmt: skip
     assert f"parent     root, from event #{at} on" in await run(database, "show", "kid")

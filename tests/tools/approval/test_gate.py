@@ -193,7 +193,7 @@ async def test_choice_of_a_rule_is_absent_where_none_is_safe(
 async def test_print_mode_denies_and_tells_the_model(
     gate: Callable[[], ApprovalGate], work: Path, yes: bool, capfd: pytest.CaptureFixture[str]
 ):
-    printer = headless.PrintView("text", "a", yes=yes)
+    printer = headless.PrintView("text", "a", "id", yes=yes)
     started = await decided(gate(), printer.ask, shell(work))
     assert started.refusal == "This needs the user's approval, and the user cannot be asked here."
     assert started.decision and (started.decision.allowed, started.decision.by) == (False, "policy")

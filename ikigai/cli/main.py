@@ -82,9 +82,9 @@ def _run(words: list[str]) -> int:
         words = [*rest[1:], "--help"]
         rest = words
     if rest[:2] == ["completion", "--names"]:  # the user has pressed Tab
-        from ikigai.cli.completion import names
+        from ikigai.cli.completion import offered_names
 
-        return names.print_names(rest[2:], lambda: _load_config(options))
+        return offered_names.print_names(rest[2:], lambda: _load_config(options))
     if "doctor" in rest and (arguments := _doctor_arguments(words, rest)):
         from ikigai.cli import doctor
 

@@ -164,7 +164,7 @@ def test_tools_off_of_a_profile_is_no_own_choice_in_whatever_order_the_profile_n
         ('profile = "x"',
          "config.toml:1: profile: there is no profile 'x'. Write a table [profiles.x] in the configuration."),
         ('[profiles.a]\ninherits = "b"',
-         "config.toml:2: profiles.a.inherits: there is no profile 'b'. Did you mean \"a\"?"),
+         "config.toml:2: profiles.a.inherits: there is no profile 'b'. Write a table [profiles.b] in the configuration."),
         ('[profiles.a]\n\ninherits = "a"',
          "config.toml:3: profiles.a.inherits makes a circle: a → a. Remove one of these inherits."),
         ('[profiles.a]\ninherits = "b"\n[profiles.b]\ninherits = "c"\n[profiles.c]\ninherits = "b"',

@@ -178,7 +178,7 @@ TABS = (
     (b"\x15ikigai -p @not\t", b"@notes.txt"),
     (b"\x15ikigai usage --plot not\t", b"--plot notes.txt"),
 )
-"""What is typed, and what the line has then; NAME is the name of an agent."""
+"""Keys, and the text that the line has then; NAME is the name of an agent."""
 
 
 STARTS = {

@@ -1,7 +1,7 @@
 """This package carries out `ikigai completion`: it generates shell completions from the command line's parsers.
 
 Nothing is said twice: subcommands, options, their values and their help are read from the parsers that parse them. The
-scripts get names when Tab is pressed, from `ikigai completion --names KIND`, see `completion.names`.
+scripts get names when Tab is pressed, from `ikigai completion --names KIND`, see `completion.offered_names`.
 """
 
 from __future__ import annotations

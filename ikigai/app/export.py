@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
@@ -277,9 +277,7 @@ def _open_history(path: Path) -> BinaryIO:
 
 
 def open_import(path: Path) -> BinaryIO:
-    """Open the file for reading; a copy of the standard input for "-". Raise ConfigError."""
-    if str(path) == "-":
-        return _copy_input()
+    """Open the file for reading. Raise ConfigError."""
     from ikigai.images import picture_files as files
 
     try:

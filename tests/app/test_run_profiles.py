@@ -164,7 +164,8 @@ def test_tools_off_of_a_profile_is_no_own_choice_in_whatever_order_the_profile_n
         ('profile = "x"',
          "config.toml:1: profile: there is no profile 'x'. Write a table [profiles.x] in the configuration."),
         ('[profiles.a]\ninherits = "b"',
-         "config.toml:2: profiles.a.inherits: there is no profile 'b'. Write a table [profiles.b] in the configuration."),
+         "config.toml:2: profiles.a.inherits: there is no profile 'b'. "
+         "Write a table [profiles.b] in the configuration."),
         ('[profiles.a]\n\ninherits = "a"',
          "config.toml:3: profiles.a.inherits makes a circle: a → a. Remove one of these inherits."),
         ('[profiles.a]\ninherits = "b"\n[profiles.b]\ninherits = "c"\n[profiles.c]\ninherits = "b"',
@@ -176,7 +177,7 @@ def test_tools_off_of_a_profile_is_no_own_choice_in_whatever_order_the_profile_n
         ("[profiles.a]\nprune_fraction = 2.0", "config.toml:2: profiles.a.prune_fraction cannot be 2.0. "
          "Allowed: a number from 0 to 0.5."),
         ("[profiles.a]\nmax_tool_result_tokens = -2", "config.toml:2: profiles.a.max_tool_result_tokens cannot be -2. "
-         "Allowed: a whole number of tokens, 1 to 1000000000."),
+         "Allowed: a number of tokens, 1 to 1000000000, also as '200k'."),
         ("[profiles.a]\nkeep_first_turn = -1", "config.toml:2: profiles.a.keep_first_turn cannot be -1. "
          "Allowed: true or false."),
         ('[profiles.a]\nlevel = "hard"', "config.toml:2: profiles.a.level cannot be 'hard'. "
@@ -185,7 +186,7 @@ def test_tools_off_of_a_profile_is_no_own_choice_in_whatever_order_the_profile_n
          'Allowed: "read-only", "ask", "edits" or "auto" ("yolo" only as the flag --yolo).'),
         ("[profiles.default]", "config.toml:1: the table [profiles.default] has no usable name. "
          "Use letters, digits, - and _; default means no profile."),
-        ('[profiles."a b"]\nmodel = "x/y"', 'config.toml:2: the table [profiles."a b"] has no usable name. '
+        ('[profiles."a b"]\nmodel = "x/y"', 'config.toml:1: the table [profiles."a b"] has no usable name. '
          "Use letters, digits, - and _; default means no profile."),
         ("[profiles]\na = 5",
          "config.toml:2: there is no key profiles.a. The keys of a profile belong in a table [profiles.NAME]."),

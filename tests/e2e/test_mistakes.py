@@ -56,7 +56,9 @@ def test_settings_that_no_run_takes_are_not_written(account: Account):
         assert done.returncode == 2 and words in done.stderr, (key, done)
     file = account.home / ".config/ikigai/config.toml"
     assert file.read_text() == 'model = "scripted/echo"\n'
-    assert account.run(*ECHO, "-c", "-p", "/budget 10").returncode == 1, "as /budget does"
+    assert account.run(*ECHO, "-p", "hello").returncode == 0
+    (name,) = account.agents()
+    assert account.run(*ECHO, "-r", name, "-p", "/budget 10").returncode == 1, "as /budget does"
     assert account.run("config", "set", "context.sliding_context_tokens", "1.5M").returncode == 0
     assert "sliding_context_tokens = 1500000" in file.read_text()
     account.configure('[tools]\nallow = ["a | b"]\n')

@@ -60,7 +60,7 @@ def test_search_results_are_made_safe(account: Account):
         (("search", ""), "There is nothing to search for."),
         (("search", "x" * 1001), "1,000 characters at most"),
         (("search", "x", "--agent", "nobody"), "There is no agent nobody."),
-        (("search", "x", "--kind", "usage"), "invalid choice: 'usage'"),
+        (("search", "x", "--kind", "usage"), "There is no 'usage'. Did you mean user?"),
         (("search", "x", "--since", "yesterday"), "is not a date"),
         (("search", "x", "--limit", "0"), "'0' is not a limit"),
         (("search", "x", "--before", "-1"), "'-1' is not an event id"),

@@ -120,12 +120,13 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
     try:
         services.ephemeral = arguments.ephemeral
         services.database.keep_unlisted()
+        did = ""
         asks_model = command is None or isinstance(command, Plan | Retry)  # a fork's child asks its own
         agent = await services.choose(arguments.resume, False, True) if has_agent else None
         if isinstance(command, ProgramCommand):
-            agent, text, told = await TREE_HANDLERS[command.name](services, agent, command.argument, arguments.yes)
+            agent, text, did = await TREE_HANDLERS[command.name](services, agent, command.argument, arguments.yes)
             if not (text := _join(text, piped)):
-                await _print(arguments, streams, told, command.name, agent)
+                await _print(arguments, streams, did, command.name, agent)
                 return ExitCode.OK
             command = None
         elif agent is None:
@@ -146,7 +147,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
             command = Change(values)
         format = arguments.output_format or "text"
         printer = headless.PrintView(
-            format, agent.name, agent.id, arguments.yes, arguments.raw, streams, schema, command=name
+            format, agent.name, agent.id, arguments.yes, arguments.raw, streams, schema, name, did
         )
         notices = (*recovered, *services.problems(), model_notice)
         notices += (missing_profile_notice(memory), services.level_notice(memory))

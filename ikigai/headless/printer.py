@@ -65,7 +65,8 @@ class PrintView:
     refused has an error in the place of the result.
 
     A command that changes something prints what it did. One that a model answers prints the answer; `command` is the
-    name of either. Questions are answered with yes if `yes` is set, otherwise with no.
+    name of either, and `did` what was done before the first message. Questions are answered with yes if `yes` is set,
+    otherwise with no.
 
     Text is made safe for a terminal, also in a pipe or a file: it is often read in a terminal later. With `raw` it is
     written as it is. JSON escapes what a terminal would obey. If the reader of the output goes away, the turn goes on
@@ -83,9 +84,11 @@ class PrintView:
         streams: OutputStreams | None = None,
         schema: ReplySchema | None = None,
         command: str = "",
+        did: str = "",
     ) -> None:
         self._format, self._agent, self._agent_id, self._yes, self._command = format, agent, agent_id, yes, command
         self.streams, self._schema = streams or OutputStreams(), schema
+        self._did = did
         self._cleaner = None if raw or format != "text" else Cleaner()
         self._idle = asyncio.Event()
         self.model = ""
@@ -148,7 +151,7 @@ class PrintView:
 
     @property
     def _report(self) -> str:
-        return "\n".join(note.text for note in self.notes)
+        return "\n".join(filter(None, (self._did, *(note.text for note in self.notes))))
 
     def finish(self) -> None:
         """Write the result at the end of the turn; an error if there was none."""
@@ -162,8 +165,9 @@ class PrintView:
             self._write_record(self._refusal())
         else:
             self._write_record(self.result())
-        if self.notes:
+        if self._report:
             self.notice(self._report)
+        self._did = ""
 
     def print_report(self) -> None:
         """Write what a command did; an error if it was refused."""

@@ -194,7 +194,7 @@ class Life(Program):
             return
         assert self.memory.open and self.memory.open.planning == mode
         self.memory_is_what_the_rules_say()
-        self.replied((ToolCall("p", "filter_context"),))
+        self.replied((ToolCall("plan", "filter_context"),))
         self.happen(Approved(self.jobs(StartTool)[0]))
         (running,) = self.jobs(RunTool)
         also = (ev.FilterPlanned(found.ranges, found.ids, found.messages, found.tokens),) if found else ()
@@ -395,7 +395,7 @@ class Life(Program):
         for text in texts:
             self.happen(Submitted(text, shown))
             if results and self.jobs(CallModel):
-                self.replied(tuple(ToolCall(f"r{n}", "look") for n in range(results)))
+                self.replied(tuple(ToolCall(f"call-{n}", "look") for n in range(results)))
             while self.jobs(StartTool):
                 self.happen(Approved(self.jobs(StartTool)[-1]))
                 (running,) = self.jobs(RunTool)
@@ -462,7 +462,7 @@ class Life(Program):
         if not self.happen(Submitted(text)):
             return
         for number, results in enumerate(rounds):
-            self.replied((Text("…"), *(ToolCall("c", "look") for _ in results)))
+            self.replied((Text("…"), *(ToolCall("call", "look") for _ in results)))
             if self.memory.open is None:
                 known = {tool.name for tool in offered_tools(self.memory)}
                 assert number == MAX_UNKNOWN_TOOL_ROUNDS - 1 and "look" not in known, (

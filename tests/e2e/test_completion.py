@@ -194,7 +194,7 @@ def test_tab(account: Account, on_path: Path, name: str):
     if not shutil.which(name):
         pytest.skip(f"needs {name}")
     account.configure(CONFIGURED)
-    assert account.run(*ECHO, "--new", "-p", "hello").returncode == 0
+    assert account.run(*ECHO, "-c", "-p", "hello").returncode == 0
     (agent,) = account.agents()
     (account.home / "notes.txt").write_text("x")
     start, source = STARTS[name]

@@ -60,7 +60,7 @@ def test_problems_are_reported_with_remedies(account: Account):
         "bad files readable by others: ",
         f"to do: Run: chmod go-rwx {account.home}/.config/ikigai",
         "bad model There is no provider 'nobody'",
-        "warn editor no-such-editor -w is not there",
+        "warn editor no-such-editor -w is not installed",
         "to do: Set VISUAL or EDITOR to an installed program.",
         "warn pager $PAGER is not a command",
         "key stored by ikigai login; not tried",
@@ -100,7 +100,7 @@ def test_settings_that_do_not_work(account: Account):
         ("budget of small", "A budget of 20 tokens is too small"),
         ("condensing", "condense_to_percent (50) is not below condense_at_percent (50)"),
         ("prompt file", "/nowhere cannot be read: No such file"),
-        ("own tools", "ended badly, exit status 3"),
+        ("own tools", "with --schema it failed: exit status 3"),
         ("own tools", "plain is not offered as a tool: it is not executable"),
         ("variables", "Did you mean IKIGAI_MODEL?"),
     ):

@@ -292,7 +292,7 @@ def test_dump_restored_and_dump_programs_missing(used: Account, empty_dsn: str, 
 
 def test_purge_makes_no_schema(account: Account, empty_dsn: str):
     result = account.run("db", "purge", "--match", "x", "--yes", IKIGAI_DATABASE_URL=empty_dsn)
-    assert result.returncode == 2 and "There is nothing of ikigai's" in result.stderr
+    assert result.returncode == 2 and "There are no tables of ikigai in the database" in result.stderr
     with psycopg.connect(empty_dsn) as connection:
         assert connection.execute("select from pg_namespace where nspname = 'ikigai'").fetchall() == []
 

@@ -101,7 +101,7 @@ def test_a_history_without_ends_of_turns(account: Account):
     assert set(account.endings()) == {"completed"}
     bad = [*lines[:7], {**rows[6], "content": "\u0000"}, *lines[8:]]
     (account.home / "bad.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in bad))
-    refused(account.run("history", "import", "bad.jsonl"), 1, "line 8: there is a character in `content`")
+    refused(account.run("history", "import", "bad.jsonl"), 1, "line 8: `content` contains a character")
 
 
 def test_ctrl_c_leaves_no_half_file(account: Account):

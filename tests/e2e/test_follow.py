@@ -133,7 +133,7 @@ def test_following_what_nobody_writes_yet(account: Account):
     account.run(*ECHO, "-c", "-p", "before")
     (name,) = account.agents()
     with account.terminal("--follow", name, columns=120) as follower:
-        follower.ready().wait_for(f"Agent {name} is read-only here. It is shown read-only: /takeover goes on with it")
+        follower.ready().wait_for(f"Agent {name} is read-only here. It is shown read-only: /takeover takes control")
         follower.wait_for("● before")
         with account.terminal(*ECHO, columns=120) as writer:
             writer.ready()

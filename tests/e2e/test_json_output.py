@@ -100,7 +100,7 @@ def test_subcommand(used: Account, words: tuple[str, ...]):
     result = used.run(*words, IKIGAI_MODEL="wire/x", WIRE_KEY="key")
     assert (
         result.returncode,
-        result.stderr.replace("ikigai: Nothing is known yet of dead: ikigai models --refresh asks.\n", ""),
+        result.stderr.replace("ikigai: No list yet from dead. To fetch it: ikigai models --refresh\n", ""),
     ) == (0, "") and lines_of(result.stdout)
     assert all(" " not in line.split(":")[0] for line in result.stdout.splitlines()), "compact"
 
@@ -200,7 +200,7 @@ def test_turn(account: Account, wire: Wire, format: tuple[str, ...], answer: Ans
 def test_turn_that_may_work_later(account: Account, wire: Wire):
     result = account.run("-m", "dead/x", "-p", "go", "--json", module="tests.e2e.hasty")
     (record,) = lines_of(result.stdout)
-    assert (result.returncode, record["stop"]) == (75, "failed") and "Given up" in record["reason"]
+    assert (result.returncode, record["stop"]) == (75, "failed") and "Stopped after " in record["reason"]
 
 
 REFUSALS: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {

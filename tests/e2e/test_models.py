@@ -100,7 +100,7 @@ def test_when_nobody_answers(account: Account, wire: Wire, answer: Answer, code:
 def test_a_level_on_the_command_line_that_the_model_has_or_not(account: Account, wire: Wire):
     configure(account, wire, "", THINKER)
     result = account.run("-m", "wire/x:med", "-c", "-p", "hi")
-    refused(result, 2, "x has no level med; it has low, high", "another model")
+    refused(result, 2, "x has no thinking level med; it has low, high", "another model")
     refused(
         account.run("-c", "-p", "hi", IKIGAI_MODEL="wire/x:off"), 2, "x cannot think less than low; it has low, high"
     )
@@ -131,11 +131,11 @@ def test_a_level_in_the_configuration_that_the_model_lacks_is_said_and_left_out(
     configure(account, wire, 'model = "wire/x:med"\n', THINKER)
     result = account.run("-c", "-p", "hi")
     assert result.returncode == 0
-    assert "x has no level med; it has low, high. The level in the configuration is not used" in result.stderr
+    assert "x has no thinking level med; it has low, high. The level in the configuration is not used" in result.stderr
     assert "reasoning_effort" not in wire.requests[0].json and wire.requests[0].json["model"] == "x"
     with account.terminal(columns=120) as program:
         program.ready()
-        program.wait_for("⚠ x has no level med")
+        program.wait_for("⚠ x has no thinking level med")
         assert " wire/x · ctx" in program.status()
         program.leave()
 
@@ -146,9 +146,9 @@ def test_levels_at_the_prompt(account: Account, wire: Wire):
         program.ready()
         program.say("/think")
         program.wait_for("wire/x thinks at high (from configuration")
-        program.wait_for("it has low, high; /think LEVEL chooses one")
+        program.wait_for("levels: low, high; /think LEVEL chooses one")
         program.say("/think med")
-        program.wait_for("x has no level med; it has low, high.")
+        program.wait_for("x has no thinking level med; it has low, high.")
         program.say("/model wire/x:min")
         program.wait_for("x cannot think less than low; it has low, high.")
         assert "wire/x:high · ctx" in program.status()

@@ -34,7 +34,7 @@ def test_a_profile_in_print_mode_outlives_runs_and_is_missed_once(account: Accou
     assert "profile hands-off" in listed
     account.configure("")
     gone = [account.run("-c", "-p", "two", *model).stderr for _ in range(2)]
-    assert "The profile hands-off, which this agent chose, does not exist any more" in gone[0] and gone[1] == ""
+    assert "The profile hands-off, which this agent chose, no longer exists" in gone[0] and gone[1] == ""
     account.configure(PROFILES)
     assert figures_of(account.run("-c", "-p", "/profile", *model, "--json"))["profile"] == "hands-off"
 

@@ -159,7 +159,7 @@ def test_an_agent_that_is_open_is_not_touched(talk: Account):
         program.ready()
         before = everything(talk)
         result = talk.run("db", "purge", "--match", SECRET, "--yes")
-        refused(result, 75, "is open in another ikigai", "nothing was changed")
+        refused(result, 75, "is open in another ikigai", "Nothing was changed")
         assert everything(talk) == before
         program.leave()
     assert talk.run("db", "purge", "--match", SECRET, "--yes").returncode == 0

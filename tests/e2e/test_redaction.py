@@ -61,10 +61,10 @@ def test_command_of_the_user(account: Account):
         program.ready().type("!cat notes.txt\r")
         program.wait_for("[redacted: GitHub token]")
         program.type(f"remember {TOKEN}\r")
-        program.wait_for("holds what looks like a key (GitHub token)")
+        program.wait_for("contains what looks like a key (GitHub token)")
         assert "To remove it: ikigai db purge --ids" in program.words()
-        program.type("\x04")
-        program.ended()
+        program.settled()
+        program.leave()
     (ran, typed) = account.said("user")
     assert ran.startswith("!cat notes.txt\n") and MARKER in ran and TOKEN not in ran
     assert typed == f"remember {TOKEN}", "what was typed stays"

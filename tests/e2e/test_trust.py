@@ -73,7 +73,7 @@ def test_yes_is_kept_and_a_changed_file_is_read_again(account: Account, wire: Wi
         agents.write_text("Answer like a raven.\n")
         ask(program, account, "Untrusted?")
         assert system(wire) == "" and settings(account) == [""]
-        program.wait_for("AGENTS.md is left out: it was added or changed")
+        program.wait_for("AGENTS.md is not used: it was added or changed")
         program.say("/trust yes")
         program.wait_for("Its AGENTS.md, if there is one, is used from the next message on.")
         ask(program, account, "Nevermore?")

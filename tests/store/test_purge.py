@@ -268,7 +268,7 @@ async def test_nobody_may_have_it_in_memory(dsn: str, database: Database) -> Non
         for attempt in (task.check_write_locks, task.carry_out):
             with pytest.raises(AgentLocked, match=f"Agent {name} is open in another ikigai") as busy:
                 await attempt(found)
-            assert "nothing was changed" in busy.value.remedy
+            assert "Nothing was changed" in busy.value.remedy
         await held.close()
     assert log(dsn) == before
     for name in ("before", "nothing", "stranger"):

@@ -292,8 +292,8 @@ async def test_no_right_to_make_the_schema_or_its_tables(empty_dsn: str, empty_r
         for name in ("ikigai", "Own-Schema"):
             with pytest.raises(BadDatabase, match=f"may not (create|use) the schema {name}") as refused:
                 await Database.open(empty_role, MIGRATIONS, name=name)
-            assert refused.value.exit_code == 2 and refused.value.remedy.startswith("Its owner can run: GRANT ")
-            grants.append(refused.value.remedy.removeprefix("Its owner can run: "))
+            assert refused.value.exit_code == 2 and refused.value.remedy.startswith("Let its owner run: GRANT ")
+            grants.append(refused.value.remedy.removeprefix("Let its owner run: "))
             if name == "Own-Schema":
                 owner.execute(f"grant usage on schema {quoted(name)} to public".encode())
                 with pytest.raises(BadDatabase, match="may not create tables in the schema Own-Schema") as refused:

@@ -71,7 +71,7 @@ class Evidence:
         assert self._known.items() <= rows.items(), "what was in the log is there, and as it was"
         self._known = rows
         for id, told in self.streamed.items():
-            stored = dict(zip(("id", "agent", "seq", "kind", "content", "data"), rows[id], strict=True))
+            stored = dict(zip(("id", "agent_id", "seq", "kind", "content", "data"), rows[id], strict=True))
             assert stored == {name: told[name] for name in stored}, f"event {id} was told otherwise"
         texts = [row[4] or "" for row in rows.values() if row[3] in ("user", "assistant")] + self.account.drafts()
         whole = "\n".join(texts)

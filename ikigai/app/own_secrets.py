@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ikigai.config import login_keys
@@ -42,21 +43,23 @@ class Redaction:
 
     def own(self, text: str) -> str:
         """Return the text without ikigai's own keys."""
-        return self.redactor().own(text)
+        return self.redactor().own(text) if text else ""
 
     def secrets(self) -> dict[str, str]:
         """Return ikigai's own secrets by the name that replaces them."""
-        servers = [server.api_key_env for server in self._config.providers.values()]
-        standard = [name for seller in (*VENDORS.values(), *PRESETS.values()) for name in seller.key_variables]
-        secrets = {
-            name: os.environ.get(name, "").strip() for name in (*standard, *servers, BRAVE_KEY, "PGPASSWORD") if name
-        }
-        secrets |= {name: os.environ.get(name, "").strip() for name in self._passed_on()}
+        secrets = {name: os.environ.get(name, "").strip() for name in self._variables}
         secrets |= {name: _password(os.environ.get(name, "")) for name in ("IKIGAI_DATABASE_URL", "DATABASE_URL")}
         with contextlib.suppress(ConfigError):  # a damaged file is reported when a key is needed
             secrets |= {f"{provider} key": key for provider, key in login_keys.read_keys(paths.keys_file()).items()}
         secrets |= self.passwords()
         return {name: secret for name, secret in secrets.items() if secret}
+
+    @cached_property
+    def _variables(self) -> tuple[str, ...]:
+        """The variables that may hold a key."""
+        servers = [server.api_key_env for server in self._config.providers.values()]
+        standard = [name for seller in (*VENDORS.values(), *PRESETS.values()) for name in seller.key_variables]
+        return (*standard, *filter(None, servers), BRAVE_KEY, "PGPASSWORD", *self._passed_on())
 
     def _passed_on(self) -> set[str]:
         """Return the variables whose values go along with requests."""

@@ -29,17 +29,27 @@ class Redaction:
 
     def __init__(self, config: Config, passwords: Callable[[], Mapping[str, str]] = dict) -> None:
         self._config, self.passwords = config, passwords
-        self._cached: tuple[dict[str, str], Redactor] | None = None
+        self._file = paths.keys_file()
+        self._cached: tuple[object, Redactor] | None = None
 
     def redactor(self) -> Redactor:
         """Return the redactor of the current secrets; with `redact = "off"` it replaces nothing."""
-        from ikigai.core.redaction import Redactor
+        # Each message asks for it four times: to read and decode the file of keys each time takes 0.4 ms.
+        version = self._file_version(), self.passwords()
+        if self._cached is None or self._cached[0] != version:
+            from ikigai.core.redaction import Redactor
 
-        mode = self._config.tools.redact
-        secrets = self.secrets() if mode != "off" else {}
-        if self._cached is None or self._cached[0] != secrets:
-            self._cached = secrets, Redactor(secrets, formats=mode == "patterns")
+            mode = self._config.tools.redact
+            self._cached = version, Redactor(self.secrets() if mode != "off" else {}, formats=mode == "patterns")
         return self._cached[1]
+
+    def _file_version(self) -> tuple[int, ...]:
+        """Return what changes with the content of the file of keys; () if there is none."""
+        try:
+            status = self._file.stat()
+        except OSError:
+            return ()
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def own(self, text: str) -> str:
         """Return the text without ikigai's own keys."""
@@ -47,16 +57,21 @@ class Redaction:
 
     def secrets(self) -> dict[str, str]:
         """Return ikigai's own secrets by the name that replaces them."""
-        secrets = {name: os.environ.get(name, "").strip() for name in self._variables}
-        secrets |= {name: _password(os.environ.get(name, "")) for name in ("IKIGAI_DATABASE_URL", "DATABASE_URL")}
+        secrets = dict(self._in_environment)
         with contextlib.suppress(ConfigError):  # a damaged file is reported when a key is needed
-            secrets |= {f"{provider} key": key for provider, key in login_keys.read_keys(paths.keys_file()).items()}
+            secrets |= {f"{provider} key": key for provider, key in login_keys.read_keys(self._file).items()}
         secrets |= self.passwords()
         return {name: secret for name, secret in secrets.items() if secret}
 
     @cached_property
+    def _in_environment(self) -> dict[str, str]:
+        """The secrets in variables, which do not change in a run."""
+        found = {name: os.environ.get(name, "").strip() for name in self._variables()}
+        addresses = ("IKIGAI_DATABASE_URL", "DATABASE_URL")
+        return found | {name: _password(os.environ.get(name, "")) for name in addresses}
+
     def _variables(self) -> tuple[str, ...]:
-        """The variables that may hold a key."""
+        """Return the variables that may hold a key."""
         servers = [server.api_key_env for server in self._config.providers.values()]
         standard = [name for seller in (*VENDORS.values(), *PRESETS.values()) for name in seller.key_variables]
         return (*standard, *filter(None, servers), BRAVE_KEY, "PGPASSWORD", *self._passed_on())

@@ -129,9 +129,15 @@ def test_standing_approval_is_kept_without_keys(everywhere: None, tmp_path: Path
     assert secret not in (tmp_path / "standing.json").read_text()
 
 
-async def test_agents_are_not_called_by_a_key(house: House, monkeypatch: pytest.MonkeyPatch):
-    secret = f"{LONG}OPENAI_API_KEY"
-    monkeypatch.setenv("OPENAI_API_KEY", secret)
+@pytest.fixture
+def openai_key(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Set a key, before the program that has it starts."""
+    monkeypatch.setenv("OPENAI_API_KEY", f"{LONG}OPENAI_API_KEY")
+    return f"{LONG}OPENAI_API_KEY"
+
+
+async def test_agents_are_not_called_by_a_key(openai_key: str, house: House):
+    secret = openai_key
     boss = await house.member("boss", [call("fork", prompt="?", name=secret, model="scripted/echo")], "Started.")
     boss.agent_loop.put_input(Submitted("Do it."))
     await house.rested()

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from functools import reduce
+from functools import partial, reduce
 
 import msgspec
 
@@ -56,10 +56,10 @@ class ModelCall:
         schema: str = "",
     ) -> None:
         self._job, self._memory, self._provider = job, memory, provider
-        size, out = plain_size(memory), memory.window.older.turns
         request = next_request(memory)
         if schema:
             request = replace(request, schema=schema, schema_required=True)
+        size, out = partial(plain_size, memory), memory.window.older.turns
         meter = UsageMeter(provider, request, memory.model, price, size=size, out=out)
         self._reader = ReplyReader(meter, redactor)
         self._waits_until = 0.0  # for the next attempt

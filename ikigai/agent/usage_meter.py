@@ -61,7 +61,8 @@ def preload(price: PriceOf, model: str) -> None:
 class UsageMeter:
     """One request to a model, sent once by `events`, and its usage.
 
-    `model` is "provider/name", `size` is in bytes, `out` is the number of turns that the request leaves out.
+    `model` is "provider/name". `size` returns the bytes of the request: it is called when the request has been sent,
+    because to measure a large one takes milliseconds. `out` is the number of turns that the request leaves out.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class UsageMeter:
         model: str,
         price: PriceOf = no_price,
         purpose: str = "",
-        size: int = 0,
+        size: Callable[[], int] = int,
         out: int = 0,
     ) -> None:
         self._provider, self._request, self._model = provider, request, model
@@ -145,7 +146,7 @@ class UsageMeter:
                 attempt=self._attempt,
                 failure=failure,
                 purpose=self._purpose,
-                size=self._size,
+                size=self._size(),
                 out=self._out,
             )
         if self._ended.cost is None:

@@ -81,7 +81,8 @@ async def test_cost_that_the_provider_names_goes_before_prices():
 
 
 async def test_one_attempt():
-    events = await metered(Played(0.05, ThinkingDelta("hm"), 0.05, TextDelta("Hi"), END), purpose="title", size=444)
+    played = Played(0.05, ThinkingDelta("hm"), 0.05, TextDelta("Hi"), END)
+    events = await metered(played, purpose="title", size=lambda: 444)
     *before, last, report = events
     assert before == [ThinkingDelta("hm"), TextDelta("Hi")] and last == END
     assert isinstance(report, UsageReported)

@@ -37,6 +37,10 @@ class ContextRule(Record, frozen=True):
     summarised: int = 0
 
 
+_RULE_CHARACTERS = 80
+"""Characters of the first message that the rule quotes; no more words than that fit."""
+
+
 def context_rule(memory: Memory) -> ContextRule | None:
     """Return the context rule at its place; None while nothing is out of context."""
     older, summary = memory.window.older.turns, memory.summary
@@ -45,7 +49,9 @@ def context_rule(memory: Memory) -> ContextRule | None:
         messages = first.messages if first else ()
         words = next((message.text for message in messages if message.role is Role.USER), "")
         condensed = summary.turns if summary else 0
-        return ContextRule(memory.cutoff or 0, older, " ".join(words.split())[:80], summarised=condensed)
+        # Each append looks at the rule twice: a pasted megabyte is not split for its first words.
+        beginning = " ".join(words.split(None, _RULE_CHARACTERS)[:_RULE_CHARACTERS])[:_RULE_CHARACTERS]
+        return ContextRule(memory.cutoff or 0, older, beginning, summarised=condensed)
     if summary:
         return ContextRule(summary.id, 0, "", cleared=True)
     if memory.cleared is not None:

@@ -38,7 +38,7 @@ CONVERSATION = {"user", "assistant", "tool_call", "tool_started", "tool_result",
 
 
 @pytest.mark.parametrize("events", [4, 10, 95, 300])
-def test_a_history_has_just_as_many_events_as_asked_for(events: int) -> None:
+def test_generated_history_has_the_requested_number_of_events(events: int) -> None:
     rows = list(history(events))
     assert [row.seq for row in rows] == list(range(1, events + 1))
     *others, last = (row.content or "" for row in rows if row.kind == "assistant")
@@ -46,11 +46,11 @@ def test_a_history_has_just_as_many_events_as_asked_for(events: int) -> None:
     assert rows[-1].kind == "turn_end"
 
 
-def test_a_history_is_the_same_every_time() -> None:
+def test_generated_history_is_the_same_every_time() -> None:
     assert list(history(200)) == list(history(200)) != list(history(200, seed=1))
 
 
-def test_the_totals_of_a_history_are_what_a_recount_finds() -> None:
+def test_totals_of_generated_history_equal_a_recount() -> None:
     rows = list(history(800, seed=2, early=0.6))
     plain = RunConfig({"model": "chat/large", "budget": 0}, limits, encoder)  # nothing is dropped or left out by it
     assert CONVERSATION | {"mark", "rewind", "clear"} == {row.kind for row in rows}
@@ -77,7 +77,7 @@ def test_the_totals_of_a_history_are_what_a_recount_finds() -> None:
     assert not opened
 
 
-def test_the_program_shows_the_last_turn_of_a_history(dsn: str) -> None:
+def test_program_shows_the_last_turn_of_a_generated_history(dsn: str) -> None:
     fill(dsn, 10)
     with home() as environ:
         seen, keys, turns = start({**environ, "IKIGAI_DATABASE_URL": dsn})
@@ -97,7 +97,7 @@ def test_loading_at_the_end_of_many_forks_is_measured(dsn: str) -> None:
     assert len(_judged(asyncio.run(s15_depth.compare(dsn, 5, rounds=1)))) == 1
 
 
-async def test_an_opening_without_statistics_is_measured(dsn: str, empty_dsn: str) -> None:
+async def test_opening_without_statistics_is_measured(dsn: str, empty_dsn: str) -> None:
     await (await Database.open(empty_dsn, MIGRATIONS)).close()
     assert len(_judged(await s18_plans.compare(dsn, empty_dsn, turns=50, rounds=1))) == 1
 
@@ -109,13 +109,13 @@ def test_ways_to_leave_the_window_are_priced() -> None:
     assert cost["prune_fraction 0.5: cost"] < cost["prune_fraction 0.25: cost"] < cost["prune_fraction 0.1: cost"] < 1
 
 
-def test_a_full_window_is_measured_and_counted_to_the_byte() -> None:
+def test_full_window_is_measured_and_counted_to_the_byte() -> None:
     figures = s05_window.compare(50, 200, turns=50)
     assert len(_judged(figures)) == 3
     assert figures[-1].value == 0 and figures[-1].holds
 
 
-def test_a_streaming_answer_is_measured() -> None:
+def test_streaming_answer_is_measured() -> None:
     assert len(_judged(s06_stream.compare(500, 1_000, rounds=1))) == 2
 
 
@@ -130,7 +130,7 @@ async def test_filling_the_index_beside_appends_is_measured(dsn: str) -> None:
     assert len(_judged(await s08_search.append(dsn, events=20))) == 1
 
 
-def test_an_exchange_is_measured_over_every_format(dsn: str) -> None:
+def test_exchange_is_measured_in_every_format(dsn: str) -> None:
     fill(dsn, 10)
     figures = s11_delay.compare(list(FORMATS), 1, dsn, {"IKIGAI_DATABASE_URL": dsn}, warm_up=0)
     assert len(_judged(figures)) == 2 * len(FORMATS)
@@ -151,11 +151,11 @@ async def test_tokens_are_compared_with_what_the_provider_counts() -> None:
     assert all(figure.base > 100 for figure in figures) and len(_judged(figures)) == 2
 
 
-def test_a_request_is_measured_in_every_format() -> None:
+def test_request_is_measured_in_every_format() -> None:
     assert len(_judged(s14_request.compare(500, 1_000, rounds=1))) == 8
 
 
-def test_a_figure_is_told_with_its_ratio_and_its_bar() -> None:
+def test_figure_is_printed_with_its_ratio_and_its_bar() -> None:
     figure = Figure("S0", "what", "s", [0.3, 0.1, 0.2], "against", [0.1], 1.5)
     assert (figure.value, figure.base, figure.holds) == (0.2, 0.1, False)
     assert " ".join(table([figure]).splitlines()[1].split()) == "S0 what 200 ms against 100 ms 2 ≤ 1.5 NO"

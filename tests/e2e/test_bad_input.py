@@ -36,7 +36,7 @@ from tests.support.wire_server import Answer, completion, failure
         ("host=/nowhere", 75, "Cannot reach PostgreSQL on the socket in /nowhere."),
     ],
 )
-def test_a_database_that_is_not_there(tmp_path: Path, dsn: str, code: int, words: str):
+def test_missing_database_is_reported(tmp_path: Path, dsn: str, code: int, words: str):
     account = Account(tmp_path, dsn)
     refused(account.run(*ECHO, "-p", "hi"), code, words)
     refused(account.run("db", "status"), code, words)
@@ -53,7 +53,7 @@ def test_a_database_that_is_not_there(tmp_path: Path, dsn: str, code: int, words
         "host=127.0.0.1 port=1 sslpassword=canary",
     ],
 )
-def test_a_password_on_the_command_line_is_refused(tmp_path: Path, dsn: str):
+def test_password_on_the_command_line_is_refused(tmp_path: Path, dsn: str):
     account = Account(tmp_path, "postgresql://127.0.0.1:1/y")
     for arguments in (
         ("--db", dsn, *ECHO, "-p", "hi"), (f"--db={dsn}", "db", "status"), ("db", "status", "--db", dsn),
@@ -75,11 +75,11 @@ def test_a_password_on_the_command_line_is_refused(tmp_path: Path, dsn: str):
         "postgresql://me:@127.0.0.1:1/x?user=a%40b",
     ],
 )
-def test_an_address_without_a_password_is_taken(tmp_path: Path, dsn: str):
+def test_address_without_a_password_is_accepted(tmp_path: Path, dsn: str):
     refused(Account(tmp_path, "").run("--db", dsn, "db", "status"), 75, "Cannot reach PostgreSQL at 127.0.0.1:1.")
 
 
-def test_a_password_in_the_environment_is_in_no_process_list(account: Account, wire: Wire):
+def test_password_in_the_environment_is_in_no_process_list(account: Account, wire: Wire):
     answer = completion("Half a reply")
     answer.cut, answer.end = answer.body.index(b'"finish_reason":"stop"'), "hang"
     wire.answers(answer)
@@ -98,14 +98,14 @@ def _children(pid: int) -> list[int]:
     return [*found, *(below for child in found for below in _children(child))]
 
 
-def test_a_server_that_never_answers(tmp_path: Path):
+def test_server_that_never_answers_is_reported(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         place = f"127.0.0.1:{listening.getsockname()[1]}"
         account = Account(tmp_path, f"postgresql://{place}/x?connect_timeout=2")
         refused(account.run(*ECHO, "-p", "hi"), 75, f"The database at {place} did not answer in time.")
 
 
-def test_a_name_that_is_not_there(account: Account):
+def test_unknown_database_or_user_is_reported(account: Account):
     for changes, words in (
         ({"dbname": "nowhere"}, 'no database "nowhere"'),
         ({"user": "stranger"}, 'no user "stranger"'),
@@ -128,7 +128,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[str]:
     lease.close()
 
 
-def test_a_password_that_is_wrong(tmp_path: Path, guarded: str):
+def test_wrong_password_is_reported(tmp_path: Path, guarded: str):
     wrong = Account(tmp_path, address(guarded, password="wr0ng-and-secret"))
     refused(wrong.run(*ECHO, "-c", "-p", "hi"), 2, "did not accept the password of user guarded", "~/.pgpass")
     assert "wr0ng" not in wrong.run("config").stdout + wrong.log_file()
@@ -136,7 +136,7 @@ def test_a_password_that_is_wrong(tmp_path: Path, guarded: str):
     assert Account(tmp_path, guarded).run(*ECHO, "-c", "-p", "hi", PGPASSWORD="right").stdout == "hi\n"
 
 
-def test_a_password_that_is_changed_under_a_conversation(tmp_path: Path, guarded: str):
+def test_password_change_during_a_conversation_loses_nothing(tmp_path: Path, guarded: str):
     account = Account(tmp_path, address(guarded, password="right"))
 
     def change(password: str) -> None:
@@ -159,7 +159,7 @@ def test_a_password_that_is_changed_under_a_conversation(tmp_path: Path, guarded
         assert "read-only" not in program.text()
 
 
-def test_a_database_that_lets_nobody_in_for_now(account: Account, server: str):
+def test_database_that_accepts_no_connections_is_reported(account: Account, server: str):
     name = conninfo.conninfo_to_dict(account.dsn)["dbname"]
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f"alter database {name} allow_connections false".encode())
@@ -183,7 +183,7 @@ def test_no_right_to_read(tmp_path: Path, role: str):
     )
 
 
-def test_a_schema_newer_than_the_program(account: Account):
+def test_schema_newer_than_the_program_is_refused(account: Account):
     account.run(*ECHO, "-c", "-p", "before")
     with psycopg.connect(account.dsn) as other:
         other.execute("insert into ikigai_migrations (version, name) values (99, 'later')")
@@ -202,7 +202,7 @@ def test_a_schema_newer_than_the_program(account: Account):
     assert account.rows() == before
 
 
-def test_a_server_that_takes_no_writes(account: Account):
+def test_read_only_server_is_reported(account: Account):
     assert account.run(*ECHO, "-c", "-p", "before").returncode == 0
     standby = Account(account.home, address(account.dsn, options="-c default_transaction_read_only=on"))
     refused(standby.run(*ECHO, "-c", "-p", "hi"), 75, "is read-only now", "use the primary server")
@@ -246,7 +246,7 @@ def long_text() -> str:
     return "".join(random.Random(5).choices("abcdefghijklmnopqrstuvwxyz0123456789 ", k=60_000)).strip()
 
 
-def test_a_full_disk(account: Account, small_disk: str):
+def test_full_disk_loses_nothing(account: Account, small_disk: str):
     text = long_text()
     with account.terminal(*account.script("Before.", "After."), columns=120, rows=40) as program:
         program.ready()
@@ -266,7 +266,7 @@ def test_a_full_disk(account: Account, small_disk: str):
     assert account.said("user") == ["before", text]
 
 
-def test_a_full_disk_in_print_mode(account: Account, small_disk: str):
+def test_full_disk_in_print_mode_is_reported(account: Account, small_disk: str):
     text = long_text()
     account.run(*ECHO, "-c", "-p", "before")
     with full(small_disk, account):
@@ -351,7 +351,7 @@ def _cut(account: Account) -> None:
         ('[context]\ntoken_counter = "exact"\n', ("context.token_counter cannot be 'exact'", "Allowed:")),
     ],
 )  # fmt: skip
-def test_a_bad_configuration(account: Account, text: str, words: tuple[str, ...]):
+def test_bad_configuration_is_refused(account: Account, text: str, words: tuple[str, ...]):
     account.configure(text)
     result = account.run(*ECHO, "-p", "hi")
     refused(result, 2, *words)
@@ -360,7 +360,7 @@ def test_a_bad_configuration(account: Account, text: str, words: tuple[str, ...]
 
 
 @pytest.mark.parametrize("value", ["-1", "abc", "1.5", "", "10kb"])
-def test_a_bad_variable(account: Account, value: str):
+def test_bad_variable_is_refused(account: Account, value: str):
     result = account.run(*ECHO, "-p", "hi", IKIGAI_SLIDING_CONTEXT_TOKENS=value)
     refused(result, 2, f"IKIGAI_SLIDING_CONTEXT_TOKENS cannot be {value!r}.", "Allowed: a number of tokens")
 
@@ -409,7 +409,9 @@ SECRET = "sk-of-the-test-0123456789"
     ],
     ids=["401", "404", "402", "429 for an hour", "a page"],
 )
-def test_a_model_that_refuses(account: Account, wire: Wire, answer: Answer, code: int, words: tuple[str, ...]):
+def test_request_that_the_model_refuses_is_reported(
+    account: Account, wire: Wire, answer: Answer, code: int, words: tuple[str, ...]
+):
     wire.answers(answer)
     result = account.run(*WIRE, "-p", "hi", WIRE_KEY=SECRET)
     refused(result, code, *words)
@@ -419,7 +421,7 @@ def test_a_model_that_refuses(account: Account, wire: Wire, answer: Answer, code
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_model_that_is_busy_for_a_moment(account: Account, wire: Wire, status: int):
+def test_request_is_retried_when_the_model_is_busy(account: Account, wire: Wire, status: int):
     wire.answers(failure(status, "busy", Retry_After="0.2"), "Here I am.")
     result = account.run(*WIRE, "-p", "hi")
     assert (result.stdout, result.returncode) == ("Here I am.\n", 0)
@@ -427,7 +429,7 @@ def test_a_model_that_is_busy_for_a_moment(account: Account, wire: Wire, status:
     assert len(wire.requests) == 2 and account.endings() == ["completed"]
 
 
-def test_a_model_that_stays_busy(account: Account, wire: Wire):
+def test_retries_end_when_the_model_stays_busy(account: Account, wire: Wire):
     wire.answers(*[failure(503, "busy", Retry_After="0.05")] * 8)
     result = account.run(*WIRE, "-p", "hi")
     assert result.returncode == 75 and len(wire.requests) == 8
@@ -437,7 +439,7 @@ def test_a_model_that_stays_busy(account: Account, wire: Wire):
 
 
 @pytest.mark.parametrize(("end", "words"), [("clean", "ended before it was complete"), ("reset", "stopped")])
-def test_a_stream_that_ends_early(account: Account, wire: Wire, end: str, words: str):
+def test_stream_that_ends_early_keeps_its_text(account: Account, wire: Wire, end: str, words: str):
     cut = completion("Half a reply is better than none.")
     cut.cut, cut.end = cut.body.index(b"han "), end
     wire.answers(cut)
@@ -450,7 +452,7 @@ def test_a_stream_that_ends_early(account: Account, wire: Wire, end: str, words:
 
 
 @pytest.mark.parametrize("end", ["clean", "reset"])
-def test_a_stream_that_ends_before_a_word(account: Account, wire: Wire, end: str):
+def test_stream_that_ends_before_any_text_is_retried(account: Account, wire: Wire, end: str):
     wire.answers(*[Answer(end=end)] * 2, "Now then.")
     result = account.run(*WIRE, "-p", "hi", module="tests.e2e.hasty")
     assert (result.stdout, result.returncode) == ("Now then.\n", 0)
@@ -458,7 +460,7 @@ def test_a_stream_that_ends_before_a_word(account: Account, wire: Wire, end: str
     assert account.endings() == ["completed"]
 
 
-def test_a_full_context(account: Account):
+def test_full_context_is_reported(account: Account):
     account.configure('[models."scripted/echo"]\ncontext = 200\nmax_output = 50\n')
     text, off = "word " * 30, {"IKIGAI_SLIDING_CONTEXT_TOKENS": "0"}
     assert account.run(*ECHO, "-c", "-p", text, **off).returncode == 0
@@ -569,7 +571,7 @@ def test_odd_bytes_in_a_paste(account: Account):
     assert account.said("user", "assistant") == [ODD_STORED] * 2
 
 
-def test_a_long_message(account: Account, wire: Wire):
+def test_long_message_is_sent_whole(account: Account, wire: Wire):
     text = "\n".join(f"line {n} of a very long message" for n in range(30_000))
     assert len(text) > 1_000_000
     wire.answers("Long.", "Long again.")

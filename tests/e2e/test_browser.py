@@ -67,7 +67,7 @@ def talked(program: Program, account: Account, *texts: str) -> None:
         program.settled()
 
 
-def test_the_rule_stands_where_the_next_request_begins_and_the_screen_is_as_it_was(account: Account, wire: Wire):
+def test_context_rule_is_where_the_next_request_begins_and_leaving_restores_the_screen(account: Account, wire: Wire):
     with account.terminal(*WIRE, rows=60, env={"IKIGAI_SLIDING_CONTEXT_TOKENS": "120", "NO_COLOR": "1"}) as program:
         program.ready()
         talked(program, account, *(f"question {n} about things" for n in range(1, 6)))
@@ -229,7 +229,7 @@ def unreachable(account: Account) -> Iterator[Callable[[bool], None]]:
     switch(False)
 
 
-def test_a_database_that_goes_away_is_told(account: Account, unreachable: Callable[[bool], None]):
+def test_browser_reports_that_the_database_is_gone(account: Account, unreachable: Callable[[bool], None]):
     with account.terminal(*ECHO) as program:
         talked(program.ready(), account, "hello")
         program.leave()

@@ -97,7 +97,7 @@ def test_undo_goes_back_through_everything_after_a_kill(account: Account, wire: 
     assert account.endings() == ["completed"] * 7
 
 
-def test_the_newest_turn_again_or_for_another_message(account: Account, wire: Wire):
+def test_retry_repeats_the_newest_turn_and_edit_replaces_its_message(account: Account, wire: Wire):
     wire.answers("Well.", "Not so well.", "Better.", "Best.")
     with account.terminal(*WIRE) as program:
         program.ready()
@@ -205,7 +205,7 @@ def call(action: str, mode: str = "forget", **more: Any) -> Answer:
     return completion(calls=[{"id": action, "name": "filter_context", "arguments": arguments}])
 
 
-def test_a_talk_with_the_model_about_what_to_forget(account: Account, wire: Wire):
+def test_forget_and_remember_preview_and_ask_before_they_apply(account: Account, wire: Wire):
     with account.terminal(*WIRE) as program:
         say(program.ready(), "indexes", "Paris", "B-trees")  # 1-4, 5-8, 9-12
         wire.answers(
@@ -236,7 +236,7 @@ def test_a_talk_with_the_model_about_what_to_forget(account: Account, wire: Wire
 
 
 @pytest.mark.parametrize("point", ["asked", "confirmed", "applied"])
-def test_a_kill_in_a_talk_leaves_what_was_applied_and_not_the_talk(account: Account, wire: Wire, point: str):
+def test_kill_during_forget_leaves_what_was_applied_and_no_dialog(account: Account, wire: Wire, point: str):
     hang = Answer(sse(chunk({"role": "assistant", "content": ""})), end="hang")
     with account.terminal(*WIRE) as program:
         say(program.ready(), "indexes", "Paris")  # 1-4, 5-8

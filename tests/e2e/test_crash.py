@@ -80,7 +80,7 @@ def _said(scrollback: list[str]) -> list[str]:
     return [line for line in scrollback[first : last + 1] if line.strip()]
 
 
-def test_a_kill_mid_stream_keeps_what_was_saved(tmp_path: Path, dsn: str):
+def test_kill_mid_stream_keeps_what_was_saved(tmp_path: Path, dsn: str):
     script = tmp_path / "script.json"
     text = "\n\n".join(f"Paragraph {n} of many." for n in range(40))
     script.write_text(json.dumps([[text, {"do": "hang"}]]))

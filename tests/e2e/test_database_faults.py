@@ -152,7 +152,7 @@ class Faults:
 
 @pytest.mark.long
 @pytest.mark.timeout(3 * SECONDS + 1_800)
-def test_an_hour_of_database_faults(tmp_path: Path):
+def test_program_survives_an_hour_of_database_faults(tmp_path: Path):
     seed = int(os.environ.get("CHAOS_SEED") or random.randrange(1 << 32))
     print(f"CHAOS_SEED={seed}")
     (home := tmp_path / "home").mkdir()

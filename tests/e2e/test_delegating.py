@@ -17,7 +17,7 @@ def script(folder: Path, name: str, *replies: object) -> str:
     return f"scripted/{folder / name}.json"
 
 
-def test_a_task_is_shared_with_three_agents(account: Account, tmp_path: Path) -> None:
+def test_task_is_shared_with_three_subagents(account: Account, tmp_path: Path) -> None:
     models = {part: script(tmp_path, part, f"The answer of {part}.", f"{part} again.") for part in PARTS}
     forks = [{**call("fork"), "arguments": {"prompt": f"Part {n}", "name": n, "model": models[n]}} for n in PARTS]
     wait = call("wait", agents=list(PARTS), seconds=30)
@@ -78,7 +78,7 @@ def test_killed_between_the_end_of_a_childs_turn_and_the_parents_taking(account:
     assert account.said("user").count("Done.") == 1
 
 
-def test_the_user_is_told_of_mail_that_is_held_and_lets_it_come(account: Account, tmp_path: Path) -> None:
+def test_held_mail_is_reported_and_delivered_when_the_user_agrees(account: Account, tmp_path: Path) -> None:
     """Parent and child go on by themselves, until the user sends something."""
     fork = {
         **call("fork"),

@@ -154,7 +154,7 @@ def test_sandbox_that_is_asked_for_is_found_without_a_path(account: Account):
     assert found["sandbox"]["state"] == "ok" and found["sandbox"]["said"] == "bwrap is required, and installed"
 
 
-def test_the_database(account: Account, dsn: str, empty_role: str):
+def test_doctor_reports_faults_of_the_database(account: Account, dsn: str, empty_role: str):
     with psycopg.connect(dsn, autocommit=True) as admin:
         ((name,),) = admin.execute("select current_database()").fetchall()
         admin.execute(f'alter database "{name}" set synchronous_commit = off'.encode())

@@ -37,7 +37,7 @@ def talk(program: Program) -> None:
 
 
 @pytest.mark.parametrize("ending", ["/exit", "Ctrl+D", "SIGTERM", "SIGHUP"])
-def test_a_talk_is_purged_at_every_exit(account: Account, ending: str):
+def test_ephemeral_agent_is_purged_at_every_exit(account: Account, ending: str):
     with account.terminal("--ephemeral", *ECHO, columns=110) as program:
         talk(program)
         program.type("unsent words")
@@ -64,7 +64,7 @@ def put_aside(program: Program, text: str) -> None:
     program.wait_for_input("")
 
 
-def test_a_draft_that_was_put_aside_ends_with_the_program(account: Account):
+def test_stashed_draft_ends_with_an_ephemeral_run(account: Account):
     """Nor does the run take over the drafts of others: they would end with it, too."""
     state = account.home / ".local/state/ikigai"
     with account.terminal(*ECHO) as program:
@@ -88,7 +88,7 @@ def test_a_draft_that_was_put_aside_ends_with_the_program(account: Account):
         program.wait_for_input("kept")
 
 
-def test_the_next_start_purges_what_a_killed_program_left(account: Account):
+def test_next_start_purges_what_a_killed_program_left(account: Account):
     with account.terminal("--ephemeral", *ECHO, columns=110) as program:
         talk(program)
         time.sleep(6)
@@ -118,7 +118,7 @@ def test_another_program_leaves_an_ephemeral_talk_alone(account: Account):
     assert agents == 1 and "assistant" not in kinds
 
 
-def test_an_agent_that_is_kept_is_shown_as_one(account: Account):
+def test_kept_agent_is_not_shown_as_ephemeral(account: Account):
     """The mark and the line at the end go with the agent on screen; /archive leads to another that is not kept."""
     assert account.run(*ECHO, "--new", "-p", "kept").returncode == 0
     (kept,) = account.agents()

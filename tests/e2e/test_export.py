@@ -76,7 +76,7 @@ def test_export_and_import(account: Account):
     assert made.returncode == 0 and "has 8 events. The file has no checksum" in made.stdout, made
 
 
-def test_a_history_without_ends_of_turns(account: Account):
+def test_imported_history_without_turn_ends_opens_at_once(account: Account):
     """A converter writes such a file: it opens at once, and the window slides over it."""
     said = [("user", "assistant")[n % 2] for n in range(20_000)]
     rows = [

@@ -29,7 +29,7 @@ def once(program: Program, *texts: str) -> None:
     assert sorted(texts, key=words.index) == list(texts), program.text()
 
 
-def test_a_reply_is_followed_and_goes_on_after_a_kill(account: Account):
+def test_followed_reply_goes_on_after_a_kill(account: Account):
     whole = ["It is **whole**.\n\n", PAUSE, "Here is its", {"do": "think", "text": "hm"}, " end."]
     cut = ["One paragraph.\n\nThe second", PAUSE, " goes on", {"do": "hang"}]
     with account.terminal(*account.script(whole, cut), columns=120) as writer:

@@ -163,7 +163,7 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
     assert states == {root: "idle", "first": "idle", "busy": "dead"}
 
 
-def test_an_archived_agent_is_in_no_list_and_goes_on_by_its_name(account: Account):
+def test_archived_agent_is_in_no_list_and_is_resumed_by_its_name(account: Account):
     assert account.run(*ECHO, "-c", "-p", "the past").returncode == 0
     (root,) = account.agents()
     hangs = script(account, "hangs", [HANG])

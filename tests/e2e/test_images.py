@@ -43,7 +43,7 @@ def stored(account: Account) -> list[tuple[str, list[str]]]:
     return [(text, [image["data"] for image in data.get("images", [])]) for _, text, data in rows]
 
 
-def test_an_image_reaches_the_model_and_stays_in_the_conversation(account: Account, wire: Wire):
+def test_image_reaches_the_model_and_stays_in_the_conversation(account: Account, wire: Wire):
     cat = picture(account.home / "cat.png")
     wire.answers("A green thing.", "Still green.", "As before.")
     with account.terminal(*WIRE) as program:
@@ -68,7 +68,7 @@ def test_an_image_reaches_the_model_and_stays_in_the_conversation(account: Accou
     assert stored(account)[0] == ("what is @cat.png, please?", [cat])
 
 
-def test_a_kill_right_after_the_message_keeps_its_image(account: Account, wire: Wire):
+def test_kill_right_after_the_message_keeps_its_image(account: Account, wire: Wire):
     cat = picture(account.home / "cat.png")
     wire.answers(Answer(end="hang"), "Here it is.")
     with account.terminal(*WIRE) as program:
@@ -84,7 +84,7 @@ def test_a_kill_right_after_the_message_keeps_its_image(account: Account, wire: 
     assert account.endings() == ["interrupted", "completed"]
 
 
-def test_a_photo_is_made_fit_and_tells_nothing(account: Account, wire: Wire):
+def test_photo_is_scaled_and_its_metadata_removed(account: Account, wire: Wire):
     photo = Pillow.frombytes("RGB", (2000, 1500), Random(3).randbytes(2000 * 1500 * 3))
     exif = photo.getexif()
     exif[0x0112], exif[0x010F] = 6, "SECRETCAMERA"
@@ -216,7 +216,7 @@ def test_unsaved_events_keep_their_images(account: Account):
         assert not file.exists()
 
 
-def test_a_blind_model_is_said_and_the_image_is_there_for_others(account: Account, wire: Wire):
+def test_model_without_vision_is_named_and_the_image_is_kept_for_others(account: Account, wire: Wire):
     cat = picture(account.home / "cat.png")
     file = account.home / ".config" / "ikigai" / "config.toml"
     file.write_text(file.read_text() + '[models."wire/blind"]\nimages = "no"\n')
@@ -256,13 +256,13 @@ def test_images_on_the_command_line(account: Account, wire: Wire):
     assert [images for _, images in stored(account)] == [[cat, dog]]
 
 
-def test_an_image_within_a_word_of_the_command_line(account: Account, wire: Wire):
+def test_image_inside_an_argument_is_attached(account: Account, wire: Wire):
     cat = picture(account.home / "cat.png")
     assert account.run(*WIRE, "-p", "what is @cat.png ?").returncode == 0
     assert (said(wire.messages()[0]), shown(wire.messages()[0])) == ("what is @cat.png ?", [cat])
 
 
-def test_an_image_alone(account: Account, wire: Wire):
+def test_image_alone_is_a_message(account: Account, wire: Wire):
     cat = picture(account.home / "cat.png")
     assert account.run(*WIRE, "-p", "@cat.png").returncode == 0
     assert (said(wire.messages()[0]), shown(wire.messages()[0])) == ("@cat.png", [cat])
@@ -277,14 +277,14 @@ def test_images_on_the_command_line_of_the_repl(account: Account, wire: Wire):
 
 
 @pytest.mark.parametrize("cut", [60, 30])
-def test_a_broken_image_on_the_command_line(account: Account, wire: Wire, cut: int):
+def test_broken_image_on_the_command_line_is_refused(account: Account, wire: Wire, cut: int):
     picture(account.home / "cat.png")
     (account.home / "broken.png").write_bytes((account.home / "cat.png").read_bytes()[:cut])
     refused(account.run(*WIRE, "-p", "see", "@broken.png"), 2, "broken.png is damaged or incomplete.")
     assert not wire.requests and not account.agents()
 
 
-def test_a_blind_model_on_the_command_line(account: Account, wire: Wire):
+def test_image_on_the_command_line_is_refused_by_a_model_without_vision(account: Account, wire: Wire):
     picture(account.home / "cat.png")
     file = account.home / ".config" / "ikigai" / "config.toml"
     file.write_text(file.read_text() + '[models."wire/blind"]\nimages = "no"\n')
@@ -296,7 +296,7 @@ def test_a_blind_model_on_the_command_line(account: Account, wire: Wire):
 # -- files, folders and pages -------------------------------------------------------------------------------------
 
 
-def test_a_file_reaches_the_model_as_it_was_and_stays_in_the_conversation(account: Account, wire: Wire):
+def test_file_reaches_the_model_as_it_was_and_stays_in_the_conversation(account: Account, wire: Wire):
     (account.home / "hello.py").write_text("print('hi')\nprint('</file>')\n")
     wire.answers("It greets.", "As before.")
     sent = "explain @hello.py, please\n\n<file-2 name=\"hello.py\">\nprint('hi')\nprint('</file>')\n</file-2>"
@@ -321,7 +321,7 @@ def test_a_file_reaches_the_model_as_it_was_and_stays_in_the_conversation(accoun
     ]
 
 
-def test_a_file_steers_the_turn(account: Account, wire: Wire):
+def test_file_can_be_attached_to_a_steering_message(account: Account, wire: Wire):
     (account.home / "a.txt").write_text("steered\n")
     wire.answers(completion("Slow. " * 30, pause=0.12))
     with account.terminal(*WIRE) as program:
@@ -348,7 +348,7 @@ def test_retry_sends_the_file_as_it_was(account: Account, wire: Wire):
     assert said(wire.messages()[0]) == 'see @a.txt\n\n<file name="a.txt">\nold\n</file>'
 
 
-def test_a_file_with_keys_is_asked_about(account: Account, wire: Wire):
+def test_file_with_keys_needs_a_confirmation(account: Account, wire: Wire):
     (account.home / ".env").write_text("TOKEN=1\n")
     with account.terminal(*WIRE) as program:
         program.ready().say("see @.env")
@@ -367,7 +367,7 @@ def test_a_file_with_keys_is_asked_about(account: Account, wire: Wire):
     assert account.run(*WIRE, "--yes", "-c", "-p", "see @.env").returncode == 0
 
 
-def test_a_page_needs_the_approval_of_web_fetch(account: Account, wire: Wire):
+def test_page_needs_the_approval_of_web_fetch(account: Account, wire: Wire):
     file = account.home / ".config" / "ikigai" / "config.toml"
     file.write_text(file.read_text() + '[tools]\nprivate_hosts = ["127.0.0.1"]\n')
     url = f"http://127.0.0.1:{wire.server.port}/page"
@@ -400,7 +400,7 @@ def clipboard(account: Account, script: str) -> dict[str, str]:
     return {"PATH": f"{folder}:{os.environ['PATH']}", "WAYLAND_DISPLAY": "wayland-test"}
 
 
-def test_a_picture_is_pasted_from_the_clipboard(account: Account, wire: Wire):
+def test_picture_is_pasted_from_the_clipboard(account: Account, wire: Wire):
     cat = picture(account.home / "cat.png")
     script = f'[ "$1" = --list-types ] && echo image/png || cat {account.home}/cat.png'
     with account.terminal(*WIRE, env=clipboard(account, script)) as program:
@@ -415,7 +415,7 @@ def test_a_picture_is_pasted_from_the_clipboard(account: Account, wire: Wire):
     assert file.stat().st_mode & 0o777 == 0o600 and file.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_picture_that_is_pasted_into_an_ephemeral_talk_is_purged_with_it(account: Account, wire: Wire):
+def test_pasted_picture_is_purged_with_its_ephemeral_agent(account: Account, wire: Wire):
     cat = picture(account.home / "cat.png")
     script = f'[ "$1" = --list-types ] && echo image/png || cat {account.home}/cat.png'
     folder = account.home / ".local" / "share" / "ikigai" / "pasted"
@@ -440,7 +440,7 @@ def test_a_picture_that_is_pasted_into_an_ephemeral_talk_is_purged_with_it(accou
         ("echo image/png", "⚠ The clipboard does not contain a PNG, JPEG, WebP or GIF."),
     ],
 )
-def test_a_clipboard_without_a_picture_is_said(account: Account, script: str, words: str):
+def test_clipboard_without_a_picture_is_reported(account: Account, script: str, words: str):
     with account.terminal(*ECHO, env=clipboard(account, script), columns=120) as program:
         program.ready().type("\x16\x16here")
         program.wait_for_input("here")  # nothing waits for the clipboard
@@ -449,7 +449,7 @@ def test_a_clipboard_without_a_picture_is_said(account: Account, script: str, wo
         program.leave()
 
 
-def test_the_missing_program_of_the_clipboard_is_named(account: Account):
+def test_missing_clipboard_program_is_named(account: Account):
     env = {"PATH": str(account.home), "WAYLAND_DISPLAY": "wayland-test"}
     with account.terminal(*ECHO, env=env, columns=120) as program:
         program.ready().type("\x16")

@@ -36,7 +36,7 @@ def addresses(wire: Wire) -> dict[str, str]:
     return {"OPENAI_BASE_URL": root + "/v1", "ANTHROPIC_BASE_URL": root, "GOOGLE_GEMINI_BASE_URL": root}
 
 
-def test_a_key_is_typed_tried_stored_and_used(account: Account, wire: Wire, addresses: dict[str, str]):
+def test_key_is_typed_tried_stored_and_used(account: Account, wire: Wire, addresses: dict[str, str]):
     wire.answers(CLAUDES)
     with account.terminal("login", "anthropic", "--debug", columns=200, env=addresses) as program:
         program.wait_for("Create a key at https://platform.claude.com/settings/keys")
@@ -66,7 +66,7 @@ def test_a_key_is_typed_tried_stored_and_used(account: Account, wire: Wire, addr
     assert "canary" not in seen
 
 
-def test_the_provider_is_asked_for_where_none_is_named(account: Account, wire: Wire, addresses: dict[str, str]):
+def test_provider_is_asked_for_when_none_is_named(account: Account, wire: Wire, addresses: dict[str, str]):
     wire.answers(LIST)
     with account.terminal("login", columns=120, env=addresses) as program:
         program.wait_for("Provider (anthropic, openai, google")
@@ -77,7 +77,7 @@ def test_the_provider_is_asked_for_where_none_is_named(account: Account, wire: W
     assert stored(account) == {"openai": SECRET}
 
 
-def test_a_key_is_piped_in_and_another_provider_of_ones_own(account: Account, wire: Wire):
+def test_key_is_read_from_a_pipe_and_for_a_configured_provider(account: Account, wire: Wire):
     wire.answers(LIST)
     result = account.run("login", "wire", input=f"{SECRET}\n")
     assert result.returncode == 0, result.stderr
@@ -95,13 +95,13 @@ def test_a_key_is_piped_in_and_another_provider_of_ones_own(account: Account, wi
     assert stored(account) == {}
 
 
-def test_a_login_says_that_the_environment_goes_first(account: Account, wire: Wire, addresses: dict[str, str]):
+def test_login_says_that_the_environment_overrides_it(account: Account, wire: Wire, addresses: dict[str, str]):
     wire.answers(LIST)
     result = account.run("login", "openai", input=SECRET, OPENAI_API_KEY="sk-other", **addresses)
     assert result.returncode == 0 and "OPENAI_API_KEY is also set and overrides it." in result.stdout
 
 
-def test_a_key_that_the_vendor_refuses_is_not_stored(account: Account, wire: Wire, addresses: dict[str, str]):
+def test_key_that_the_vendor_refuses_is_not_stored(account: Account, wire: Wire, addresses: dict[str, str]):
     for provider in ("openai", "anthropic", "google"):
         wire.answers(failure(401, f"bad key {SECRET}"))
         result = account.run("login", provider, input=SECRET, **addresses)
@@ -122,7 +122,7 @@ def test_a_key_that_the_vendor_refuses_is_not_stored(account: Account, wire: Wir
     ],
     ids=["503", "404", "403", "scopes", "empty", "a page"],
 )
-def test_a_key_that_cannot_be_tried_is_stored_with_a_word(account: Account, wire: Wire, answer: Answer, doubt: str):
+def test_key_that_cannot_be_tried_is_stored_with_a_warning(account: Account, wire: Wire, answer: Answer, doubt: str):
     wire.answers(answer)
     result = account.run("login", "wire", input=SECRET)
     assert result.returncode == 0, result.stderr
@@ -158,7 +158,7 @@ def test_logins_that_are_none(account: Account, arguments: list[str], code: int,
 
 
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), ("\x04", 1)])
-def test_a_question_that_is_not_answered(account: Account, key: "str | signal.Signals", code: int):
+def test_login_ends_when_its_question_is_not_answered(account: Account, key: "str | signal.Signals", code: int):
     with account.terminal("login", "openai", columns=120) as program:
         program.wait_for("Key for openai")
         program.type("sk-half")
@@ -172,7 +172,7 @@ def test_a_question_that_is_not_answered(account: Account, key: "str | signal.Si
     assert stored(account) == {}
 
 
-def test_a_file_that_is_no_key_file(account: Account):
+def test_damaged_key_file_is_reported(account: Account):
     file = key_file(account)
     file.parent.mkdir(parents=True)
     file.write_text("{canary")

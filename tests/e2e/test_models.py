@@ -51,7 +51,7 @@ def test_only_those_that_a_key_is_at_hand_for(account: Account):
     refused(account.run("models", "nobody"), 2, "There is no provider 'nobody'")
 
 
-def test_a_server_is_asked_and_its_answer_kept(account: Account, wire: Wire):
+def test_refresh_asks_the_server_and_caches_its_list(account: Account, wire: Wire):
     configure(account, wire, 'model = "wire/mine"\n', '[models."wire/mine"]\ninput_price = 2\noutput_price = 4.5\n')
     assert [row["model"] for row in lines_of(account.run("models", "--json").stdout)] == ["wire/mine"]
     wire.answers(listing({"id": "big", "context_length": 65_536}, {"id": "small"}))
@@ -97,7 +97,7 @@ def test_when_nobody_answers(account: Account, wire: Wire, answer: Answer, code:
 # -- levels ------------------------------------------------------------------------------------------------------
 
 
-def test_a_level_on_the_command_line_that_the_model_has_or_not(account: Account, wire: Wire):
+def test_level_on_the_command_line_is_used_or_refused(account: Account, wire: Wire):
     configure(account, wire, "", THINKER)
     result = account.run("-m", "wire/x:med", "-c", "-p", "hi")
     refused(result, 2, "x has no thinking level med; it has low, high", "another model")
@@ -110,7 +110,7 @@ def test_a_level_on_the_command_line_that_the_model_has_or_not(account: Account,
 
 
 @pytest.mark.parametrize("word", ["hgih", "HIGH", ""])
-def test_a_mistyped_level_is_not_taken_for_a_part_of_the_name(account: Account, wire: Wire, word: str):
+def test_mistyped_level_is_not_part_of_the_name(account: Account, wire: Wire, word: str):
     env = {"ANTHROPIC_API_KEY": SECRET, "ANTHROPIC_BASE_URL": wire.server.base_url}
     for way in ({"IKIGAI_MODEL": f"anthropic/claude-sonnet-5-5:{word}"}, {}):
         account.configure(f'model = "anthropic/claude-sonnet-5-5:{word}"\n')
@@ -121,13 +121,13 @@ def test_a_mistyped_level_is_not_taken_for_a_part_of_the_name(account: Account, 
     assert not wire.requests and account.rows("user") == []
 
 
-def test_a_name_with_a_colon_stays_one(account: Account, wire: Wire):
+def test_name_with_a_colon_is_kept(account: Account, wire: Wire):
     configure(account, wire)
     assert account.run("-m", "wire/qwen3:8b", "-p", "hi").returncode == 0
     assert wire.requests[0].json["model"] == "qwen3:8b"
 
 
-def test_a_level_in_the_configuration_that_the_model_lacks_is_said_and_left_out(account: Account, wire: Wire):
+def test_configured_level_that_the_model_lacks_is_reported_and_ignored(account: Account, wire: Wire):
     configure(account, wire, 'model = "wire/x:med"\n', THINKER)
     result = account.run("-c", "-p", "hi")
     assert result.returncode == 0
@@ -175,7 +175,7 @@ def test_levels_at_the_prompt(account: Account, wire: Wire):
         program.leave()
 
 
-def test_a_level_for_the_model_of_a_flag(account: Account, wire: Wire):
+def test_level_belongs_to_the_model_it_was_chosen_with(account: Account, wire: Wire):
     configure(account, wire, 'model = "wire/z"\n', THINKER)
     with account.terminal("-m", "wire/x", columns=120) as program:
         program.ready()
@@ -216,7 +216,7 @@ def test_another_model_keeps_the_level_that_was_chosen_if_it_has_it(account: Acc
         program.leave()
 
 
-def test_a_model_that_does_not_think(account: Account, wire: Wire):
+def test_think_is_refused_by_a_model_that_does_not_think(account: Account, wire: Wire):
     configure(account, wire, 'model = "wire/x"\n', '[models."wire/x"]\nlevels = ["off"]\n')
     with account.terminal(columns=120) as program:
         program.ready()
@@ -250,7 +250,7 @@ def test_how_long_a_server_may_be_silent(account: Account, wire: Wire):
         program.leave()
 
 
-def test_a_provider_can_be_spoken_to_another_way(account: Account, wire: Wire):
+def test_api_of_a_provider_is_configurable(account: Account, wire: Wire):
     configure(account, wire, "", f'[providers.other]\napi = "responses"\nbase_url = "{wire.server.base_url}"\n')
     wire.answers(failure(400, "no"))
     refused(account.run("-m", "other/x", "-c", "-p", "hi"), 1, "other refused the request (400): no.")
@@ -283,7 +283,7 @@ def test_another_model_s_sdk_is_loaded_when_it_is_chosen(account: Account, wire:
         program.leave()
 
 
-def test_a_model_typed_now_wins_over_the_flag_and_the_variable_of_this_start(account: Account, wire: Wire):
+def test_model_typed_now_overrides_flag_and_variable(account: Account, wire: Wire):
     configure(account, wire, 'model = "wire/z"\n', THINKER)
     for flags, env in ((("-m", "wire/x"), {}), ((), {"IKIGAI_MODEL": "wire/x"})):
         with account.terminal(*flags, columns=120, env=env) as program:

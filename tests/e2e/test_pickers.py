@@ -16,7 +16,7 @@ def agents(account: Account, *words: str) -> list[str]:
     return [line.split()[0] for line in reversed(account.run("agents").stdout.splitlines()[1:])]
 
 
-def test_an_agent_is_picked_at_the_start_by_what_was_said(account: Account):
+def test_agent_is_picked_at_the_start_by_its_messages(account: Account):
     names = agents(account, "words about owls", "words about foxes", "the newest")
     with account.terminal("-r", *ECHO, columns=80, rows=24) as program:
         program.wait_for("Tab shows archived and subagents")
@@ -67,7 +67,7 @@ def test_archived_agents_are_shown_by_a_key_and_long_lists_load_as_they_scroll(a
         program.leave()
 
 
-def test_a_model_is_picked_from_favorites_and_all_known_ones(account: Account):
+def test_model_is_picked_from_favorites_and_all_known_ones(account: Account):
     account.configure('model = "scripted/echo"\nfavorite_models = ["anthropic/claude-opus-4-1"]\n')
     with account.terminal(columns=90, rows=24, env=KEYED) as program:
         program.ready().say("/model")
@@ -91,7 +91,7 @@ def test_a_model_is_picked_from_favorites_and_all_known_ones(account: Account):
     assert "/model PROVIDER/NAME[:LEVEL] chooses another" in shown
 
 
-def test_the_second_page_of_a_long_list_is_read_as_the_cursor_comes_near(account: Account):
+def test_second_page_of_a_long_list_is_read_when_the_cursor_comes_near(account: Account):
     (name,) = agents(account, "the newest")
     count = PAGE_AGENTS + 30
     with psycopg.connect(account.dsn) as connection:

@@ -53,7 +53,7 @@ def until(true: Any, what: str) -> None:
 # The promise is one second; a busy machine takes longer. Without a thread for the output it is for ever.
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("format", ["text", "stream-json"])
-def test_a_signal_ends_a_run_whose_output_nobody_reads(account: Account, number: int, code: int, format: str):
+def test_signal_ends_a_run_whose_output_is_not_read(account: Account, number: int, code: int, format: str):
     model = account.script("word " * 60_000)
     program = piped(account, *model, "-p", "go", "--output-format", format)
     until(lambda: account.turns() == ["completed"] or program.poll() is not None, "the end of the turn")
@@ -63,7 +63,7 @@ def test_a_signal_ends_a_run_whose_output_nobody_reads(account: Account, number:
     assert account.endings() == ["completed"]  # the turn went on although nobody read
 
 
-def test_a_signal_ends_a_command_whose_output_nobody_reads(account: Account):
+def test_signal_ends_a_command_whose_output_is_not_read(account: Account):
     program = piped(account, *ECHO, "-p", "--system-prompt", "x" * 100_000, "/system")
     until(lambda: has_full_pipe(program), "a full pipe")
     program.send_signal(signal.SIGTERM)
@@ -71,14 +71,14 @@ def test_a_signal_ends_a_command_whose_output_nobody_reads(account: Account):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_ends_the_wait_for_input(account: Account, number: int, code: int):
+def test_signal_ends_the_wait_for_input(account: Account, number: int, code: int):
     program = piped(account, *ECHO, "-p", stdin=subprocess.PIPE)
     time.sleep(1.5)
     program.send_signal(number)
     assert program.wait(10) == code and not account.agents()
 
 
-def test_a_reader_that_goes_away_is_no_failure(account: Account):
+def test_closed_output_pipe_is_no_failure(account: Account):
     model = account.script("word\n" * 60_000)
     result = account.shell(f"ikigai {' '.join(model)} -p go | head -1; exit ${{PIPESTATUS[0]}}")
     assert (result.stdout, result.stderr, result.returncode) == ("word\n", "", 0)
@@ -86,7 +86,7 @@ def test_a_reader_that_goes_away_is_no_failure(account: Account):
 
 
 @pytest.mark.parametrize("what", ["go", "/help"])
-def test_a_full_disk_is_told(account: Account, what: str):
+def test_full_disk_is_reported(account: Account, what: str):
     result = account.shell(f"ikigai {' '.join(ECHO)} -p {what} > /dev/full")
     assert result.returncode == 1 and ("could not be" in result.stderr or "cannot be written" in result.stderr)
     assert "No space left" in result.stderr
@@ -118,7 +118,7 @@ def test_timeout_ends_the_wait_for_input_and_for_a_reader(account: Account):
     assert program.wait(30) == 124
 
 
-def test_a_run_within_its_time_ends_as_ever(account: Account):
+def test_timeout_changes_nothing_when_the_run_ends_in_time(account: Account):
     assert account.run(*ECHO, "-p", "--timeout", "100", "hello").stdout == "hello\n"
 
 
@@ -155,7 +155,7 @@ def test_schema_is_sent_and_the_reply_parsed(account: Account, wire: Wire):
     assert account.run(*WIRE, "-p", "--schema", schema(account), "which?").stdout == f"{reply}\n"
 
 
-def test_a_schema_with_optional_properties_is_not_sent_as_strict(account: Account, wire: Wire):
+def test_schema_with_optional_properties_is_not_sent_as_strict(account: Account, wire: Wire):
     wire.answers("{}")
     wanted = schema(account, {"type": "object", "properties": {"a": {"type": "string"}}})
     assert account.run(*WIRE, "-p", "--schema", wanted, "which?").returncode == 0
@@ -170,7 +170,7 @@ def test_a_schema_with_optional_properties_is_not_sent_as_strict(account: Accoun
         ('{"city": "Pécs"}', "'size' is a required property"),
     ],
 )
-def test_a_reply_that_does_not_match_is_a_failure(account: Account, wire: Wire, reply: str, why: str):
+def test_reply_that_does_not_match_the_schema_is_a_failure(account: Account, wire: Wire, reply: str, why: str):
     wire.answers(reply)
     result = account.run(*WIRE, "-p", "--schema", schema(account), "--json", "which?")
     made = json.loads(result.stdout)
@@ -179,7 +179,7 @@ def test_a_reply_that_does_not_match_is_a_failure(account: Account, wire: Wire, 
     assert account.endings() == ["completed"]
 
 
-def test_a_provider_that_refuses_the_schema_is_told(account: Account, wire: Wire):
+def test_schema_that_the_provider_refuses_is_reported(account: Account, wire: Wire):
     wire.answers(failure(400, "Invalid schema for response_format 'answer'"))
     refused(
         account.run(*WIRE, "-p", "--schema", schema(account), "which?"),
@@ -199,12 +199,12 @@ def test_a_provider_that_refuses_the_schema_is_told(account: Account, wire: Wire
         ('{"$ref": "http://127.0.0.1:1/x.json"}', "refers to http://127.0.0.1:1/x.json, which is not in it"),
     ],
 )
-def test_a_file_that_is_no_schema_is_refused(account: Account, wire: Wire, text: str, why: str):
+def test_file_that_is_no_schema_is_refused(account: Account, wire: Wire, text: str, why: str):
     refused(account.run(*WIRE, "-p", "--schema", schema(account, text), "x"), 2, why, "Nothing was sent")
     assert not wire.requests and not account.agents()
 
 
-def test_a_schema_needs_its_file_and_a_message(account: Account):
+def test_schema_needs_its_file_and_a_message(account: Account):
     refused(account.run(*ECHO, "-p", "--schema", "none.json", "x"), 2, "none.json cannot be read")
     refused(account.run(*ECHO, "-c", "-p", "--schema", schema(account), "/clear"), 2, "--schema is for messages")
     assert not account.agents()
@@ -239,7 +239,7 @@ def test_turns_are_answered_in_order(account: Account, wire: Wire):
     assert account.endings() == ["completed"] * 4 and len(account.agents()) == 1
 
 
-def test_a_turn_is_answered_before_the_next_line_comes(account: Account):
+def test_line_is_answered_before_the_next_one_comes(account: Account):
     program = piped(account, *ECHO, "-p", *TURNS, stdin=subprocess.PIPE)
     assert program.stdin and program.stdout
     for text in ("one", "two"):
@@ -263,7 +263,7 @@ def test_a_turn_is_answered_before_the_next_line_comes(account: Account):
         ('"\udcff"', "Line 3 of the standard input is not text: byte 0xff at offset 1"),
     ],
 )
-def test_a_bad_line_is_refused_with_its_number(account: Account, line: str, why: str):
+def test_bad_line_is_refused_with_its_number(account: Account, line: str, why: str):
     good = {"type": "user", "text": "kept"}
     text = turns(good, "", line, good).encode(errors="surrogateescape")
     (account.home / "turns").write_bytes(text)
@@ -272,13 +272,13 @@ def test_a_bad_line_is_refused_with_its_number(account: Account, line: str, why:
     assert account.said("user", "assistant") == ["kept", "kept"] and account.endings() == ["completed"]
 
 
-def test_a_bad_first_line_makes_no_agent(account: Account):
+def test_bad_first_line_creates_no_agent(account: Account):
     refused(account.run(*ECHO, "-p", *TURNS, input="hello\n"), 2, "Line 1 of the standard input is not JSON")
     refused(account.run(*ECHO, "-p", *TURNS, input=""), 2, "There is no message")
     assert not account.agents()
 
 
-def test_a_turn_that_fails_does_not_end_the_others(account: Account, wire: Wire):
+def test_failed_turn_does_not_end_the_others(account: Account, wire: Wire):
     wire.answers(failure(400, "no"), "Two.")
     given = turns({"type": "user", "text": "one"}, {"type": "user", "text": "two"})
     result = account.run(*WIRE, "-p", *TURNS, input=given)

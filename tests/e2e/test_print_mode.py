@@ -106,7 +106,7 @@ def test_json_of_a_refusal_without_words(account: Account, wire: Wire):
         ("", "length", 1, "The reply was cut off at its length limit."),
     ],
 )
-def test_a_reply_that_is_short_says_so(account: Account, wire: Wire, said: str, finish: str, code: int, words: str):
+def test_short_reply_is_explained(account: Account, wire: Wire, said: str, finish: str, code: int, words: str):
     wire.answers(completion(said, finish=finish))
     result = account.run(*WIRE, "-p", "hello")
     assert (result.stdout, result.stderr, result.returncode) == (said and f"{said}\n", f"ikigai: {words}\n", code)
@@ -121,7 +121,7 @@ def test_half_a_character_in_a_piece(account: Account, wire: Wire, format: str):
     assert format != "text" or result.stdout == "a\ufffd\ufffdb\n"
 
 
-def test_an_output_that_cannot_write_everything(account: Account):
+def test_output_replaces_characters_that_its_encoding_lacks(account: Account):
     result = account.run(*ECHO, "-p", "é", PYTHONIOENCODING="ascii")
     assert (result.stdout, result.stderr, result.returncode) == ("?\n", "", 0)
     assert account.said("assistant") == ["é"]
@@ -170,7 +170,7 @@ def test_files_are_attached(account: Account):
         ("/dev/zero", "/dev/zero is a device, not a file."),
     ],
 )
-def test_a_file_that_cannot_be_attached(account: Account, name: str, words: str):
+def test_file_that_cannot_be_attached_is_refused(account: Account, name: str, words: str):
     (account.home / "binary").write_bytes(b"\x7fELF\xff\x00")
     (account.home / "pic.bmp").write_bytes(b"BM\xff\x00")
     for pipe in ("pipe", "pipe.png"):
@@ -189,14 +189,14 @@ def test_which_agent(account: Account):
     assert turns == {first: 3, second: 2}
 
 
-def test_an_agent_that_is_not_there(account: Account):
+def test_unknown_agent_is_refused(account: Account):
     account.run(*ECHO, "-c", "-p", "one")
     (name,) = account.agents()
     refused(account.run(*ECHO, "-p", "x", "-r", name[:-1]), 2, f"no agent {name[:-1]}", f"Did you mean {name}?")
     assert account.said("user") == ["one"] and account.agents() == [name]
 
 
-def test_an_agent_held_by_another_program(account: Account):
+def test_agent_open_in_another_program_is_refused(account: Account):
     with account.terminal(*ECHO) as program:
         program.ready()
         program.say("mine")
@@ -216,7 +216,7 @@ def test_an_agent_held_by_another_program(account: Account):
     assert account.endings() == ["completed"] * 2 and len(account.agents()) == 2
 
 
-def test_the_same_conversation_as_the_repl(account: Account, wire: Wire):
+def test_print_mode_and_repl_share_a_conversation(account: Account, wire: Wire):
     wire.answers("Seven it is.", "It was seven.", "Yes.")
     account.run(*WIRE, "-c", "-p", "remember seven")
     with account.terminal(*WIRE) as program:
@@ -236,7 +236,7 @@ def test_without_a_model(account: Account):
     assert not account.rows() and not account.agents()
 
 
-def test_the_agents_own_model_is_enough(account: Account):
+def test_model_of_the_agent_is_used_when_none_is_named(account: Account):
     with account.terminal() as program:
         program.ready()
         program.say("/model scripted/echo")
@@ -337,7 +337,7 @@ def test_unreachable_after_retries(account: Account, wire: Wire):
     assert account.endings() == ["failed"]
 
 
-def test_the_help_says_what_comes_out(tmp_path: Path, account: Account):
+def test_help_describes_the_output(tmp_path: Path, account: Account):
     text = account.run("--help").stdout
     assert all(
         word in text

@@ -104,7 +104,7 @@ def test_last_is_that_of_the_role_and_the_user(account: Account, role: str):
 
 
 @pytest.mark.parametrize("command", ["/clear", "/mark x", "/retry", "/forget last 1", "/fork", "/rename x", "/archive"])
-def test_a_command_needs_a_conversation(account: Account, command: str):
+def test_slash_command_needs_a_conversation(account: Account, command: str):
     name = mine(account)
     before = account.rows()
     word = command.split()[0]
@@ -131,7 +131,7 @@ def test_what_is_piped_in_is_never_a_command(account: Account, text: str):
     assert not account.rows("clear", "agent_killed")
 
 
-def test_a_command_does_not_read_what_is_piped_in(account: Account):
+def test_slash_command_does_not_read_the_pipe(account: Account):
     mine(account)
     assert account.run(*ECHO, "-c", "-p", "/mark x", input="more\n").returncode == 0
     assert account.said("user") == ["mine"] and account.rows("mark")
@@ -151,7 +151,7 @@ def test_binary_input_is_refused(account: Account, data: bytes, offset: str):
     assert not account.agents()
 
 
-def test_a_binary_file_is_refused_with_its_offset(account: Account):
+def test_binary_input_is_refused_with_its_offset(account: Account):
     (account.home / "data.bin").write_bytes(b"text" * 10 + os.urandom(1000) + b"\0")
     (account.home / "elf").write_bytes(b"\x7fELF\0\0")
     refused(account.run(*ECHO, "-p", "what is @elf"), 2, "elf is a binary file: byte 0x00 at offset 4 of 6 bytes")

@@ -15,7 +15,7 @@ max_history_tokens = 700
 """
 
 
-def test_a_profile_in_print_mode_outlives_runs_and_is_missed_once(account: Account):
+def test_profile_of_an_agent_lasts_over_runs_and_its_absence_is_reported_once(account: Account):
     model = ("-m", "scripted/echo")
     account.configure(PROFILES)
     asked = account.run("-c", "-p", "one", *model, "--profile", "hands-off", "--json")

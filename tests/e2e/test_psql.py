@@ -56,7 +56,7 @@ def test_its_exit_code_is_psqls(talk: Account):
     assert result.returncode == 3
 
 
-def test_the_password_is_on_no_command_line(talk: Account, path: str):
+def test_password_is_on_no_command_line(talk: Account, path: str):
     dsn = address(talk.dsn, password=PASSWORD, sslpassword=PASSWORD)
     more = {"PATH": path, "OPENAI_API_KEY": PASSWORD, "PSQL_HISTORY": "/dev/null", "IKIGAI_DATABASE_URL": dsn}
     result = talk.run("db", "psql", "-X", "-At", "-c", "select 1 + 1", **more)
@@ -148,7 +148,7 @@ def test_killed_with_it(talk: Account):
     assert talk.endings() == ["completed"]
 
 
-def test_the_embedded_server_runs_as_long_as_psql_does(account: Account):
+def test_embedded_server_runs_as_long_as_psql_does(account: Account):
     """The server outlives its grace period, as psql is connected."""
     query = ("-X", "-At", "-c", "select pg_sleep(3)", "-c", "select count(*) from agents")
     try:

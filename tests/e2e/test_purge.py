@@ -102,7 +102,7 @@ def test_without_a_terminal_it_is_shown_and_refused(talk: Account):
     assert again.returncode == 0 and again.stdout.startswith("No event contains that. The tables are rewritten")
 
 
-def test_a_secret_that_is_not_on_the_command_line(talk: Account):
+def test_secret_is_read_from_the_terminal_or_a_pipe(talk: Account):
     with talk.terminal("db", "purge", "--match", "-", columns=120) as program:
         program.wait_for("Text to purge (hidden):")
         program.type(f"{SECRET}\r")
@@ -154,7 +154,7 @@ def test_of_one_agent_alone(talk: Account):
     assert talk.said("user") == ["hello there", GONE, "and on", SECRET]
 
 
-def test_an_agent_that_is_open_is_not_touched(talk: Account):
+def test_purge_leaves_an_open_agent_alone(talk: Account):
     with talk.terminal(*ECHO) as program:
         program.ready()
         before = everything(talk)

@@ -41,7 +41,7 @@ def unsaved(account: Account) -> Iterator[Path]:
     yield file
 
 
-def test_the_next_start_puts_them_back(account: Account, unsaved: Path):
+def test_unsaved_events_are_stored_by_the_next_start(account: Account, unsaved: Path):
     with account.terminal(*ECHO, "-r", "heron", columns=120) as program:
         program.ready()
         program.wait_for("● lost words")

@@ -40,7 +40,7 @@ def said(program: Program) -> list[str]:
     return lines if program.process.poll() is not None else lines[: len(lines) - (program.input() != "")]
 
 
-def test_a_message_on_the_command_line(account: Account):
+def test_message_on_the_command_line_is_sent(account: Account):
     with account.terminal(*ECHO, "good", "morning") as program:
         program.ready().wait_for("● good morning")
         program.leave()
@@ -55,7 +55,7 @@ def test_keys_typed_before_it_is_ready(account: Account):
     assert account.said("user") == ["early bird"]
 
 
-def test_a_connection_is_open_before_the_message_is_sent(account: Account):
+def test_connection_is_open_before_the_message_is_sent(account: Account):
     answer = completion("Hi.").body
     server = socket.create_server(("127.0.0.1", 0))
     account.configure(f'[providers.wire]\nbase_url = "http://127.0.0.1:{server.getsockname()[1]}/v1"\n')
@@ -88,7 +88,7 @@ def test_a_connection_is_open_before_the_message_is_sent(account: Account):
     assert account.endings() == ["completed"]
 
 
-def test_the_rule_stands_where_the_next_request_begins(account: Account, wire: Wire):
+def test_context_rule_is_where_the_next_request_begins(account: Account, wire: Wire):
     budget = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "120"}
     with account.terminal(*WIRE, env=budget) as program:
         program.ready()
@@ -127,7 +127,7 @@ def first_kept(wire: Wire, number: int = -1) -> tuple[str, int]:
     return spoken[0], 0
 
 
-def test_the_budget_belongs_to_the_agent(account: Account, wire: Wire):
+def test_budget_belongs_to_the_agent(account: Account, wire: Wire):
     with account.terminal(*WIRE) as program:
         program.ready()
         for command, told in (("/budget 50k", "Budget: 50k tokens"), ("/system Be brief.", "System: changed")):
@@ -268,7 +268,7 @@ def test_two_programs_on_one_agent(account: Account):
     check(account.dsn)
 
 
-def test_an_agent_is_taken_back_when_the_other_program_has_gone(account: Account):
+def test_agent_is_writable_again_when_the_other_program_has_ended(account: Account):
     with account.terminal(*ECHO, columns=120) as program:
         program.ready().say("mine")
         program.wait_for("● mine")
@@ -287,7 +287,7 @@ def test_an_agent_is_taken_back_when_the_other_program_has_gone(account: Account
     check(account.dsn)
 
 
-def test_a_forks_history_is_its_ancestors_too(account: Account):
+def test_prompt_history_of_a_fork_includes_its_ancestors(account: Account):
     for text in ("one", "two"):
         account.run(*ECHO, "-c", "-p", text)
     with psycopg.connect(account.dsn) as connection:
@@ -316,7 +316,7 @@ def test_no_model_yet(account: Account):
         program.leave()
 
 
-def test_a_configured_model_without_its_key(account: Account):
+def test_configured_model_without_its_key_is_reported(account: Account):
     account.configure('model = "openai/gpt-5-mini"\n')
     with account.terminal(columns=120) as program:
         program.ready()
@@ -339,7 +339,7 @@ def hanging(text: str) -> Answer:
 
 
 @pytest.mark.parametrize("key", ["\x1b", "\x03"], ids=["Esc", "Ctrl+C"])
-def test_a_turn_is_stopped(account: Account, wire: Wire, key: str):
+def test_turn_is_interrupted_by_a_key(account: Account, wire: Wire, key: str):
     wire.answers(hanging("The first half of"))
     with account.terminal(*WIRE) as program:
         program.ready().say("go")
@@ -378,7 +378,7 @@ def test_queued_messages(account: Account):
     assert account.said("user") == ["go"] and account.endings() == ["interrupted"]
 
 
-def test_a_queued_message_is_sent_when_the_turn_ends(account: Account):
+def test_queued_message_is_sent_when_the_turn_ends(account: Account):
     slow = ["Slow ", {"do": "pause", "seconds": 1.5}, "and steady."]
     with account.terminal(*account.script(slow, "Done.")) as program:
         program.ready().say("go")
@@ -422,7 +422,7 @@ def test_every_way_out(account: Account, way: str | signal.Signals, code: int, s
     assert account.said("assistant") == ["Half"] * streaming
 
 
-def test_a_bug_ends_it_cleanly(account: Account):
+def test_internal_error_ends_the_program_cleanly(account: Account):
     with account.terminal(*ECHO, module="tests.e2e.buggy", columns=200) as program:
         program.ready().type("\x03")
         assert program.ended() == 1
@@ -433,7 +433,7 @@ def test_a_bug_ends_it_cleanly(account: Account):
     assert "ZeroDivisionError" in account.log_file()
 
 
-def test_a_bug_in_the_loop_keeps_the_words(account: Account):
+def test_internal_error_in_the_agent_loop_keeps_the_typed_text(account: Account):
     with account.terminal(*ECHO, module="tests.e2e.buggy", columns=200) as program:
         program.ready().say("hello")
         program.wait_for("Something in ikigai itself went wrong. The log file has the details; start again.")
@@ -453,7 +453,7 @@ def test_leaving_does_not_wait_for_a_database_that_hangs(account: Account):
         program.assert_restored()
 
 
-def test_the_terminal_hangs_up(account: Account):
+def test_program_ends_when_the_terminal_hangs_up(account: Account):
     with account.terminal(*ECHO) as program:
         program.ready()
         pid = program.process.pid

@@ -62,7 +62,7 @@ def looks_right(program: Program, columns: int) -> list[str]:
     ],
     ids=["narrow", "narrow and wide", "cut", "whole"],
 )
-def test_the_rule_looks_right_without_colours(
+def test_context_rule_is_readable_without_colors(
     account: Account, wire: Wire, columns: int, words: str, told: str, again: str
 ):
     env = {**BUDGET, "NO_COLOR": "1"}
@@ -86,7 +86,7 @@ def test_the_rule_looks_right_without_colours(
     assert not {int(code) for code in codes} & {*COLOURS}, codes
 
 
-def test_the_rule_is_drawn_again_when_something_is_forgotten_and_when_that_is_undone(account: Account, wire: Wire):
+def test_context_rule_is_redrawn_after_forget_and_its_undo(account: Account, wire: Wire):
     with account.terminal(*WIRE, columns=120, rows=40, env=BUDGET) as program:
 
         def said(line: str, told: str) -> tuple[str, int]:

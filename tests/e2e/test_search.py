@@ -153,7 +153,7 @@ def test_search_at_the_terminal(account: Account):
         program.leave()
 
 
-def test_the_terminal_fills_the_index_by_itself(account: Account):
+def test_repl_fills_the_search_index_in_the_background(account: Account):
     with account.terminal(*ECHO) as program:
         program.ready()
         program.say("a marmot")

@@ -19,7 +19,7 @@ def login(program: Program, key: str) -> None:
     program.wait(lambda: program.text().rstrip().endswith("· local"), "the prompt")
 
 
-def test_a_key_is_stored_from_inside_and_used(account: Account, wire: Wire):
+def test_key_is_stored_in_the_repl_and_used(account: Account, wire: Wire):
     """The key is nowhere but in its file: not on the screen, in the history of prompts, the log or a draft."""
     wire.answers(failure(401, "no such key"), CLAUDES)
     env = {"ANTHROPIC_BASE_URL": wire.server.base_url.removesuffix("/v1")}
@@ -56,7 +56,7 @@ def test_a_key_is_stored_from_inside_and_used(account: Account, wire: Wire):
             assert b"canary-right" not in file.read_bytes(), file
 
 
-def test_a_key_that_comes_before_the_question_is_dropped(account: Account, wire: Wire):
+def test_key_that_comes_before_the_question_is_dropped(account: Account, wire: Wire):
     """Neither what came with the Enter of /login nor what comes until the question is a message or a draft."""
     env = {"ANTHROPIC_BASE_URL": wire.server.base_url.removesuffix("/v1")}
     with account.terminal("-m", "scripted/echo", env=env) as program:
@@ -78,7 +78,7 @@ def test_a_key_that_comes_before_the_question_is_dropped(account: Account, wire:
         assert not file.is_file() or b"canary" not in file.read_bytes(), file
 
 
-def test_the_checks_run_inside(account: Account):
+def test_doctor_runs_in_the_repl(account: Account):
     with account.terminal("-m", "scripted/echo") as program:
         program.ready().say("/doctor now")
         program.wait_for("Usage: /doctor [--online]")
@@ -90,7 +90,7 @@ def test_the_checks_run_inside(account: Account):
         program.leave()
 
 
-def test_a_theme_holds_for_the_run(account: Account):
+def test_theme_holds_for_the_run(account: Account):
     with account.terminal("-m", "scripted/echo") as program:
         program.ready().say("/theme light")
         program.wait_for("Theme for this run: light. /config terminal.theme light keeps it for later ones.")
@@ -107,7 +107,7 @@ def test_init_sends_a_message_where_there_are_tools(account: Account):
         program.leave()
 
 
-def test_a_slash_with_a_blank_goes_to_no_model(account: Account):
+def test_slash_with_a_blank_is_not_sent(account: Account):
     with account.terminal("-m", "scripted/echo") as program:
         program.ready()
         for line in ("/", "/ help", "/" + "x" * 10_000, "/undo " + "9" * 10_000, "/help nosuch"):
@@ -118,7 +118,7 @@ def test_a_slash_with_a_blank_goes_to_no_model(account: Account):
     assert not account.turns()
 
 
-def test_a_mistyped_subcommand_asks_what_was_meant(account: Account):
+def test_mistyped_subcommand_is_run_or_sent_as_the_user_answers(account: Account):
     refused = account.run("agnets")
     assert refused.returncode == 2 and "ikigai -p agnets" in refused.stderr
     assert account.run("-c", "-p", "-m", "scripted/echo", "agnets").stdout == "agnets\n"

@@ -69,7 +69,7 @@ def test_model_is_told_where_it_is_until_the_user_says_otherwise(account: Accoun
         program.leave()
 
 
-def test_an_older_conversation_gets_it_with_its_next_turn(account: Account, wire: Wire):
+def test_older_conversation_gets_the_default_prompt_with_its_next_turn(account: Account, wire: Wire):
     assert account.run("-c", "-p", *WIRE, "one", WIRE_KEY="k").returncode == 0
     assert system(wire) == "" and prompts(account) == []
     before = account.run("history", "export").stdout
@@ -83,7 +83,7 @@ def test_an_older_conversation_gets_it_with_its_next_turn(account: Account, wire
     assert "two" in export and "Date:" not in export and "Default" not in export
 
 
-def test_a_flag_and_a_key_of_the_configuration_go_before_it(account: Account, wire: Wire):
+def test_default_prompt_is_overridden_by_flag_and_configuration(account: Account, wire: Wire):
     assert account.run("-c", "-p", *WIRE, "--system-prompt", "Be brief.", "one", **DEFAULT).returncode == 0
     assert system(wire) == "Be brief."
     assert account.run("-c", "-p", *WIRE, "--system-prompt", "", "two", **DEFAULT).returncode == 0

@@ -125,7 +125,7 @@ def shown(program: Program) -> list[str]:
     return lines[: max(n for n, line in enumerate(lines) if line.startswith("●")) + 1]
 
 
-def test_a_kill_between_thought_and_words(account: Account):
+def test_kill_after_thinking_keeps_the_words(account: Account):
     model = account.script([THINK, "Some words. " * 20, {"do": "hang"}])
     with account.terminal(*model) as program:
         program.ready().say("go")
@@ -158,7 +158,7 @@ def test_stopped_while_it_thinks(account: Account):
 
 
 @pytest.mark.parametrize("thinking", ["full", "hide"])
-def test_the_configuration_says_how(account: Account, thinking: str):
+def test_thinking_is_shown_as_configured(account: Account, thinking: str):
     account.configure(f'[terminal]\nthinking = "{thinking}"\n')
     model = account.script([THINK, PAUSE, "So."])
     for _ in range(2):

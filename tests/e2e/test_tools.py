@@ -94,7 +94,7 @@ CALC = "def add(a, b):\n    return a - b\n"
 CHECK = "from calc import add\n\nassert add(2, 3) == 5, add(2, 3)\nprint('all is well')\n"
 
 
-def test_a_small_project_is_read_edited_and_tested(account: Account):
+def test_small_project_is_read_edited_and_tested(account: Account):
     (account.home / "calc.py").write_text(CALC)
     (account.home / "check.py").write_text(CHECK)
     edit = call("edit_file", path="calc.py", old="a - b", new="a + b")
@@ -391,7 +391,7 @@ def test_print_mode_runs_nothing_unasked(account: Account):
     assert account.endings() == ["completed"] * 2
 
 
-def test_the_log_keeps_whole_results_up_to_a_limit(account: Account):
+def test_log_keeps_whole_results_up_to_a_limit(account: Account):
     """Of the shell and of a tool of the user's own; a start draws the beginning, and says how much there is."""
     own = account.home / ".config" / "ikigai" / "tools" / "count"
     own.parent.mkdir(parents=True)
@@ -422,7 +422,7 @@ def test_the_log_keeps_whole_results_up_to_a_limit(account: Account):
     assert len(account.said("tool_result")) == 4
 
 
-def test_the_allow_list_runs_commands_in_print_mode(account: Account):
+def test_allowlist_runs_commands_in_print_mode(account: Account):
     account.configure('[tools]\napproval = "auto"\nallow = ["python3 check.py"]\n')
     project = account.home / "project"  # for ikigai's own files lie in the home
     project.mkdir()
@@ -435,7 +435,7 @@ def test_the_allow_list_runs_commands_in_print_mode(account: Account):
     assert account.said("tool_result")[0].startswith("checked\n") and not (project / "ran").exists()
 
 
-def test_a_set_that_is_switched_off_stays_so(account: Account, wire: Wire):
+def test_tool_set_that_is_switched_off_stays_off(account: Account, wire: Wire):
     wire.answers("One.", "Two.", "Three.")
 
     def offered() -> set[str]:
@@ -459,7 +459,7 @@ def test_a_set_that_is_switched_off_stays_so(account: Account, wire: Wire):
     assert "shell" not in offered() and "read_file" in offered()
 
 
-def test_the_users_own_commands(account: Account, wire: Wire, traces: Traces):
+def test_configured_commands_are_tools(account: Account, wire: Wire, traces: Traces):
     wire.answers("I see.", "I still see.")
     (account.home / "visible.txt").write_text("")
     with account.terminal(*WIRE, rows=40, columns=120, env=TOOLS) as program:

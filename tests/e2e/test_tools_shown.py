@@ -119,7 +119,7 @@ def test_edits_are_shown_without_a_question_too(account: Account):
         program.leave()
 
 
-def test_a_tool_shows_a_picture_to_a_model_that_sees(account: Account, wire: Wire):
+def test_tool_result_shows_a_picture_to_a_model_with_vision(account: Account, wire: Wire):
     cat = picture(account.home / "cat.png")
     (account.home / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nrubbish")
     reads = [

@@ -207,7 +207,7 @@ def test_bad_settings_of_a_trusted_folder_end_the_program_with_the_way_out(accou
         assert f"type:/trustno{project.folder}" in "".join(program.words().split())
 
 
-def test_a_damaged_file_trusts_nothing_and_the_program_goes_on(account: Account, wire: Wire, agents: Path):
+def test_damaged_trust_file_trusts_nothing_and_the_program_goes_on(account: Account, wire: Wire, agents: Path):
     kept = account.home / ".local/share/ikigai/trusted.json"
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text("[]")

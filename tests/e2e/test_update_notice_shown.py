@@ -52,7 +52,7 @@ def test_one_line_tells_of_a_newer_version_once_a_day(account: Account, wire: Wi
     assert len(wire.requests) == 1, "a day has not passed"
 
 
-def test_the_index_is_not_asked_without_the_setting(account: Account, wire: Wire, tmp_path: Path):
+def test_package_index_is_not_asked_without_the_setting(account: Account, wire: Wire, tmp_path: Path):
     env = {
         "PYTHONPATH": installed(tmp_path / "site"),
         "IKIGAI_TERMINAL_UPDATE_INDEX": f"{wire.server.base_url}/simple/",

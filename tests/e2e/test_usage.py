@@ -178,7 +178,7 @@ def test_print_mode_adds_up_its_turn(account: Account, priced: Wire):
     assert (made["usage"]["cost"], made["usage"]["unpriced"]) == (None, 1)
 
 
-def test_the_status_line_and_cost(account: Account, priced: Wire):
+def test_status_line_and_cost_show_tokens_and_price(account: Account, priced: Wire):
     priced.answers(counted("before", 7, 7))
     account.run(*WIRE, "-c", "-p", "before")
     priced.answers(counted("● one", 12_300, 450), counted("two", 100, 0), counted("three", 100, 0))
@@ -221,7 +221,7 @@ def test_the_status_line_and_cost(account: Account, priced: Wire):
         program.leave()
 
 
-def test_a_wait_counts_down_and_esc_ends_it(account: Account, priced: Wire):
+def test_retry_wait_counts_down_and_esc_ends_it(account: Account, priced: Wire):
     priced.answers(failure(529, "Overloaded", Retry_After="25"), "never")
     with account.terminal(*WIRE, columns=140) as program:
         program.ready()
@@ -243,7 +243,7 @@ def test_a_wait_counts_down_and_esc_ends_it(account: Account, priced: Wire):
     assert [data.get("failure") for _, _, data in account.rows("usage")] == ["overloaded"]
 
 
-def test_an_interrupted_reply_has_its_row(account: Account, priced: Wire):
+def test_interrupted_reply_has_a_usage_row(account: Account, priced: Wire):
     priced.answers(completion("word " * 400, pause=0.02))
     with account.terminal(*WIRE) as program:
         program.ready()

@@ -63,7 +63,9 @@ def asked(wire: Wire, number: int = -1) -> tuple[str, int]:
         pytest.param(3, "keep_first_turn = true\n", marks=pytest.mark.long),
     ],
 )
-def test_the_rule_is_at_the_first_message_of_the_next_request(account: Account, wire: Wire, seed: int, settings: str):
+def test_context_rule_is_at_the_first_message_of_the_next_request(
+    account: Account, wire: Wire, seed: int, settings: str
+):
     file = account.home / ".config" / "ikigai" / "config.toml"
     file.write_text(f"[context]\nsliding_context_tokens = 350\n{settings}{file.read_text()}")
     draw, number, agreed = random.Random(seed), 0, 0
@@ -156,7 +158,7 @@ def test_context_fits(account: Account, wire: Wire, columns: int):
         program.leave()
 
 
-def test_a_limit_that_the_provider_states_is_told_as_learned(account: Account, wire: Wire):
+def test_limit_that_the_provider_states_is_reported_as_learned(account: Account, wire: Wire):
     too_long = failure(400, "This model's maximum context length is 3000 tokens.", "context_length_exceeded")
     with account.terminal(*WIRE, columns=120) as program:
         program.ready().say("/context")
@@ -209,7 +211,7 @@ def test_read_only_command_of_print_mode_acquires_no_write_lock(account: Account
         program.leave()
 
 
-def test_a_full_context_with_the_window_off_is_refused_with_the_ways_out(account: Account, wire: Wire):
+def test_full_context_with_the_window_off_is_refused_with_remedies(account: Account, wire: Wire):
     file = account.home / ".config" / "ikigai" / "config.toml"
     file.write_text(f'{file.read_text()}[models."wire/x"]\ncontext = 2000\nmax_output = 200\n')
     wire.answers("a " * 3_500)
@@ -225,7 +227,7 @@ def test_a_full_context_with_the_window_off_is_refused_with_the_ways_out(account
     assert len(wire.requests) == 1
 
 
-def test_a_budget_below_the_system_prompt_is_told_with_one_that_works(account: Account):
+def test_budget_below_the_system_prompt_is_refused_with_one_that_works(account: Account):
     told = account.run(*ECHO, "--system-prompt", "x" * 8_000, "-c", "-p", "hi", IKIGAI_SLIDING_CONTEXT_TOKENS="1000")
     found = re.search(r"only the newest turn will be sent\. The smallest /budget that works is (\d+)\.", told.stderr)
     assert told.returncode == 0 and found

@@ -19,7 +19,7 @@ def own_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting, "own_interpreter", True)
 
 
-def test_a_normal_exit(tmp_path: Path):
+def test_normal_exit_restores_the_terminal(tmp_path: Path):
     with Console(tmp_path) as console:
         console.ready().send("typed but not sent\x1b[D")
         console.until("typed but not sent")
@@ -33,7 +33,7 @@ def test_a_normal_exit(tmp_path: Path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT], ids=lambda n: n.name)
 @pytest.mark.parametrize("state", ["idle", "streaming", "loading"])
-def test_a_signal(tmp_path: Path, number: signal.Signals, state: str):
+def test_signal_restores_the_terminal(tmp_path: Path, number: signal.Signals, state: str):
     with Console(tmp_path) as console:
         console.until("❯")
         if state != "loading":
@@ -49,7 +49,7 @@ def test_a_signal(tmp_path: Path, number: signal.Signals, state: str):
             assert "embedded" not in console.text
 
 
-def test_the_terminal_goes_away(tmp_path: Path):
+def test_program_ends_when_the_terminal_goes_away(tmp_path: Path):
     with Console(tmp_path) as console:
         console.ready()
         os.close(console.slave)

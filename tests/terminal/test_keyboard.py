@@ -87,7 +87,7 @@ def test_keys_behind_a_paste_are_keys():
     assert keys("\x1b[200~x\x1b[201~\r") == [(Keys.BracketedPaste.value, "x"), (Keys.ControlM.value, "\r")]
 
 
-def test_a_paste_without_end_is_over_after_a_pause(monkeypatch: pytest.MonkeyPatch):
+def test_paste_without_end_ends_after_a_pause(monkeypatch: pytest.MonkeyPatch):
     now = time.monotonic()
     clock = {"now": now}
     monkeypatch.setattr(time, "monotonic", lambda: clock["now"])
@@ -99,7 +99,7 @@ def test_a_paste_without_end_is_over_after_a_pause(monkeypatch: pytest.MonkeyPat
     assert keys("x", parser=parser) == [(Keys.BracketedPaste.value, "half more"), ("x", "x")]
 
 
-def test_a_paste_has_a_limit():
+def test_paste_has_a_size_limit():
     parser = KeyParser()
     chunk = "x" * (1 << 20)
     pressed = keys("\x1b[200~", *[chunk] * 17, "\x1b[201~", parser=parser)

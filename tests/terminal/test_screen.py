@@ -188,7 +188,7 @@ def test_commands_complete(console: Console):
 
 
 @pytest.mark.parametrize("keys", ["\x07", "\x18\x05"], ids=["Ctrl+G", "Ctrl+X Ctrl+E"])
-def test_the_editor_gets_the_text_and_gives_it_back(tmp_path: Path, keys: str):
+def test_editor_gets_the_text_and_returns_it(tmp_path: Path, keys: str):
     editor = tmp_path / "editor"
     editor.write_text(f'#!/bin/sh\nstty -a > {tmp_path}/stty\ncp "$1" {tmp_path}/seen\nprintf "\\nedited\\n" >> "$1"\n')
     editor.chmod(0o700)
@@ -293,7 +293,7 @@ def test_no_color_removes_all_colors(tmp_path: Path):
         assert codes <= {b"", b"0", b"1", b"2", b"3", b"4", b"7", b"9"}
 
 
-def test_a_dumb_terminal_gets_no_escape_sequence(tmp_path: Path):
+def test_dumb_terminal_gets_no_escape_sequence(tmp_path: Path):
     with Console(tmp_path, TERM="dumb", DEMO_HISTORY="1") as console:
         console.until("under a budget")
         console.send("hello\x01X\r")
@@ -323,7 +323,7 @@ def test_small_terminals(tmp_path: Path, size: tuple[int, int]):
         assert all(said.count(f"P00{number}") == 1 for number in (1, 2, 3, 4))
 
 
-def test_a_storm_of_absurd_sizes(console: Console):
+def test_screen_survives_many_absurd_sizes(console: Console):
     chance = random.Random(1)
     console.send("stream 30\r")
     for _ in range(60):
@@ -343,7 +343,7 @@ def test_bug_in_the_screen_ends_it_and_restores_the_terminal(console: Console):
     assert "failed: boom" in console.text
 
 
-def test_the_newest_prompt_that_begins_as_typed_is_suggested_and_sent_only_when_taken(console: Console):
+def test_newest_prompt_with_the_typed_beginning_is_suggested_and_sent_only_when_accepted(console: Console):
     painted(console)
     console.send("old")
     console.until(lambda: console.prompt == "old prompt 0")

@@ -94,7 +94,7 @@ def test_heavy_events_are_few() -> None:
 # ── what is shown ──
 
 
-def test_the_rule_stands_where_the_context_begins_and_every_event_has_its_sign() -> None:
+def test_context_rule_is_where_the_context_begins_and_every_event_has_its_sign() -> None:
     agent = Agent(RUN.__class__(RUN.below | {"budget": 150}, RUN.limits, RUN.encoder))
     for text in "abcdefgh":
         agent.turn(text * 60)
@@ -224,7 +224,7 @@ def test_moves() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_cursor_stays_where_it_is_when_more_is_read(seed: int) -> None:
+def test_cursor_keeps_its_event_when_more_is_read(seed: int) -> None:
     rng = random.Random(seed)
     made = BrowserView(PLAIN, 60, rng.choice([1, 3, 10, 40]))
     first = last = 50
@@ -240,7 +240,7 @@ def test_the_cursor_stays_where_it_is_when_more_is_read(seed: int) -> None:
     assert made.at_end is False or made.current is made.items[-1]
 
 
-def test_a_hit_is_shown_even_where_it_is_folded() -> None:
+def test_match_is_shown_in_a_folded_block() -> None:
     made = view(
         stored(*(UserMessage("?") for _ in range(50)), ToolResult("c", "row\n" * 50 + "the Needle is here\nrow"))
     )

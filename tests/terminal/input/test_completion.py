@@ -104,7 +104,7 @@ def test_undoable_events_are_offered_with_their_help():
     assert [(each.text, each.about) for each in offered("/undo 4")] == [("45", "filter"), ("42", "rewind")]
 
 
-def test_a_slash_offers_everything_with_its_help():
+def test_slash_offers_every_command_with_its_help():
     found = offered("/")
     assert [each.text for each in found] == ["/" + command.name for command in sorted_commands()]
     assert all(each.about for each in found)
@@ -133,7 +133,7 @@ def test_menu_gets_later_completions_while_it_is_wanted():
     assert not menu.again()  # it was offered for another text
 
 
-def test_the_menu_stays_when_earlier_prompts_come():
+def test_menu_stays_when_earlier_prompts_arrive():
     """Keep the menu: prompts are read from the database while the user may be typing."""
     main, side = os.openpty()
     made = InputLine(

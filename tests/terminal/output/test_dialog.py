@@ -28,7 +28,7 @@ def asked(console: Console, number: int = 1) -> None:
     console.pump(MIN_SEEN_SECONDS + 0.1)
 
 
-def test_a_key_answers_and_the_question_goes_up(tmp_path: Path):
+def test_key_answers_and_the_question_is_printed(tmp_path: Path):
     with Console(tmp_path) as console:
         console.ready().send("ask\r")
         asked(console)
@@ -127,7 +127,7 @@ def test_small_terminals_show_what_can_be_pressed(tmp_path: Path, size: tuple[in
         console.until(lambda: answers(console) == [("y", "")])
 
 
-def test_a_dumb_terminal_is_asked_in_lines(tmp_path: Path):
+def test_dumb_terminal_is_asked_in_lines(tmp_path: Path):
     with Console(tmp_path, TERM="dumb") as console:
         console.until(lambda: console.told("ready"))
         console.send("ask\r")

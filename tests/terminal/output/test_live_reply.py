@@ -61,7 +61,7 @@ def test_words_between_two_calls_are_messages_of_their_own():
     assert said(pieces).strip() == "Then this."
 
 
-def test_an_interrupted_reply_has_all_its_words_in_one_message():
+def test_interrupted_reply_has_all_its_words_in_one_message():
     reply = streamed("Let me look.")
     reply.add(ToolCallDelta(0, "a", "read"))
     reply.add(TextDelta("Then"))

@@ -34,7 +34,7 @@ def told(entries: Entries, *shown: TranscriptBlock | ContextRule | None) -> str:
 
 
 @pytest.mark.parametrize("theme", [Theme(), Theme(color=False), Theme(plain=True)])
-def test_a_turn(theme: Theme):
+def test_turn_has_its_prompt_marks(theme: Theme):
     entries = marking(theme)
     wanted = "[A;redraw=0]❯ [B]ask  this\n  and that\n[C]● So it is.\n[D;0]"
     assert told(entries, USER, ANSWER, None) == told(entries, USER, ANSWER, None) == wanted
@@ -64,7 +64,7 @@ def test_notes_get_no_mark():
     assert told(entries, USER, call, result).split("\n")[-2:] == ["[C]→ ls()", "← x"]
 
 
-def test_a_reply_that_streams():
+def test_streaming_reply_is_marked_once():
     entries, voice = marking(Theme(plain=True)), ReplyContext()
     told(entries, USER)
     pieces = [FoldedThinking("Hm.", 2.0), FinishedBlock("One.\n", voice), FinishedBlock("Two.\n", voice)]

@@ -67,7 +67,7 @@ def test_context_rule_is_spoken():
     )
 
 
-def test_a_menu_is_read_out():
+def test_menu_is_read_out():
     choices = [Completion(f"/{n}", display_meta=f"does {n}" if n else "") for n in range(12)]
     said = words.speak_menu(choices).split("\n")
     assert said[:3] == ["12 choices, Tab goes through them:", "/0", "/1: does 1"] and said[-1] == "and 2 more"

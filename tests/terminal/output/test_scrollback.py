@@ -81,7 +81,7 @@ def assert_one_copy(text: str, paragraphs: int) -> None:
     assert "Esc stops" not in text and "Answering" not in text, text
 
 
-def test_a_long_answer_is_there_once(tmux: Tmux):
+def test_long_answer_is_printed_once(tmux: Tmux):
     tmux.start("DEMO_PACE=0")
     tmux.keys("stream 300", "Enter")
     tmux.until("P300")

@@ -28,7 +28,7 @@ def up(pieces: list[Rising]) -> list[str]:
     return [f"({piece.text})" if isinstance(piece, FoldedThinking) else piece.source.strip() for piece in pieces]
 
 
-def test_a_thought_goes_up_when_words_behind_it_are_saved():
+def test_thinking_is_printed_when_the_words_after_it_are_saved():
     reply = LiveReply(1)
     assert reply.add(ThinkingDelta("Hm, ")) == [] and reply.add(ThinkingDelta("so.")) == []
     assert reply.saved(0) == [], "what was saved by now may be half of it"
@@ -39,7 +39,7 @@ def test_a_thought_goes_up_when_words_behind_it_are_saved():
     assert up(reply.stored("Words and more.\n\nNext", 1)) == ["Next"]
 
 
-def test_a_thought_between_words_waits_for_those_before_it():
+def test_thinking_between_words_waits_for_the_words_before_it():
     reply = LiveReply(1)
     reply.add(TextDelta("First."))
     reply.add(ThinkingDelta("But then."))
@@ -50,7 +50,7 @@ def test_a_thought_between_words_waits_for_those_before_it():
     assert up(reply.stored("First.Second.", 1)) == ["Second."]
 
 
-def test_a_thought_before_a_call_belongs_to_the_message_before_it():
+def test_thinking_before_a_call_belongs_to_the_message_before_it():
     reply = LiveReply(1)
     reply.add(ThinkingDelta("I look."))
     assert reply.add(ToolCallDelta(0, "a", "read")) == []
@@ -76,7 +76,7 @@ def test_each_message_gets_its_own_thoughts():
     assert up(reply.stored("", 1)) == ["(Two.)"]
 
 
-def test_a_reply_that_ends_thinking():
+def test_reply_that_ends_in_thinking_shows_it():
     reply = LiveReply(1)
     reply.add(TextDelta("Words."))
     reply.add(ThinkingDelta("Afterthought."))
@@ -84,7 +84,7 @@ def test_a_reply_that_ends_thinking():
     assert reply.dropped() == []
 
 
-def test_a_reply_cut_off_while_it_thinks():
+def test_reply_cut_during_thinking_shows_it():
     reply = LiveReply(1)
     reply.add(TextDelta("Words."))
     reply.add(ThinkingDelta("Half a th"))
@@ -141,7 +141,7 @@ def test_all_words_and_thoughts_go_up_once_in_order(steps: list[object]):
 
 
 @given(st.text(max_size=200), st.integers(10, 120), st.sampled_from([None, 0.3, 12.7, 75.0]), st.booleans())
-def test_a_folded_thought_is_one_row_that_fits(text: str, width: int, seconds: float | None, opens: bool):
+def test_folded_thinking_is_one_row_that_fits(text: str, width: int, seconds: float | None, opens: bool):
     drawn = render.draw_thought(text, seconds, width, COLOUR, opens=opens)
     assert "\n" not in drawn and cell_width(strip_styles(drawn)) <= width
     assert strip_styles(drawn).startswith("∴ thought"[:width])
@@ -216,7 +216,7 @@ def test_thinking_is_seen_as_it_comes_and_folds_when_words_begin(tmp_path: Path,
         assert "END" not in console.history and console.history.count("Thought through.") == 1
 
 
-def test_the_pager_shows_all_of_it_made_safe(tmp_path: Path):
+def test_pager_shows_all_thinking_sanitized(tmp_path: Path):
     program = pager(tmp_path, f"cat > {tmp_path}/paged; stty -a < /dev/tty > {tmp_path}/stty")
     with Console(tmp_path, PAGER=program) as console:
         console.ready().send("think One \\e[2J\\e[31m\\n\\n" + LONG + "END.\r")
@@ -248,7 +248,7 @@ def test_keys_for_the_pager_are_the_pagers_and_later_ones_ours(tmp_path: Path):
         assert console.sent == ["think Something."]
 
 
-def test_a_reply_goes_on_behind_the_pager(tmp_path: Path):
+def test_reply_goes_on_while_the_pager_is_open(tmp_path: Path):
     there = f"touch {tmp_path}/there; cat > /dev/null"
     program = pager(tmp_path, f"{there}; while [ ! -e {tmp_path}/enough ]; do sleep 0.05; done")
     with Console(tmp_path, PAGER=program, DEMO_PACE="0.01") as console:
@@ -294,7 +294,7 @@ def test_missing_pager_is_reported(tmp_path: Path, value: str, told: str):
         console.until(lambda: console.prompt == "draft")
 
 
-def test_a_pager_that_is_left_at_once(tmp_path: Path):
+def test_pager_that_exits_at_once_is_no_failure(tmp_path: Path):
     with Console(tmp_path, PAGER="true") as console:
         console.ready().send("think \x1b[200~" + "words " * 12_000 + "\x1b[201~\r")  # more than a pipe holds
         console.until("● Thought through.", 60)

@@ -113,7 +113,7 @@ def test_only_the_last_screenfuls_of_a_history_are_drawn():
     assert render.first_visible([TranscriptBlock(1, Speaker.ASSISTANT, "x\n" * 1000)], 80, 24) == 0
 
 
-def test_the_rule():
+def test_context_rule_fits_every_width():
     rule = ContextRule(5, 12, "What is a sliding window, and why would one want it at all", cleared=False)
     wide = rules.draw_context_rule(rule, 80, PLAIN)
     assert len(wide) == 80 and ' 12 turns out · context begins: "What is a sliding' in wide
@@ -126,7 +126,7 @@ def test_the_rule():
 
 
 @given(st.text(), st.integers(1, 120), st.integers(0, 10**6))
-def test_the_rule_is_as_wide_as_the_terminal(words: str, width: int, turns: int):
+def test_context_rule_is_as_wide_as_the_terminal(words: str, width: int, turns: int):
     for cleared in (False, True):
         assert (
             cell_width(strip_styles(rules.draw_context_rule(ContextRule(1, turns, words, cleared), width, COLOUR)))
@@ -150,13 +150,13 @@ LEFT = ContextRule(
         (12, ""),
     ],
 )
-def test_the_rule_says_what_has_just_left(width: int, told: str):
+def test_context_rule_says_what_has_just_left(width: int, told: str):
     assert rules.draw_context_rule(LEFT, width, PLAIN).strip("─ ") == told
     assert "12 turns out, 3 just now" not in rules.draw_context_rule(msgspec.structs.replace(LEFT, left=0), 100, PLAIN)
 
 
 @given(st.text(alphabet="a日😀e\u0301\x1b\u202e "), st.integers(1, 140), st.integers(0, 99), st.booleans())
-def test_the_rule_is_one_clean_row_at_any_width(words: str, width: int, left: int, plain: bool):
+def test_context_rule_is_one_clean_row_at_any_width(words: str, width: int, left: int, plain: bool):
     rule = ContextRule(5, 12, words, left=left, used_before=98_000, used=95_012)
     drawn = rules.draw_context_rule(rule, width, PLAIN if plain else COLOUR)
     assert cell_width(strip_styles(drawn)) == width and "\n" not in drawn and "\u202e" not in drawn
@@ -164,7 +164,7 @@ def test_the_rule_is_one_clean_row_at_any_width(words: str, width: int, left: in
     assert width < 19 or " out" in drawn
 
 
-def test_a_second_column_stays_one_when_it_wraps():
+def test_second_column_keeps_its_indent_when_it_wraps():
     text = "budget       100k (from a file with a long name)\nmessages   346   86% ███████░\nwords without any column"
     assert render.draw_plain(text, 40).split("\n") == [
         "  budget       100k (from a file with a",
@@ -209,7 +209,7 @@ def line(
     return status.draw_status_line("amber-fox", memory() if of is None else of, database, width, theme, spent)
 
 
-def test_the_status_line_says_what_fits():
+def test_status_line_shows_the_parts_that_fit():
     assert line(100) == FULL
     assert line(len(FULL)) == FULL
     assert line(len(FULL) - 1) == FULL.replace("openai/", "")
@@ -219,7 +219,7 @@ def test_the_status_line_says_what_fits():
     assert line(3) == ""
 
 
-def test_the_status_line_has_the_parts_that_are_wanted_in_their_order():
+def test_status_line_has_the_configured_parts_in_their_order():
     def shown(*parts: str, width: int = 120, database: tuple[str, str] = ("dim", "embedded")) -> str:
         spent = UsageTotals(requests=3, input=12_345, output=4_500, cost=Decimal("0.1234"))
         return status.draw_status_line(
@@ -274,7 +274,7 @@ def test_background_agents_are_shown_before_other_parts():
 
 
 @pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 200])
-def test_a_wait_shows_its_keys_and_its_reason_in_rows_of_their_own(width: int):
+def test_retry_wait_shows_its_keys_and_its_reason_in_rows_of_their_own(width: int):
     area = LiveArea(PLAIN, Buffer())
     area.live.memory, area.live.reply = opened(), LiveReply(1)
     area.live.reply.add(RetryScheduled(7.0, 3, "Anthropic is overloaded (529): try later.", "overloaded", "", 8))
@@ -377,7 +377,7 @@ def test_all_of_a_long_change_can_be_opened():
     assert len(rows[0]) == 5 and len(rows[1]) == 12 and rows[1][-1] == "  … 24 lines of changes in all (Ctrl+O)"
 
 
-def test_the_newest_long_result_can_be_opened():
+def test_newest_long_result_can_be_opened():
     entries = Entries(COLOUR, "fold")
     long, short = (
         TranscriptBlock(1, Speaker.TOOL_RESULT, "a\nb\nc\nd\ne\nf\ng\n"),

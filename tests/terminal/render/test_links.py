@@ -63,7 +63,7 @@ def test_unsafe_targets_become_no_links(target: str):
 
 
 @given(st.text(max_size=40), st.sampled_from(["http://", "https://", "mailto:", "https://a/", ""]))
-def test_a_target_is_one_word_of_plain_ascii_with_its_own_host(text: str, scheme: str):
+def test_link_target_is_one_ascii_word_with_its_own_host(text: str, scheme: str):
     target = scheme + text
     if links.is_safe_target(target):
         assert re.fullmatch(r"[!-~]+", target) and "\\" not in target
@@ -113,7 +113,7 @@ def test_links_are_drawn_with_their_targets():
     assert drawn("[a](https://b)", 80, color=True) == "\x1b[4ma\x1b[0m (https://b)\n"
 
 
-def test_a_link_over_several_rows_and_in_tables_headings_and_lists():
+def test_link_works_over_several_rows_and_in_every_block():
     rows = drawn("[" + "word " * 20 + "](https://a.example)", 30, color=False, links=True).splitlines()
     assert len(rows) == 4 and len({row[:14] for row in rows if LINK.match(row)}) == 1
     for text in ("# [a](https://b)", "- [a](https://b)", "> [a](https://b)", "| [a](https://b) |\n|---|\n| c |"):

@@ -241,7 +241,7 @@ def test_drawn_block_by_block_it_looks_as_drawn_at_once(name: str, width: int, c
     assert "\n".join(filter(None, drawn)) == render(text, width, color=color)
 
 
-def test_a_definition_is_unknown_to_blocks_before_it():
+def test_definition_is_unknown_to_blocks_before_it():
     blocks = stream([FORWARD])
     references: dict = {}
     assert [render(block, 40, color=False, references=references) for block in blocks] == ["See [a].\n", ""]
@@ -271,7 +271,7 @@ def test_a_definition_is_unknown_to_blocks_before_it():
         ("- [a]: /url\n'ti\n", []),
     ],
 )
-def test_a_block_is_there_with_the_line_that_ends_it(came: str, finished: list[str]):
+def test_block_is_finished_with_the_line_that_ends_it(came: str, finished: list[str]):
     streaming = MarkdownStream()
     for char in came:
         streaming.feed(char)
@@ -329,7 +329,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_the_parser_reads_each_character_a_few_times_at_most(name: str):
+def test_parser_reads_each_character_a_few_times_at_most(name: str):
     text = LONG[name]
     streaming = MarkdownStream()
     for delta in every(4, text):
@@ -365,7 +365,7 @@ def test_tail_is_the_end_of_the_blocks_not_taken(text: str, cuts: list[int], wid
     assert "".join("".join(streaming.tail(width, 10_000)).split()) == rest
 
 
-def test_the_rows_of_the_tail_break_between_words_and_stand_still():
+def test_rows_of_the_tail_break_between_words_and_do_not_move():
     streaming = MarkdownStream()
     rows: list[str] = []
     for number in range(40):
@@ -377,7 +377,7 @@ def test_the_rows_of_the_tail_break_between_words_and_stand_still():
 
 
 @pytest.mark.parametrize("char", ["x", "字", "é", "👍"])
-def test_the_tail_of_a_very_long_line_is_its_end(char: str):
+def test_tail_of_a_very_long_line_is_its_end(char: str):
     streaming = MarkdownStream()
     streaming.feed(char * 10_000 + "end")
     tail = streaming.tail(20, 3)
@@ -387,7 +387,7 @@ def test_the_tail_of_a_very_long_line_is_its_end(char: str):
     assert all(cell_len(row) in (19, 20) for row in tail[:-1])
 
 
-def test_the_tail_is_safe_and_drops_nothing_from_view():
+def test_tail_is_sanitized_and_drops_nothing_from_view():
     streaming = MarkdownStream()
     streaming.feed("a\x1b[31mb\x1b]0;tit")
     assert streaming.tail(40, 3) == ["ab"]
@@ -496,7 +496,7 @@ def test_entities_cannot_bring_in_control_characters():
     assert "<U+202E>b" in drawn
 
 
-def test_a_link_shows_where_it_leads():
+def test_link_shows_its_target():
     drawn = render(
         "[http://good.example](http://bad.example) <http://plain.example> [bold **x**](/y)", 100, color=False
     )
@@ -524,11 +524,11 @@ def test_lists_and_quotes_too_deep_to_indent_are_shown_as_written(depth: int, wi
         assert drawn == "\n".join(filter(None, (render(block, width, color=False) for block in stream([text]))))
 
 
-def test_an_empty_item_keeps_its_marker():
+def test_empty_list_item_keeps_its_marker():
     assert render("1. a\n2.\n3. c\n\n-\n- b\n", 20, color=False) == " 1. a\n 2.\n 3. c\n\n •\n • b\n"
 
 
-def test_a_table_with_too_many_columns_becomes_a_list():
+def test_table_with_too_many_columns_becomes_a_list():
     row = "|".join(f"c{n}" for n in range(9))
     text = f"{row}\n{'|'.join('-' * 9)}\n{row.replace('c', 'v')}\n{row.replace('c', 'w')}\n"
     drawn = render(text, 20, color=False).split("\n")

@@ -83,7 +83,7 @@ def test_text_with_markup_or_other_wrapping_is_not_plain(text: str):
     assert not unmarked.is_plain(text, 60)
 
 
-def test_a_plain_reply_loads_nothing_that_draws_markdown():
+def test_plain_reply_loads_no_markdown_renderer():
     program = "import sys\nfrom ikigai.terminal.render import blocks as render\n"
     program += "from ikigai.terminal.render.theme import Theme\n"
     program += "print(render.draw_reply('Good-bye. Szervusztok', 60, Theme(plain=True)))\n"

@@ -72,7 +72,7 @@ def test_contrast_is_that_of_wcag():
         ("hsl:0/0/0", ""),
     ],
 )
-def test_a_background_as_terminals_report_it(text: str, kind: str):
+def test_background_color_is_read_from_the_terminals_report(text: str, kind: str):
     for end in ("\x07", "\x1b\\", ""):
         assert colours.background_kind(f"\x1b]11;{text}{end}") == kind
     assert colours.background_kind(f"\x1b]10;{text}\x07") == ""
@@ -172,7 +172,7 @@ def test_high_contrast_is_never_dim():
     )
 
 
-def test_the_configuration_knows_the_same_themes_and_elements():
+def test_configuration_and_renderer_know_the_same_themes_and_elements():
     assert tuple(keys.ELEMENT_HELP) == tuple(ELEMENT_STYLES)
     assert set(keys.THEME_NAMES) == {"auto", *STYLE_THEMES}
 
@@ -199,7 +199,9 @@ class Asked(Console):
 @pytest.mark.parametrize(
     "answer, worn, typed", [((WHITE, b"\x1b[?62c"), 2, ""), ((b"typ", NIGHT, b"ed\x1b[?1;2c"), 1, "typed")]
 )
-def test_a_terminal_is_asked_behind_the_first_prompt(tmp_path: Path, answer: tuple[bytes, ...], worn: int, typed: str):
+def test_background_color_is_asked_for_after_the_first_prompt(
+    tmp_path: Path, answer: tuple[bytes, ...], worn: int, typed: str
+):
     with Asked(tmp_path, DEMO_HISTORY="1", DEMO_PATIENCE="30") as console:
         console.answer = answer
         console.ready()

@@ -32,7 +32,7 @@ def said(*texts: str) -> AssistantMessage:
         ((UserMessage("?"), said("A", "B")), "A\n\nB"),
     ],
 )
-def test_the_last_answer(events: tuple[Event, ...], found: str):
+def test_last_answer_is_found(events: tuple[Event, ...], found: str):
     assert copying.last_answer(memory(*events)) == found
     if not found:
         with pytest.raises(Rejected, match=r"There is no answer"):
@@ -63,7 +63,7 @@ def test_blocks_of_code_wherever_they_stand():
     } and not completing.complete_code(None)
 
 
-def test_a_comment_left_open_in_a_list_in_a_quote_is_no_trap():
+def test_open_comment_in_a_quoted_list_hides_no_code():
     assert completing.complete_code(memory(UserMessage("?"), said("```\na\n```\n\n> - <!--\n>"))) == {"1": "a"}
 
 

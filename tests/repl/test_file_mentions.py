@@ -68,7 +68,7 @@ async def test_matches_leave_out_ignored_files_links_and_locked_folders_without_
     (tree / "locked").chmod(0o700)
 
 
-async def test_a_damaged_repository_is_walked_through(tree: Path):
+async def test_damaged_repository_is_listed_without_git(tree: Path):
     (tree / ".git").write_text("gitdir: /nowhere\n")
     assert "src/main.py" in await listed(tree)
 
@@ -99,7 +99,7 @@ async def test_nothing_of_a_repository_is_run(tree: Path):
     assert not sprung.exists()
 
 
-async def test_a_program_of_the_project_is_not_taken_for_git(tree: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_program_of_the_project_is_not_run_as_git(tree: Path, monkeypatch: pytest.MonkeyPatch):
     (tree / "git").write_text(f"#!/bin/sh\ntouch {tree}/sprung\n")
     (tree / "git").chmod(0o700)
     (tree / ".git").mkdir()
@@ -108,7 +108,7 @@ async def test_a_program_of_the_project_is_not_taken_for_git(tree: Path, monkeyp
     assert not (tree / "sprung").exists()
 
 
-async def test_the_best_come_first_and_those_mentioned_before_too(tree: Path):
+async def test_best_and_earlier_mentioned_files_come_first(tree: Path):
     assert (await offered(tree, "main"))[:2] == ["@src/main.py", "@src/deep/er/main_test.py"]
     said = ["look at @src/deep/er/main_test.py again"]
     assert (await offered(tree, "main", said))[0] == "@src/deep/er/main_test.py"
@@ -116,7 +116,7 @@ async def test_the_best_come_first_and_those_mentioned_before_too(tree: Path):
     assert '@"./a b.txt"' in FileMentions(tree, list, lambda: None).matches("./")
 
 
-async def test_a_list_is_made_anew_when_it_is_old(tree: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_file_list_is_refreshed_when_it_is_old(tree: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.repl.file_mentions.LIST_LIFETIME", 0.0)
     mentions = FileMentions(tree, list, lambda: None)
     for name in ("", "fresh.txt"):

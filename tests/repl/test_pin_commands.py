@@ -136,7 +136,7 @@ async def test_pin_refuses_unreadable_files(agent: Agent, tmp_path: Path) -> Non
     assert "closed cannot be read: Permission denied." in await refusal(agent, tmp_path, "closed")
 
 
-async def test_a_file_that_leaves_no_room_is_refused_with_figures(tmp_path: Path) -> None:
+async def test_pin_that_leaves_no_room_is_refused_with_figures(tmp_path: Path) -> None:
     agent = Agent(RunConfig({"model": "chat/large", "budget": 3_000}, lambda _: WIDE.limits(""), encoder))
     (tmp_path / "long").write_text("x" * 9_000)
     (tmp_path / "fits").write_text("x" * 1_000)

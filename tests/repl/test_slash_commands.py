@@ -55,11 +55,11 @@ def test_print_mode_refuses_a_command_and_names_those_it_shows(line: str) -> Non
     assert {*re.findall(r"/([a-z]+)", refused.value.remedy)} == names(PrintMode.SHOW)
 
 
-def test_the_readme_lists_the_commands() -> None:
+def test_readme_lists_the_commands() -> None:
     rows = re.findall(r"^\| (`/.*?) \| ", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"`/([a-z]+)", row)} == {command.name for command in COMMANDS}
 
 
-def test_the_help_of_print_mode_names_what_it_shows() -> None:
+def test_print_mode_help_names_the_commands_it_runs() -> None:
     shown = re.search(r"  (/context.*?) are answered without a model", help_pages.main_text(), re.DOTALL)
     assert shown and {*re.findall(r"/([a-z]+)", shown[1])} == names(PrintMode.SHOW)

@@ -292,7 +292,7 @@ async def test_session_that_does_not_migrate_changes_nothing(empty_dsn: str) -> 
     await session.close()
 
 
-async def test_an_operator_that_another_role_put_into_public_is_not_run(empty_dsn: str) -> None:
+async def test_operator_of_another_role_in_public_is_not_run(empty_dsn: str) -> None:
     with psycopg.connect(empty_dsn) as other:
         other.execute(
             "create function public.hostile(oid, regclass) returns boolean language plpgsql as"
@@ -305,7 +305,7 @@ async def test_an_operator_that_another_role_put_into_public_is_not_run(empty_ds
     await database.close()
 
 
-async def test_a_table_of_another_role_is_not_even_read(empty_dsn: str, empty_role: str) -> None:
+async def test_table_of_another_role_is_not_read(empty_dsn: str, empty_role: str) -> None:
     user = psycopg.conninfo.conninfo_to_dict(empty_role)["user"]
     with psycopg.connect(empty_dsn) as other:
         other.execute("create type public.hostile as (number integer)")

@@ -38,7 +38,7 @@ def test_last_part_of_a_path_counts_more_than_the_folders_above_it():
     assert best(paths, "main") == ["b/main.py", "a/domain.py", "c/my-art-in.py", "main/x.py", "m/a/i/n/y.py"]
 
 
-def test_a_folder_counts_by_its_own_name():
+def test_folder_is_ranked_by_its_own_name():
     paths = ["tests/test_a.py", "lib/notes.txt", "tests/", "attests/"]
     assert best(paths, "tes") == ["tests/", "tests/test_a.py", "attests/", "lib/notes.txt"]
     assert best(["a/tx-es/", "texts/es.py"], "tes") == ["a/tx-es/", "texts/es.py"]

@@ -17,7 +17,7 @@ def test_condensed_life() -> None:
     condensed_life(Life)
 
 
-def test_a_choice_that_ends_a_flag() -> None:
+def test_setting_that_overrides_a_flag_is_replayed() -> None:
     overriding_life(Life)
 
 

@@ -125,7 +125,7 @@ def test_turn_fails_behind_the_third_reply_that_is_cut_within_a_call() -> None:
     assert agent.loaded() == agent.memory
 
 
-def test_a_call_that_comes_whole_starts_the_count_of_cut_ones_again() -> None:
+def test_complete_call_resets_the_count_of_cut_calls() -> None:
     agent = equipped()
     for id in ("a", "b"):
         cut_call(agent, id)

@@ -83,7 +83,7 @@ def test_clear_takes_everything_but_the_agents_own_choices() -> None:
     assert agent.memory.window.turns[0].before == ev.Totals() and agent.memory.cutoff is None
 
 
-def test_a_second_clear_is_refused_until_there_is_something_to_clear() -> None:
+def test_clear_is_refused_until_there_is_something_to_clear() -> None:
     agent = Agent()
     agent.turn("a")
     agent.happen(Clear())

@@ -186,7 +186,7 @@ async def test_undefined_fields_of_a_call_go_back_with_it(mine: OpenAIProvider, 
     assert "AbC" not in wire_server.requests[-1].body.decode()
 
 
-async def test_a_call_that_was_cut_behind_its_fields_does_not_run(mine: OpenAIProvider, wire_server: WireServer):
+async def test_call_that_was_cut_after_its_fields_does_not_run(mine: OpenAIProvider, wire_server: WireServer):
     call = call_delta(0, id="c1", name="rm", arguments="{}")
     late = {"index": 0, "extra_content": SIGNATURE}
     wire_server.script = [stream(chunk({"tool_calls": [call, late]}), finish="length")]

@@ -15,6 +15,9 @@ DOCSTRING = re.compile(r'^ *[rR]?"""\s*(\S.*)', re.MULTILINE)
 NO_BEGINNING = re.compile(r"(The same|What|Whether)\b")
 """Docstrings say "Return …" instead, or name the thing itself."""
 
+ARTICLE = re.compile(r"^(?:async )?def (test_(?:a|an|the)_\w+|test_(?:a|an|the))\(", re.MULTILINE)
+"""A test that is named by an article says nothing before its second word."""
+
 OF_THEIR_FOLDER = {
     "__init__", "agents", "database", "dump", "factory", "forks", "models", "paging", "prompt", "provider", "purge",
     "reading", "search", "terminal", "transfer", "usage", "window_history",
@@ -45,11 +48,16 @@ def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
     assert not [(place, text) for text, place in find(DOCSTRING, EVERYTHING) if NO_BEGINNING.match(text)]
 
 
+def test_test_names_begin_with_their_subject() -> None:
+    assert not find(ARTICLE, EVERYTHING)
+
+
 def test_patterns_find_classes_and_docstrings_in_all_files() -> None:
     """Else the tests above would hold where nothing is found."""
     assert "StoredEvent" in {name for name, _ in find(CLASS, PRODUCT)}
     assert len(find(CLASS, PRODUCT)) > 400 and len(find(DOCSTRING, EVERYTHING)) > 3_000
     assert NO_BEGINNING.match("Whether it is.") and not NO_BEGINNING.match("Whatever is given.")
+    assert ARTICLE.match("def test_a_turn(") and not ARTICLE.match("def test_attachment(")
 
 
 def test_module_names_are_unique_but_for_those_of_their_folder() -> None:

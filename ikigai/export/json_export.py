@@ -2,7 +2,7 @@
 
 Both have an event on each line. JSONL begins with a line of metadata. It ends with a line that has the count and the
 checksum of the events, so that a truncated file is recognized. In JSON these are the fields around the list `events`.
-The README explains the fields; a change of their meaning changes VERSION.
+docs/reference/export-format.md explains the fields; a change of their meaning changes VERSION.
 """
 
 from __future__ import annotations

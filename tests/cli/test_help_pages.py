@@ -91,9 +91,10 @@ def test_every_example_is_understood(path: str, example: str) -> None:
         assert path == "" and cli._parser().parse_intermixed_args(words)
 
 
-def test_commands_of_the_readme_exist() -> None:
-    """The parsers know all commands of the README."""
-    text = (ROOT / "README.md").read_text()
+def test_commands_of_the_documentation_exist() -> None:
+    """The parsers know all commands of the README and of the pages."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    text = "\n".join(page.read_text() for page in pages)
     known = {path for path, _ in parsers()}
     for words in re.findall(r"`ikigai ((?:[a-z]+ ?)+)", text):
         first, *more = words.split()

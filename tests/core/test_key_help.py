@@ -1,4 +1,4 @@
-"""Tests of the list of keys: its layout, and the README, which has the same list."""
+"""Tests of the list of keys: its layout, and the page of the input, which has the same list."""
 
 import re
 
@@ -9,9 +9,9 @@ from ikigai.core.key_help import FIXED_KEYS, NO_KEY, format_keys, key_rows
 from tests import ROOT
 
 
-def test_readme_lists_the_keys():
-    readme = (ROOT / "README.md").read_text()
-    table = readme.partition("| key | what it does |\n|---|---|\n")[2].partition("\n\n")[0]
+def test_input_page_lists_the_keys():
+    page = (ROOT / "docs" / "guide" / "input.md").read_text()
+    table = page.partition("| key | what it does |\n|---|---|\n")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| `(.*?)` \| (.*) \|$", table, re.MULTILINE)
     assert rows == list(key_rows({}))
 

@@ -72,7 +72,7 @@ def test_stopped_gone_on_killed_and_reset(account: Account, tmp_path: Path):
         assert "?1049" in left_on(console.raw)
         os.kill(int(found[1]), signal.SIGKILL)
         console.until(lambda: b"Killed" in console.raw)  # on the other screen, and without wrapping
-        assert left_on(console.raw)  # nobody could put it back: the README names `reset`
+        assert left_on(console.raw)  # nobody could put it back: the page of the input names `reset`
         if shutil.which("reset"):
             console.send("\x15reset\r")
             console.until(lambda: left_on(console.raw) == {})

@@ -52,7 +52,7 @@ def until(true: Callable[[], bool], what: str) -> None:
 
 
 def test_setup_first_talk_and_the_next_day(home: Path):
-    """The first steps of the README, as they are written there."""
+    """The first steps of the README and the tutorial, as they are written there."""
     first, second = (run(home, "setup") for _ in range(2))
     for result, database in ((first, "created"), (second, "ready")):
         assert (result.returncode, result.stderr) == (0, "")

@@ -58,7 +58,7 @@ def clear(program: Program) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_first_ten_minutes_follow_the_readme(golden: Account, variant: str):
-    """As the README tells them: no model, the first talk, keys and commands of every day, and the next day."""
+    """As the tutorial tells them: no model, the first talk, keys and commands of every day, and the next day."""
     with Screens("first", variant) as screens:
         with golden.terminal(env=VARIANTS[variant]) as program:
             screens.agrees("no-model", program.ready())

@@ -55,8 +55,8 @@ def test_print_mode_refuses_a_command_and_names_those_it_shows(line: str) -> Non
     assert {*re.findall(r"/([a-z]+)", refused.value.remedy)} == names(PrintMode.SHOW)
 
 
-def test_readme_lists_the_commands() -> None:
-    rows = re.findall(r"^\| (`/.*?) \| ", (ROOT / "README.md").read_text(), re.MULTILINE)
+def test_commands_page_lists_the_commands() -> None:
+    rows = re.findall(r"^\| (`/.*?) \| ", (ROOT / "docs" / "guide" / "commands.md").read_text(), re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"`/([a-z]+)", row)} == {command.name for command in COMMANDS}
 
 

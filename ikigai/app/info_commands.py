@@ -183,6 +183,11 @@ async def _context(argument: str, config: Config, context: CommandContext) -> Co
     return CommandAnswer(format_report(report), ContextRecord(**msgspec.structs.asdict(report)))
 
 
+async def _budget(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    memory = context.services.before_turn(context.memory)
+    return (await _context(argument, config, context))._replace(text=status_report.format_budget(memory))
+
+
 async def _summary(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     from ikigai.app.json_records import SummariesRecord, SummaryFields, timestamp
     from ikigai.core.condense.plan import format_summaries, load_summaries
@@ -248,6 +253,7 @@ COMMANDS_WITHOUT_AGENT: Mapping[str, FindAnywhere] = {"help": _help, "keys": _ke
 
 HERE: Mapping[str, FindHere] = {
     "agents": _agents,
+    "budget": _budget,
     "context": _context,
     "cost": _cost,
     "model": _model,

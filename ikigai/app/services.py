@@ -171,16 +171,10 @@ class Services:
         """The location of the log, in a word for the status line."""
         return "embedded" if self._lease else self.database.host
 
-    def place(self, agent: Agent | None = None) -> str:
-        """Return if this agent's talk is not kept, the sandbox of commands and the location of the log, for the status
-        line.
-        """
-        parts = (
-            "ephemeral" * (agent is not None and agent.ephemeral),
-            "bwrap" if self.tool_runtime.sandbox else "",
-            self.database_name,
-        )
-        return " · ".join(filter(None, parts))
+    @property
+    def place(self) -> str:
+        """The sandbox of commands and the location of the log, for the status line."""
+        return " · ".join(filter(None, ("bwrap" if self.tool_runtime.sandbox else "", self.database_name)))
 
     def known_models(self) -> tuple[str, ...]:
         """Return the models to offer: the current, local and configured ones, and those of all available keys."""

@@ -11,22 +11,30 @@ from ikigai.core.record import Record
 
 
 class KeyAction(Record, frozen=True):
-    """One action. `keys` are its default keys, any of which does it; `help` says what it does, as in a list."""
+    """One action. `keys` are its default keys, any of which does it; `help` says what it does, as in a list.
+
+    Consecutive actions of one `pair` share a row of the list, which says `pair`.
+    """
 
     name: str
     keys: tuple[str, ...]
     help: str
+    pair: str = ""
+
+
+AGENT_TREE = "switch to the parent agent; to the newest child"
+SIBLINGS = "switch to the sibling agents, on an empty line"
+TERMINAL = "redraw the live area; suspend ikigai (`fg` resumes it)"
 
 
 # fmt: off
 KEY_ACTIONS: tuple[KeyAction, ...] = (
-    KeyAction("send", ("enter",), "send the message; queue it while a turn is under way; "
-        "on an empty line retry a failed request"),
-    KeyAction("newline", ("ctrl-j", "alt-enter"), "insert a line"),
-    KeyAction("steer", ("ctrl-s",), "send the input, or the newest queued message, into the turn under way"),
+    KeyAction("send", ("enter",), "send, or queue; on an empty line retry a failed request"),
+    KeyAction("newline", ("ctrl-j", "alt-enter"), "insert a line, as \\ before Enter does"),
+    KeyAction("steer", ("ctrl-s",), "send into the turn under way, instead of after it"),
     KeyAction("stash", ("alt-q", "ctrl-x ctrl-s"), "put the draft aside; on an empty line bring it back"),
-    KeyAction("stop", ("escape",), "stop the turn; twice on an empty line: choose a turn to rewind to"),
-    KeyAction("cancel", ("ctrl-c",), "stop the turn, or clear the line; twice on an empty line: leave"),
+    KeyAction("stop", ("escape",), "stop the turn; twice on an empty line: rewind"),
+    KeyAction("cancel", ("ctrl-c",), "stop, or clear the line; twice on an empty line: leave"),
     KeyAction("exit", ("ctrl-d",), "leave, on an empty line; twice while agents work or ask"),
     KeyAction("complete", ("tab",), "complete a command, an argument or a file"),
     KeyAction("search", ("ctrl-r",), "search earlier messages of all agents"),
@@ -36,12 +44,12 @@ KEY_ACTIONS: tuple[KeyAction, ...] = (
     KeyAction("output", ("ctrl-o",), "show all of the newest tool result or thought"),
     KeyAction("choose_model", ("alt-p",), "choose the model from a list"),
     KeyAction("cycle_approval", ("shift-tab",), "choose the next approval mode"),
-    KeyAction("parent_agent", ("alt-up",), "switch to the parent agent"),
-    KeyAction("child_agent", ("alt-down",), "switch to the newest child agent"),
-    KeyAction("previous_agent", ("alt-left",), "switch to the previous sibling agent, on an empty line"),
-    KeyAction("next_agent", ("alt-right",), "switch to the next sibling agent, on an empty line"),
-    KeyAction("redraw", ("ctrl-l",), "redraw the live area"),
-    KeyAction("suspend", ("ctrl-z",), "suspend ikigai; `fg` in the shell resumes it"),
+    KeyAction("parent_agent", ("alt-up",), "switch to the parent agent", AGENT_TREE),
+    KeyAction("child_agent", ("alt-down",), "switch to the newest child agent", AGENT_TREE),
+    KeyAction("previous_agent", ("alt-left",), "switch to the previous sibling agent, on an empty line", SIBLINGS),
+    KeyAction("next_agent", ("alt-right",), "switch to the next sibling agent, on an empty line", SIBLINGS),
+    KeyAction("redraw", ("ctrl-l",), "redraw the live area", TERMINAL),
+    KeyAction("suspend", ("ctrl-z",), "suspend ikigai; `fg` in the shell resumes it", TERMINAL),
 )
 # fmt: on
 

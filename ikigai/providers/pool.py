@@ -219,7 +219,9 @@ class ProviderPool:
         if not key and (endpoint.needs_key or not endpoint.base_url):
             vendor = VENDORS.get(name)
             seller = vendor or PRESETS.get(name)
-            ways = f"Run `ikigai login {name}`" + (f", set {seller.key_variables[0]}" if seller else "")
+            ways = f"Store one with `ikigai login {name}` or /login {name}" + (
+                f", set {seller.key_variables[0]}" if seller else ""
+            )
             raise IkigaiError(
                 f"There is no key for {vendor.title if vendor else name}.", f"{ways}, or choose another model."
             )

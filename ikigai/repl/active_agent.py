@@ -144,7 +144,7 @@ class ActiveAgent:
             raise
         self.agent, self._followed = open_agent.agent, None
         self._attach(open_agent)
-        self._view.agent(open_agent.agent.name)
+        self._view.agent(open_agent.agent.name, ephemeral=open_agent.agent.ephemeral)
         self._view.restore_input(open_agent.view.attach(self._view))
         self._view.note(f"{open_agent.agent.name} is controlled here now.")
         self._begin(services, manager, open_agent)
@@ -213,7 +213,6 @@ class ActiveAgent:
             raise
         await self._detach()
         self.agent, self._memory, self._followed = agent, memory, followed
-        self._view.database(services.place(agent))
         self._attach(open_agent)
         if followed:
             history = followed.known_rows(history)
@@ -224,7 +223,7 @@ class ActiveAgent:
         assert memory
         self._is_new = agent.events <= len(history) and not any(isinstance(row.event, UserMessage) for row in history)
         if announced:
-            self._view.agent(agent.name)
+            self._view.agent(agent.name, ephemeral=agent.ephemeral)
             self._view.forget_agent()
             self._view.print_text(announced)
             self._view.changed(memory)
@@ -249,7 +248,7 @@ class ActiveAgent:
 
     def _draw(self, agent: Agent, history: list[StoredEvent], memory: Memory, is_switch: bool) -> None:
         skipped = max(0, agent.events - len(history))  # a fork's history holds its ancestors' events, too
-        self._view.agent(agent.name)
+        self._view.agent(agent.name, ephemeral=agent.ephemeral)
         if is_switch:
             self._view.another(agent.name)
         self._view.history(transcript.history_items(history, memory, changes=False), skipped, last_turn=is_switch)
@@ -301,7 +300,7 @@ class ActiveAgent:
             if self._followed:
                 self._followed.rename(name)
             else:
-                self._view.agent(name)
+                self._view.agent(name, ephemeral=self.agent.ephemeral)
 
     def answer(self, name: str) -> None:
         """Show the question of a detached agent: of the one called `name`, or of the one that has waited

@@ -26,20 +26,20 @@ def choose_copy(memory: Memory, argument: str) -> CopyChoice:
     Raise Rejected if there is none. A code block comes without its last line break: pasted into a shell it waits for
     Enter.
     """
+    if argument and not (argument.isascii() and argument.isdecimal() and int(argument[:9])):
+        raise WrongArgument(f"{quoted(argument)} is not the number of a code block.")
     answer = last_answer(memory)
     if not answer:
-        raise Rejected("There is no answer in the context.", "/history shows older ones; c copies there.")
+        raise Rejected("There is no answer to copy.", "In /history, c copies older messages.")
     if not argument:
-        return CopyChoice(clean(answer).strip("\n"), "The last answer")
-    if not (argument.isascii() and argument.isdecimal() and int(argument[:9])):
-        raise WrongArgument(f"{quoted(argument)} is not a number.")
+        return CopyChoice(clean(answer).strip("\n"), "the last answer")
     blocks = code_blocks(answer)
     if not blocks:
         raise Rejected("The last answer has no code block.", "/copy alone copies all of it.")
     if int(argument[:9]) > len(blocks):
         count = "one code block" if len(blocks) == 1 else f"{len(blocks):,} code blocks"
         raise Rejected(f"The last answer has {count}.", f"Write a number up to {len(blocks)}.")
-    return CopyChoice(blocks[int(argument) - 1], f"Code block {argument.lstrip('0')} of {len(blocks):,}")
+    return CopyChoice(blocks[int(argument) - 1], f"code block {argument.lstrip('0')} of {len(blocks):,}")
 
 
 def list_code_blocks(memory: Memory | None) -> dict[str, str]:

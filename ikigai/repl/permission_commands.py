@@ -194,7 +194,8 @@ def run_trust(argument: str, project: Project) -> str:
         case "no" if not folder or _is_project_folder(project, folder):
             tools_refused = "\nIts tools are no longer offered, and calls of them are refused."
             was = project.revoke()
-            text = f"{'No longer trusted' if was else 'Was not trusted'}: {clean_line(str(project.folder))}"
+            folder = clean_line(str(project.folder))
+            text = f"No longer trusted: {folder}" if was else f"{folder} was not trusted; nothing changed."
             return text + tools_refused * (was and project.tools.is_dir())
         case "no":
             if not trusted_folders.revoke(project.file, Path(folder.strip()).expanduser()):

@@ -152,7 +152,7 @@ class Repl:
                 raise
             except IkigaiError as error:  # no key: all that needs no model works
                 model_notice = str(error)
-        self._view.database(services.place())
+        self._view.database(services.place)
         with self._router.switching():
             arguments = self._arguments
             named = arguments.follow or arguments.resume
@@ -222,10 +222,10 @@ class Repl:
         if unsaved:  # the screen is gone
             sys.stderr.write(f"ikigai: {unsaved}\n")
             self._session.exit_code = self._session.exit_code or Unavailable.exit_code
-        if agent and not self._session.exit_code and not agent.ephemeral:
+        if agent and not self._session.exit_code:
             from ikigai.repl.exit_message import exit_message
 
-            sys.stdout.write(f"{exit_message(agent.name, self._arguments, at_work, self._view.spent)}\n")
+            sys.stdout.write(f"{exit_message(agent, self._arguments, at_work, self._view.spent)}\n")
 
     async def _purge(self, services: Services) -> str:
         """Purge the agents of an ephemeral run; return a sentence about it if that failed, else ""."""

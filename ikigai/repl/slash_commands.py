@@ -133,7 +133,12 @@ class SlashCommands:
         self._router.send(setup_commands.init_prompt(self._session.memory))
 
     async def _answer(self, command: ProgramCommand) -> None:
-        self._active_agent.answer(command.argument)
+        try:
+            self._active_agent.answer(command.argument)
+        except Rejected:
+            if command.argument and self._session.services:
+                await self._session.services.database.agents.find(command.argument)  # it tells if there is none
+            raise
 
     async def _send(self, command: ProgramCommand) -> None:
         from ikigai.repl import switching
@@ -208,7 +213,7 @@ class SlashCommands:
         if self._session.memory is None:
             raise NotReady()
         chosen = copy_answer.choose_copy(self._session.memory, command.argument)
-        self._view.print_text(f"{chosen.what}: {await self._screen.copied(chosen.text)}")
+        self._view.print_text(await self._screen.copied(chosen.text, chosen.what))
 
     async def _wait(self, command: ProgramCommand) -> None:
         """Wait for other agents, and print their last words."""

@@ -34,8 +34,8 @@ def copy_sequence(text: str, environ: Mapping[str, str]) -> str:
     return plain
 
 
-async def copy_through_tty(text: str, tty: Tty, environ: Mapping[str, str]) -> str:
-    """Copy `text`, which is clean already, through `tty`. Return a message about the result.
+async def copy_through_tty(text: str, what: str, tty: Tty, environ: Mapping[str, str]) -> str:
+    """Copy `text`, which is clean already and which `what` names, through `tty`. Return a message about the result.
 
     Raise Rejected where the terminal cannot copy it.
     """
@@ -44,20 +44,21 @@ async def copy_through_tty(text: str, tty: Tty, environ: Mapping[str, str]) -> s
         raise Rejected("This terminal has no clipboard for programs.", hint)
     if len(text.encode("utf-8", "replace")) > MAX_CLIPBOARD_BYTES and "TMUX" not in environ:
         raise Rejected(f"{len(text):,} characters are more than terminals copy.", "/export FILE writes them to a file.")
-    return await copy_text(text, tty.tell, environ)
+    return await copy_text(text, what, tty.tell, environ)
 
 
-async def copy_text(text: str, write: Callable[[str], object], environ: Mapping[str, str]) -> str:
-    """Copy `text`, which is clean already, by tmux or `write`. Return a message about the result.
+async def copy_text(text: str, what: str, write: Callable[[str], object], environ: Mapping[str, str]) -> str:
+    """Copy `text`, which is clean already and which `what` names, by tmux or `write`. Return a message about the
+    result.
 
     Neither way tells if the terminal allowed it.
     """
     count = f"{len(text):,} character{'s' * (len(text) != 1)}"
     if "TMUX" in environ and await _by_tmux(text):
-        return f"{count} copied, also to tmux's buffer."
+        return f"Copied {what} ({count}), also to tmux's buffer."
     if sequence := copy_sequence(text, environ):
         write(sequence)
-        return f"{count} copied, if the terminal allows it."
+        return f"Copied {what} ({count}), if the terminal allows it."
     return f"{count} are more than terminals can copy."
 
 

@@ -87,14 +87,14 @@ class Screen:
         self._area.parts = parts
         self._terminal_app.frames.soon()
 
-    async def copied(self, text: str) -> str:
-        """Copy clean `text` to the terminal's clipboard; return a message about that.
+    async def copied(self, text: str, what: str) -> str:
+        """Copy clean `text`, which `what` names, to the terminal's clipboard; return a message about that.
 
         Raise Rejected where it cannot.
         """
         from ikigai.terminal.clipboard import copy_through_tty
 
-        return await copy_through_tty(text, self._tty, os.environ)
+        return await copy_through_tty(text, what, self._tty, os.environ)
 
     def browse(self) -> None:
         """Open the history."""

@@ -160,7 +160,7 @@ def test_command_shows_trusts_and_revokes(project: Project, tmp_path: Path):
     assert (
         permissions.run_trust(f"no {project.folder}", project).startswith("No longer trusted") and not project.trusted
     )
-    assert permissions.run_trust("no", project).startswith("Was not trusted")
+    assert permissions.run_trust("no", project).endswith(" was not trusted; nothing changed.")
     assert trust.list_trusted(project.file) == {}
     for argument in ("maybe", "yes /", f"no {tmp_path / 'other'}"):
         with pytest.raises(Rejected):

@@ -28,4 +28,8 @@ def test_list_keeps_to_the_columns_and_leaves_nothing_out(columns: int):
     text = format_keys(columns, {})
     assert max(map(len, text.split("\n"))) <= columns
     for action in KEY_ACTIONS:
-        assert all(word in text for word in f"{key_label(action.keys[0])} {action.help}".split())
+        assert all(word in text for word in f"{key_label(action.keys[0])} {action.pair or action.help}".split())
+
+
+def test_list_fits_a_screen_of_80_by_24():
+    assert len(format_keys(78, {}).split("\n")) <= 24 - 3, "the prompt, its status line and a blank row are there, too"

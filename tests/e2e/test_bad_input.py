@@ -543,8 +543,16 @@ def test_enter_tries_again_while_a_request_waits_and_after_the_stop(account: Acc
         program.type("\r\r")  # now there is nothing to try again
         program.say("two")
         program.wait_for("● You said: two")
+        program.settled()
+        wire.answers(failure(401, "bad key"))
+        program.say("three")
+        program.wait_for("did not accept the key (401): bad key.")
+        program.wait_for("· Enter on the empty line tries again.")
+        program.settled()
+        program.type("\r")
+        program.wait_for("● You said: three")
         program.leave()
-    assert account.endings()[-2:] == ["completed", "completed"]
+    assert account.endings()[-4:] == ["completed", "completed", "failed", "completed"]
 
 
 # -- input and output --------------------------------------------------------------------------------------------

@@ -27,15 +27,15 @@ def copy(program: Program, line: str, told: str) -> None:
 def test_copy_while_writing_following_and_after_a_restart(account: Account):
     with account.terminal(*account.script(ANSWER), columns=100) as writer:
         writer.ready()
-        copy(writer, "/copy", "There is no answer in the context.")
+        copy(writer, "/copy", "There is no answer to copy.")
         writer.say("how")
         writer.wait_for("then:")
         writer.settled()
-        copy(writer, "/copy", f"The last answer: {len(SAFE)} characters copied, if the terminal allows it.")
+        copy(writer, "/copy", f"Copied the last answer ({len(SAFE)} characters), if the terminal allows it.")
         copy(writer, "/copy 3", "The last answer has 2 code blocks. Write a number up to 2.")
         with account.terminal(*ECHO, columns=100) as follower:
             follower.ready()
-            copy(follower, "/copy 2", "Code block 2 of 2: 19 characters copied, if the terminal allows it.")
+            copy(follower, "/copy 2", "Copied code block 2 of 2 (19 characters), if the terminal allows it.")
             assert copied(follower) == ["a = 1\nb = 2<U+202E>"]
             follower.leave()
         writer.leave()
@@ -44,7 +44,7 @@ def test_copy_while_writing_following_and_after_a_restart(account: Account):
         assert b"\x1b]8;" not in writer.raw, "nobody knows whether this terminal makes links"
     with account.terminal(*account.script("x" * 80_000), columns=100, env=OTHERWISE) as program:
         program.ready()
-        copy(program, "/copy 1", "Code block 1 of 2:")
+        copy(program, "/copy 1", "Copied code block 1 of 2 (")
         program.say("long")
         program.wait(lambda: len(account.said("assistant")) == 2, "the long answer")
         program.settled()

@@ -31,15 +31,16 @@ def talk(program: Program) -> None:
     program.say(OWL)
     program.wait_for(f"● {OWL}")
     program.say("/fork --name kid")
-    program.wait(lambda: program.status().startswith("  kid · "), "the fork")
+    program.wait(lambda: program.status().startswith("  kid (ephemeral) · "), "the fork")
     program.say("in the fork")
     program.wait_for("● in the fork")
 
 
 @pytest.mark.parametrize("ending", ["/exit", "Ctrl+D", "SIGTERM", "SIGHUP"])
 def test_ephemeral_agent_is_purged_at_every_exit(account: Account, ending: str):
-    with account.terminal("--ephemeral", *ECHO, columns=110) as program:
+    with account.terminal("--ephemeral", *ECHO) as program:
         talk(program)
+        assert "kid (ephemeral) · " in program.status(), "at 80 columns, too"
         program.type("unsent words")
         time.sleep(0.5)
         if ending == "/exit":
@@ -49,6 +50,7 @@ def test_ephemeral_agent_is_purged_at_every_exit(account: Account, ending: str):
         else:
             program.process.send_signal(getattr(signal, ending))
         program.ended()
+        assert ("This conversation was not kept. (" in program.words()) == (not ending.startswith("SIG"))
     assert left_of(account) == ({"usage"}, 0)
     assert not list((account.home / ".local/state/ikigai").glob("unsent-*"))
     assert account.run("agents", "--all").stdout == "There are no agents yet.\n"
@@ -131,7 +133,7 @@ def test_kept_agent_is_not_shown_as_ephemeral(account: Account):
         program.wait(lambda: program.status().startswith(f"  {kept} · "), "the other agent")
         assert "ephemeral" not in program.status()
         program.leave()
-        assert f"To continue {kept}" in program.words()
+        assert f"To continue: ikigai -r {kept}" in program.words()
     assert left_of(account)[1] == 1
 
 

@@ -74,7 +74,7 @@ def test_setup_first_talk_and_the_next_day(home: Path):
         program.type("\x1b")
         program.wait(lambda: not _busy(program), "the end of the turn", SLOWLY)
         program.leave()
-        talk = takewhile(lambda line: not line.startswith("To continue "), program.scrollback())
+        talk = takewhile(lambda line: not line.startswith("To continue: "), program.scrollback())
         shown = [line for line in talk if line.strip() and "interrupted" not in line]
         assert not _model_servers(home), "the model's server ends with the program"
 

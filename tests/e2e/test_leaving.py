@@ -21,7 +21,7 @@ def test_leaving_names_the_command_that_continues_and_the_usage(account: Account
         program.type("\x04")
         assert program.ended() == 0
         (name,) = account.agents()
-        line = rf"To continue {name}: ikigai -r {name} \(this run: \d+ tokens in, \d+ out\)"
+        line = rf"To continue: ikigai -r {name} \(\d+ tokens in, \d+ out\)"
         assert re.search(line, program.words()), program.text()
     assert "To continue" not in (printed := account.run(*ECHO, "-c", "-p", "spoken")).stdout + printed.stderr
 
@@ -37,7 +37,7 @@ def test_ctrl_d_names_running_agents_and_wants_a_second_press(account: Account, 
             assert "running" in program.status()
             program.type(ending)
             assert program.ended() == 0
-            assert re.search(r"Interrupted: \S+ running\. To continue \S+: ikigai -r ", program.words())
+            assert re.search(r"Interrupted: \S+ running\. To continue: ikigai -r ", program.words())
     assert account.endings() == ["interrupted", "interrupted"]
 
 

@@ -77,6 +77,7 @@ def test_model_is_picked_from_favorites_and_all_known_ones(account: Account):
         program.wait_for("'nosuch' is not a model")
         program.type("\x15nosuch/model\r")
         program.wait_for("There is no provider 'nosuch'")
+        program.wait_for("[providers.nosuch]")
         program.type("\x15haiku-4-5")
         program.wait(lambda: "opus" not in program.text() and "haiku-4-5" in program.text(), "the filtered list")
         program.type("\r")

@@ -320,7 +320,9 @@ def test_configured_model_without_its_key_is_reported(account: Account):
     account.configure('model = "openai/gpt-5-mini"\n')
     with account.terminal(columns=120) as program:
         program.ready()
-        program.wait_for("⚠ There is no key for OpenAI. Run `ikigai login openai`, set OPENAI_API_KEY, or")
+        program.wait_for(
+            "⚠ There is no key for OpenAI. Store one with `ikigai login openai` or /login openai, set OPENAI_API_KEY"
+        )
         program.say("/model scripted/echo")
         program.wait_for("Model: scripted/echo")
         program.say("hello")

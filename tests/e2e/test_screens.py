@@ -318,6 +318,48 @@ def test_help_inside(golden: Account):
             program.leave()
 
 
+MODELS = """\
+model = "scripted/echo"
+favorite_models = ["mine/large:high"]
+[providers.mine]
+base_url = "http://127.0.0.1:1/v1"
+[models."mine/large"]
+context = 200000
+input_price = 1.5
+output_price = 6
+[models."mine/small"]
+context = 32000
+"""
+
+
+def test_pickers(golden: Account):
+    """The lists of agents and models: all of them, filtered, and after a choice that is refused."""
+    golden.configure(MODELS)
+    with Screens("pickers") as screens:
+        with golden.terminal() as program:
+            for words in ("Words about owls.", "Words about foxes."):
+                program.ready().say(words)
+                program.wait_for(f"● {words}")
+                program.settled()
+                program.say("/new")
+                program.wait_for("? keys · /help commands")
+            program.leave()
+        for state in ("usual", "narrow"):
+            columns, rows = HELP_SIZES[state]
+            with golden.terminal("-r", columns=columns, rows=rows) as program:
+                screens.agrees(f"{state}-agents", program)
+                program.type("owls")
+                screens.agrees(f"{state}-agents-found", program)
+                program.type("\r")
+                program.ready().say("/model")
+                screens.agrees(f"{state}-models", program)
+                program.type("nosuch/model\r")
+                screens.agrees(f"{state}-model-refused", program)
+                program.type("\x1b")
+                program.ready().leave()
+
+
 def test_every_stored_screen_is_of_a_walk():
-    walks = {"contrast", "first", "help", "login", "questions-small", "questions-wide", "setup", "sizes", "tools"}
+    walks = {"contrast", "first", "help", "login", "pickers", "questions-small", "questions-wide", "setup", "sizes"}
+    walks.add("tools")
     assert {folder.name for folder in FOLDER.iterdir()} == walks

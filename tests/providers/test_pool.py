@@ -86,10 +86,26 @@ async def test_what_passes_is_tried_again(pool: ProviderPool, wire_server: WireS
 @pytest.mark.parametrize(
     ("name", "api", "words"),
     [
-        ("anthropic", "", "There is no key for Anthropic. Run `ikigai login anthropic`, set ANTHROPIC_API_KEY, or"),
-        ("openai", "", "There is no key for OpenAI. Run `ikigai login openai`, set OPENAI_API_KEY, or"),
-        ("google", "", "There is no key for Google. Run `ikigai login google`, set GEMINI_API_KEY, or"),
-        ("work", "anthropic", "There is no key for work. Run `ikigai login work`, or choose another model."),
+        (
+            "anthropic",
+            "",
+            "There is no key for Anthropic. Store one with `ikigai login anthropic` or /login anthropic, set ",
+        ),
+        (
+            "openai",
+            "",
+            "There is no key for OpenAI. Store one with `ikigai login openai` or /login openai, set OPENAI_API_KEY, or",
+        ),
+        (
+            "google",
+            "",
+            "There is no key for Google. Store one with `ikigai login google` or /login google, set GEMINI_API_KEY, or",
+        ),
+        (
+            "work",
+            "anthropic",
+            "There is no key for work. Store one with `ikigai login work` or /login work, or choose another model.",
+        ),
     ],
 )
 async def test_missing_key_is_said_and_looked_for_again(tmp_path: Path, name: str, api: str, words: str):

@@ -54,7 +54,7 @@ def test_that_of_an_earlier_turn_where_the_open_one_has_none():
 def test_blocks_of_code_wherever_they_stand():
     made = memory(UserMessage("?"), said(CODE))
     assert [copying.choose_copy(made, str(n)).text for n in (1, 2, 3, 4)] == ["one", "two", "three", "four"]
-    assert copying.choose_copy(made, "002").what == "Code block 2 of 4"
+    assert copying.choose_copy(made, "002").what == "code block 2 of 4"
     assert completing.complete_code(made) == {
         "1": "one",
         "2": "two",
@@ -70,7 +70,8 @@ def test_open_comment_in_a_quoted_list_hides_no_code():
 @pytest.mark.parametrize("argument", ["0", "-1", "x", "1 2", "１", "5", "9" * 40])
 def test_numbers_that_are_none(argument: str):
     with pytest.raises(
-        Rejected, match=r"^('.+' is not a number|The last answer has 4 code blocks\. Write a number up to 4\.)"
+        Rejected,
+        match=r"^('.+' is not the number of a code block|The last answer has 4 code blocks\. Write a number up to 4\.)",
     ):
         copying.choose_copy(memory(UserMessage("?"), said(CODE)), argument)
 

@@ -42,13 +42,13 @@ def test_print_mode_has_a_handler_for_what_it_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["/help", "/model", "/cost", "/system", "/budget", "/budget 5k", "/think low", "/clear", "/fork"]
+    "line", ["/help", "/model", "/cost", "/system", "/budget", "/budget 5k", "/think", "/think low", "/clear", "/fork"]
 )
 def test_print_mode_takes_a_command(line: str) -> None:
     assert print_command(line) is not None
 
 
-@pytest.mark.parametrize("line", ["/think", "/edit", "/quote 1", "/quit", "/config", "/switch x", "/pin"])
+@pytest.mark.parametrize("line", ["/edit", "/quote 1", "/quit", "/config", "/switch x", "/pin"])
 def test_print_mode_refuses_a_command_and_names_those_it_shows(line: str) -> None:
     with pytest.raises(Rejected, match=f"^{line.split()[0]} is not available in print mode") as refused:
         print_command(line)

@@ -26,7 +26,7 @@ async def test_copy_is_written_to_the_terminal(ends: tuple[int, int]):
     master, slave = ends
     tty = Tty(slave, slave, XTERM)
     tty.raw()
-    assert await copy_through_tty("é\n", tty, XTERM) == "2 characters copied, if the terminal allows it."
+    assert await copy_through_tty("é\n", "it", tty, XTERM) == "Copied it (2 characters), if the terminal allows it."
     assert os.read(master, 100) == b"\x1b]52;c;" + b64encode("é\n".encode()) + b"\x07"
 
 
@@ -47,6 +47,6 @@ async def test_copy_is_refused_without_a_clipboard(
     tty = Tty(slave, slave, environ)
     tty.raw()
     with pytest.raises(Rejected, match=said):
-        await copy_through_tty(text, tty, environ)
+        await copy_through_tty(text, "it", tty, environ)
     with pytest.raises(BlockingIOError):
         os.read(master, 100)

@@ -162,8 +162,8 @@ def parse_profile(argument: str) -> Meaning | None:
     return inputs.Change({"profile": None if argument == "default" else argument})
 
 
-def set_budget(argument: str) -> Meaning:
-    return inputs.Change({"budget": parse_budget(argument)}) if argument else ProgramCommand("context")
+def parse_budget_command(argument: str) -> Meaning | None:
+    return inputs.Change({"budget": parse_budget(argument)}) if argument else None
 
 
 TYPED_SETTINGS = ("profile", "model", "system", "budget", "level", "approval", "tools_off")

@@ -44,7 +44,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         print_mode=PrintMode.SHOW, parser=parsers.parse_model_command, completes="models",
         more="The thinking level that you chose stays if the new model has it; else the model's own default applies."),
     CommandSpec("think", "[LEVEL]", "show or choose how much the model thinks: off, min, low, med, high",
-        print_mode=PrintMode.CHANGE, parser=parsers.parse_think, completes="levels"),
+        print_mode=PrintMode.SHOW, parser=parsers.parse_think, completes="levels"),
     CommandSpec("system", "[text]", "show or set the system prompt; 'default' resets it",
         print_mode=PrintMode.SHOW, parser=parsers.parse_system, multiline=True,
         more='/system "" clears it. The default one names the folder, the system, the date and the use of the tools; '
@@ -58,7 +58,9 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("unpin", "PATH", "take a pinned file out of the system prompt",
         timing=CommandTiming.BLOCKING, question="There is no file to unpin.", completes="pins"),
     CommandSpec("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off",
-        timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.set_budget),
+        print_mode=PrintMode.SHOW, parser=parsers.parse_budget_command,
+        more="It is the largest size of a request. Above it the oldest turns leave the window, and stay in the "
+        "history. 'default' resets it; /context shows the parts of a request."),
     CommandSpec("condense", "[FOCUS]", "summarise the oldest turns (run again to stop)",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_condense, aliases=("compact",),
         more="FOCUS says what to keep above all. It runs in the background; the newest two turns stay as they are. "
@@ -165,7 +167,12 @@ def parse(line: str) -> Meaning:
     name = word[1:]
     command = BY_NAME.get(name)
     if not name:
-        raise Rejected("A command follows its slash without a space.", "/help lists the commands.")
+        what = (
+            "A command follows its slash without a space."
+            if line.strip("/ ")
+            else "There is no command after the slash."
+        )
+        raise Rejected(what, "/help lists the commands.")
     if command is None:
         begun = [other for other in BY_NAME if other.startswith(name)]
         near = begun[:3] or closest_names(name[:MAX_NAME], BY_NAME, 3)

@@ -104,7 +104,7 @@ def check_budget(memory: Memory, budget: Value | None) -> None:
     empty = tokens.count_tokens(memory.provider, memory.model, memory.envelope) if memory.model else 0
     if isinstance(budget, int) and 0 < budget <= empty:
         raise Rejected(
-            f"A budget of {budget:,} tokens is too small: system prompt and tools alone take {empty:,}.",
+            f"A budget of {budget:,} tokens is too small: system prompt and tools alone take {empty}.",
             f"The smallest budget that works is {empty + MIN_CONVERSATION_TOKENS}; 0 turns the window off.",
         )
 

@@ -1,5 +1,5 @@
-"""This module builds the answers of /model, /think and /status: memory in a few lines of plain text, and as JSON
-values.
+"""This module builds the answers of /model, /think, /budget and /status: memory in a few lines of plain text, and as
+JSON values.
 """
 
 from collections.abc import Sequence
@@ -50,6 +50,15 @@ def format_thinking(memory: Memory, levels: Sequence[str]) -> str:
         return f"{memory.model} does not think."
     now = f"{level} (from {_origin(memory, 'level')})" if level else "the model's own default"
     return f"{memory.model} thinks at {now}\nlevels: {', '.join(levels)}; /think LEVEL chooses one"
+
+
+def format_budget(memory: Memory) -> str:
+    """Return the budget in force, its origin, the size of the next request, and the commands that change it."""
+    budget = f"{tokens.format_tokens(memory.budget)} (from {_origin(memory, 'budget')})" if memory.budget else "off"
+    return (
+        f"budget {budget}; the next request takes {tokens.format_tokens(memory.used)} tokens\n"
+        "/budget 200k sets another, 0 turns the window off; /context shows the parts"
+    )
 
 
 def _model(memory: Memory) -> str:

@@ -311,7 +311,7 @@ class Browser:
         self.load(lambda: self._copy(text))
 
     async def _copy(self, text: str) -> None:
-        self._message = await copy_text(text, self._tty.write, os.environ)
+        self._message = await copy_text(text, "the message", self._tty.write, os.environ)
 
     def page(self, text: str) -> None:
         if self._pager is None:

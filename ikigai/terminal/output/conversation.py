@@ -71,7 +71,7 @@ class ConversationView:
         self.bare = tty.dumb or theme.words
         self._scroll = Scrollback(self._print, self._columns)
         self.entries = Entries(theme, thinking)
-        self._unanswered = ""  # why the request failed that the user has stopped waiting for
+        self._unanswered: str | None = None  # why the request failed that can be retried; "" if it stands above
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._warm = False
         self._command_questions = 0  # open ones
@@ -116,8 +116,8 @@ class ConversationView:
 
     @property
     def can_retry(self) -> bool:
-        """True if the newest turn was stopped while it waited for another attempt."""
-        return bool(self._unanswered)
+        """True if the newest turn has no answer: it failed, or was stopped while it waited for another attempt."""
+        return self._unanswered is not None
 
     # ── the conversation ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -141,7 +141,7 @@ class ConversationView:
         self._frames.at_once()
 
     def show(self, block: TranscriptBlock) -> None:
-        reply = self._area.live.reply
+        reply, before = self._area.live.reply, self._area.shown
         self._area.shown = block
         if block.speaker is Speaker.USER:
             self._area.first_lines = None
@@ -151,7 +151,10 @@ class ConversationView:
             return
         if block.speaker is Speaker.STOPPED and reply:
             self._print_pieces(reply.dropped())
-            if reply.waiting and not block.failed and not self._area.following:
+        if block.speaker is Speaker.STOPPED and not self._area.following:
+            if block.failed:
+                self._unanswered = "" if before and before.speaker is Speaker.USER else None
+            elif reply and reply.waiting:
                 self._unanswered = reply.waiting.why
         self.entries.fold(block)
         if block.diff and any(block.diff in proposed for proposed in self._proposed):
@@ -159,8 +162,9 @@ class ConversationView:
         if block.speaker is Speaker.ASSISTANT:
             self.preload()
         self._scroll.add(lambda columns: self.entries.of(block, columns), big=len(block.text) > THREADED_CHARACTERS)
-        if block.speaker is Speaker.STOPPED and self._unanswered:
-            self.notice(f"{self._unanswered} {self._theme.key('send')} on the empty line tries again.")
+        if block.speaker is Speaker.STOPPED and self._unanswered is not None:
+            again = f"{self._theme.key('send')} on the empty line tries again."
+            self.notice(f"{self._unanswered} {again}") if self._unanswered else self.note(again)
         if block.speaker is Speaker.USER:  # the answer will take it
             self.preload()
 
@@ -250,7 +254,7 @@ class ConversationView:
             if before is None or before.open:
                 self._scroll.add(lambda columns: self.entries.ended())
         elif before is None or before.open is None or before.open.first != memory.open.first:
-            self._unanswered = ""
+            self._unanswered = None
             self._area.began = self._began.setdefault(memory.open.first, time.monotonic())
         self._area.live.changed(memory)
         self._frames.soon()
@@ -277,12 +281,20 @@ class ConversationView:
         self._area.database = text
         self._frames.soon()
 
-    def agent(self, name: str, following: bool = False, deserted: bool = False, asking: bool = False) -> None:
+    def agent(
+        self,
+        name: str,
+        following: bool = False,
+        deserted: bool = False,
+        asking: bool = False,
+        ephemeral: bool = False,
+    ) -> None:
         """Set the name in the status line.
 
-        `following`: another process writes the agent; `deserted`: no process does; `asking`: the user is asked there.
+        `following`: another process writes the agent; `deserted`: no process does; `asking`: the user is asked there;
+        `ephemeral`: the conversation is not kept.
         """
-        self._area.asking_elsewhere = asking
+        self._area.asking_elsewhere, self._area.ephemeral = asking, ephemeral
         self._area.agent, self._area.following, self._area.deserted = name, following, deserted
         self._frames.soon()
 
@@ -302,7 +314,7 @@ class ConversationView:
         self._area.first_lines = None
         self._area.live.forget_agent()
         self._proposed.clear()
-        self._unanswered = ""
+        self._unanswered = None
 
     def another(self, name: str) -> None:
         """Show another agent: nothing of the one before stays in the live area."""

@@ -9,8 +9,8 @@
       /clear  start with an empty context
     agent · model · ctx 42.1k/100k ██░░ 42% · 12 out · ↑12.3k ↓4.5k $0.12 · embedded
 
-They never take more than a third of the terminal's rows, but for two thirds with a menu of completions, three quarters
-with a question, and a half with the lines of an agent that has no conversation yet.
+They never take more than a third of the terminal's rows, but for two thirds with a menu of completions, and three
+quarters with a question or with the lines of an agent that has no conversation yet.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ THINKING, AWAITED = "Thinking…", "waiting for you"
 ASKING_ELSEWHERE = "Waiting for an answer in the other ikigai"
 
 
-def max_rows(rows: int, is_asking: bool = False) -> int:
+def max_rows(rows: int, is_read: bool = False) -> int:
     """Return the rows that the live area may take of the terminal's: a third, but three at least.
 
-    While the user is asked these are three quarters.
+    While the user reads a question or the first lines of an agent these are three quarters.
     """
-    return max(3, rows * 3 // 4 if is_asking else rows // 3)
+    return max(3, rows * 3 // 4 if is_read else rows // 3)
 
 
 def max_menu_rows(rows: int) -> int:
@@ -72,6 +72,7 @@ class LiveArea:
         self.theme = theme
         self.buffer = buffer  # whose completions are shown
         self.agent = ""
+        self.ephemeral = False  # its conversation is not kept
         self.following = False  # another program writes that agent
         self.asking_elsewhere = False  # and waits there for an answer
         self.deserted = False  # or no program writes it
@@ -127,7 +128,7 @@ class LiveArea:
         choices = self._choices(columns, room - self.apart + max_menu_rows(rows) - max_rows(rows))
         room -= len(choices)
         queue = fit(self._queued(columns, room))
-        first = self._first_screen(columns, room - self.apart + max(3, rows // 2) - max_rows(rows))
+        first = self._first_screen(columns, room - self.apart + max_rows(rows, True) - max_rows(rows))
         room -= len(first)
         gap = fit([""] if activity or queue or question else [])
         apart = fit([""] if self.apart else [])
@@ -156,7 +157,8 @@ class LiveArea:
     def _status(self, columns: int) -> str:
         if self.hint:
             return DIALOG_INDENT + self.theme.paint("warning", cut(clean_line(self.hint), columns - len(DIALOG_INDENT)))
-        name = f"{self.agent} (following)" if self.following else self.agent
+        mark = " (following)" if self.following else " (ephemeral)" if self.ephemeral else ""
+        name = self.agent + mark
         mode = VI_NORMAL if self.normal() and columns >= 2 * len(VI_NORMAL) else ""
         awaited = f"{AWAITED} · " if self.dialog else ""
         unreachable = self.live.database_unreachable

@@ -61,11 +61,11 @@ def _status(area: LiveArea) -> Iterator[tuple[str, str]]:
     if memory := area.counted:
         yield "approval", ApprovalMode.of(memory.settings).value
         if memory.ceiling > 0:
-            yield "full", f"{100 * memory.used / memory.ceiling:.0f} % of the context"
+            yield "full", f"{100 * memory.used / memory.ceiling:.0f} %"
         if memory.summary:
             yield "condensed", f"{memory.summary.turns:,} turns"
     if spent.requests:
-        cost = usage_totals.format_money(spent) or "nothing"
+        cost = usage_totals.format_money(spent) or "$0.00"
         yield "session", f"{spent.input:,} tokens in, {spent.output:,} out, cost {cost.removeprefix('cost ')}"
     yield "background", area.others[1]
     yield "following", "this agent is open in another ikigai" if area.following else ""

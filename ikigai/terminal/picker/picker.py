@@ -82,7 +82,8 @@ class Picker:
     def _paint(self) -> None:
         columns, rows = self._tty.size()
         state = self._message or ("loading…" if self._loading else "")
-        body = picker_frame.body_height(rows)
+        foot = picker_frame.draw_foot(self._source, bool(self._message), state, columns, rows, self._theme)
+        body = picker_frame.body_height(rows) - len(foot) + 1
         each = picker_frame.rows_each(self._rows, body)
         self._top = picker_frame.scroll(self._top, self._cursor, max(body // each, 1))
         shown = self._rows[self._top : self._top + max(body // each, 1)]
@@ -96,8 +97,7 @@ class Picker:
         drawn += [""] * (body - len(drawn))
         head = picker_frame.draw_head(self._source.title, columns, self._theme)
         query = picker_frame.draw_query(self._wanted[0], columns, self._theme)
-        foot = picker_frame.draw_foot(self._source, bool(self._message), state, columns, self._theme)
-        self._screen.paint([head, query, *drawn[:body], foot][:rows])
+        self._screen.paint([head, query, *drawn[:body], *foot][:rows])
 
     # ── reading ──
 

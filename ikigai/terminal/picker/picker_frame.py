@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ikigai.core.sanitize import clean_line
 from ikigai.terminal.picker.source import PickerRow, PickerSource
-from ikigai.terminal.render.text_width import cell_width, cut
+from ikigai.terminal.render.text_width import cell_width, cut, wrap
 from ikigai.terminal.render.theme import Theme
 
 CHROME_ROWS = 3
@@ -60,10 +60,15 @@ def draw_row(entry: PickerRow, chosen: bool, width: int, rows: int, theme: Theme
     return lines
 
 
-def draw_foot(source: PickerSource, failed: bool, state: str, width: int, theme: Theme) -> str:
-    """Draw the last row: `state`, which `failed` makes a warning, else as many keys as fit."""
+def draw_foot(source: PickerSource, failed: bool, state: str, width: int, rows: int, theme: Theme) -> list[str]:
+    """Draw the last rows: `state`, which `failed` makes a warning that may take half of the list's rows, else as many
+    keys as fit.
+    """
     if state:
-        return theme.paint("warning" if failed else "dim", cut(f" {clean_line(state)}", width))
+        lines = list(wrap(clean_line(state), max(width - 1, 1)))
+        if len(lines) > (room := max(body_height(rows) // 2, 1)):
+            lines[room - 1 :] = [cut(" ".join(lines[room - 1 :]), width - 1)]
+        return [theme.paint("warning" if failed else "dim", f" {line}") for line in lines]
     tab = (f"Tab {source.more_key}",) if source.more_key else ()
     keys, shown = (f"Enter {source.verb}", "Esc leaves", *tab, "↑↓ PgUp PgDn move", "Ctrl+U clears"), ""
     for key in keys:
@@ -71,4 +76,4 @@ def draw_foot(source: PickerSource, failed: bool, state: str, width: int, theme:
         if cell_width(longer) > width:
             break
         shown = longer
-    return theme.paint("dim", shown)
+    return [theme.paint("dim", shown)]

@@ -23,7 +23,7 @@ from ikigai.core.condense.plan import (
 )
 from ikigai.core.condense.threshold import CondenseOptions, CondenseVerdict
 from ikigai.core.errors import IkigaiError, Rejected
-from ikigai.core.events import Cleared, Event, Summarised, TurnEnded, Undone, UserMessage
+from ikigai.core.events import Cleared, Event, Summarized, TurnEnded, Undone, UserMessage
 from ikigai.core.state.inputs import Condensed
 from ikigai.core.state.memory import AgentStatus, Memory
 
@@ -103,7 +103,7 @@ class Condenser:
                     if self._options(before).on_clear and (scope := whole_scope(before)) and now.cleared:
                         summary = self._summarize_cleared(before, scope, now.cleared)
                         self._closing = asyncio.create_task(summary, name="summarise what was cleared")
-                case Summarised(closed=0):
+                case Summarized(closed=0):
                     self.is_pending = False
                 case Undone(what="summary"):
                     self._failed = now
@@ -164,7 +164,7 @@ class Condenser:
         summary = await self._write_summary(memory, scope, focus, options)
         covers = tuple((turn.id, turn.end) for turn in scope.turns)
         earlier = (scope.earlier.id,) if scope.earlier else ()
-        event = Summarised(
+        event = Summarized(
             summary.text,
             scope.upto,
             covers,
@@ -189,7 +189,7 @@ class Condenser:
             log.exception("what was cleared was not summarised")
             return
         covers = tuple((turn.id, turn.end) for turn in scope.turns)
-        event = Summarised(
+        event = Summarized(
             summary.text, 0, covers, (), scope.count, scope.unseen, "", True, summary.model, summary.cost, closed=clear
         )
         self._context.put_input(Condensed(event))

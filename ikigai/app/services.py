@@ -75,7 +75,7 @@ class Services:
         self.redaction.passwords = lambda: database.passwords
         self._too_short = self.redaction.warnings()
         # Said once, where the history begins in a database of its own instead of that one.
-        note = unused_address(config, os.environ) if lease and lease.initialised else ""
+        note = unused_address(config, os.environ) if lease and lease.initialized else ""
         self._unused_address = [note] if note else []
 
     @classmethod

@@ -96,7 +96,7 @@ async def _setup(config: Config, arguments: argparse.Namespace) -> None:
     """Print a line for each step, also for one that is done already. Fail if ikigai would not answer afterwards."""
     async with opened_database(config) as (lease, _):
         if lease:
-            print_lines(f"database   embedded PostgreSQL {lease.major}, {'created' if lease.initialised else 'ready'}")
+            print_lines(f"database   embedded PostgreSQL {lease.major}, {'created' if lease.initialized else 'ready'}")
             if note := unused_address(config, os.environ):
                 print_lines(f"           {note}")
         else:

@@ -158,6 +158,6 @@ def is_look(text: str) -> bool:
     need.
     """
     names = "black|red|green|yellow|blue|magenta|cyan|white"
-    colour = rf"(?:(?:bright_)?(?:{names})|#[0-9A-Fa-f]{{6}}|1?[0-9]?[0-9]|2[0-4][0-9]|25[0-5])"
+    color = rf"(?:(?:bright_)?(?:{names})|#[0-9A-Fa-f]{{6}}|1?[0-9]?[0-9]|2[0-4][0-9]|25[0-5])"
     attributes = r"(?:(?:bold|dim|italic|underline|reverse)(?: +|\Z))*"
-    return bool(re.fullmatch(rf" *{attributes}(?:{colour}(?: +|\Z))?(?:on +{colour} *)?", text))
+    return bool(re.fullmatch(rf" *{attributes}(?:{color}(?: +|\Z))?(?:on +{color} *)?", text))

@@ -31,7 +31,7 @@ CONTENT_FIELD: dict[str, tuple[type, str]] = {
     "approval": (events.ApprovalDecided, "reason"),
     "filter_plan": (events.FilterPlanned, ""),
     "filter": (events.Filtered, "criteria"),
-    "summary": (events.Summarised, "text"),
+    "summary": (events.Summarized, "text"),
     "undo": (events.Undone, ""),
     "settings": (events.SettingsChanged, ""),
     "fork": (events.Forked, ""),

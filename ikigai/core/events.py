@@ -155,7 +155,7 @@ class Filtered(Record, frozen=True):
     after: int = 0
 
 
-class Summarised(Record, frozen=True):
+class Summarized(Record, frozen=True):
     """Everything at or before the event `upto` leaves memory, and this text stands for it; the newest one stands.
 
     `covers` are the whole turns that the text was made from, first event and turn_end; `of` are the earlier summaries
@@ -308,7 +308,7 @@ Event: TypeAlias = (
     | ApprovalDecided
     | FilterPlanned
     | Filtered
-    | Summarised
+    | Summarized
     | Undone
     | SettingsChanged
     | Forked
@@ -321,7 +321,7 @@ Event: TypeAlias = (
     | Unknown
 )
 
-CHANGES_THE_PAST: tuple[type, ...] = (Rewound, Filtered, Summarised, Undone, SettingsChanged)
+CHANGES_THE_PAST: tuple[type, ...] = (Rewound, Filtered, Summarized, Undone, SettingsChanged)
 """Events after which memory is loaded again: turns may leave it, or come back into reach of it."""
 
 

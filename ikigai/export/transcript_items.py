@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ikigai.core import codec
-from ikigai.core.events import StoredEvent, Summarised, TurnEnded, UserMessage
+from ikigai.core.events import StoredEvent, Summarized, TurnEnded, UserMessage
 from ikigai.core.messages import Image, ToolCall, ToolResult
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.transfer.renumber import RawRow
@@ -84,7 +84,7 @@ class TranscriptBuilder:
                 yield _piece(raw, block, name)._replace(
                     turn=turn, images=event.images if isinstance(event, UserMessage) else ()
                 )
-        if isinstance(event, Summarised) and (text := clean(event.text)).strip():
+        if isinstance(event, Summarized) and (text := clean(event.text)).strip():
             yield TranscriptItem(ItemKind.RESULT, raw.id, raw.at, text, "the summary")
 
 

@@ -13,7 +13,7 @@ from ikigai.agent import condenser as condensing
 from ikigai.agent.loop import AgentLoop, LoopOptions
 from ikigai.core.condense.prompt import CONDENSE_PROMPT
 from ikigai.core.condense.threshold import CondenseOptions
-from ikigai.core.events import StoredEvent, Summarised, UsageReported
+from ikigai.core.events import StoredEvent, Summarized, UsageReported
 from ikigai.core.forget.selection import EventRange
 from ikigai.core.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
@@ -108,7 +108,7 @@ class Talk:
         except TimeoutError:
             raise AssertionError(f"in vain; told: {self.notices}") from None
 
-    async def condensed(self, focus: str = "", summaries: int = 1) -> Summarised:
+    async def condensed(self, focus: str = "", summaries: int = 1) -> Summarized:
         self.tell(Condense(focus))
         await self.until(lambda: len(self.summaries) == summaries)
         return self.summaries[-1]
@@ -141,8 +141,8 @@ class Talk:
         return self.logs.history("a")
 
     @property
-    def summaries(self) -> list[Summarised]:
-        return [row.event for row in self.rows if isinstance(row.event, Summarised)]
+    def summaries(self) -> list[Summarized]:
+        return [row.event for row in self.rows if isinstance(row.event, Summarized)]
 
     @property
     def spent(self) -> list[UsageReported]:
@@ -215,7 +215,7 @@ async def test_by_hand(talking: Talking):
     )
     assert f"Condensing {made.turns} turns in the background; /condense again stops it." in talk.notices
     rule = talk.view.told("rule")[-1]
-    assert (rule.summarised, rule.turns, rule.before) == (made.turns, 0, memory.window.turns[0].id)
+    assert (rule.summarized, rule.turns, rule.before) == (made.turns, 0, memory.window.turns[0].id)
 
 
 async def test_it_is_taken_back_and_done_again(talking: Talking):
@@ -272,7 +272,7 @@ async def test_by_itself_when_it_is_time_and_no_request_waits_for_it(talking: Ta
     (made,) = talk.summaries
     assert made.automatic and len(talk.asked) == 1
     kinds = [type(row.event).__name__ for row in talk.rows[begun:]]
-    assert kinds.index("Summarised") > kinds.index("TurnEnded"), "between turns"
+    assert kinds.index("Summarized") > kinds.index("TurnEnded"), "between turns"
 
 
 async def test_it_is_stored_only_when_the_turn_has_ended_and_outlives_an_interrupt(talking: Talking):

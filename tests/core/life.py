@@ -244,9 +244,9 @@ class Life(Program):
         """Summarize the events up to the end of a turn, also of an ancestor's; perhaps undo it at once."""
         before = self.memory
         turn = data.draw(st.sampled_from(list(before.full_window.turns)))
-        summary = ev.Summarised(text, turn.end, ((turn.id, turn.end),), turns=turns)
+        summary = ev.Summarized(text, turn.end, ((turn.id, turn.end),), turns=turns)
         (event,) = self.happen(Condensed(summary, before.start_up_to(turn.end)))
-        assert isinstance(event, ev.Summarised) and event.before == before.used
+        assert isinstance(event, ev.Summarized) and event.before == before.used
         now = self.memory
         assert now.summary and (now.summary.text, now.summarized_upto) == (storable(text), turn.end)
         assert not any(now.has_in_context(id) for id in (turn.id, turn.end)) and now.marks == before.marks
@@ -265,7 +265,7 @@ class Life(Program):
     def summarise_what_was_cleared(self, text: str) -> None:
         """Store the summary of a cleared epoch, which changes nothing."""
         before = self.memory
-        assert self.happen(Condensed(ev.Summarised(text, closed=before.cleared or 1)))
+        assert self.happen(Condensed(ev.Summarized(text, closed=before.cleared or 1)))
         assert self.memory == before
 
     @precondition(lambda self: self.memory.status is AgentStatus.IDLE and self.memory.summaries)
@@ -680,7 +680,7 @@ def condensed_life(machine: type[Life]) -> None:
     whole, ends = life.memory, [turn.end for turn in life.memory.full_window.turns]
 
     def condensed(text: str, upto: int, turns: int) -> None:
-        assert life.happen(Condensed(ev.Summarised(text, upto, turns=turns), life.memory.start_up_to(upto)))
+        assert life.happen(Condensed(ev.Summarized(text, upto, turns=turns), life.memory.start_up_to(upto)))
         life.live_equals_replayed()
         life.memory_is_what_the_rules_say()
 

@@ -159,7 +159,7 @@ class Oracle:
     turns: list[Said] = field(default_factory=list)
     open: Said | None = None
     marks: list[tuple[int, str]] = field(default_factory=list)
-    summaries: list[tuple[int, ev.Summarised]] = field(default_factory=list)
+    summaries: list[tuple[int, ev.Summarized]] = field(default_factory=list)
     cleared: int | None = None
 
     def __post_init__(self) -> None:
@@ -176,9 +176,9 @@ class Oracle:
         filters = [row.id for row in since if isinstance(row.event, ev.Filtered) and row.id not in undone]
         # The totals stored with turns were those of their time: then they say what is older, and not the rows.
         self.as_stored = bool(filters or self.summaries) or any(isinstance(row.event, ev.Undone) for row in since)
-        acts = (ev.Cleared, ev.Rewound, ev.Filtered, ev.Summarised, ev.Undone)
+        acts = (ev.Cleared, ev.Rewound, ev.Filtered, ev.Summarized, ev.Undone)
         mine = [row for row in since if row.agent == self.history[-1].agent] if self.history else []
-        kept = [row for row in mine if not (isinstance(row.event, ev.Summarised) and row.event.closed)]
+        kept = [row for row in mine if not (isinstance(row.event, ev.Summarized) and row.event.closed)]
         self.acts = [row.id for row in kept if isinstance(row.event, acts) and row.id not in undone]
         # What a summary stands for comes back when the summary goes, so it leaves only now that nothing else happens.
         covered = max((summary.upto for _, summary in self.summaries), default=0)
@@ -203,7 +203,7 @@ class Oracle:
                 self.turns = [turn for turn in self.turns if turn.end <= to]
                 self.marks = [mark for mark in self.marks if mark[0] <= to]
                 self.summaries = [each for each in self.summaries if each[0] <= to]
-            case ev.Summarised() as summary if not summary.closed:
+            case ev.Summarized() as summary if not summary.closed:
                 self.summaries.append((row.id, summary))
             case ev.Filtered(_, _, ranges, ids, planning):
                 away = [*ranges, *([(planning, row.id)] if planning else [])]

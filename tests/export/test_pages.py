@@ -125,7 +125,7 @@ def test_html_page() -> None:
 
 @pytest.mark.parametrize("form", [html.HtmlExport, markdown_export.MarkdownExport])
 def test_summary_is_told_whole(form: type[html.HtmlExport | markdown_export.MarkdownExport]) -> None:
-    text = page(form(), raws(ev.Summarised("Goal: move\nthe schema.", upto=1, turns=3, before=900, after=100)))
+    text = page(form(), raws(ev.Summarized("Goal: move\nthe schema.", upto=1, turns=3, before=900, after=100)))
     assert "Condensed: 3 turns" in text and "Goal: move\nthe schema." in text and "the summary" in text
 
 

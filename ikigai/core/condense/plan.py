@@ -15,7 +15,7 @@ import msgspec
 from ikigai.core import tokens
 from ikigai.core.condense.prompt import ASIDE_PREFIX, QUESTION_ENDING
 from ikigai.core.condense.threshold import DEFAULT_RESERVE, CondenseDecision, CondenseOptions, check_pressure
-from ikigai.core.events import Cleared, StoredEvent, Summarised, Undone
+from ikigai.core.events import Cleared, StoredEvent, Summarized, Undone
 from ikigai.core.messages import Document, Image, Message, Role, Text, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
@@ -268,30 +268,30 @@ def load_summaries(memory: Memory) -> Reading[SummaryList]:
     spans = tuple(Span(each.agent, 0, each.upto) for each in reversed(line))
     rows = cast("tuple[StoredEvent, ...]", (yield AskControls(spans)))
     out = undone_ids((row.id, row.event.of) for row in rows if isinstance(row.event, Undone))
-    summaries = [row for row in rows if isinstance(row.event, Summarised) and row.id not in out]
+    summaries = [row for row in rows if isinstance(row.event, Summarized) and row.id not in out]
     current = memory.summary.id if memory.summary else 0
     in_force = next((row for row in summaries if row.id == current), None)
     clears = {row.id for row in rows if isinstance(row.event, Cleared)}
-    closed = (row for row in summaries if isinstance(row.event, Summarised) and row.event.closed in clears)
+    closed = (row for row in summaries if isinstance(row.event, Summarized) and row.event.closed in clears)
     return SummaryList(in_force, tuple(closed))
 
 
 def format_summaries(of: SummaryList) -> str:
     """Return the text of /summary."""
     lines = list[str]()
-    if of.in_force and isinstance(event := of.in_force.event, Summarised):
+    if of.in_force and isinstance(event := of.in_force.event, Summarized):
         lines += [f"#{of.in_force.id} {_figures(event)}, {event.model}", "", event.text]
     else:
         lines.append('No summary yet. /condense makes one now; condense = "auto" makes them automatically.')
     if of.closed:
         lines += ["", "Summaries of cleared turns (/quote ID brings one back):"]
         for row in of.closed:
-            if isinstance(row.event, Summarised):
+            if isinstance(row.event, Summarized):
                 lines.append(f"#{row.id} {_count_turns(row.event.turns)}: {' '.join(row.event.text.split())[:100]}")
     return "\n".join(lines)
 
 
-def _figures(event: Summarised) -> str:
+def _figures(event: Summarized) -> str:
     before, after = map(tokens.format_tokens, (event.before, event.after))
     return f"{_count_turns(event.turns)}, {before} → {after} tokens"
 

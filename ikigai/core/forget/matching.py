@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from ikigai.core.events import AssistantMessage, StoredEvent, Summarised, UserMessage
+from ikigai.core.events import AssistantMessage, StoredEvent, Summarized, UserMessage
 from ikigai.core.json_schema import build_schema
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
@@ -166,7 +166,7 @@ def describe_row(row: StoredEvent) -> tuple[str, str]:
             return "tool_call", f"{name} {malformed or arguments}"
         case ToolResult(content=content):
             return "tool_result", content
-        case Summarised(text):
+        case Summarized(text):
             return "summary", text
         case _:
             return "", ""

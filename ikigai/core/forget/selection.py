@@ -9,7 +9,7 @@ from typing import cast
 
 from ikigai.core import codec, tokens
 from ikigai.core.errors import Rejected
-from ikigai.core.events import AssistantMessage, StoredEvent, Summarised, ToolStarted, TurnEnded, UserMessage
+from ikigai.core.events import AssistantMessage, StoredEvent, Summarized, ToolStarted, TurnEnded, UserMessage
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.state.effective_settings import RunConfig
@@ -295,7 +295,7 @@ def _refuse(reach: Reach, wanted: EventRange) -> Reading[None]:
     (stored,) = events
     if stored.agent not in {piece.agent for piece in reach.pieces}:
         raise Rejected(f"Event {stored.id} belongs to another agent.", IDS_REMEDY)
-    if isinstance(stored.event, Summarised):
+    if isinstance(stored.event, Summarized):
         raise Rejected(f"Event {stored.id} is a summary.", f"/undo {stored.id} undoes it, /summary shows it.")
     if not isinstance(stored.event, SENT_EVENTS):
         kind = codec.KIND_OF.get(type(stored.event), "unknown")

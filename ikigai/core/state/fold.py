@@ -35,7 +35,7 @@ from ikigai.core.events import (
     Rewound,
     SettingsChanged,
     StoredEvent,
-    Summarised,
+    Summarized,
     ToolStarted,
     Totals,
     TurnEnded,
@@ -62,7 +62,7 @@ from ikigai.core.state.open_turn import IDLE, READ_RESULT, RUNNING_TOOLS, WAITIN
 from ikigai.core.state.window import Turn, Window, fit_window, overflowing_window
 
 ACCEPTED_EVENTS: dict[AgentStatus, frozenset[type]] = {
-    IDLE: frozenset({UserMessage, Cleared, Marked, Rewound, Filtered, Summarised, Undone}),
+    IDLE: frozenset({UserMessage, Cleared, Marked, Rewound, Filtered, Summarized, Undone}),
     WAITING: frozenset({UserMessage, AssistantMessage, ToolCall, MailTaken, TurnEnded}),
     RUNNING_TOOLS: frozenset(
         {AssistantMessage, ToolCall, ToolStarted, FilterPlanned, MailTaken, ToolResult, TurnEnded}
@@ -183,7 +183,7 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
         case Filtered(ranges=ranges, ids=ids):
             changes = _changes(memory, stored, "filter", empty=not ranges and not ids)
             return replace(_exclude(memory, stored), changes=changes, stale=True)
-        case Summarised():
+        case Summarized():
             return _with_summary(memory, stored, stored.event)
         case Undone(what=what):
             return replace(memory, changes=_changes(memory, stored, "undo", is_redo=what == "undo"), stale=True)
@@ -210,7 +210,7 @@ def _exclude(memory: Memory, stored: StoredEvent) -> Memory:
     return replace(memory, excluded_intervals=(*memory.excluded_intervals, *excluded.intervals), removed_ids=removed)
 
 
-def _with_summary(memory: Memory, stored: StoredEvent, event: Summarised) -> Memory:
+def _with_summary(memory: Memory, stored: StoredEvent, event: Summarized) -> Memory:
     """Return memory in which a summary replaces what it covers. The summary of a cleared epoch replaces nothing."""
     if event.closed:
         return replace(memory, stale=True)

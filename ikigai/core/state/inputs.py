@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, get_args
 
-from ikigai.core.events import ApprovalDecided, Choices, FilterPlanned, MailSent, MailTaken, Summarised, UsageReported
+from ikigai.core.events import ApprovalDecided, Choices, FilterPlanned, MailSent, MailTaken, Summarized, UsageReported
 from ikigai.core.messages import Document, Image, ReplyBlock, StopReason, ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
 
@@ -217,7 +217,7 @@ class Condense(Record, frozen=True):
 class Condensed(Record, frozen=True):
     """A summary was made while memory began like `start`; None for the summary of a cleared epoch."""
 
-    summary: Summarised
+    summary: Summarized
     start: "MemoryStart | None" = None
 
 

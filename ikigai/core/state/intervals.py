@@ -12,7 +12,7 @@ A rewind to before a summary takes that summary out of force, too.
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from ikigai.core.events import Cleared, Event, Filtered, Rewound, Summarised
+from ikigai.core.events import Cleared, Event, Filtered, Rewound, Summarized
 from ikigai.core.record import Record
 
 Interval: TypeAlias = tuple[int, int]
@@ -36,7 +36,7 @@ def excluded_by(id: int, event: Event) -> ExcludedInterval:
         case Filtered(ranges=ranges, ids=ids, planning=planning):
             talk = ((planning - 1, id),) if planning else ()
             return ExcludedInterval((*((first - 1, end + 1) for first, end in ranges), *talk), ids)
-        case Summarised(upto=upto, closed=closed):
+        case Summarized(upto=upto, closed=closed):
             return ExcludedInterval() if closed else ExcludedInterval((up_to(upto),))
         case _:
             return ExcludedInterval()

@@ -45,7 +45,7 @@ from ikigai.core.events import (
     Filtered,
     FilterPlanned,
     Marked,
-    Summarised,
+    Summarized,
     ToolStarted,
     UserMessage,
 )
@@ -368,7 +368,7 @@ def _submitted(memory: Memory, message: UserMessage) -> tuple[Event, ...]:
     return (message,)
 
 
-def _finish_summary(memory: Memory, summary: Summarised, begins: MemoryStart | None) -> Summarised:
+def _finish_summary(memory: Memory, summary: Summarized, begins: MemoryStart | None) -> Summarized:
     """Return the summary with the sizes before and after it. Raise Rejected if the events that it covers changed."""
     summary = replace(summary, text=storable(summary.text), focus=storable(summary.focus))
     if summary.closed:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ikigai.core import tokens
-from ikigai.core.events import Choices, Summarised
+from ikigai.core.events import Choices, Summarized
 from ikigai.core.messages import Message, ToolSpec
 from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
@@ -234,7 +234,7 @@ def used_without_open(memory: Memory) -> int:
     return replace(idle, envelope=envelope(idle)).used
 
 
-def used_with_summary(memory: Memory, event: Summarised) -> int:
+def used_with_summary(memory: Memory, event: Summarized) -> int:
     """Return the tokens of the request once this summary replaces what it covers, as far as the window knows."""
     summary = Summary(0, event.upto, event.text, event.turns)
     summed = replace(memory, summaries=(*memory.summaries, summary), open=None)

@@ -18,7 +18,7 @@ from ikigai.core.events import (
     Filtered,
     Marked,
     Rewound,
-    Summarised,
+    Summarized,
     ToolStarted,
     Totals,
     TurnEnded,
@@ -30,7 +30,7 @@ from ikigai.core.request.build import close_turn, join
 from ikigai.core.state.memory import replace
 from ikigai.core.transfer.renumber import RawRow
 
-EVENTS_BETWEEN_TURNS = (Cleared, Marked, Rewound, Filtered, Summarised, Undone)
+EVENTS_BETWEEN_TURNS = (Cleared, Marked, Rewound, Filtered, Summarized, Undone)
 """Events that stand between turns."""
 BLOCK_OVERHEAD_BYTES = 32
 """The bytes of a block beside its words: about those of its JSON."""

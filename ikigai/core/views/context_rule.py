@@ -9,7 +9,7 @@ from ikigai.core.events import (
     Filtered,
     Rewound,
     SettingsChanged,
-    Summarised,
+    Summarized,
     Undone,
 )
 from ikigai.core.messages import Role
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class ContextRule(Record, frozen=True):
     """The line where the context begins: `turns` are out of it, `before` is the id of the first event in it.
 
-    `words` are the first words of that turn. A summary stands for `summarised` turns before all these. With `cleared`
+    `words` are the first words of that turn. A summary stands for `summarized` turns before all these. With `cleared`
     the context begins behind the event `before`, a clear or such a summary. Where turns have just left, `left` is their
     number, and the request shrank from `used_before` to `used` tokens.
     """
@@ -34,7 +34,7 @@ class ContextRule(Record, frozen=True):
     left: int = 0
     used_before: int = 0
     used: int = 0
-    summarised: int = 0
+    summarized: int = 0
 
 
 _RULE_CHARACTERS = 80
@@ -51,7 +51,7 @@ def context_rule(memory: Memory) -> ContextRule | None:
         condensed = summary.turns if summary else 0
         # Each append looks at the rule twice: a pasted megabyte is not split for its first words.
         beginning = " ".join(words.split(None, _RULE_CHARACTERS)[:_RULE_CHARACTERS])[:_RULE_CHARACTERS]
-        return ContextRule(memory.cutoff or 0, older, beginning, summarised=condensed)
+        return ContextRule(memory.cutoff or 0, older, beginning, summarized=condensed)
     if summary:
         return ContextRule(summary.id, 0, "", cleared=True)
     if memory.cleared is not None:
@@ -64,7 +64,7 @@ def redraws_rule(event: Event) -> bool:
     match event:
         case Rewound() | Filtered() | Undone():
             return True
-        case Summarised(closed=closed):
+        case Summarized(closed=closed):
             return not closed
         case SettingsChanged(_, origins):
             return origins.get("budget") == "agent" or origins.get("profile") == "agent"

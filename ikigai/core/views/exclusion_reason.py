@@ -15,7 +15,7 @@ from ikigai.core.state.memory import Memory, Summary
 class ExclusionReason(StrEnum):
     CLEARED = "cleared"
     REWOUND = "rewound"
-    SUMMARISED = "summarised"
+    SUMMARIZED = "summarised"
     FORGOTTEN = "forgotten"
     OUT = "out of the window"
     UNDONE = "undone"
@@ -79,4 +79,4 @@ class Exclusions:
         if outside := next((outside for interval, outside in near if within(id, (interval,))), None):
             return outside
         covering = next((each.id for each in reversed(summaries) if within(id, (up_to(each.upto),))), 0)
-        return Exclusion(ExclusionReason.SUMMARISED, covering) if covering else Exclusion(ExclusionReason.OUT)
+        return Exclusion(ExclusionReason.SUMMARIZED, covering) if covering else Exclusion(ExclusionReason.OUT)

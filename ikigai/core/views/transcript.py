@@ -25,7 +25,7 @@ from ikigai.core.events import (
     Rewound,
     SettingsChanged,
     StoredEvent,
-    Summarised,
+    Summarized,
     ToolStarted,
     TurnEnded,
     Undone,
@@ -190,7 +190,7 @@ def _note(id: int, event: object) -> str:
             return f"Rewound to {where}: everything after it has left the context. To undo this: /undo"
         case Filtered():
             return _filter_note(event)
-        case Summarised():
+        case Summarized():
             return _summary_note(id, event)
         case Undone(of, what):
             return f"Undid {change_command(what) or 'event'} #{of}. To redo it: /undo {id}"
@@ -227,7 +227,7 @@ def _filter_note(event: Filtered) -> str:
     return f"Forgot {count} ({event.criteria}): context {sizes}. To undo this: /undo"
 
 
-def _summary_note(id: int, event: Summarised) -> str:
+def _summary_note(id: int, event: Summarized) -> str:
     turns = f"{event.turns:,} turn{'s' * (event.turns != 1)}"
     known = f", {format_dollars(Decimal(repr(event.cost)))}" if event.cost else ""
     cost = ", cost unknown" if event.cost is None else known
@@ -269,7 +269,7 @@ def _pin_note(key: str, value: Value) -> str:
 
 
 _CHANGES = (
-    *(Cleared, Marked, Rewound, Filtered, Summarised, Undone),
+    *(Cleared, Marked, Rewound, Filtered, Summarized, Undone),
     *(SettingsChanged, Forked, AgentKilled, AgentRevived),
 )
 """Events about the context, the settings and the agent itself, which are no part of a turn."""

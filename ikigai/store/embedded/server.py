@@ -38,12 +38,12 @@ GRACE_S = 2.0
 class Lease:
     """The right to use the server, which runs until the last lease is closed or its process has ended."""
 
-    def __init__(self, data_dir: Path, held: int, socket_dir: str, started: bool, initialised: bool) -> None:
+    def __init__(self, data_dir: Path, held: int, socket_dir: str, started: bool, initialized: bool) -> None:
         self._data_dir = data_dir
         self._held = held
         self.started = started
         """True if this process started the server."""
-        self.initialised = initialised
+        self.initialized = initialized
         """True if the database is new."""
         self.major = location.MAJOR_VERSION
         host = socket_dir.replace("\\", "\\\\").replace("'", "\\'")
@@ -159,13 +159,13 @@ def is_running(data_dir: Path) -> bool:
 def _find_or_launch(folder: Path, turn: _StartWait) -> tuple[str, bool, bool]:
     """Return the socket folder of the server, and if this process started it, and if it made the database."""
     charge = _open(folder / "server.lock")
-    started = initialised = False
+    started = initialized = False
     try:
         while True:
             if keeper.try_lock(charge, fcntl.LOCK_EX):
                 if started:
                     raise _failed_start(charge, folder)
-                initialised = _launch(folder, charge, turn)
+                initialized = _launch(folder, charge, turn)
                 started = True
                 turn.begin_again()
                 os.close(charge)
@@ -177,7 +177,7 @@ def _find_or_launch(folder: Path, turn: _StartWait) -> tuple[str, bool, bool]:
             elif socket_dir := keeper.socket_dir_of(state):
                 if state[3] != keeper.read_boot_id():
                     raise Unavailable(f"The database in {folder} is in use on another machine.", "Quit ikigai there.")
-                return socket_dir, started, initialised
+                return socket_dir, started, initialized
             else:
                 turn.wait()
     finally:

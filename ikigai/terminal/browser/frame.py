@@ -37,7 +37,7 @@ def _where(item: BrowserItem) -> str:
             return f"rewound by #{exclusion.by}"
         case ExclusionReason.FORGOTTEN:
             return f"forgotten by #{exclusion.by}"
-        case ExclusionReason.SUMMARISED:
+        case ExclusionReason.SUMMARIZED:
             return f"covered by summary #{exclusion.by}"
         case ExclusionReason.OUT:
             return "out of the window"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, Summarised, Undone, UserMessage
+from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, Summarized, Undone, UserMessage
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean
 from ikigai.core.state.memory import Memory
@@ -55,13 +55,13 @@ class BrowserItem(Record, frozen=True):
     @property
     def undoable(self) -> bool:
         event = self.event.event
-        changes = isinstance(event, UNDOABLE_EVENTS) or (isinstance(event, Summarised) and not event.closed)
+        changes = isinstance(event, UNDOABLE_EVENTS) or (isinstance(event, Summarized) and not event.closed)
         return changes and self.key[1] == 0
 
     @property
     def summary(self) -> str:
         """The text of a summary of condensed turns; "" for any other item."""
-        return self.event.event.text if isinstance(self.event.event, Summarised) and self.key[1] == 0 else ""
+        return self.event.event.text if isinstance(self.event.event, Summarized) and self.key[1] == 0 else ""
 
     @property
     def text(self) -> str:

@@ -18,7 +18,7 @@ EXCLUSION_SIGNS = {
     ExclusionReason.CLEARED: "c",
     ExclusionReason.REWOUND: "r",
     ExclusionReason.FORGOTTEN: "f",
-    ExclusionReason.SUMMARISED: "s",
+    ExclusionReason.SUMMARIZED: "s",
     ExclusionReason.OUT: "o",
     ExclusionReason.UNDONE: "u",
 }

@@ -10,8 +10,8 @@ def describe_rule(rule: ContextRule) -> str:
     if rule.cleared:
         return "The context begins here."
     turns = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out of context"
-    if rule.summarised:
-        condensed = f"{rule.summarised:,} turn{'s' * (rule.summarised != 1)} condensed"
+    if rule.summarized:
+        condensed = f"{rule.summarized:,} turn{'s' * (rule.summarized != 1)} condensed"
         turns = f"{condensed}, {turns}" if rule.turns else condensed
     if rule.left:
         turns += f", {rule.left:,} just now"

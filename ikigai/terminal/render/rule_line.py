@@ -30,8 +30,8 @@ def _labels(rule: ContextRule) -> Iterator[str]:
         yield "context"
         return
     out = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out"
-    if rule.summarised:
-        condensed = f"{rule.summarised:,} turn{'s' * (rule.summarised != 1)} condensed"
+    if rule.summarized:
+        condensed = f"{rule.summarized:,} turn{'s' * (rule.summarized != 1)} condensed"
         out = f"{condensed}, {rule.turns:,} out" if rule.turns else condensed
     if rule.left:
         yield from _report(rule, out)

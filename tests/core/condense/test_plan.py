@@ -63,7 +63,7 @@ def condensed(
 ) -> SummaryScope:
     of = choose_scope(agent.memory, agent.memory, options, by_hand)
     assert of
-    agent.happen(Condensed(ev.Summarised(text, of.upto, turns=of.count), of.begins))
+    agent.happen(Condensed(ev.Summarized(text, of.upto, turns=of.count), of.begins))
     assert agent.loaded() == agent.memory
     return of
 
@@ -186,7 +186,7 @@ def test_message_just_sent_is_never_part_of_it() -> None:
     of = choose_scope(agent.memory, agent.memory, AUTO, False)
     assert of and agent.memory.open and of.upto < agent.memory.open.first
     agent.reply(Text("Done."))
-    agent.happen(Condensed(ev.Summarised("It was.", of.upto, turns=of.count), of.begins))
+    agent.happen(Condensed(ev.Summarized("It was.", of.upto, turns=of.count), of.begins))
     assert [message.text for message in next_request(agent.memory).messages[-2:]] == ["And now this.", "Done."]
 
 
@@ -212,7 +212,7 @@ def test_what_has_left_the_window_is_looked_into_and_what_is_older_is_said() -> 
     assert len(memory.window.turns) < len(wide.window.turns) < 100 and not wide.window.first
     of = choose_scope(memory, wide, AUTO, False)
     assert of and of.count == of.unseen + len(of.turns) and of.unseen == 100 - len(wide.window.turns)
-    agent.happen(Condensed(ev.Summarised("It was.", of.upto, turns=of.count, unseen=of.unseen), of.begins))
+    agent.happen(Condensed(ev.Summarized("It was.", of.upto, turns=of.count, unseen=of.unseen), of.begins))
     assert agent.loaded() == agent.memory and not agent.memory.window.older.turns
     assert agent.memory.used <= 0.4 * 2_000 and agent.memory.full_window.turns[0].id > of.upto
     assert ceiling == agent.memory.ceiling
@@ -258,8 +258,8 @@ def test_size_after_it_is_that_of_what_is_sent() -> None:
     agent = talked(10, run_of(100_000), length=4_000)
     of = choose_scope(agent.memory, agent.memory, AUTO, by_hand=True)
     assert of
-    (event,) = agent.happen(Condensed(ev.Summarised("It was.", of.upto, turns=of.count), of.begins))
-    assert isinstance(event, ev.Summarised)
+    (event,) = agent.happen(Condensed(ev.Summarized("It was.", of.upto, turns=of.count), of.begins))
+    assert isinstance(event, ev.Summarized)
     sent = Chat().weight(next_request(agent.memory))
     assert agent.memory.size == sent and event.after == agent.memory.used == -(-sent // 4) < event.before
 
@@ -342,12 +342,12 @@ def test_figures_are_told_in_one_line() -> None:
     agent = talked(70)
     of = choose_scope(agent.memory, agent.memory, AUTO, False)
     assert of
-    made = ev.Summarised("They counted.", of.upto, turns=of.count, model="chat/x", cost=0.0213)
+    made = ev.Summarized("They counted.", of.upto, turns=of.count, model="chat/x", cost=0.0213)
     agent.happen(Condensed(made, of.begins))
     row = agent.log.history("a")[-1]
     shown = event_block(row)
     event = row.event
-    assert shown and isinstance(event, ev.Summarised) and event.before > event.after
+    assert shown and isinstance(event, ev.Summarized) and event.before > event.after
     sizes = f"{event.before / 1000:.1f}k → {event.after / 1000:.1f}k"
     assert shown.text == (f"Condensed: {of.count} turns, {sizes} tokens, $0.0213. /summary shows it, /undo undoes it.")
     agent.happen(Undo())

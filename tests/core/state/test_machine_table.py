@@ -357,8 +357,8 @@ def condensed(agent: Agent, late: bool = False) -> Condensed:
     """Return a summary of the whole memory, made before or behind another one."""
     begins = agent.memory.start_up_to(20)
     if late:
-        agent.happen(Condensed(ev.Summarised("It was.", 20), begins))
-    return Condensed(ev.Summarised("It was.", 20), begins)
+        agent.happen(Condensed(ev.Summarized("It was.", 20), begins))
+    return Condensed(ev.Summarized("It was.", 20), begins)
 
 
 USAGE = ev.UsageReported("m", Usage(70, 3), size=280)
@@ -435,7 +435,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "condense": lambda agent: Condense("the paths"),
     "condensed": lambda agent: condensed(agent),
     "condensed, late": lambda agent: condensed(agent, late=True),
-    "condensed, cleared": lambda agent: Condensed(ev.Summarised("It was.", closed=7)),
+    "condensed, cleared": lambda agent: Condensed(ev.Summarized("It was.", closed=7)),
     "quote": lambda agent: Quote("> said before"),
     "undo": lambda agent: Undo(),
     "undo 1": lambda agent: Undo(1),

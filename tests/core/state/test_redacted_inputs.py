@@ -3,7 +3,7 @@
 import pytest
 
 from ikigai.core.agents.mail import Mail
-from ikigai.core.events import Filtered, MailSent, Summarised, UserMessage
+from ikigai.core.events import Filtered, MailSent, Summarized, UserMessage
 from ikigai.core.redaction import Redactor
 from ikigai.core.state.inputs import (
     CallModel,
@@ -26,7 +26,7 @@ def inputs(text: str) -> list[Input]:
     return [
         Submitted(text, sender="boss"),
         MailDelivered((Mail(1, "id", "kid", text),)),
-        Condensed(Summarised(text)),
+        Condensed(Summarized(text)),
         Failed(CallModel(1), text, ()),
         ContextOverflowed(CallModel(1), text),
         CommandFinished("/recall it", text),

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ikigai.core.errors import Rejected
-from ikigai.core.events import Rewound, Summarised, UserMessage
+from ikigai.core.events import Rewound, Summarized, UserMessage
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.state.inputs import Clear, Condensed, Filter, Input, RewindTo, SetMark, Undo
 from ikigai.core.views.exclusion_reason import CONTROL_EVENTS, Exclusion, ExclusionReason, Exclusions
@@ -60,7 +60,7 @@ def take(agent: Agent, step: Step) -> None:
             agent.happen(Filter(found.ranges, found.ids, found.messages))
         case Condense(but):
             *_, last = agent.memory.full_window.turns[: len(agent.memory.full_window.turns) - but]
-            agent.happen(Condensed(Summarised("sum", last.end, turns=1), agent.memory.start_up_to(last.end)))
+            agent.happen(Condensed(Summarized("sum", last.end, turns=1), agent.memory.start_up_to(last.end)))
         case _:
             agent.happen(step)
 

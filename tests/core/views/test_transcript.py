@@ -179,7 +179,7 @@ def test_rule_stands_before_a_kept_first_turn_with_nothing_left_out_behind_it(bu
     )
     agent.turn("a", "b")
     end = agent.memory.window.turns[0].end
-    agent.happen(Condensed(ev.Summarised("sum", end, turns=1), agent.memory.start_up_to(end)))
+    agent.happen(Condensed(ev.Summarized("sum", end, turns=1), agent.memory.start_up_to(end)))
     agent.turn("c " + "d" * 90, "e")
     if busy:
         agent.happen(Submitted("f" * 700))
@@ -187,7 +187,7 @@ def test_rule_stands_before_a_kept_first_turn_with_nothing_left_out_behind_it(bu
         agent.turn("f", "g")
     first = agent.memory.window.first
     assert first and not agent.memory.window.older.turns and agent.memory.used > agent.memory.ceiling
-    assert context_rule(agent.memory) == ContextRule(first.id, 0, "c " + "d" * 78, summarised=1)
+    assert context_rule(agent.memory) == ContextRule(first.id, 0, "c " + "d" * 78, summarized=1)
     assert shown(agent)[:6] == ["(a)", "(b)", "(Condensed:)", "-----", "c", "e"]
 
 

@@ -55,7 +55,7 @@ try:
 except IkigaiError as error:
     print(json.dumps({"error": type(error).__name__, "what": error.what, "remedy": error.remedy}))
     sys.exit(error.exit_code)
-told = {name: getattr(lease, name) for name in ("dsn", "major", "started", "initialised")}
+told = {name: getattr(lease, name) for name in ("dsn", "major", "started", "initialized")}
 print(json.dumps(told), flush=True)
 exec(asked["then"])
 sys.stdin.read()
@@ -261,7 +261,7 @@ def made(user: User) -> Iterator[Place]:
         place = Place(user, folder)
         strange = {"LANG": "xx_XX.garbage", "LC_ALL": "nonsense", "TZ": "Nowhere/Land", "PGPORT": "1", "PGDATA": "/dev"}
         _, told = place.start(**strange)
-        assert (told["started"], told["initialised"], told["major"]) == (True, True, 18)
+        assert (told["started"], told["initialized"], told["major"]) == (True, True, 18)
         place.cleanup()
         yield place
 
@@ -291,8 +291,8 @@ def test_database_is_utf8_whatever_the_locale(place: Place) -> None:
 def test_second_program_shares_the_server(place: Place) -> None:
     _, first = place.start()
     _, second = place.start()
-    assert (first["started"], first["initialised"]) == (True, False)
-    assert (second["started"], second["initialised"]) == (False, False)
+    assert (first["started"], first["initialized"]) == (True, False)
+    assert (second["started"], second["initialized"]) == (False, False)
     assert first["dsn"] == second["dsn"]
 
 
@@ -328,7 +328,7 @@ def test_parallel_first_starts_make_one_database(bare: Place) -> None:
     programs = [bare.spawn() for _ in range(8)]
     told = [program.told() for program in programs]
     assert [one for one in told if "error" in one] == []
-    assert sum(one["initialised"] for one in told) == sum(one["started"] for one in told) == 1
+    assert sum(one["initialized"] for one in told) == sum(one["started"] for one in told) == 1
     assert len({str(query(one["dsn"], "SELECT system_identifier FROM pg_control_system()")) for one in told}) == 1
     assert {path.name for path in bare.folder.glob("data*")} == {"data", "data.lock"}
 
@@ -351,7 +351,7 @@ def test_cluster_that_is_made_slowly_is_waited_for(bare: Place) -> None:
     programs = [bare.spawn(before=SLOWLY) for _ in range(2)]
     told = [program.told() for program in programs]
     assert [one for one in told if "error" in one] == []
-    assert sorted(one["initialised"] for one in told) == [False, True]
+    assert sorted(one["initialized"] for one in told) == [False, True]
 
 
 @AS_ORDINARY
@@ -365,7 +365,7 @@ def test_first_start_that_was_killed_leaves_nothing_in_the_way(bare: Place) -> N
         wait_until(bare.gone, "the server has stopped")  # it was done before it could be killed: once more
         shutil.rmtree(bare.folder / "data")
     _, told = bare.start()
-    assert told["initialised"]
+    assert told["initialized"]
     assert query(told["dsn"], "SELECT current_database()") == [("ikigai",)]
     assert not list(bare.folder.glob("data.new-*"))
 

@@ -6,7 +6,7 @@ from base64 import b64decode
 
 import pytest
 
-from ikigai.core.events import AssistantMessage, CommandRan, Event, StoredEvent, Summarised, UserMessage
+from ikigai.core.events import AssistantMessage, CommandRan, Event, StoredEvent, Summarized, UserMessage
 from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult
 from ikigai.core.search.query import parse
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark, Undo
@@ -177,7 +177,7 @@ def test_items_unfold_and_fold_again() -> None:
     assert made.unfold() and "row 29" not in "\n".join(made.frame())
     made.select(1)
     assert not made.unfold() and not made.unfold()
-    made = view(stored(Summarised("what the summary tells", 3, turns=2)))
+    made = view(stored(Summarized("what the summary tells", 3, turns=2)))
     assert "Condensed: 2 turns" in cursor(made) and made.unfold()
     assert any("what the summary tells" in row for row in made.frame())
     assert made.current and made.current.undoable and "what the summary tells" in made.current.text

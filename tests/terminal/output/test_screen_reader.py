@@ -62,7 +62,7 @@ def test_context_rule_is_spoken():
         rules.draw_context_rule(ContextRule(3, 1, "why not"), 80, SPOKEN)
         == 'The context begins here, 1 turn out of context: "why not".'
     )
-    assert plain_words.describe_rule(ContextRule(3, 2, "", summarised=4, left=2)) == (
+    assert plain_words.describe_rule(ContextRule(3, 2, "", summarized=4, left=2)) == (
         "The context begins here, 4 turns condensed, 2 turns out of context, 2 just now."
     )
 

@@ -88,16 +88,16 @@ class _AskingFlag:
 class _AgentMail:
     """The mail of one open agent: the `agent.loop.MailSource` of its AgentLoop."""
 
-    def __init__(self, mailbox: Mailbox, member: Callable[[], OpenAgent], on_change: Callable[[], None]) -> None:
-        self._mailbox, self._member, self._on_change = mailbox, member, on_change
+    def __init__(self, mailbox: Mailbox, open_agent: Callable[[], OpenAgent], on_change: Callable[[], None]) -> None:
+        self._mailbox, self._open_agent, self._on_change = mailbox, open_agent, on_change
 
     async def collect(self) -> tuple[Mail, ...]:
-        mails = await self._mailbox.collect(self._member())
+        mails = await self._mailbox.collect(self._open_agent())
         asyncio.get_running_loop().call_soon(self._on_change)  # without mail it is idle by then
         return mails
 
     def refuse(self, mails: tuple[Mail, ...], error: Rejected) -> None:
-        self._mailbox.refuse(self._member(), mails, error)
+        self._mailbox.refuse(self._open_agent(), mails, error)
         self._on_change()
 
 
@@ -117,7 +117,7 @@ class AgentManager:
         *,
         on_change: Callable[[], object] = lambda: None,
         on_usage: Callable[[StoredEvent], object] = lambda event: None,
-        on_lost: Callable[[OpenAgent, str], object] = lambda member, message: None,
+        on_lost: Callable[[OpenAgent, str], object] = lambda open_agent, message: None,
         can_ask: bool = True,
         options: LoopOptions = DEFAULTS,
     ) -> None:
@@ -140,97 +140,99 @@ class AgentManager:
         async with self._opening:
             if self._closing:
                 await asyncio.wait({self._closing})
-            if member := self.agents.get(agent.id):
-                return member
+            if open_agent := self.agents.get(agent.id):
+                return open_agent
             memory, log, messages = await self.services.acquire(agent)
-            member = self.register(agent, memory, log, front)
+            open_agent = self.register(agent, memory, log, front)
             for message in messages:
-                member.view.notice(message)
-            return member
+                open_agent.view.notice(message)
+            return open_agent
 
     def register(
         self, agent: Agent, memory: Memory, log: AgentLog, front: View | None = None, mail: bool = True
     ) -> OpenAgent:
         """Register an agent whose write lock is already held. With `mail` false, mail never starts a turn."""
-        on_stored = lambda stored: self.mailbox.on_stored(member, stored)  # noqa: E731
+        on_stored = lambda stored: self.mailbox.on_stored(open_agent, stored)  # noqa: E731
         view = BufferedView(front, self._on_change, self._ledger, self._asks, on_stored, _AskingFlag(log).set)
         view.live_state.changed(memory)
-        source = _AgentMail(self.mailbox, lambda: member, self._on_change) if mail else None
+        source = _AgentMail(self.mailbox, lambda: open_agent, self._on_change) if mail else None
         subagents, outputs = partial(self._subagents, self, agent.id), CommandOutputs(log, view.notice)
         options = self._options._replace(mail=source, outputs=outputs)
         loop = self.services.make_loop(agent, memory, log, view, subagents, options)
-        self.agents[agent.id] = member = OpenAgent(agent, log, loop, view, outputs)
-        self.mailbox.on_opened(member)
-        return member
+        self.agents[agent.id] = open_agent = OpenAgent(agent, log, loop, view, outputs)
+        self.mailbox.on_opened(open_agent)
+        return open_agent
 
     def is_running(self, id: str) -> bool:
         """Return True if this agent is open here and has work to do, or is being opened for its mail."""
-        member = self.agents.get(id)
-        if member is None or id in self.mailbox.opening:  # then its loop may not have started
+        open_agent = self.agents.get(id)
+        if open_agent is None or id in self.mailbox.opening:  # then its loop may not have started
             return id in self.mailbox.opening
-        busy = member.agent_loop.busy or member.agent_loop.checks_mail
-        return busy and not (member.loop_task and member.loop_task.done())
+        busy = open_agent.agent_loop.busy or open_agent.agent_loop.checks_mail
+        return busy and not (open_agent.loop_task and open_agent.loop_task.done())
 
-    def start_loop(self, member: OpenAgent) -> None:
+    def start_loop(self, open_agent: OpenAgent) -> None:
         """Start its loop, unless it has been started."""
-        if member.loop_task is None:
-            member.loop_task = asyncio.create_task(member.agent_loop.run(), name=f"{member.agent.name} loop")
-            member.loop_task.add_done_callback(lambda loop: self._on_loop_end(member, loop))
+        if open_agent.loop_task is None:
+            open_agent.loop_task = asyncio.create_task(
+                open_agent.agent_loop.run(), name=f"{open_agent.agent.name} loop"
+            )
+            open_agent.loop_task.add_done_callback(lambda loop: self._on_loop_end(open_agent, loop))
 
     def offer_tools(self) -> None:
         """Offer the current tools of this program to every open agent."""
-        for member in self.agents.values():
-            member.agent_loop.put_input(inputs.Offered(self.services.run.tools))
+        for open_agent in self.agents.values():
+            open_agent.agent_loop.put_input(inputs.Offered(self.services.run.tools))
 
     async def start(self, agent: Agent) -> None:
         """Open `agent` and start its loop. Raise the errors of `open`."""
         self.start_loop(await self.open(agent))
 
-    async def reacquire(self, member: OpenAgent) -> OpenAgent:
+    async def reacquire(self, open_agent: OpenAgent) -> OpenAgent:
         """Prepare an open agent for a front end: reacquire its write lock, or open an idle one that lost it anew.
 
         Raise AgentLocked if another program has the write lock.
         """
-        member.view.start_buffering()  # else it might be evicted
+        open_agent.view.start_buffering()  # else it might be evicted
         try:
-            await member.log.mark_used()
+            await open_agent.log.mark_used()
         except AgentLocked:
-            if not member.agent_loop.busy:  # else its loop ends by itself and keeps its unsaved events
-                await self.unload(member)
-                return await self.open(member.agent)
+            if not open_agent.agent_loop.busy:  # else its loop ends by itself and keeps its unsaved events
+                await self.unload(open_agent)
+                return await self.open(open_agent.agent)
         except StoreError:
             pass
-        return member
+        return open_agent
 
     def find(self, name: str) -> OpenAgent | None:
-        return next((member for member in self.agents.values() if member.agent.name == name), None)
+        return next((open_agent for open_agent in self.agents.values() if open_agent.agent.name == name), None)
 
-    def detached(self, member: OpenAgent) -> None:
+    def detached(self, open_agent: OpenAgent) -> None:
         """Note that the front end has detached from the agent."""
         self._detach_count += 1
-        member.last_detached = self._detach_count
+        open_agent.last_detached = self._detach_count
         self._on_change()
 
-    async def unload(self, member: OpenAgent, write_lock: bool = True) -> str:
+    async def unload(self, open_agent: OpenAgent, write_lock: bool = True) -> str:
         """Interrupt its turn, end its loop and release its write lock; return the message about unsaved events.
 
         With `write_lock` false the log stays open: the caller uses and closes it.
         """
-        self.agents.pop(member.agent.id, None)
-        self.mailbox.clear_held(member.agent.id)
+        self.agents.pop(open_agent.agent.id, None)
+        self.mailbox.clear_held(open_agent.agent.id)
         self.mailbox.calls.wake()
         self._news()
-        if member.loop_task and not member.loop_task.done():
-            member.agent_loop.put_input(inputs.Interrupted())
-            member.agent_loop.inbox.put_nowait(None)
-            done, _ = await asyncio.wait({member.loop_task}, timeout=SHUTDOWN_TIMEOUT)
+        if open_agent.loop_task and not open_agent.loop_task.done():
+            open_agent.agent_loop.put_input(inputs.Interrupted())
+            open_agent.agent_loop.inbox.put_nowait(None)
+            done, _ = await asyncio.wait({open_agent.loop_task}, timeout=SHUTDOWN_TIMEOUT)
             if not done:
-                member.loop_task.cancel()
-                await asyncio.wait({member.loop_task}, timeout=SHUTDOWN_TIMEOUT)
-        message = _keep_unsaved(member)
+                open_agent.loop_task.cancel()
+                await asyncio.wait({open_agent.loop_task}, timeout=SHUTDOWN_TIMEOUT)
+        message = _keep_unsaved(open_agent)
         if write_lock:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(member.log.close(), SHUTDOWN_TIMEOUT)
+                await asyncio.wait_for(open_agent.log.close(), SHUTDOWN_TIMEOUT)
         return message
 
     async def close(self, last: OpenAgent | None = None) -> str:
@@ -238,7 +240,7 @@ class AgentManager:
         await self.mailbox.close()
         if ending := {task for task in (self._evicting, self._closing) if task}:
             await asyncio.wait(ending, timeout=SHUTDOWN_TIMEOUT)
-        others = [member for member in self.agents.values() if member is not last]
+        others = [open_agent for open_agent in self.agents.values() if open_agent is not last]
         messages = list(await asyncio.gather(*map(self.unload, others)))
         if last and last.agent.id in self.agents:
             messages.append(await self.unload(last))
@@ -246,9 +248,9 @@ class AgentManager:
 
     def rename(self, id: str, name: str) -> None:
         """Set the new name of an agent, if it is open."""
-        if member := self.agents.get(id):
-            member.agent = replace(member.agent, name=name)
-            member.log.name = name
+        if open_agent := self.agents.get(id):
+            open_agent.agent = replace(open_agent.agent, name=name)
+            open_agent.log.name = name
             self._on_change()
 
     def _on_change(self) -> None:
@@ -261,7 +263,7 @@ class AgentManager:
         is_held = self.mailbox.is_held  # the status line shows these
         idle = [each for id, each in self.agents.items() if each.loop_task and each.is_idle and not is_held(id)]
         idle = [each for each in idle if not each.agent.ephemeral]  # their write locks keep others from purging them
-        return sorted(idle, key=lambda member: member.last_detached)
+        return sorted(idle, key=lambda open_agent: open_agent.last_detached)
 
     async def _evict_idle(self) -> None:
         while len(idle := self._idle_agents()) > MAX_IDLE_AGENTS:
@@ -270,32 +272,33 @@ class AgentManager:
                     await self.unload(idle[0])
         self._news()
 
-    def _on_loop_end(self, member: OpenAgent, loop: asyncio.Task[None]) -> None:
+    def _on_loop_end(self, open_agent: OpenAgent, loop: asyncio.Task[None]) -> None:
         """Handle a loop that ended by itself: the write lock was lost, or there is a bug. The agent stays readable."""
-        if loop.cancelled() or (error := loop.exception()) is None or self.agents.get(member.agent.id) is not member:
+        id = open_agent.agent.id
+        if loop.cancelled() or (error := loop.exception()) is None or self.agents.get(id) is not open_agent:
             return
-        del self.agents[member.agent.id]
-        message = _keep_unsaved(member)
-        self._closing = asyncio.create_task(member.log.close(), name="close")
+        del self.agents[id]
+        message = _keep_unsaved(open_agent)
+        self._closing = asyncio.create_task(open_agent.log.close(), name="close")
         if not isinstance(error, IkigaiError):
-            log.error("the loop of %s ended", member.agent.name, exc_info=error)
+            log.error("the loop of %s ended", open_agent.agent.name, exc_info=error)
             error = Bug("; start again")
-        now = f"This agent is read-only now: /switch {member.agent.name} opens or follows it again."
-        self._lost(member, f"{error} {message} {now}".replace("  ", " "))
+        now = f"This agent is read-only now: /switch {open_agent.agent.name} opens or follows it again."
+        self._lost(open_agent, f"{error} {message} {now}".replace("  ", " "))
 
 
-def _keep_unsaved(member: OpenAgent) -> str:
+def _keep_unsaved(open_agent: OpenAgent) -> str:
     """Write unsaved events to a file and return unsent messages to the prompt; return the message about it."""
-    unsaved, unsent = member.agent_loop.unsaved, member.agent_loop.unsent()
+    unsaved, unsent = open_agent.agent_loop.unsaved, open_agent.agent_loop.unsent()
     messages, is_complete = list[str](), True
     if unsaved:
-        message, is_complete, _ = spool(member.log.unsaved(unsaved))
+        message, is_complete, _ = spool(open_agent.log.unsaved(unsaved))
         messages.append(message)
-    outputs = member.outputs
+    outputs = open_agent.outputs
     messages += [outputs.message(outputs.save(each)) for each in unsent if isinstance(each, inputs.Quote)]
     typed = [each for each in unsaved if isinstance(each, UserMessage)] if not is_complete else []
     returned = [each.text for each in (*typed, *unsent) if not isinstance(each, inputs.Quote)]
     if unsaved or returned:
-        member.view.queued(())
-        member.view.restore_input("\n".join(returned))
+        open_agent.view.queued(())
+        open_agent.view.restore_input("\n".join(returned))
     return " ".join(filter(None, messages))

@@ -122,9 +122,9 @@ async def kill(
     messages: list[str] = []
     for link in links:
         along = links[-1].name if link is not links[-1] else ""
-        if manager and (member := manager.agents.get(link.id)):
-            messages.append(await manager.unload(member, write_lock=False))
-            log = member.log
+        if manager and (open_agent := manager.agents.get(link.id)):
+            messages.append(await manager.unload(open_agent, write_lock=False))
+            log = open_agent.log
         elif agent := await database.agents.get(link.id):
             log = await database.open_agent(agent)
         else:
@@ -223,11 +223,11 @@ async def list_agents(
     models, listings = dict[str, str](), list[AgentListing]()
     for node in build_tree(infos, names):
         each = node.agent
-        member = manager.agents.get(each.id) if manager else None
-        model = member.agent_loop.memory.model if member else each.model or models.get(each.parent or "", "")
+        open_agent = manager.agents.get(each.id) if manager else None
+        model = open_agent.agent_loop.memory.model if open_agent else each.model or models.get(each.parent or "", "")
         models[each.id] = model
         held = manager is not None and manager.mailbox.is_held(each.id)
-        state = "held" if held else member.state if member else idle_state(each)
+        state = "held" if held else open_agent.state if open_agent else idle_state(each)
         state = "failed" if state == "idle" and each.failed else state
         listings.append(AgentListing(node, state, model, names.get(each.parent or "", "")))
     return listings

@@ -54,8 +54,8 @@ async def find_problems(config: Config, own_tools: bool = True) -> list[RunProbl
         problems.append(RunProblem("start", error.what, error.remedy, stops=True))
     finally:
         await pool.close()
-    told = {problem.message: problem for problem in reversed([*problems, *condense_problems(config)])}
-    return list(reversed(told.values()))  # what profiles have from the configuration is told once
+    by_message = {problem.message: problem for problem in reversed([*problems, *condense_problems(config)])}
+    return list(reversed(by_message.values()))  # what profiles have from the configuration is told once
 
 
 def budget_problems(config: Config, run: RunConfig) -> Iterator[RunProblem]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
-from ikigai.export import atomic_file as files
+from ikigai.export.atomic_file import write_atomically
 from ikigai.system.progress import show_progress
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ async def export(
     if request.target is None:
         await write(_put)
         return ""
-    with files.write_atomically(request.target, request.force) as file:
+    with write_atomically(request.target, request.force) as file:
         await write(file.write)
     return f"{request.target} holds {source.events:,} events of {agent.name}."
 
@@ -278,11 +278,11 @@ def _open_history(path: Path) -> BinaryIO:
 
 def open_import(path: Path) -> BinaryIO:
     """Open the file for reading. Raise ConfigError."""
-    from ikigai.images import picture_files as files
+    from ikigai.images.picture_files import SpecialFile, open_picture
 
     try:
-        return files.open_picture(path)
-    except files.SpecialFile:
+        return open_picture(path)
+    except SpecialFile:
         raise ConfigError(f"{path} is not a regular file.", "Copy its contents into a regular file.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the name.") from None

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.app.run_profiles import make_profiles, make_rules
 from ikigai.app.trusted_project import Project
-from ikigai.config import Config, are_tools_enabled, split_layers, trusted_folders
-from ikigai.config import project_settings as project_settings
+from ikigai.config import Config, are_tools_enabled, project_settings, split_layers, trusted_folders
 from ikigai.config.key_sources import read_key
 from ikigai.config.records import ContextSettings, ModelSettings, ProviderSettings
 from ikigai.core.condense.threshold import CondenseOptions

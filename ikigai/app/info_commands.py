@@ -123,19 +123,19 @@ async def _keys(argument: str, config: Config, context: CommandContext | None) -
 
 async def _cost(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     from ikigai.app import usage_report
-    from ikigai.app.plots import command as pictures
+    from ikigai.app.plots.command import draw_on_screen, format_plot, parse_typed, plot_for_screen, write_image
 
-    request, database = pictures.parse_typed(argument), context.services.database
+    request, database = parse_typed(argument), context.services.database
     rows = await usage_report.spent_so_far(database, context.session, context.agent.id)
     figures = usage_report.cost_record(rows)
     if not request.plot:
         return CommandAnswer(usage_report.format_costs(rows), figures)
     budget = context.memory.budget and context.memory.ceiling
-    picture = await pictures.plot_for_screen(database, config, context.agent, budget)
+    picture = await plot_for_screen(database, config, context.agent, budget)
     if request.file:
-        return CommandAnswer(await pictures.write_image(picture, request), figures)
-    text = pictures.format_plot(picture, words=config.terminal.screen_reader)
-    return CommandAnswer(text, figures, draw=partial(pictures.draw_on_screen, picture))
+        return CommandAnswer(await write_image(picture, request), figures)
+    text = format_plot(picture, words=config.terminal.screen_reader)
+    return CommandAnswer(text, figures, draw=partial(draw_on_screen, picture))
 
 
 async def _agents(argument: str, config: Config, context: CommandContext) -> CommandAnswer:

@@ -91,18 +91,18 @@ class Mailbox:
 
     # ── notifications ──
 
-    def on_opened(self, member: Recipient) -> None:
+    def on_opened(self, recipient: Recipient) -> None:
         """Check the mail of a new open agent, and open its subagents that an ended program left: they report."""
-        id = member.agent.id
+        id = recipient.agent.id
         self.unopened.pop(id, None)
         self._needs_check.add(id)
-        self._makers[id] = working_for(member.agent_loop.memory)
+        self._makers[id] = working_for(recipient.agent_loop.memory)
         if self._opens:
             self._recovering[id] = self._start_task(self._recover(id))
 
-    def on_stored(self, member: Recipient, stored: StoredEvent) -> None:
+    def on_stored(self, recipient: Recipient, stored: StoredEvent) -> None:
         """Handle an event that an open agent has stored."""
-        id = member.agent.id
+        id = recipient.agent.id
         if id in self.refused:
             self._needs_check.add(id)  # the cause may have passed
         match stored.event:
@@ -120,7 +120,7 @@ class Mailbox:
                 self._needs_check.add(id)  # another program may have sent mail
                 self.calls.wake()
                 if ending is Ending.INTERRUPTED and self._opens and not self.closed:
-                    self._start_task(self._report_running(member))
+                    self._start_task(self._report_running(recipient))
             case _:
                 pass
 
@@ -150,9 +150,9 @@ class Mailbox:
 
     # ── mail that begins turns ──
 
-    async def collect(self, member: Recipient) -> tuple[Mail, ...]:
+    async def collect(self, recipient: Recipient) -> tuple[Mail, ...]:
         """Return the mail that the idle agent begins a turn with."""
-        id = member.agent.id
+        id = recipient.agent.id
         if self.closed or id not in self._needs_check:
             return ()
         self._needs_check.discard(id)  # first: mail sent meanwhile adds it again
@@ -168,7 +168,7 @@ class Mailbox:
             self._unattended.pop(id, None)
         elif not any(mail.attended for mail in mails):
             if self._unattended.get(id, 0) >= MAX_UNATTENDED_TURNS:
-                self._hold(member, mails)
+                self._hold(recipient, mails)
                 return ()
             self._unattended[id] = self._unattended.get(id, 0) + 1
         self.held.pop(id, None)
@@ -186,28 +186,28 @@ class Mailbox:
         self.held.pop(id, None)
         self.refused.pop(id, None)
 
-    def _hold(self, member: Recipient, mails: Iterable[Mail]) -> None:
+    def _hold(self, recipient: Recipient, mails: Iterable[Mail]) -> None:
         """Leave the mail in the mailbox, and tell the user once."""
-        id, name = member.agent.id, member.agent.name
+        id, name = recipient.agent.id, recipient.agent.name
         was_held, self.held[id] = id in self.held, MAIL_HELD.format(name=name, turns=MAX_UNATTENDED_TURNS)
         if was_held:
             return
         begun = f"in a row began with messages of agents. What {_senders(mails)} sent"
         self._notify_user(
-            member,
+            recipient,
             f"{MAX_UNATTENDED_TURNS} turns {begun} is held: send a message here to release it.",
             f"{MAX_UNATTENDED_TURNS} turns of {name} {begun} to it is held: send a message here, or /send {name} TEXT.",
         )
 
-    def refuse(self, member: Recipient, mails: Sequence[Mail], error: Rejected) -> None:
+    def refuse(self, recipient: Recipient, mails: Sequence[Mail], error: Rejected) -> None:
         """Hold these messages, which the agent could not begin a turn with, until it changes; tell the user once."""
-        id, name = member.agent.id, member.agent.name
+        id, name = recipient.agent.id, recipient.agent.name
         before, self.refused[id] = self.refused.get(id), REFUSED_MAIL.format(name=name, why=error.what)
         if not any(mail.by_user or mail.attended for mail in mails):
             self._unattended[id] -= 1
         if before != self.refused[id]:
             self._notify_user(
-                member,
+                recipient,
                 f"What {_senders(mails)} sent is held: {error}",
                 f"What {_senders(mails)} sent to {name} is held, because it cannot start a turn: {error.what} "
                 f"Go there: /switch {name}",
@@ -215,12 +215,12 @@ class Mailbox:
             )
             self.calls.wake()
 
-    def _notify_user(self, member: Recipient, own: str, others: str, more: Iterable[str] = ()) -> None:
+    def _notify_user(self, recipient: Recipient, own: str, others: str, more: Iterable[str] = ()) -> None:
         """Notify the user on the view of an agent; if it is detached also on those of its ancestors and `more`."""
-        member.view.notice(own)
-        if member.view.attached_view:
+        recipient.view.notice(own)
+        if recipient.view.attached_view:
             return
-        for id in dict.fromkeys((*self._ancestors(member.agent.id), *more)):
+        for id in dict.fromkeys((*self._ancestors(recipient.agent.id), *more)):
             if other := self._manager.agents.get(id):
                 other.view.notice(others)
 
@@ -232,17 +232,17 @@ class Mailbox:
         """Return the reason why an agent does not take its mail, for models; "" if none is known."""
         return self.held.get(id) or self.refused.get(id) or self.unopened.get(id, "")
 
-    def refuse_answer(self, member: Recipient, to: str) -> None:
-        """Tell the user once that `member` may send no more answers to the agent called `to` in its turn."""
-        if member.agent.id in self.exchanges.over:
+    def refuse_answer(self, recipient: Recipient, to: str) -> None:
+        """Tell the user once that `recipient` may send no more answers to the agent called `to` in its turn."""
+        if recipient.agent.id in self.exchanges.over:
             return
-        self.exchanges.over.add(member.agent.id)
+        self.exchanges.over.add(recipient.agent.id)
         name, begun = (
-            member.agent.name,
+            recipient.agent.name,
             f"The last {MAX_ANSWERS} messages of agents only answered one another:",
         )
         self._notify_user(
-            member,
+            recipient,
             f"{begun} nothing more is sent to {to} in this turn. Send a message here to let it continue.",
             f"{begun} {name} sends nothing more to {to} in its turn. Send a message here, or /send {name} TEXT.",
         )
@@ -290,11 +290,11 @@ class Mailbox:
                 with contextlib.suppress(IkigaiError):  # another program has it, or it is damaged
                     await self._open(child)
 
-    async def _report_running(self, member: Recipient) -> None:
-        tree = await self._manager.services.database.mail.tree(member.agent.id)
-        busy = [each.name for each in descendants(tree, member.agent.id) if self._manager.is_running(each.id)]
+    async def _report_running(self, recipient: Recipient) -> None:
+        tree = await self._manager.services.database.mail.tree(recipient.agent.id)
+        busy = [each.name for each in descendants(tree, recipient.agent.id) if self._manager.is_running(each.id)]
         if busy:
-            member.view.note(f"Still running for it: {', '.join(busy)}. /kill NAME stops one.")
+            recipient.view.note(f"Still running for it: {', '.join(busy)}. /kill NAME stops one.")
 
     def _start_task(self, work) -> asyncio.Task[None]:
         async def guarded() -> None:

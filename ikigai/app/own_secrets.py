@@ -104,9 +104,9 @@ def _password(address: str) -> str:
     if "password" not in address and "@" not in address:
         return ""
     from ikigai.core.errors import BadDatabase
-    from ikigai.store import address as addresses
+    from ikigai.store.address import parse_dsn
 
     try:
-        return addresses.parse_dsn(address).get("password", "")
+        return parse_dsn(address).get("password", "")
     except BadDatabase:  # reported when it is used
         return ""

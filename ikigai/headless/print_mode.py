@@ -40,8 +40,8 @@ from ikigai.core.sanitize import clean
 from ikigai.core.state.inputs import Change, Plan, Retry, Submitted
 from ikigai.core.state.settings import with_choices
 from ikigai.headless import piped_input
-from ikigai.headless import printer as headless
 from ikigai.headless.output_streams import OutputStreams
+from ikigai.headless.printer import PrintView, carry_out, run_turns
 from ikigai.system.progress import show_waiting
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         text = _join(typed, piped)
     if not text.strip():
         raise ConfigError("There is no message, and no terminal to type one.", 'Try: ikigai -p "your question"')
-    async with show_waiting(PREPARING_DATABASE, is_first(config) and not arguments.output_format) as told:
-        services = await Services.open(config, on_progress=told)
+    async with show_waiting(PREPARING_DATABASE, is_first(config) and not arguments.output_format) as on_progress:
+        services = await Services.open(config, on_progress=on_progress)
     try:
         services.ephemeral = arguments.ephemeral
         services.database.keep_unlisted()
@@ -146,9 +146,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
             model_notice = " ".join(filter(None, (level_notice, services.unseen_images_notice(memory, values))))
             command = Change(values)
         format = arguments.output_format or "text"
-        printer = headless.PrintView(
-            format, agent.name, agent.id, arguments.yes, arguments.raw, streams, schema, name, did
-        )
+        printer = PrintView(format, agent.name, agent.id, arguments.yes, arguments.raw, streams, schema, name, did)
         notices = (*recovered, *services.problems(), model_notice)
         notices += (missing_profile_notice(memory), services.level_notice(memory))
         for notice in filter(None, notices):
@@ -163,8 +161,8 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
             if command is None:
                 command = await _attach(text, local, services, memory, printer) if local else Submitted(text)
             if isinstance(command, Submitted | Plan | Retry):
-                return await headless.run_turns(runtime, printer, _submissions(command, turns))
-            return await headless.carry_out(runtime, printer, command)
+                return await run_turns(runtime, printer, _submissions(command, turns))
+            return await carry_out(runtime, printer, command)
         finally:
             if runtime.unsaved:
                 printer.notice(spool(log.unsaved(runtime.unsaved)).message)
@@ -226,9 +224,7 @@ def _read_mentions(text: str) -> LocalMentions:
     return attachments.read_mentions(text)
 
 
-async def _attach(
-    text: str, local: LocalMentions, services: Services, memory: Memory, printer: headless.PrintView
-) -> Submitted:
+async def _attach(text: str, local: LocalMentions, services: Services, memory: Memory, printer: PrintView) -> Submitted:
     """Return the message with what it mentions. Raise Rejected if it cannot be attached."""
     from ikigai import images
     from ikigai.app import attachments
@@ -340,7 +336,7 @@ TREE_HANDLERS = {"archive": _archive, "fork": _fork, "kill": _kill, "rename": _r
 """Handlers of the commands that change the tree: they take the agent of -c or -r, the argument, and --yes."""
 
 
-async def _stop_subagents(manager: AgentManager, agent: Agent, printer: headless.PrintView) -> str:
+async def _stop_subagents(manager: AgentManager, agent: Agent, printer: PrintView) -> str:
     """Stop the subagents that are still running; return the sentences about what could not be saved."""
     root = manager.agents.pop(agent.id)
     running = [each.agent.name for each in manager.agents.values() if each.agent_loop.busy]

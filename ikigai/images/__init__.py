@@ -85,8 +85,8 @@ def _encode_file(data: bytes, kind: str, name: str) -> tuple[str, bytes, tuple[i
         width, height = picture.size
         if width * height > (most := most_pixels(picture, data, kind)):
             of = "" if most == MOST_PIXELS else " for a file of its kind"
-            told = f"{name} has {width:,} × {height:,} pixels, and {most // 1_000_000} million is the limit{of}."
-            raise Rejected(told, "Make it smaller first.")
+            what = f"{name} has {width:,} × {height:,} pixels, and {most // 1_000_000} million is the limit{of}."
+            raise Rejected(what, "Make it smaller first.")
         if _fits(picture, data, kind) and (kept := _strip_and_test(data, kind)):
             return kind, kept, picture.size
         drawn = _draw_frame(picture, data, kind)

@@ -33,7 +33,7 @@ MAX_NAMED_AGENTS = 2
 class ActiveAgent:
     """The agent on screen, among the open agents of this process.
 
-    `member` is None while the agent is only followed. `max_requests` is the limit of requests for one message.
+    `open_agent` is None while the agent is only followed. `max_requests` is the limit of requests for one message.
     """
 
     def __init__(self, screen: Screen, max_requests: int) -> None:
@@ -243,8 +243,8 @@ class ActiveAgent:
 
     def _queued_texts(self) -> Mapping[str, Sequence[str]]:
         """Return the texts that wait to be sent, by the ids of this process's agents."""
-        members = self.manager.agents.values() if self.manager else ()
-        return {each.agent.id: each.view.live_state.waiting for each in members}
+        open_agents = self.manager.agents.values() if self.manager else ()
+        return {each.agent.id: each.view.live_state.waiting for each in open_agents}
 
     def _draw(self, agent: Agent, history: list[StoredEvent], memory: Memory, is_switch: bool) -> None:
         skipped = max(0, agent.events - len(history))  # a fork's history holds its ancestors' events, too
@@ -255,7 +255,7 @@ class ActiveAgent:
         self._view.changed(memory)
 
     def _attach(self, open_agent: OpenAgent | None) -> None:
-        """Make `member` the agent on screen; its queue takes over what was typed ahead."""
+        """Make `open_agent` the agent on screen; its queue takes over what was typed ahead."""
         previous, old_queue, self.open_agent = self.open_agent, self.queue, open_agent
         if self.queue is not old_queue:
             self.queue.take_over(old_queue)
@@ -308,8 +308,8 @@ class ActiveAgent:
 
         Raise Rejected if none asks.
         """
-        members = self.manager.agents.values() if self.manager else ()
-        asking = [each for each in members if each is not self.open_agent and each.view.questions]
+        open_agents = self.manager.agents.values() if self.manager else ()
+        asking = [each for each in open_agents if each is not self.open_agent and each.view.questions]
         matches = [each for each in asking if name in ("", each.agent.name)]
         if not matches:
             names = f"There are: {', '.join(each.agent.name for each in asking)}" if asking else ""
@@ -343,9 +343,9 @@ class ActiveAgent:
 
     def at_work(self) -> str:
         """Return which agents of this process run or ask the user; "" if none do."""
-        members = list(self.manager.agents.values()) if self.manager else []
-        asking = [each for each in members if each.view.questions]
-        running = [each for each in members if each.agent_loop.busy and each not in asking]
+        open_agents = list(self.manager.agents.values()) if self.manager else []
+        asking = [each for each in open_agents if each.view.questions]
+        running = [each for each in open_agents if each.agent_loop.busy and each not in asking]
         return ", ".join(
             filter(None, (_name_agents(asking, "waiting for your answer"), _name_agents(running, "running")))
         )
@@ -371,9 +371,9 @@ def subagents_of(manager: AgentManager, id: str) -> Subagents:
     return ManagedSubagents(manager, id)
 
 
-def _name_agents(members: list[OpenAgent], what: str) -> str:
-    if not members:
+def _name_agents(open_agents: list[OpenAgent], what: str) -> str:
+    if not open_agents:
         return ""
-    names = ", ".join(open_agent.agent.name for open_agent in members[:MAX_NAMED_AGENTS])
-    more = len(members) - MAX_NAMED_AGENTS
+    names = ", ".join(open_agent.agent.name for open_agent in open_agents[:MAX_NAMED_AGENTS])
+    more = len(open_agents) - MAX_NAMED_AGENTS
     return f"{names}{f' and {more} more' if more > 0 else ''} {what}"

@@ -425,9 +425,9 @@ def _draws_picture(argument: str) -> bool:
     """Return True if /cost is to write a file. Raise ConfigError for a bad argument."""
     if not argument:
         return False
-    from ikigai.app.plots import command as pictures
+    from ikigai.app.plots.command import parse_typed
 
-    return pictures.parse_typed(argument).file is not None
+    return parse_typed(argument).file is not None
 
 
 Handler: TypeAlias = Callable[[SlashCommands, ProgramCommand], Coroutine[Any, Any, None]]

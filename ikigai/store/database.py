@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ikigai.core.search.prompt_history import SentPrompt
     from ikigai.core.transfer.redact import PurgeTarget
     from ikigai.core.transfer.unsaved import Unsaved
-    from ikigai.store import purge as purging
     from ikigai.store.paging import LineageNames
+    from ikigai.store.purge import Ids, Purge
     from ikigai.store.search.search import EventSearch
     from ikigai.store.transfer import Export, Import
     from ikigai.store.unsaved_place import UnsavedPosition
@@ -236,13 +236,13 @@ class Database:
         own = {id for id, log in self._open.items() if not log.closed}
         return await ephemeral.purge_ephemeral(self._session, own, min_age)
 
-    def purge(self, wanted: PurgeTarget | None, ids: purging.Ids, agent: str | None = None) -> purging.Purge:
+    def purge(self, wanted: PurgeTarget | None, ids: Ids, agent: str | None = None) -> Purge:
         """Return a purge of the events with these ids, only events of this agent if one is named. `wanted` limits it to
         events that hold that text.
         """
-        from ikigai.store import purge as purging
+        from ikigai.store.purge import Purge
 
-        return purging.Purge(self._session, wanted, ids, agent)
+        return Purge(self._session, wanted, ids, agent)
 
     @property
     def search(self):

@@ -19,12 +19,12 @@ from ikigai.store import pg_programs, schema
 from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress, quoted
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import agents
-from ikigai.store.sql import dump as own
+from ikigai.store.sql import dump as queries
 
 DUMPED_TABLES: dict[str, LiteralString] = {
-    "agents": own.COPY_AGENTS,
-    "messages": own.COPY_MESSAGES,
-    "drafts": own.COPY_DRAFTS,
+    "agents": queries.COPY_AGENTS,
+    "messages": queries.COPY_MESSAGES,
+    "drafts": queries.COPY_DRAFTS,
 }
 """The tables, in the order of their references, with the statement that copies rows into each."""
 
@@ -152,7 +152,7 @@ async def restore(
             events = await _fill(session.place, cursor, pg_restore, file, on_progress)
             for migration in known[dumped:]:
                 await schema.apply(cursor.connection, migration, session)
-            await cursor.execute(own.CLAIM_AGENTS)
+            await cursor.execute(queries.CLAIM_AGENTS)
         await schema.analyze_tables(session)
     finally:
         await session.close()
@@ -161,22 +161,22 @@ async def restore(
 
 async def _fill(where: ServerAddress, cursor: Cursor, pg_restore: str, file: Path, on_progress: DumpProgress) -> int:
     copied = 0
-    await cursor.execute(own.RESTORE_TURN)
-    await cursor.execute(own.ALONE)
-    await cursor.execute(own.IS_EMPTY)
+    await cursor.execute(queries.RESTORE_TURN)
+    await cursor.execute(queries.ALONE)
+    await cursor.execute(queries.IS_EMPTY)
     if await cursor.fetchall() != [(True,)]:
         raise Rejected(
             f"The database {where.database} {where} holds agents already; nothing was restored.",
             "Restore into a fresh database.",
         )
     for table, copy_in in DUMPED_TABLES.items():
-        await cursor.execute(own.COLUMNS, (table,))
+        await cursor.execute(queries.COLUMNS, (table,))
         columns = [name for (name,) in await cursor.fetchall()]
         async with cursor.copy(copy_in) as copy:
             async for rows in _rows(pg_restore, file, table, columns):
                 await copy.write(rows)
                 on_progress(copied := copied + len(rows), None)
-    await cursor.execute(own.SET_IDENTITY)
+    await cursor.execute(queries.SET_IDENTITY)
     await cursor.execute(agents.COUNT_EVENTS)
     ((events,),) = await cursor.fetchall()
     return events

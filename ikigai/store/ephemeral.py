@@ -7,7 +7,7 @@ from uuid import UUID
 import psycopg
 
 from ikigai.core.errors import AgentLocked
-from ikigai.store import write_lock as write_lock
+from ikigai.store import write_lock
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.sql import purge
 

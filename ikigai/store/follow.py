@@ -22,8 +22,7 @@ from ikigai.core.events import CHANGES_THE_PAST, StoredEvent
 from ikigai.core.request.reply_draft import Draft, Parts
 from ikigai.core.state.loading import Loading
 from ikigai.core.state.memory import Memory
-from ikigai.store import reading
-from ikigai.store import write_lock as write_lock
+from ikigai.store import reading, write_lock
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import agents
 

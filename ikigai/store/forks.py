@@ -13,8 +13,7 @@ from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.events import Event
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
-from ikigai.store import names
-from ikigai.store import write_lock as write_lock
+from ikigai.store import names, write_lock
 from ikigai.store.agents import Agent, Agents, check_name, name_taken
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.log import new_event_id

@@ -20,8 +20,7 @@ from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.state.memory import Memory
-from ikigai.store import follow, reading
-from ikigai.store import write_lock as write_lock
+from ikigai.store import follow, reading, write_lock
 from ikigai.store.agents import Agent, mark_used
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import agents, forks

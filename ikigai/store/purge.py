@@ -18,7 +18,7 @@ from ikigai.core.codec import Row
 from ikigai.core.errors import AgentLocked, Rejected, StoreError
 from ikigai.core.record import Record
 from ikigai.core.transfer.redact import PURGED_TEXT, PurgeTarget, match_anything, purge_row, row_texts
-from ikigai.store import write_lock as write_lock
+from ikigai.store import write_lock
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import purge
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
-from psycopg.pq import TransactionStatus as _Status
+from psycopg.pq import TransactionStatus
 
 from ikigai.core import codec
 from ikigai.core.errors import StoreError
@@ -64,7 +64,8 @@ async def read_snapshot(cursor: Cursor) -> AsyncIterator[None]:
     try:
         yield
     except BaseException:
-        if cursor.connection.pgconn.transaction_status in (_Status.INTRANS, _Status.INERROR):  # else it is given up
+        status = cursor.connection.pgconn.transaction_status
+        if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):  # else it is given up
             with suppress(psycopg.Error, StoreError):
                 await cursor.execute(reading.SNAPSHOT_BROKEN, prepare=False)
         raise

@@ -89,9 +89,13 @@ class Import:
         self._session = session
 
     async def store(
-        self, rows: Iterator[RawRow], name: str = "", wanted: str = "", told: Callable[[int], None] = lambda count: None
+        self,
+        rows: Iterator[RawRow],
+        name: str = "",
+        wanted: str = "",
+        on_progress: Callable[[int], None] = lambda count: None,
     ) -> Imported:
-        """Store the rows, ascending by id, under new ids; `told` is called with the number stored so far.
+        """Store the rows, ascending by id, under new ids; `on_progress` is called with the number stored so far.
 
         The agent gets `name`, or else `wanted` if that is valid and free, or else a generated name. Raise Rejected if
         `name` is taken or invalid, and `BadRow`. Errors of the iterator pass through. In all these cases nothing is
@@ -107,7 +111,7 @@ class Import:
                 await self._store(cursor, agent, batch, numbers, count)
                 began = began if count else batch[0].at
                 count += len(batch)
-                told(count)
+                on_progress(count)
             if count:
                 await cursor.execute(transfer.USED, {"began": began, "agent": agent})
         await schema.analyze_tables(self._session)

@@ -89,17 +89,17 @@ async def show_waiting(what: str, enabled: bool = True) -> AsyncIterator[Far]:
 @contextlib.asynccontextmanager
 async def count_progress(draw: Callable[[str], object]) -> AsyncIterator[Far]:
     """Report progress to another view: `draw` is called with each change, "3 of 9" or "… 2 s"."""
-    began, told = time.monotonic(), ""
+    began, progress = time.monotonic(), ""
 
     def far(done: int, total: int | None) -> None:
-        nonlocal told
-        told = format_progress(done, total, "steps")
+        nonlocal progress
+        progress = format_progress(done, total, "steps")
 
     async def count() -> None:
         drawn = ""
         await asyncio.sleep(QUIET_SECONDS)
         while True:
-            if (text := told or f"… {int(time.monotonic() - began)} s") != drawn:
+            if (text := progress or f"… {int(time.monotonic() - began)} s") != drawn:
                 draw(drawn := text)
             await asyncio.sleep(PROGRESS_POLL)
 

@@ -97,7 +97,7 @@ async def test_imported_agent_is_the_same(database: Database, dsn: str, monkeypa
     monkeypatch.undo()
     monkeypatch.setattr(transfer, "PAGE_ROWS", 5)
     told: list[int] = []
-    made = await database.begin_import().store(iter(rows), "copy", told=told.append)
+    made = await database.begin_import().store(iter(rows), "copy", on_progress=told.append)
     assert (made.name, made.events) == ("copy", len(rows)) and told == sorted(told) and told[-1] == len(rows)
     assert analyzed(dsn)
     there = stored(dsn, made.agent)

@@ -13,7 +13,7 @@ from ikigai.core.events import UsageReported
 from ikigai.core.messages import Document, Image, Message, Role, Text, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.pins import list_pins, without_pins
-from ikigai.core.request.system_prompt import system_prompt as system_prompt
+from ikigai.core.request.system_prompt import system_prompt
 from ikigai.core.state.memory import Memory, measure, notice_size, request_frame, summary_messages
 from ikigai.core.state.settings import MIN_CONVERSATION_TOKENS
 

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from ikigai.core.request.build import Request
-from ikigai.providers.anthropic import models as claude
 from ikigai.providers.anthropic.messages_api import MessagesEncoder, MessagesReader
+from ikigai.providers.anthropic.models import THINKING_BUDGET
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
@@ -189,7 +189,7 @@ def _levels(capabilities: dict[str, Any]) -> tuple[tuple[str, ...] | None, str, 
     on = (
         [level for level, effort in efforts.items() if _can(capabilities, "effort", effort)]
         if adaptive
-        else claude.THINKING_BUDGET
+        else THINKING_BUDGET
     )
     levels = (*(["off"] if off else []), *on)
     return levels, "adaptive" if adaptive else "budget", off.replace("disabled", "")

@@ -12,8 +12,7 @@ from uuid import UUID
 
 from ikigai.core.errors import Rejected
 from ikigai.core.record import Record
-from ikigai.core.search import query as searching
-from ikigai.core.search.query import Term
+from ikigai.core.search.query import Term, parse, question_terms, widen_terms
 from ikigai.core.search.snippets import SearchHit, TermFinder
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.reading import NO_LIMIT
@@ -68,13 +67,13 @@ class EventSearch:
         `agent` is the id of one whose events, and its ancestors' up to the forks, are searched alone. `since` is
         seconds since 1970, `before` an event's id. Raise Rejected for an empty query, and StoreError.
         """
-        terms = searching.parse(query)
+        terms = parse(query)
         behind = await self._indexer.catch_up(CATCH_UP)
         async with self._session.use() as cursor:
             which = await _which(cursor, agent, kinds, since, before)
             run = Lookup(cursor, terms, which)
             hits, widened = await _hits(run, order, limit), False
-            if not hits and (wider := searching.widen_terms(terms)) != terms:
+            if not hits and (wider := widen_terms(terms)) != terms:
                 run = Lookup(cursor, wider, which)
                 hits = await _hits(run, order, limit)
                 widened = bool(hits)
@@ -84,7 +83,7 @@ class EventSearch:
         """Return a cursor that moves from hit to hit in the history of an agent and its ancestors. Raise as `search`
         does.
         """
-        terms = searching.parse(query)
+        terms = parse(query)
         behind = await self._indexer.catch_up(CATCH_UP)
         async with self._session.use() as cursor:
             which = await _which(cursor, agent, (), None, None)
@@ -94,7 +93,7 @@ class EventSearch:
         """Return passages that may answer the question, best first: excerpts with their ids, within `most_characters`
         in all.
         """
-        terms = searching.question_terms(question)
+        terms = question_terms(question)
         if not terms or limit < 1:
             return ()
         await self._indexer.catch_up(CATCH_UP)

@@ -14,9 +14,9 @@ from prompt_toolkit.keys import Keys
 from ikigai.core.errors import Bug, IkigaiError, Rejected
 from ikigai.terminal.alternate_screen import AlternateScreen
 from ikigai.terminal.browsable_history import HistoryPages
-from ikigai.terminal.browser import frame as browser_frame
 from ikigai.terminal.browser import keys
 from ikigai.terminal.browser.browser_actions import BrowserActions
+from ikigai.terminal.browser.frame import draw_foot, draw_head, draw_query
 from ikigai.terminal.browser.reader import HistoryReader, Work
 from ikigai.terminal.browser.view import BrowserView
 from ikigai.terminal.clipboard import copy_text
@@ -137,18 +137,18 @@ class Browser:
             body = self.view.frame()
             if not self.view.items and self.reader.pages.first and self.reader.pages.last:
                 body[0] = " No messages yet."
-        head = browser_frame.draw_head(self.source.agent, self.view.current, self.reader.agent, columns, self._theme)
+        head = draw_head(self.source.agent, self.view.current, self.reader.agent, columns, self._theme)
         return [head, *body, self._foot(columns)]
 
     def _foot(self, columns: int) -> str:
         if self._query is not None:
-            return browser_frame.draw_query(self._query, columns, self._theme)
+            return draw_query(self._query, columns, self._theme)
         state = ""
         if self._prompt.asked:
             state = "a question waits: q"
         elif self._loading:
             state = "loading…"
-        return browser_frame.draw_foot(self._message, state, self._rewinding, columns, self._theme)
+        return draw_foot(self._message, state, self._rewinding, columns, self._theme)
 
     def _refresh(self) -> None:
         """Draw the current state, and load more where it will be needed soon."""

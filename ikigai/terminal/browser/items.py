@@ -13,9 +13,19 @@ from ikigai.core.views.exclusion_reason import Exclusion, Exclusions
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock, history_items
 from ikigai.terminal.output.entries import STEPS_GROUP, Entries
 from ikigai.terminal.render import blocks, diff
-from ikigai.terminal.render import theme as glyph
 from ikigai.terminal.render.text_width import wrap
-from ikigai.terminal.render.theme import Theme
+from ikigai.terminal.render.theme import (
+    ASSISTANT,
+    CALL,
+    NOTE,
+    RESULT,
+    STOPPED,
+    THOUGHT,
+    USER,
+    WARNING,
+    Theme,
+    strip_styles,
+)
 
 MAX_MARKDOWN_CHARACTERS = 16_000
 """Characters of a reply that are drawn as Markdown."""
@@ -140,18 +150,18 @@ def _drawn(shown: Shown, width: int, theme: Theme) -> list[str]:
 
 def _within(row: str, width: int) -> list[str]:
     """Wrap a row that is wider than `width` cells, as code is drawn, without its colors."""
-    plain = glyph.strip_styles(row)
+    plain = strip_styles(row)
     return [row] if blocks.cell_width(plain) <= width else list(wrap(plain, width))
 
 
 _SIGNS = {
-    Speaker.USER: (glyph.USER, "prompt", "user"),
-    Speaker.ASSISTANT: (glyph.ASSISTANT, "assistant", ""),
-    Speaker.TOOL_CALL: (glyph.CALL, "call", ""),
-    Speaker.TOOL_RESULT: (glyph.RESULT, "dim", ""),
-    Speaker.NOTE: (glyph.NOTE, "dim", ""),
-    Speaker.STOPPED: (glyph.STOPPED, "warning", ""),
-    Speaker.SHORT: (glyph.WARNING, "warning", ""),
+    Speaker.USER: (USER, "prompt", "user"),
+    Speaker.ASSISTANT: (ASSISTANT, "assistant", ""),
+    Speaker.TOOL_CALL: (CALL, "call", ""),
+    Speaker.TOOL_RESULT: (RESULT, "dim", ""),
+    Speaker.NOTE: (NOTE, "dim", ""),
+    Speaker.STOPPED: (STOPPED, "warning", ""),
+    Speaker.SHORT: (WARNING, "warning", ""),
 }
 
 
@@ -163,7 +173,7 @@ def _whole(block: TranscriptBlock, width: int, theme: Theme) -> list[str]:
         if isinstance(part, str):
             (sign, sign_style, style), text = _SIGNS[block.speaker], part
         else:
-            sign, sign_style, style, text = glyph.THOUGHT, "thought", "thought", part.text
+            sign, sign_style, style, text = THOUGHT, "thought", "thought", part.text
         rows = list(wrap(clean(text[:room]).strip("\n"), width - blocks.BLOCK_INDENT))
         room -= len(text)
         drawn += [""] * bool(drawn)
@@ -178,7 +188,7 @@ def _whole(block: TranscriptBlock, width: int, theme: Theme) -> list[str]:
         if block.diff and len(block.diff) <= room:
             changed = diff.draw_diff(block.diff, width - blocks.BLOCK_INDENT, theme)
             drawn += ["", *(" " * blocks.BLOCK_INDENT + row if row else "" for row in changed)]
-    return drawn or [theme.paint("dim", glyph.NOTE)]
+    return drawn or [theme.paint("dim", NOTE)]
 
 
 def _plain_text(block: TranscriptBlock) -> str:

@@ -10,8 +10,7 @@ from ikigai.core.search.lexer import fold
 from ikigai.core.search.query import Term
 from ikigai.core.views.exclusion_reason import ExclusionReason
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
-from ikigai.terminal.browser import items as browser_items
-from ikigai.terminal.browser.items import BrowserItem, Key
+from ikigai.terminal.browser.items import BrowserItem, Key, draw_rows
 from ikigai.terminal.render.theme import THOUGHT, Theme, strip_styles
 
 EXCLUSION_SIGNS = {
@@ -251,7 +250,7 @@ class BrowserView:
             if len(self._drawn) >= MAX_KEPT_ITEMS:
                 self._drawn.clear()
             width = max(self.width - GUTTER_COLUMNS, 1)
-            drawn = browser_items.draw_rows(item, width, self._theme, item.key in self._unfolded)
+            drawn = draw_rows(item, width, self._theme, item.key in self._unfolded)
             known = self._drawn[item.key] = item, drawn
         rows = known[1]
         together = index + 1 < len(self.items) and item.group and item.group == self.items[index + 1].group

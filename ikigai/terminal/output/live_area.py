@@ -32,9 +32,8 @@ from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.terminal.output import status_line
 from ikigai.terminal.output.dialog import Dialog
 from ikigai.terminal.output.live_reply import LiveReply
-from ikigai.terminal.render import theme as glyph
 from ikigai.terminal.render.text_width import cell_width, cut, format_duration, pack_rows, wrap
-from ikigai.terminal.render.theme import Theme
+from ikigai.terminal.render.theme import ASSISTANT, Theme
 
 if TYPE_CHECKING:
     from ikigai.core.state.memory import Memory
@@ -254,7 +253,7 @@ class LiveArea:
         tail, first = reply.tail(room, rows + 1)
         shown = [DIALOG_INDENT + row if row else "" for row in tail[-rows:]]
         if first and 0 < len(tail) <= rows:
-            shown[0] = self.theme.paint("assistant", glyph.ASSISTANT) + shown[0][1:]
+            shown[0] = self.theme.paint("assistant", ASSISTANT) + shown[0][1:]
         return shown
 
     def _choices(self, columns: int, rows: int) -> list[str]:

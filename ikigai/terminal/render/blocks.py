@@ -21,10 +21,9 @@ from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
 from ikigai.terminal.render import diff
-from ikigai.terminal.render import theme as glyph
 from ikigai.terminal.render.markdown import MarkdownStream, render
 from ikigai.terminal.render.text_width import TAB_CELLS, cell_width, cut, format_duration, wrap
-from ikigai.terminal.render.theme import Theme
+from ikigai.terminal.render.theme import ASSISTANT, CALL, NOTE, RESULT, STOPPED, THOUGHT, USER, WARNING, Theme
 
 if TYPE_CHECKING:
     from ikigai.core.search.snippets import MarkedText
@@ -80,12 +79,12 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
             rows = _rows(block.text, width, MAX_MESSAGE_ROWS)
             if len(rows) > MAX_MESSAGE_ROWS and cell_width(rows[-1] + hint) <= width - BLOCK_INDENT:
                 rows[-1] += hint
-            drawn = _hang(glyph.USER, "prompt", rows, "user", theme)
+            drawn = _hang(USER, "prompt", rows, "user", theme)
             if block.name and theme.words:  # else another agent's words would be read as the user's
-                drawn = drawn.removeprefix(f"{theme.sign(glyph.USER)} ")
+                drawn = drawn.removeprefix(f"{theme.sign(USER)} ")
         case Speaker.TOOL_CALL:
             text = cut(clean_line(_format_call(block)), width - BLOCK_INDENT)
-            drawn = _hang(glyph.CALL, "call", [text], "", theme)
+            drawn = _hang(CALL, "call", [text], "", theme)
         case Speaker.TOOL_RESULT:
             rows = _rows(block.text, width, MAX_RESULT_ROWS, wrapped=False, whole=block.whole)
             is_cut = len(rows) > MAX_RESULT_ROWS or bool(block.whole)
@@ -94,16 +93,16 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
             if block.failed and is_cut:  # how it ended stands at the end
                 last = block.text.rstrip()[-MAX_SCANNED_CHARACTERS:].rpartition("\n")[2]
                 rows.append(cut(clean_line(last), width - BLOCK_INDENT))
-            drawn = _hang(glyph.RESULT, "error" if block.failed else "dim", rows, "dim", theme, block.failed)
+            drawn = _hang(RESULT, "error" if block.failed else "dim", rows, "dim", theme, block.failed)
             changes = diff.draw_first_rows(block.diff, width - BLOCK_INDENT, theme, hint)
             drawn = "\n".join((drawn, *(" " * BLOCK_INDENT + row for row in changes)))
         case Speaker.STOPPED:
             style = "error" if block.failed else "warning"
-            drawn = _hang(glyph.STOPPED, style, _rows(block.text, width, MAX_MESSAGE_ROWS), "", theme, block.failed)
+            drawn = _hang(STOPPED, style, _rows(block.text, width, MAX_MESSAGE_ROWS), "", theme, block.failed)
         case Speaker.SHORT:
             drawn = draw_notice(block.text, width, theme)
         case Speaker.NOTE:
-            drawn = _hang(glyph.NOTE, "dim", _rows(block.text, width, MAX_MESSAGE_ROWS), "dim", theme)
+            drawn = _hang(NOTE, "dim", _rows(block.text, width, MAX_MESSAGE_ROWS), "dim", theme)
     if block.remembered:
         return drawn
     return "\n".join(map(theme.dimmed, ("Out of context. " * theme.words + drawn).split("\n")))
@@ -141,7 +140,7 @@ def draw_piece(source: str, context: ReplyContext, width: int, theme: Theme, lin
     if theme.words:  # screen readers read out the signs of Markdown
         text = clean(source).strip("\n")
         begun, context.begun = context.begun, context.begun or bool(text)
-        return text if begun or not text else f"{theme.sign(glyph.ASSISTANT)} {text}"
+        return text if begun or not text else f"{theme.sign(ASSISTANT)} {text}"
     code = source.lstrip("\n").startswith(("```", "~~~", "    ", "\t"))
     indent = 0 if code else BLOCK_INDENT
     try:
@@ -161,7 +160,7 @@ def _indented(drawn: str, context: ReplyContext, theme: Theme, code: bool = Fals
     drawn = "\n".join(" " * indent * bool(line) + line for line in drawn.split("\n"))
     if not context.begun:
         context.begun = True
-        sign = theme.paint("assistant", glyph.ASSISTANT)
+        sign = theme.paint("assistant", ASSISTANT)
         return f"{sign}\n{drawn}" if code else f"{sign} {drawn[BLOCK_INDENT:]}"
     return drawn
 
@@ -179,21 +178,21 @@ def draw_thought(
     took = f"thought for {format_duration(seconds)}" if seconds is not None and seconds >= 1 else "thought"
     if full:
         rows = wrap(clean(text).strip("\n"), width - BLOCK_INDENT)
-        return _hang(glyph.THOUGHT, "dim", [f"{took}:", *rows], "thought", theme)
+        return _hang(THOUGHT, "dim", [f"{took}:", *rows], "thought", theme)
     words = " ".join(clean(text[:MAX_SCANNED_CHARACTERS]).replace("**", "").split())  # summaries come with headings
     width = min(width, 200) if theme.words else width  # nothing is wrapped there
     hint = open_hint(theme) if opens else ""
     key = hint if width >= 2 * len(hint) + len(took) else ""
-    begins = cut(f"{took.capitalize() if theme.words else f'{glyph.THOUGHT} {took}'}: {words}", width - len(key))
+    begins = cut(f"{took.capitalize() if theme.words else f'{THOUGHT} {took}'}: {words}", width - len(key))
     return theme.paint("thought", begins + key)
 
 
 def draw_notice(text: str, width: int, theme: Theme) -> str:
-    return _hang(glyph.WARNING, "warning", _rows(text, width, MAX_MESSAGE_ROWS), "", theme)
+    return _hang(WARNING, "warning", _rows(text, width, MAX_MESSAGE_ROWS), "", theme)
 
 
 def draw_note(text: str, width: int, theme: Theme) -> str:
-    return _hang(glyph.NOTE, "dim", _rows(text, width, MAX_MESSAGE_ROWS), "", theme)
+    return _hang(NOTE, "dim", _rows(text, width, MAX_MESSAGE_ROWS), "", theme)
 
 
 def draw_plain(text: str, width: int) -> str:
@@ -286,7 +285,7 @@ def draw_agent_heading(name: str, width: int, theme: Theme) -> str:
     """Draw the rule above the last turn of an agent that follows another one on the screen."""
     text = f"Agent {clean_line(name)}"
     if theme.words:
-        return cut(f"{theme.sign(glyph.NOTE)} {text}", width)
+        return cut(f"{theme.sign(NOTE)} {text}", width)
     text = cut(text, width - 6)
     return theme.paint("dim", f"── {text} {'─' * max(0, width - cell_width(text) - 4)}")
 
@@ -294,7 +293,7 @@ def draw_agent_heading(name: str, width: int, theme: Theme) -> str:
 def draw_skipped(count: int, width: int, theme: Theme) -> str:
     """Draw the line for the beginning of a history that is not shown again."""
     events = "event is" if count == 1 else "events are"
-    return theme.paint("dim", cut(f"{theme.sign(glyph.NOTE)} {count:,} earlier {events} not shown again", width))
+    return theme.paint("dim", cut(f"{theme.sign(NOTE)} {count:,} earlier {events} not shown again", width))
 
 
 def _rows(text: str, width: int, max_rows: int, wrapped: bool = True, whole: int = 0) -> list[str]:

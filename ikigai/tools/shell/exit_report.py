@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal as signals
+from signal import Signals, strsignal
 
 from ikigai.core.record import Record
 
@@ -66,10 +66,10 @@ def _status(finished: FinishedCommand) -> str:
 def _signal(number: int) -> str:
     """Return the name, as "SIGSEGV (segmentation fault)"; "" for a number that is not a signal."""
     try:
-        name = signals.Signals(number).name
+        name = Signals(number).name
     except ValueError:
         return ""
-    meaning = (signals.strsignal(number) or "").lower()
+    meaning = (strsignal(number) or "").lower()
     return f"{name} ({meaning})" if meaning else name
 
 

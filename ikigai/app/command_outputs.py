@@ -20,7 +20,7 @@ from ikigai.system.paths import unsaved_files
 if TYPE_CHECKING:
     from ikigai.store.log import AgentLog
 
-ID_TIME = len("01a20a18-0380")
+ID_TIME_CHARACTERS = len("01a20a18-0380")
 """Characters of an event id that are its time; those behind them are random."""
 
 
@@ -62,7 +62,7 @@ class CommandOutputs:
             else:  # stored already, before the program was killed
                 self.delete(quote)
         # Ids have milliseconds; within one the order of the files' names counts, which have nanoseconds.
-        return [quote for _, quote in sorted(quotes, key=lambda each: (each[0], each[1].id[:ID_TIME]))]
+        return [quote for _, quote in sorted(quotes, key=lambda each: (each[0], each[1].id[:ID_TIME_CHARACTERS]))]
 
     def delete(self, quote: Quote) -> None:
         file, _ = self._files.pop(quote.id, (None, ""))

@@ -22,7 +22,7 @@ from ikigai.system.install_command import DISTRIBUTION, install_command
 DEFAULT_INDEX = "https://pypi.org/simple"
 """The index that pip asks by default."""
 SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
-TIMEOUT = 5.0
+INDEX_TIMEOUT = 5.0
 """Seconds that the index has to answer."""
 CHECK_INTERVAL = 24 * 3600
 """Seconds between two checks."""
@@ -95,7 +95,7 @@ async def _newest_version(address: str, running: str) -> Version | None:
     Pre-releases count only if the running version is one. Raise HTTPError and DecodeError.
     """
     async with (
-        httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=True) as client,
+        httpx.AsyncClient(timeout=INDEX_TIMEOUT, follow_redirects=True) as client,
         client.stream("GET", address, headers={"Accept": SIMPLE_JSON}) as response,
     ):
         response.raise_for_status()

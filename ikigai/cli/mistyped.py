@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ikigai.cli.ask import read_answer
 from ikigai.core.errors import ConfigError
 
-MAX_WORD = 20
+MAX_MISTYPED_CHARACTERS = 20
 """Characters of a word beyond which it cannot be a subcommand with mistakes."""
 SLASH_COMMANDS = ("exit", "quit")
 """Words that are commands once ikigai runs, and are hardly meant for a model."""
@@ -18,7 +18,7 @@ def explain_slash_command(word: str) -> tuple[str, str]:
 
 def nearest_subcommand(word: str, names: Sequence[str]) -> str:
     """Return the subcommand that `word` is with at most two mistakes, one in four characters or fewer; else ""."""
-    if len(word) > MAX_WORD or not word.isalpha():
+    if len(word) > MAX_MISTYPED_CHARACTERS or not word.isalpha():
         return ""
     distance, name = min((edit_distance(word, name), name) for name in names)
     return name if distance <= (1 if len(word) <= 4 else 2) and len(word) > 2 else ""

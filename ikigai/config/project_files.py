@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 MAX_TEXT_BYTES, MAX_TOOL_BYTES = 16 << 20, 1 << 30
 """Larger files are refused: each is read whole at every start."""
-_CHUNK = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 
 def open_own(folder: Path, file: Path, is_text: bool = True) -> int:
@@ -64,7 +64,7 @@ def read_own(folder: Path, file: Path, head_bytes: int = 0, is_text: bool = True
     descriptor = open_own(folder, file, is_text)
     with os.fdopen(descriptor, "rb") as opened:
         digest, head, size = hashlib.sha256(), b"", 0
-        while (chunk := opened.read(_CHUNK)) and size <= MAX_TOOL_BYTES:
+        while (chunk := opened.read(_CHUNK_BYTES)) and size <= MAX_TOOL_BYTES:
             digest.update(chunk)
             size += len(chunk)
             if len(head) < head_bytes:

@@ -12,7 +12,7 @@ FIXED_KEYS = (
     ("/  @  !", "begin a command; attach a file; run a shell command"),
 )
 """Keys that cannot be changed, and their effects."""
-NARROW = 60
+MIN_WIDE_COLUMNS = 60
 """Columns below which effects stand right after their keys."""
 NO_KEY = "no key"
 
@@ -30,7 +30,7 @@ def format_keys(columns: int, changes: Mapping[str, tuple[str, ...]]) -> str:
     wide = max(len(keys) for keys, _ in rows) + 2
     lines: list[str] = []
     for keys, effect in rows:
-        if columns < NARROW:
+        if columns < MIN_WIDE_COLUMNS:
             lines += textwrap.wrap(f"{keys}: {effect}", columns, subsequent_indent="  ")
         else:
             lines += textwrap.wrap(f"{keys:<{wide}}{effect}", columns, subsequent_indent=" " * wide)

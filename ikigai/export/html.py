@@ -34,7 +34,7 @@ ALLOWED_LINK = re.compile(r"(?:https?://|mailto:)\S+", re.IGNORECASE)
 SHOWN_IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _SIGNS = {ItemKind.THOUGHT: "∴", ItemKind.CALL: "→", ItemKind.RESULT: "←"}
-IN_MEMORY = 1_000_000
+MAX_OUTLINE_CHARACTERS = 1_000_000
 """Characters of the outline that are kept in memory until the end of the page."""
 
 
@@ -43,7 +43,7 @@ class HtmlExport:
 
     def begin(self, about: ExportInfo) -> Iterator[str]:
         self._teller = TranscriptBuilder()
-        self._outline = tempfile.SpooledTemporaryFile(IN_MEMORY, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self._outline = tempfile.SpooledTemporaryFile(MAX_OUTLINE_CHARACTERS, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
         self._in_turn = False
         title = escape(clean_line(about.agent))
         policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -75,7 +75,7 @@ class HtmlExport:
         yield "</section>\n" * self._in_turn + "</main>\n<nav>\n<details open>\n<summary>Turns</summary>\n<ol>\n"
         with self._outline as outline:
             outline.seek(0)
-            while part := outline.read(IN_MEMORY):
+            while part := outline.read(MAX_OUTLINE_CHARACTERS):
                 yield part
         yield "</ol>\n</details>\n</nav>\n</body>\n</html>\n"
 

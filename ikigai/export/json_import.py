@@ -29,7 +29,7 @@ MAX_LINE_BYTES = 300_000_000
 MAX_DOCUMENT_BYTES = 1_000_000_000
 """Most bytes of a file that is not laid out in lines."""
 MAX_KIND_CHARACTERS = 64
-A_DAY = 86_400
+MAX_CLOCK_SKEW_SECONDS = 86_400
 """Seconds by which the clock of the program that stored an event may be ahead of ours."""
 NOTHING_IMPORTED = "Nothing was imported."
 
@@ -79,7 +79,7 @@ class ImportReader:
     def __init__(self, path: Path, file: BinaryIO, size: int) -> None:
         """Read the metadata of the file. Raise Rejected for a wrong file."""
         self._path, self._file, self.size = path, file, size
-        self._line, self._last, self._latest = 0, 0, time.time() + A_DAY
+        self._line, self._last, self._latest = 0, 0, time.time() + MAX_CLOCK_SKEW_SECONDS
         self._trailer = _End(0)  # count and checksum of the events, from the file
         self._sum = Checksum()
         self.has_checksum = False

@@ -23,7 +23,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.messages import Image
 from ikigai.core.sanitize import storable
 from ikigai.images.picture_files import GIF, JPEG, PICTURE_ENDINGS, PNG, WEBP, media_type_of, read_bounded
-from ikigai.images.pixel_limits import MOST_PIXELS, held_by_scans, most_pixels
+from ikigai.images.pixel_limits import MAX_OPENED_PIXELS, held_by_scans, most_pixels
 from ikigai.images.strip_metadata import strip_metadata
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _encode_file(data: bytes, kind: str, name: str) -> tuple[str, bytes, tuple[i
     with pillow.open(io.BytesIO(data), formats=[_FORMATS[kind]]) as picture:
         width, height = picture.size
         if width * height > (most := most_pixels(picture, data, kind)):
-            of = "" if most == MOST_PIXELS else " for a file of its kind"
+            of = "" if most == MAX_OPENED_PIXELS else " for a file of its kind"
             what = f"{name} has {width:,} × {height:,} pixels, and {most // 1_000_000} million is the limit{of}."
             raise Rejected(what, "Make it smaller first.")
         if _fits(picture, data, kind) and (kept := _strip_and_test(data, kind)):

@@ -17,12 +17,12 @@ from ikigai.images.strip_metadata import SCAN, jpeg_segments
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-MOST_PIXELS = 100_000_000
+MAX_OPENED_PIXELS = 100_000_000
 """Most pixels of a file that is opened at all: a file of a few kilobytes can claim more."""
 DECODER_BYTES = 200_000_000
 WEBP_PIXELS = 10_000_000
-_SMALL = {"1": 1, "L": 1, "P": 1, "I;16": 2}
-_UNKNOWN = 8.0
+_BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2}
+_MAX_BYTES_PER_PIXEL = 8.0
 """Bytes for each pixel of a JPEG of unknown parts: four components in full."""
 
 
@@ -33,8 +33,8 @@ def most_pixels(picture: "Picture", data: bytes, kind: str) -> int:
     if kind == JPEG:
         held = held_by_scans(data)
     else:
-        held = 0 if kind == PNG and is_streamed(data) else _SMALL.get(picture.mode, 4)
-    return min(MOST_PIXELS, int(DECODER_BYTES / held)) if held else MOST_PIXELS
+        held = 0 if kind == PNG and is_streamed(data) else _BYTES_PER_PIXEL.get(picture.mode, 4)
+    return min(MAX_OPENED_PIXELS, int(DECODER_BYTES / held)) if held else MAX_OPENED_PIXELS
 
 
 def is_streamed(png: bytes) -> bool:
@@ -56,4 +56,4 @@ def held_by_scans(jpeg: bytes) -> float:
                 return 2 * sum(samplings) / max(samplings) if is_several else 0
     except (ValueError, IndexError, ZeroDivisionError, struct.error):
         pass
-    return _UNKNOWN
+    return _MAX_BYTES_PER_PIXEL

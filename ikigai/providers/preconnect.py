@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from ikigai.providers.network import KEEP_ALIVE_SECONDS, UNUSED_CONNECTION_SECONDS, bracket_ipv6
 
-FRESH_FOR = KEEP_ALIVE_SECONDS / 2
+FRESH_SECONDS = KEEP_ALIVE_SECONDS / 2
 """Seconds after its last use for which a kept connection counts as open."""
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class ConnectionOpener:
         now = time.monotonic()
         if self._is_off:
             return
-        if self._used is None or now - self._used > (FRESH_FOR if self._keeps else UNUSED_CONNECTION_SECONDS):
+        if self._used is None or now - self._used > (FRESH_SECONDS if self._keeps else UNUSED_CONNECTION_SECONDS):
             self._used = now
             self._opening = asyncio.create_task(self._head(), name="preconnect")
 

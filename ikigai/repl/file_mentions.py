@@ -20,7 +20,7 @@ from ikigai.core.search.fuzzy import FuzzySearch, PathIndex
 
 log = logging.getLogger(__name__)
 
-KEY_WAIT = 0.006
+KEY_WAIT_SECONDS = 0.006
 """Seconds that a key waits for matches: a third of a frame."""
 SEARCH_STEP = 0.002
 """Seconds of searching before the event loop runs again."""
@@ -68,7 +68,7 @@ class FileMentions:
             self._query = typed, self._names.count
             self._search = FuzzySearch(self._names, typed, self._recent)
             self._steps = iter(self._search)
-            self._has_more = self._step(KEY_WAIT)
+            self._has_more = self._step(KEY_WAIT_SECONDS)
         if self._has_more and self._search_task is None:
             self._search_task = asyncio.create_task(self._search_rest(), name="mentions")
         return [format_mention(path) for path in self._search.best(MAX_OFFERED)]

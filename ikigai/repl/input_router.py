@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 SendKind: TypeAlias = type[inputs.Submitted] | type[inputs.Steered]
 """How a message is sent: it begins a turn, or goes into the open one."""
 
-KEYS_FIRST = 0.002
+KEYS_FIRST_SECONDS = 0.002
 """Seconds from the first paint until other work begins, so that keys typed meanwhile are shown first."""
 
 
@@ -131,7 +131,7 @@ class InputRouter:
         """Open a connection for the request of the message that is being typed, after the key has been shown."""
         services, memory = self._session.services, self._session.memory
         if services and memory and not self._active_agent.busy and not table.is_command(text):
-            asyncio.get_running_loop().call_later(KEYS_FIRST, services.pool.preconnect, memory.model)
+            asyncio.get_running_loop().call_later(KEYS_FIRST_SECONDS, services.pool.preconnect, memory.model)
 
     def route(self, incoming: inputs.Input, to: AgentLoop | None = None) -> None:
         """Pass `incoming` to the agent on screen, or to the loop `to` if it is given."""

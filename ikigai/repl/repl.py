@@ -19,7 +19,7 @@ from ikigai.core.errors import ConfigError, IkigaiError, Rejected, Unavailable
 from ikigai.core.key_actions import active_keys
 from ikigai.core.state import inputs
 from ikigai.repl.active_agent import ActiveAgent
-from ikigai.repl.input_router import KEYS_FIRST, InputRouter
+from ikigai.repl.input_router import KEYS_FIRST_SECONDS, InputRouter
 from ikigai.repl.session import Session
 from ikigai.repl.slash_commands import SlashCommands
 from ikigai.system import gc_pause, paths
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MAX_PROMPT_HISTORY = 500
 """Earlier messages that Up and Ctrl+R offer."""
-WARM_AFTER = 0.3
+PRELOAD_DELAY_SECONDS = 0.3
 """Seconds after the history is on screen until the SDK is loaded: the first keys come first."""
 NOTHING_PICKED = 130
 """Exit code when the user leaves the list of `ikigai -r`, as of fzf and others."""
@@ -95,7 +95,7 @@ class Repl:
         """
         if self._prompt:
             self._active_agent.queue.hold(self._prompt)
-        await asyncio.sleep(KEYS_FIRST)
+        await asyncio.sleep(KEYS_FIRST_SECONDS)
         try:
             await self._begin()
             await self._view.drawn()
@@ -105,7 +105,7 @@ class Repl:
         finally:
             gc.freeze()  # what has been imported stays: the collector, off since the start, need not look at it
             gc_pause.resume_gc()
-        await asyncio.sleep(WARM_AFTER)
+        await asyncio.sleep(PRELOAD_DELAY_SECONDS)
         if self._session.services and self._session.memory:
             await self._session.services.pool.preload(self._session.memory.model)
         if self._active_agent.runtime:

@@ -28,7 +28,7 @@ DUMPED_TABLES: dict[str, LiteralString] = {
 }
 """The tables, in the order of their references, with the statement that copies rows into each."""
 
-PASSED_ON = {"HOME", "PATH", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "OPENSSL_CONF", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+PASSED_VARIABLES = {"HOME", "PATH", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "OPENSSL_CONF", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 PASSED_PREFIXES = ("PG", "KRB5")
 """The environment that PostgreSQL's programs get; keys of models are not passed on."""
 
@@ -240,7 +240,11 @@ async def _more(process: Process, file: Path) -> bytes:
 
 
 async def _run(command: list[str], environment: dict[str, str], stdout: int | None) -> Process:
-    env = {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith(PASSED_PREFIXES)}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name in PASSED_VARIABLES or name.startswith(PASSED_PREFIXES)
+    }
     everything = {**env, "LC_ALL": "C", **environment}
     return await asyncio.create_subprocess_exec(*command, env=everything, stdin=DEVNULL, stdout=stdout, stderr=PIPE)
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from ikigai.core.errors import Rejected
 
 MAX_PICTURE_BYTES = 50 << 20
-TIMEOUT = 5.0
+PROGRAM_TIMEOUT = 5.0
 """Seconds that one program may take."""
 TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """Media types that are asked for, the best first."""
@@ -78,7 +78,7 @@ async def _output(command: tuple[str, ...], environment: Mapping[str, str]) -> b
     assert process.stdout
     data = bytearray()
     try:
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(PROGRAM_TIMEOUT):
             while piece := await process.stdout.read(1 << 20):
                 data += piece
                 if len(data) > MAX_PICTURE_BYTES:
@@ -86,7 +86,7 @@ async def _output(command: tuple[str, ...], environment: Mapping[str, str]) -> b
                     raise Rejected(f"The picture in the clipboard is larger than {most} MB.", "Make it smaller first.")
             code = await process.wait()
     except TimeoutError:
-        what = f"{command[0]} did not answer within {TIMEOUT:g} s."
+        what = f"{command[0]} did not answer within {PROGRAM_TIMEOUT:g} s."
         raise Rejected(what, "The program with the clipboard may be stuck; copy the picture again.") from None
     finally:
         if process.returncode is None:

@@ -175,7 +175,7 @@ async def test_connection_is_opened_anew_when_the_last_is_not_fresh(
     provider.preconnect()
     await asyncio.sleep(0.1)
     assert server.came == (1 if kept else 2)
-    monkeypatch.setattr(preconnect, "FRESH_FOR", 0)
+    monkeypatch.setattr(preconnect, "FRESH_SECONDS", 0)
     monkeypatch.setattr(preconnect, "UNUSED_CONNECTION_SECONDS", 0)
     provider.preconnect()  # over the one that is kept
     await until(lambda: len(server.heads) == (1 if kept else 2))

@@ -18,7 +18,7 @@ from tests.conftest import address
 def patient_search() -> Iterator[None]:
     """A search finds all there is however slow the machine; not by `monkeypatch`, which tests undo."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(search, "CATCH_UP", 60.0)
+        patched.setattr(search, "CATCH_UP_SECONDS", 60.0)
         patched.setattr(search, "SEARCH_TIMEOUT", 60.0)
         patched.setattr(lookup, "SEARCH_TIMEOUT", 60.0)
         yield

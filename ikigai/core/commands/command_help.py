@@ -92,7 +92,7 @@ ACTIONS_OF_COMMANDS = {
     "switch": ("parent_agent", "child_agent", "previous_agent", "next_agent"),
 }
 """The actions of `core.key_actions` that do the same as a command."""
-NARROW = 60
+MIN_WIDE_COLUMNS = 60
 """Columns below which headings and usages stand on lines of their own."""
 INTRODUCTION = "Type a message or a command. ? on an empty line shows the keys."
 FURTHER = "/help COMMAND explains one, /help all lists what each does, /help keys the keys."
@@ -139,7 +139,7 @@ def format_overview(columns: int) -> str:
     rows = [*textwrap.wrap(INTRODUCTION, columns), ""]
     for heading, group in HELP_GROUPS.items():
         names = " ".join(f"/{name}" for name in group)
-        if columns < NARROW:
+        if columns < MIN_WIDE_COLUMNS:
             rows += [heading, *_filled(names, "  ", columns)]
         else:
             first, *others = _filled(names, " " * wide, columns)
@@ -159,7 +159,7 @@ def _row(command: CommandSpec, columns: int) -> Iterator[str]:
     typed = f"/{command.name} {command.argument}".strip()
     column = min(28, columns // 3)
     first, *others = _filled(command.help, " " * (column + 2), columns)
-    if len(typed) + 2 > column or columns < NARROW:
+    if len(typed) + 2 > column or columns < MIN_WIDE_COLUMNS:
         yield from _filled(typed, "  ", columns)
         yield first
     else:

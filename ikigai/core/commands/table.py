@@ -156,7 +156,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
 
 LOGIN_LINE = re.compile(r'(?m)^"?[ \t]*/login[ \t]+\S.*\n?')
 """A line whose argument may be a key: it is stored nowhere. In the stash it is a JSON string."""
-MAX_NAME = 40
+MAX_COMPARED_CHARACTERS = 40
 """Characters of an unknown name that are compared with the known ones."""
 BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
 
@@ -175,7 +175,7 @@ def parse(line: str) -> Meaning:
         raise Rejected(what, "/help lists the commands.")
     if command is None:
         begun = [other for other in BY_NAME if other.startswith(name)]
-        near = begun[:3] or closest_names(name[:MAX_NAME], BY_NAME, 3)
+        near = begun[:3] or closest_names(name[:MAX_COMPARED_CHARACTERS], BY_NAME, 3)
         hint = "Did you mean " + " or ".join(f"/{found}" for found in near) + "?" if near else "/help lists them."
         raise Rejected(f"There is no command {quoted(word)}.", hint)
     return command.parse(line[len(word) :].strip())

@@ -24,7 +24,7 @@ from ikigai.core.search.lexer import (
 
 MAX_QUERY_CHARACTERS = 1_000
 """The most characters of a query."""
-MOST_TERMS = 32
+MAX_QUERY_TERMS = 32
 
 _QUOTES = str.maketrans("“”„«»", '"""""')
 _AROUND = "()[]{}<>'`,;:!?."
@@ -125,8 +125,8 @@ def parse(query: str) -> tuple[Term, ...]:
     terms = tuple(dict.fromkeys(found)) or tuple(filter(None, [_literal(query.strip())]))
     if not terms:
         raise Rejected("There is nothing to search for.", 'Write words, "a phrase", the start of a word* or a *part*.')
-    if len(terms) > MOST_TERMS:
-        raise Rejected(f"A query has {MOST_TERMS} words at most.", "Search for those that matter.")
+    if len(terms) > MAX_QUERY_TERMS:
+        raise Rejected(f"A query has {MAX_QUERY_TERMS} words at most.", "Search for those that matter.")
     return terms
 
 
@@ -162,7 +162,7 @@ def widen_terms(terms: tuple[Term, ...]) -> tuple[Term, ...]:
     )
 
 
-MOST_ASKED = 24
+MAX_QUESTION_TERMS = 24
 
 
 def question_terms(question: str) -> tuple[Term, ...]:
@@ -172,5 +172,5 @@ def question_terms(question: str) -> tuple[Term, ...]:
     for word in words:
         unspaced = is_unspaced(word) and len(word) > 2
         found += [word[n : n + 2] for n in range(len(word) - 1)] if unspaced else [word[:MAX_KEY_CHARACTERS]]
-    chosen = sorted(dict.fromkeys(found), key=len, reverse=True)[:MOST_ASKED]
+    chosen = sorted(dict.fromkeys(found), key=len, reverse=True)[:MAX_QUESTION_TERMS]
     return tuple(Term(word, (word,), ends=not is_unspaced(word) and len(word) < 4) for word in chosen)

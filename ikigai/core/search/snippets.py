@@ -18,7 +18,7 @@ from ikigai.core.search.query import Term
 CharacterSpan: TypeAlias = tuple[int, int]
 """The first character, and the one behind the last."""
 
-MOST_PLACES = 500
+MAX_TERM_PLACES = 500
 """The most places of each term that are looked at."""
 LEADING_CHARACTERS = 40
 """Characters in front of the first place in a snippet."""
@@ -90,7 +90,7 @@ def _places(pattern: re.Pattern[str], folded: str) -> list[CharacterSpan]:
     for match in pattern.finditer(folded):
         if match.end() > match.start():
             found.append(match.span())
-        if len(found) == MOST_PLACES:
+        if len(found) == MAX_TERM_PLACES:
             break
     return found
 

@@ -19,7 +19,7 @@ from ikigai.core.state.settings import MIN_CONVERSATION_TOKENS
 
 replace = msgspec.structs.replace
 
-BAR_WIDTH = 8
+PART_BAR_CELLS = 8
 """Width of a part's bar."""
 COUNTER_NAMES = {
     "bytes": "4 bytes per token",
@@ -235,8 +235,8 @@ def format_report(of: ContextReport) -> str:
 
 
 def _row(part: RequestPart) -> str:
-    filled = min(BAR_WIDTH, round(part.share * BAR_WIDTH))
-    bar = "█" * filled + "░" * (BAR_WIDTH - filled)
+    filled = min(PART_BAR_CELLS, round(part.share * PART_BAR_CELLS))
+    bar = "█" * filled + "░" * (PART_BAR_CELLS - filled)
     return f"{part.name:<13} {_short(part.tokens):>6} {part.share * 100:>4.0f}% {bar}"
 
 

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedStatus", "Lease", "embedded_status", "find_binaries", "is_running", "start"]
 
-START_S = 60.0
+START_SECONDS = 60.0
 """Seconds that a start may take, a crash recovery included, before `start` gives up. Making a cluster may take any
 time.
 """
 
 MADE_SLOWLY = "it was just created, and the machine seems to be busy"
 
-GRACE_S = 2.0
+GRACE_SECONDS = 2.0
 """Seconds that the server outlives its last program, so that successive short calls of ikigai find it running."""
 
 
@@ -92,7 +92,7 @@ class _StartWait:
 
     def begin_again(self) -> None:
         """Restart the time limit: there was progress."""
-        self._until = time.monotonic() + START_S
+        self._until = time.monotonic() + START_SECONDS
 
     def wait(self) -> None:
         """Wait two milliseconds; raise Unavailable if the time is over."""
@@ -100,7 +100,7 @@ class _StartWait:
             raise Unavailable("The start of the embedded database was cancelled.")
         if time.monotonic() > self._until:
             raise Unavailable(
-                f"The embedded database is not ready after {START_S:.0f} s; {self.why}.",
+                f"The embedded database is not ready after {START_SECONDS:.0f} s; {self.why}.",
                 f"Try again; {self._folder / 'server.log'} says more.",
             )
         time.sleep(0.002)
@@ -210,7 +210,14 @@ def _launch(folder: Path, charge: int, turn: _StartWait) -> bool:
         (folder / "data").chmod(0o700)
         socket_dir = location.make_socket_dir(folder, account)
         inherited.append(log := _open(folder / "server.log", os.O_APPEND))
-        argv = [folder, charge, GRACE_S, socket_dir, *account, *cluster.server_command(folder, programs, socket_dir)]
+        argv = [
+            folder,
+            charge,
+            GRACE_SECONDS,
+            socket_dir,
+            *account,
+            *cluster.server_command(folder, programs, socket_dir),
+        ]
         with subprocess.Popen(
             [sys.executable, "-I", "-S", keeper.__file__, *map(str, argv)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, cwd="/", env=server_environment(),

@@ -23,7 +23,7 @@ from ikigai.store.sql import search as queries
 
 Order: TypeAlias = Literal["time", "relevance"]
 
-CATCH_UP = 1.0
+CATCH_UP_SECONDS = 1.0
 """Seconds before a search in which the index is brought up to date."""
 MAX_RANKED = 200
 """Newest events of which the most relevant are chosen."""
@@ -68,7 +68,7 @@ class EventSearch:
         seconds since 1970, `before` an event's id. Raise Rejected for an empty query, and StoreError.
         """
         terms = parse(query)
-        behind = await self._indexer.catch_up(CATCH_UP)
+        behind = await self._indexer.catch_up(CATCH_UP_SECONDS)
         async with self._session.use() as cursor:
             which = await _which(cursor, agent, kinds, since, before)
             run = Lookup(cursor, terms, which)
@@ -84,7 +84,7 @@ class EventSearch:
         does.
         """
         terms = parse(query)
-        behind = await self._indexer.catch_up(CATCH_UP)
+        behind = await self._indexer.catch_up(CATCH_UP_SECONDS)
         async with self._session.use() as cursor:
             which = await _which(cursor, agent, (), None, None)
         return await SearchCursor.begin(self._session, terms, which, behind)
@@ -96,7 +96,7 @@ class EventSearch:
         terms = question_terms(question)
         if not terms or limit < 1:
             return ()
-        await self._indexer.catch_up(CATCH_UP)
+        await self._indexer.catch_up(CATCH_UP_SECONDS)
         async with self._session.use() as cursor:
             which = await _which(cursor, None, (), None, None)
             samples: list[tuple[float, list[tuple[int, int]]]] = []

@@ -9,7 +9,7 @@ from ikigai.terminal.render.theme import Theme
 
 CHROME_ROWS = 3
 """Rows beside the list: the title, the typed text, the keys."""
-ROWY_BODY = 8
+MIN_TWO_LINE_ROWS = 8
 """Rows of the list from which each entry has a second one for its words."""
 
 
@@ -20,7 +20,7 @@ def body_height(rows: int) -> int:
 
 def rows_each(entries: Sequence[PickerRow], body: int) -> int:
     """Return the rows that each entry takes."""
-    return 2 if body >= ROWY_BODY and any(entry.words for entry in entries) else 1
+    return 2 if body >= MIN_TWO_LINE_ROWS and any(entry.words for entry in entries) else 1
 
 
 def scroll(top: int, cursor: int, count: int) -> int:

@@ -30,7 +30,7 @@ DEFAULT_LINES, MAX_LINE_CHARACTERS, MAX_RESULT_CHARACTERS = 2_000, 2_000, 400_00
 """Default number of lines, characters of a line that are shown, characters of a result."""
 MAX_SCANNED_BYTES = 256_000_000
 """Maximum bytes of a large file that are scanned for the first line."""
-_BLOCK = 1 << 18
+_BLOCK_BYTES = 1 << 18
 
 
 class ReadFileArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -89,7 +89,7 @@ class ReadFile:
         content = read_whole(file, arguments.encoding)
         if len(content.data) > MAX_WHOLE_BYTES:
             file.seek(0)
-            encoding, page = _large_file_page(file, content.data[:_BLOCK], arguments)
+            encoding, page = _large_file_page(file, content.data[:_BLOCK_BYTES], arguments)
             state = FileState(stat_stamp(status), encoding=encoding)
         else:
             encoding, page, state = content.encoding, _page(content.text, arguments), content.state
@@ -126,7 +126,7 @@ def _large_file_page(file: BinaryIO, head: bytes, arguments: ReadFileArguments) 
     decoder = codecs.getincrementaldecoder(encoding.name)("surrogateescape" if encoding.name == "utf-8" else "replace")
     file.seek(len(encoding.mark))
     lines, number, line, room, scanned = list[str](), 1, "", MAX_RESULT_CHARACTERS, 0
-    while scanned < MAX_SCANNED_BYTES and (block := read_prefix(file, _BLOCK)):
+    while scanned < MAX_SCANNED_BYTES and (block := read_prefix(file, _BLOCK_BYTES)):
         scanned += len(block)
         text = decoder.decode(block)
         if (skipped := text.count("\n")) < arguments.offset - number:

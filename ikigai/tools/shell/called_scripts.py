@@ -27,7 +27,7 @@ MAX_FILES = 200
 MAX_FOLDERS = 8
 MAX_MATCHED_ENTRIES = 10_000
 """Entries of folders that the wildcards of a command are matched with."""
-MAX_DEPTH = 3  # of commands in the words of commands: bash -c "sh -c …"
+MAX_NESTED_COMMANDS = 3  # of commands in the words of commands: bash -c "sh -c …"
 
 _INTERPRETER = re.compile(
     r"(ba|da|z|k|mk|a|fi|c|tc|rba|pw)?sh|(python|pypy|perl|ruby|php|lua)[0-9.]*|node|nodejs|deno|bun|tsx|ts-node|luajit"
@@ -112,7 +112,7 @@ class _ScriptSearch:
                 found |= piped
             piped |= named
             found |= direct | self._interpreter_files(part)
-            if depth < MAX_DEPTH:
+            if depth < MAX_NESTED_COMMANDS:
                 for word in part:
                     if re.search(r"\s|[;|&]", word):
                         found |= self.files(word, depth + 1)

@@ -100,6 +100,6 @@ def test_lease_is_kept_when_it_cannot_be_renewed(tmp_path: Path, lease: embedded
         lease.renew()
     kept.replace(lock)
     with psycopg.connect(lease.dsn) as other:
-        time.sleep(embedded.GRACE_S + 1)
+        time.sleep(embedded.GRACE_SECONDS + 1)
         assert other.execute("select 1").fetchall() == [(1,)]
     assert embedded.is_running(tmp_path)

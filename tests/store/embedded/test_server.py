@@ -48,7 +48,7 @@ sys.path[:0] = asked["path"]
 from pathlib import Path
 from ikigai.core.errors import IkigaiError
 from ikigai.store.embedded import server as embedded
-embedded.GRACE_S = asked["grace_s"]
+embedded.GRACE_SECONDS = asked["grace_s"]
 exec(asked["before"])
 try:
     lease = embedded.start(Path(asked["data_dir"]))
@@ -342,7 +342,7 @@ def slowly(*arguments):
     time.sleep(5)
     return run(*arguments)
 Account.run = slowly
-embedded.START_S = 4.0
+embedded.START_SECONDS = 4.0
 """
 
 

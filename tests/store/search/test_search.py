@@ -321,7 +321,7 @@ async def test_closed_stretch_that_grows_is_listed_anew(database: Database, dsn:
 
 async def test_there_is_no_time(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
     written = await said(database, *(f"common {n}" for n in range(500)))
-    monkeypatch.setattr("ikigai.store.search.search.CATCH_UP", 0.0)
+    monkeypatch.setattr("ikigai.store.search.search.CATCH_UP_SECONDS", 0.0)
     result = await database.search("common")
     assert result.behind == 500 and result.hits == ()
     assert await database.indexer.catch_up(60) == 0

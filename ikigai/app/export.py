@@ -278,11 +278,11 @@ def _open_history(path: Path) -> BinaryIO:
 
 def open_import(path: Path) -> BinaryIO:
     """Open the file for reading. Raise ConfigError."""
-    from ikigai.images.picture_files import SpecialFile, open_picture
+    from ikigai.images import picture_files
 
     try:
-        return open_picture(path)
-    except SpecialFile:
+        return picture_files.open_picture(path)
+    except picture_files.SpecialFile:
         raise ConfigError(f"{path} is not a regular file.", "Copy its contents into a regular file.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the name.") from None

@@ -61,7 +61,8 @@ def test_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     files = {str(file.relative_to(ROOT)) for file in (ROOT / "ikigai").rglob("*") if file.is_file()}
     migrations = {f"ikigai/_data/migrations/{file.name}" for file in (ROOT / "migrations").glob("*.sql")}
     expected = {name for name in files if "__pycache__" not in name} | migrations | {"ikigai/_data/config.example.toml"}
-    assert {name for name in names if ".dist-info/" not in name} == expected
+    manual = f"{DISTRIBUTION.replace('-', '_')}-{__version__}.data/data/share/man/man1/ikigai.1"
+    assert {name for name in names if ".dist-info/" not in name} == expected | {manual}
 
 
 def test_metadata_say_all_that_an_index_shows(wheel: Path) -> None:

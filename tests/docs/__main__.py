@@ -1,0 +1,6 @@
+"""This program writes all generated files of the documentation: python -m tests.docs."""
+
+from tests.docs.generated import GENERATED
+
+for file, make in GENERATED.items():
+    file.write_text(make(), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import os
 import threading
@@ -15,6 +16,8 @@ PREPARING_DATABASE = "Preparing the database"
 """The message while opening the database takes long."""
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
     from ikigai.system.progress import Far
@@ -74,3 +77,23 @@ async def open_database(
         if lease:
             lease.close()
         raise
+
+
+@contextlib.asynccontextmanager
+async def opened_database(
+    config: Config, write: bool = True, old: bool = False
+) -> AsyncIterator[tuple[Lease | None, Database]]:
+    """Yield the database of this configuration, and the lease of the embedded server; close both at the end.
+
+    The wait is shown on standard error.
+    """
+    from ikigai.system.progress import show_waiting  # subcommands have it, the REPL shows this on its screen
+
+    async with show_waiting(PREPARING_DATABASE) as on_progress:
+        lease, database = await open_database(config, write, on_progress, old)
+    try:
+        yield lease, database
+    finally:
+        await database.close()
+        if lease:
+            lease.close()

@@ -5,29 +5,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ikigai.app import export, search_results, usage_report
-from ikigai.app.factories import make_pool
 from ikigai.app.json_records import DatabaseRecord, DoneRecord, print_answer
-from ikigai.app.open_database import PREPARING_DATABASE, import_module, locate_database, open_database
+from ikigai.app.open_database import PREPARING_DATABASE, import_module, locate_database, opened_database
 from ikigai.cli import completion, doctor, help_pages
-from ikigai.cli.commands import agents, configuration, login, models, psql, purge
-from ikigai.config import Config, mask_passwords, unused_address
-from ikigai.core.commands.arguments import parse_model
+from ikigai.cli.commands import agents, configuration, login, models, psql, purge, setup
+from ikigai.config import Config, mask_passwords
 from ikigai.core.errors import BadDatabase, ConfigError
 from ikigai.system import paths
 from ikigai.system.output import print_lines
 from ikigai.system.progress import show_progress, show_waiting
-
-if TYPE_CHECKING:
-    from ikigai.store.database import Database
-    from ikigai.store.embedded.server import Lease
 
 
 def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -35,9 +27,7 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     parser = help_pages.make_parser(prog="ikigai", allow_abbrev=False, parents=[before])
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    setup = commands.add_parser("setup", parents=[common], help="prepare database and model; asks nothing")
-    setup.set_defaults(act=_setup)
-
+    setup.add(commands, common)
     configuration.add(commands, common)
     login.add(commands, common)
     models.add(commands, common)
@@ -87,35 +77,6 @@ def run(config: Config, arguments: argparse.Namespace) -> int:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # stops what is under way, which then tidies up
     return asyncio.run(arguments.act(config, arguments)) or 0
-
-
-# ── setup ──
-
-
-async def _setup(config: Config, arguments: argparse.Namespace) -> None:
-    """Print a line for each step, also for one that is done already. Fail if ikigai would not answer afterwards."""
-    async with opened_database(config) as (lease, _):
-        if lease:
-            print_lines(f"database   embedded PostgreSQL {lease.major}, {'created' if lease.initialized else 'ready'}")
-            if note := unused_address(config, os.environ):
-                print_lines(f"           {note}")
-        else:
-            print_lines(f"database   {mask_passwords(config.database.dsn or '') or 'as configured for libpq'}, ready")
-    pool = make_pool(config)
-    for provider, place in config.keys.items():
-        variable = place.partition(" ")[2]
-        origin = f"in the environment ({variable})" if variable else "stored by ikigai login"
-        print_lines(f"key        {provider}: {origin}")
-    if not config.keys:
-        print_lines("key        none (add one: ikigai login)")
-    if not config.model and not pool.default_model(config.keys):
-        with show_progress("model     ", "bytes") as on_progress:
-            await asyncio.to_thread(pool.fetch_local, on_progress)
-        print_lines(f"model      {pool.local_model()}: fetched")
-    chosen = config.model or pool.default_model(config.keys)
-    model, level = (str(parse_model(chosen).get(key) or "") for key in ("model", "level"))
-    pool.check(model, level)
-    print_lines(f"ready      {chosen} will answer. Start with: ikigai")
 
 
 async def _usage(config: Config, arguments: argparse.Namespace) -> None:
@@ -264,21 +225,6 @@ async def _restore(config: Config, arguments: argparse.Namespace) -> None:
                 schema_name=config.database.schema,
             )  # fmt: skip
     print_lines(f"{events:,} events restored.")
-
-
-@contextlib.asynccontextmanager
-async def opened_database(
-    config: Config, write: bool = True, old: bool = False
-) -> AsyncIterator[tuple[Lease | None, Database]]:
-    """Yield the database of this configuration, and the lease of the embedded server; close both at the end."""
-    async with show_waiting(PREPARING_DATABASE) as on_progress:
-        lease, database = await open_database(config, write, on_progress, old)
-    try:
-        yield lease, database
-    finally:
-        await database.close()
-        if lease:
-            lease.close()
 
 
 async def _embedded_binaries() -> Path | None:

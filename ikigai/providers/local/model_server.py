@@ -42,11 +42,7 @@ class LocalServer:
         """Begin to load `model` and return at once; `ready` waits. Raise ConfigError if the extra or the file is
         missing.
         """
-        if importlib.util.find_spec("xllamacpp") is None:
-            raise ConfigError(
-                "The local model needs the package xllamacpp, which is not installed.",
-                f"Install it with: {extra_command('local')}",
-            )
+        require_package()
         if not model.is_file():
             raise ConfigError(
                 f"The model file {model} does not exist.", "Run `ikigai setup`, or configure a GGUF file."
@@ -117,6 +113,15 @@ class LocalServer:
         return ConfigError(
             f"The model file {self._model} could not be loaded ({reason}).",
             "Configure another GGUF file, or a provider with a key.",
+        )
+
+
+def require_package() -> None:
+    """Raise ConfigError if the extra that runs local models is not installed."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise ConfigError(
+            "The local model needs the package xllamacpp, which is not installed.",
+            f"Install it with: {extra_command('local')}",
         )
 
 

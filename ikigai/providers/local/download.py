@@ -1,0 +1,320 @@
+"""This module downloads one large file: it continues after an interruption, and checks what the server names.
+
+The bytes go into FILE.part, with FILE.part.json beside it, which says what they are part of. Once the file is whole and
+checked it gets its name. A later download continues with Range. With If-Range, or by the same checksum, no parts of two
+different files are joined. Nothing of the address is stored: it may hold a password or a signature.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
+
+from ikigai.core.errors import IkigaiError
+from ikigai.core.record import Record
+from ikigai.providers.local.named_checksum import content_range, named_sha256, strong_validator
+
+if TYPE_CHECKING:
+    import httpx2
+
+MAX_REDIRECTS = 8
+"""Redirects that are followed; file hosts send a client to their storage with one or two."""
+CONNECT_SECONDS, READ_SECONDS = 15.0, 60.0
+"""Seconds that a server may take to be reached, and to send the next piece."""
+MAX_TRIES = 5
+"""Tries in a row that bring nothing, after which a download that had begun ends."""
+SPARE_BYTES = 64 << 20
+"""Bytes that stay free on the disk."""
+MAX_STATE_BYTES = 4096
+"""Bytes of a .part.json: one that is longer was not written here."""
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Answers after which the same request may succeed a moment later."""
+
+DownloadReport = Callable[[int, int | None], None]
+"""Called with the bytes so far and the bytes in all, None if unknown."""
+
+
+class Remote(Record, frozen=True):
+    """A file on a server. `token` goes to the server of `url` alone; `plain_etag` says that its ETag is a checksum."""
+
+    url: str
+    token: str = ""
+    plain_etag: bool = False
+
+
+class PartState(Record, frozen=True):
+    """The file that a part belongs to: its size in bytes (0 if unknown), SHA-256 and ETag, "" for what is unknown."""
+
+    size: int = 0
+    sha256: str = ""
+    validator: str = ""
+
+
+class DownloadFailed(IkigaiError):
+    """A download that ended early; what came stays for the next one unless it was wrong."""
+
+
+class _Interrupted(Exception):
+    """The connection ended, or the server is busy; `reason` says which."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Downloader:
+    """Downloads `remote` to `target`. `accept` raises IkigaiError for first bytes that no wanted file has.
+
+    `pause` is the time in seconds before the second try; it doubles with each further one.
+    """
+
+    def __init__(
+        self, remote: Remote, target: Path, accept: Callable[[bytes], None], report: DownloadReport, pause: float = 1.0
+    ) -> None:
+        self._remote, self._target, self._accept, self._report = remote, target, accept, report
+        self._pause = pause
+        self._part = target.with_name(f"{target.name}.part")
+        self._state_file = target.with_name(f"{target.name}.part.json")
+        self._has_begun = False
+        self.sha256 = ""
+        """The checksum that the server named; "" for none."""
+
+    async def run(self) -> None:
+        """Download the file, unless it is there already. Raise IkigaiError, and say how to go on."""
+        failures, before = 0, self._part_size()
+        while True:
+            try:
+                await self._try()
+                return
+            except _Interrupted as interrupted:
+                failures = 0 if self._part_size() > before else failures + 1
+                before = self._part_size()
+                if not self._has_begun or failures >= MAX_TRIES:
+                    raise self._failure(interrupted.reason) from None
+                await asyncio.sleep(self._pause * 2**failures)
+            except OSError as error:
+                raise DownloadFailed(
+                    f"{self._target} cannot be written: {error.strerror or error}.",
+                    "Correct that, and run the command again: it continues.",
+                ) from None
+
+    async def _try(self) -> None:
+        import httpx2
+
+        limits = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+        try:
+            async with httpx2.AsyncClient(timeout=limits) as client:
+                await self._transfer(client)
+        except (httpx2.TransportError, httpx2.InvalidURL, httpx2.RemoteProtocolError) as error:
+            if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
+                raise DownloadFailed("The address is not one of http:// or https://.", "Correct it.") from None
+            raise _Interrupted(str(error) or type(error).__name__) from None
+
+    async def _transfer(self, client: httpx2.AsyncClient) -> None:
+        """Make one request, and store what comes."""
+        state, have = self._read_state()
+        async with self._opened(client, state, have) as (answer, named):
+            self.sha256 = named.sha256
+            if self._target.is_file():
+                self._compare(named)
+                return
+            if have and (
+                (answer.status_code != 206 and answer.status_code != 416)
+                or not self._continues(answer.headers, state, named, have)
+            ):
+                if answer.status_code in (206, 416):
+                    self._discard()
+                    self._has_begun = True
+                    raise _Interrupted("the file on the server is another one now")
+                have = 0
+            if answer.status_code in (206, 416) and not have:
+                raise DownloadFailed("The server sent a part of the file, not the file.", "Try another address.")
+            self._has_begun = True
+            if answer.status_code != 416:
+                _check_space(self._target.parent, named.size - have if named.size else 0)
+                self._state_file.write_bytes(msgspec.json.encode(named))
+                have = await self._store(answer, named, have)
+        if named.size and have < named.size:
+            raise _Interrupted("the connection ended early")
+        self._finish(named)
+
+    @asynccontextmanager
+    async def _opened(
+        self, client: httpx2.AsyncClient, state: PartState, have: int
+    ) -> AsyncGenerator[tuple[httpx2.Response, PartState]]:
+        """Open the answer behind all redirects; yield it with what its headers name."""
+        import httpx2
+
+        url, named = httpx2.URL(self._remote.url), PartState()
+        home = _origin(url)
+        for _ in range(MAX_REDIRECTS + 1):
+            headers = {"Accept-Encoding": "identity", "User-Agent": "ikigai"}
+            if have:
+                headers["Range"] = f"bytes={have}-"
+                if state.validator and not (named.sha256 and named.sha256 == state.sha256):
+                    headers["If-Range"] = state.validator
+            if self._remote.token and _origin(url) == home:
+                headers["Authorization"] = f"Bearer {self._remote.token}"
+            answer = await client.send(client.build_request("GET", url, headers=headers), stream=True)
+            try:
+                at_home = self._remote.plain_etag and _origin(url) == home
+                named = _merged(named, answer.headers, answer.status_code, at_home)
+                if answer.status_code not in REDIRECTS:
+                    _check_status(answer.status_code, url, bool(self._remote.token))
+                    yield answer, named
+                    return
+                following = url.join(answer.headers.get("location", ""))
+            finally:
+                await answer.aclose()
+            if url.scheme == "https" and following.scheme != "https":
+                raise DownloadFailed(
+                    f"{url.host} sends the download to an address without TLS ({following.host}).",
+                    "Nothing was downloaded from there. Try another address.",
+                )
+            url = following
+        raise DownloadFailed(f"{url.host} redirects more than {MAX_REDIRECTS} times.", "Try another address.")
+
+    def _continues(self, headers: Mapping[str, str], state: PartState, named: PartState, have: int) -> bool:
+        """Return True if this answer has the rest of the file that is here in part."""
+        if state.sha256 and named.sha256 and state.sha256 != named.sha256:
+            return False
+        first, total = content_range(headers)
+        return first in (have, None) and (first is not None or total == have) and state.size in (0, total)
+
+    async def _store(self, answer: httpx2.Response, named: PartState, have: int) -> int:
+        """Append the body to the part; return the size of the part."""
+        head = b""
+        with self._part.open("ab" if have else "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            self._report(have, named.size or None)
+            async with aclosing(answer.aiter_raw()) as pieces:
+                async for piece in pieces:
+                    if not have or head:
+                        head += piece
+                        if len(head) < HEAD_BYTES:
+                            continue
+                        self._check_head(head)
+                        piece, head = head, b""
+                    _write(file, piece)
+                    have += len(piece)
+                    self._report(have, named.size or None)
+                    if named.size and have > named.size:
+                        self._discard()
+                        raise DownloadFailed("The server sent more than the file.", "Try another address.")
+            if head:
+                self._check_head(head)
+        return have
+
+    def _check_head(self, head: bytes) -> None:
+        try:
+            self._accept(head)
+        except IkigaiError:
+            self._discard()
+            raise
+
+    def _finish(self, named: PartState) -> None:
+        """Check the whole file and give it its name."""
+        with self._part.open("rb+") as file:
+            if named.sha256 and hashlib.file_digest(file, "sha256").hexdigest() != named.sha256:
+                self._discard()
+                raise DownloadFailed(
+                    f"{self._target.name} does not have the checksum that the server names; it was deleted.",
+                    "Run the command again. If that repeats itself, the file on the server is damaged.",
+                )
+            os.fsync(file.fileno())
+        self._part.replace(self._target)
+        self._state_file.unlink(missing_ok=True)
+
+    def _compare(self, named: PartState) -> None:
+        """Raise IkigaiError if the file that is here is not the one on the server."""
+        with self._target.open("rb") as file:
+            if named.sha256:
+                same = hashlib.file_digest(file, "sha256").hexdigest() == named.sha256
+            else:
+                same = named.size in (0, os.fstat(file.fileno()).st_size)
+        if not same:
+            raise DownloadFailed(
+                f"{self._target} is here, but the server has another file of that name.",
+                "To download that one, delete or rename the file first.",
+            )
+
+    def _failure(self, reason: str) -> DownloadFailed:
+        if not self._has_begun and not self._part_size():
+            return DownloadFailed(f"Nothing was downloaded: {reason}.", "Check the address and the network.")
+        size = self._part_size() / 1e6
+        return DownloadFailed(
+            f"The download stopped at {size:,.1f} MB: {reason}.", "Run the command again: it continues."
+        )
+
+    def _part_size(self) -> int:
+        return self._part.stat().st_size if self._part.is_file() else 0
+
+    def _read_state(self) -> tuple[PartState, int]:
+        """Return the state and size of the part; no size where nothing says what it is part of."""
+        try:
+            with self._state_file.open("rb") as file:
+                state = msgspec.json.decode(file.read(MAX_STATE_BYTES), type=PartState)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return PartState(), 0
+        return (state, self._part_size()) if state.sha256 or state.validator else (PartState(), 0)
+
+    def _discard(self) -> None:
+        self._part.unlink(missing_ok=True)
+        self._state_file.unlink(missing_ok=True)
+
+
+HEAD_BYTES = 4096
+"""Bytes of a file that are looked at before any is stored."""
+
+
+def _write(file: BinaryIO, piece: bytes) -> None:
+    file.write(piece)
+    file.flush()  # a killed process leaves all that it has reported
+
+
+def _merged(before: PartState, headers: Mapping[str, str], status: int, plain_etag: bool) -> PartState:
+    """Return what is named so far with what this answer names: the first checksum counts, and the last validator."""
+    sha256 = before.sha256 or named_sha256(headers, status, plain_etag)
+    linked = headers.get("x-linked-size", "")
+    length = headers.get("content-length", "") if status == 200 else ""
+    size = content_range(headers)[1] or next((int(text) for text in (length, linked) if text.isdecimal()), 0)
+    return PartState(size or before.size, sha256, strong_validator(headers) if status not in REDIRECTS else "")
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _check_status(status: int, url: httpx2.URL, has_token: bool) -> None:
+    """Raise for an answer that is no file."""
+    if status in (200, 206, 416):
+        return
+    if status in BUSY:
+        raise _Interrupted(f"{url.host} answered with HTTP {status}")
+    remedy = "Check the address."
+    if status in (401, 403):
+        remedy = (
+            "The token in HF_TOKEN may not read it: accept the terms of the model on its page."
+            if has_token
+            else "If it needs an account there, put a token into HF_TOKEN (for hf: addresses)."
+        )
+    what = "has no such file" if status in (404, 410) else "refused the download"
+    raise DownloadFailed(f"{url.host} {what} (HTTP {status}).", remedy)
+
+
+def _check_space(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if needed and free < needed + SPARE_BYTES:
+        raise DownloadFailed(
+            f"{folder} has {free / 1e9:,.1f} GB free, and the download needs {needed / 1e9:,.1f} GB.",
+            "Free some space there, then run the command again: it continues.",
+        )

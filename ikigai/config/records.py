@@ -74,7 +74,7 @@ class ContextSettings(Record, frozen=True):
             "leaves at once and then none for long, so that providers can use their caches. With "
             "0 no turn leaves that still fits."
         ),
-    ] = 0.0
+    ] = 0.25
     keep_first_turn: Annotated[
         Switch, help_meta("Keep the first turn after the last /clear in the window, even when later turns leave.")
     ] = False

@@ -7,7 +7,7 @@ from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
 from ikigai.core.messages import Text
 from ikigai.core.model import ModelLimits
-from ikigai.core.state.effective_settings import RunConfig
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import empty_memory, end_turn, evolve
 from ikigai.core.state.memory import next_request
 from ikigai.providers.openai.chat_api import ChatEncoder
@@ -84,4 +84,5 @@ class _Talk:
 
 def _run(budget: int) -> RunConfig:
     encoder = ChatEncoder()
-    return RunConfig({"model": "scripted/demo", "budget": budget}, lambda _: ModelLimits(2**40, 0), lambda _: encoder)
+    settings, rules = {"model": "scripted/demo", "budget": budget}, WindowRules(prune_fraction=0)  # all of it is used
+    return RunConfig(settings, lambda _: ModelLimits(2**40, 0), lambda _: encoder, rules=rules)

@@ -310,7 +310,7 @@ def test_what_the_file_cannot_set_the_window_to(load, line):
 
 def test_defaults_of_the_window(load):
     assert load("").context == records.ContextSettings(
-        100_000, "bytes", 0.0, False, 0, 8000, "head", 2, 5, "off", 75, 40, "", "", False
+        100_000, "bytes", 0.25, False, 0, 8000, "head", 2, 5, "off", 75, 40, "", "", False
     )
     assert load("[context]\nprune_fraction = 0").context.prune_fraction == 0
 

@@ -74,7 +74,7 @@ plainly = st.builds(
     some | st.builds(replace, some, tools=st.just(READABLE)),
     planning=st.just(lambda: PLANNING),
     counter=counters,
-    rules=rules | rules | st.just(WindowRules()),
+    rules=rules | rules | st.just(WindowRules(prune_fraction=0)),
 )
 runs = plainly | st.builds(profiled, plainly, profiles, st.sampled_from(["", "", "below", "above"]))
 COUNTS = (0, 1, 9, 40, 150, 1_000_000)

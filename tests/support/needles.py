@@ -20,7 +20,7 @@ from ikigai.agent.loop import AgentLoop, LoopOptions
 from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.model import ModelLimits
-from ikigai.core.state.effective_settings import RunConfig
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus
@@ -149,7 +149,8 @@ async def ours(
         server.answer = answer
         provider = OpenAIProvider("wire", server.base_url, "key", traits=lambda _: ModelTraits())
         settings = {"model": "wire/x", "budget": budget, "system": SYSTEM}
-        run = RunConfig(settings, lambda _: ModelLimits(10 * budget, 1_000), provider.encoder)
+        limits = ModelLimits(10 * budget, 1_000)
+        run = RunConfig(settings, lambda _: limits, provider.encoder, rules=WindowRules(prune_fraction=0))
         agent = await database.agents.create()
         log = await database.open_agent(agent)
         memory = await log.load(load_memory(run, agent.id))

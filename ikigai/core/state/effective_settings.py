@@ -21,7 +21,7 @@ class WindowRules(Record, frozen=True):
     ended turns (0: no cap). `result_limits` limit the tool results that are sent.
     """
 
-    prune_fraction: float = 0.0
+    prune_fraction: float = 0.25
     keep_first_turn: bool = False
     max_history: int = 0
     result_limits: ToolResultLimits = ToolResultLimits()

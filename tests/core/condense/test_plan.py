@@ -40,7 +40,7 @@ CONDENSING = "peer_condensing.json"
 AUTO = CondenseOptions("auto")
 
 
-KEEPS_NOTHING = WindowRules()
+KEEPS_NOTHING = WindowRules(prune_fraction=0)
 
 
 def run_of(

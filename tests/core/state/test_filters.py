@@ -10,7 +10,7 @@ from ikigai.core.forget.matching import FILTER_CONTEXT_SPEC
 from ikigai.core.forget.selection import EventRange, Selection, select_events
 from ikigai.core.messages import Role, Text, ToolCall, ToolResult
 from ikigai.core.request.build import REPLY_PLACEHOLDERS
-from ikigai.core.state.effective_settings import RunConfig
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import REMOVED_TEXT
 from ikigai.core.state.inputs import (
     Approved,
@@ -105,7 +105,13 @@ def agrees_with_replay(agent: Agent) -> None:
 def test_rewind_to_a_mark_keeps_the_filter_of_events_before_it(budget: int) -> None:
     """1-100, a mark, 101-150 with a talk that forgets 50-75, 151-200, then a rewind to the mark: 1-49 and 76-100."""
     agent = Agent(
-        RunConfig({"model": "chat/large", "budget": budget}, limits, encoder, planning=lambda: (FILTER_CONTEXT_SPEC,))
+        RunConfig(
+            {"model": "chat/large", "budget": budget},
+            limits,
+            encoder,
+            planning=lambda: (FILTER_CONTEXT_SPEC,),
+            rules=WindowRules(prune_fraction=0),
+        )
     )
     talk(agent, range(1, 101))
     agent.happen(SetMark())

@@ -54,7 +54,7 @@ def conversation(turns: int) -> Iterator[ev.StoredEvent]:
 
 
 TURNS = 100_000
-RULES = [WindowRules(), WindowRules(0.5, True), WindowRules(0.1, True, 3_000)]
+RULES = [WindowRules(0), WindowRules(), WindowRules(0.5, True), WindowRules(0.1, True, 3_000)]
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_turn_with_500_iterations(caps: ToolResultLimits) -> None:
 
 
 def test_result_of_fifty_megabytes_is_cut_to_what_a_result_may_be() -> None:
-    _, run = run_of(WindowRules())
+    _, run = run_of(WindowRules(0))
     agent = Agent(run)
     worked(agent, 1, "é" * 25_000_000)
     result = agent.memory.open.messages[-1].blocks[0] if agent.memory.open else None

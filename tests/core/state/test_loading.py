@@ -30,7 +30,7 @@ from tests.core.agreement import is_sound
 from tests.core.encoders import encoder, limits
 from tests.core.memory_log import MemoryLog
 
-SMALL = RunConfig({"model": "chat/large", "budget": 2_000}, limits, encoder)
+SMALL = RunConfig({"model": "chat/large", "budget": 2_000}, limits, encoder, rules=WindowRules(prune_fraction=0))
 
 
 def history(turns: int) -> MemoryLog:
@@ -64,7 +64,7 @@ def test_rows_read_depend_on_the_window_and_not_on_the_history() -> None:
 def test_larger_window_reads_more_and_no_more_than_a_page_beyond_it() -> None:
     log = history(3_000)
     for budget in (1, 10_000, 50_000):
-        run = RunConfig({"model": "chat/large", "budget": budget}, limits, encoder)
+        run = RunConfig({"model": "chat/large", "budget": budget}, limits, encoder, rules=WindowRules(prune_fraction=0))
         kept = log.load(load_memory(run, "a")).window.turns
         assert rows_asked(log, run) <= 3 * (len(kept) + 2) + PAGE_ROWS
 
@@ -201,7 +201,7 @@ def test_unknown_agent_has_empty_memory() -> None:
     assert (memory.agent, len(memory.window.turns), memory.open, memory.marks) == ("nobody", 0, None, ())
 
 
-@pytest.mark.parametrize("rules", [WindowRules(), WindowRules(0.25, True)], ids=["plain", "first kept"])
+@pytest.mark.parametrize("rules", [WindowRules(0), WindowRules(0.25, True)], ids=["plain", "first kept"])
 @pytest.mark.parametrize("damage", ["user", "turn_end", "assistant", "tool_call", "tool_result"])
 def test_damaged_row_neither_stops_loading_nor_makes_a_request_unsound(damage: str, rules: WindowRules) -> None:
     agent = Agent()

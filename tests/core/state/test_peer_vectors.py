@@ -24,7 +24,7 @@ TRUNCATION = "peer_truncation.json"
 TERMS = ToolResultLimits(10**6, keep_first=0, keep_last=0), False, Chat().message
 
 
-def run_of(context: int, max_output: int, rules: WindowRules = WindowRules(), budget: int = 10**9) -> RunConfig:  # noqa: B008
+def run_of(context: int, max_output: int, rules: WindowRules = WindowRules(0), budget: int = 10**9) -> RunConfig:  # noqa: B008
     given = ModelLimits(context, max_output)
     return RunConfig({"model": "chat/x", "budget": budget}, lambda model: given, encoder, rules=rules)
 
@@ -161,7 +161,7 @@ def test_whole_turns_leave_where_they_hide_messages(case: dict[str, Any]) -> Non
     whole turns behind the first turn, and the newest turn never leaves."""
     given = case["input"]
     turns, hidden = given["message_count"] // 2, case["expected"]["messages_removed"]
-    agent = Agent(run_of(200_000, 8_000, WindowRules(keep_first_turn=True)))
+    agent = Agent(run_of(200_000, 8_000, WindowRules(0, keep_first_turn=True)))
     for n in range(turns):
         agent.turn(f"{n}?" + "x" * 90, "y" * 90)
     leave = max(0, min(hidden // 2, turns - 2))

@@ -99,7 +99,8 @@ class Jobs:
 
     def discard(self, job: Job) -> None:
         """Cancel a job whose result is no longer wanted."""
-        self._model_calls.pop(job, None)
+        if model_call := self._model_calls.pop(job, None):
+            model_call.abandon()
         if task := self._jobs.pop(job, None):
             self.end(task)
 

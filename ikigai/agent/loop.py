@@ -12,12 +12,12 @@ from ikigai.agent.input_queue import InputQueue, as_new_message, typed_text
 from ikigai.agent.jobs import Jobs
 from ikigai.agent.lazy_condenser import LazyCondenser
 from ikigai.agent.reply_drafts import DatabaseStatus
-from ikigai.agent.usage_meter import PriceOf, no_price, preload
+from ikigai.agent.usage_meter import Billing, PriceOf, no_price, preload
 from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import IkigaiError, Rejected
-from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered
+from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered, UsageReported
 from ikigai.core.messages import ToolCall
 from ikigai.core.model import Provider
 from ikigai.core.ports import Appended, CommandOutputStore, Log, Tools, View
@@ -91,7 +91,8 @@ class LoopOptions(NamedTuple):
     takes a model and the context in tokens that its provider reported. `instructions` returns the current instructions
     of the project, `default_system` the default system prompt of a turn that begins with a memory. `condensing` returns
     the options for a memory; without it, only a request condenses. `mail` provides the mail that a turn begins with.
-    `redactor` returns the redactor of the current secrets. `outputs` keeps the output of the user's commands until it
+    Where nobody `can_ask` the user, a spending cap stops requests. `redactor` returns the redactor of the current
+    secrets. `outputs` keeps the output of the user's commands until it
     is stored.
     """
 
@@ -103,6 +104,7 @@ class LoopOptions(NamedTuple):
     default_system: Callable[[Memory], str] | None = None
     condensing: Callable[[Memory], CondenseOptions] | None = None
     mail: MailSource | None = None
+    can_ask: bool = True
     redactor: Callable[[], Redactor] = no_redactor
     outputs: CommandOutputStore | None = None
 
@@ -129,7 +131,8 @@ class AgentLoop:
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._view = store, provider, view
-        self._price, self._learn, self._outputs = options.price, options.learn, options.outputs
+        self.billing = Billing(options.price)
+        self._learn, self._outputs = options.learn, options.outputs
         self._instructions, self._default_system = options.instructions, options.default_system
         self._mail, self._redactor = options.mail, options.redactor
         condensing = options.condensing or (lambda memory: CondenseOptions())
@@ -138,8 +141,9 @@ class AgentLoop:
         self._db_status = DatabaseStatus(view)
         shown = self.queue.show, self.queue.sent.clear
         self._retry = RetryUntilAvailable(self._db_status, view, options.db_timeout, *shown)
-        terms = self._price, self._forget_context, self.inbox.put_nowait, options.max_requests, self._redactor
+        terms = self.billing, self._forget_context, self.inbox.put_nowait, options.max_requests, self._redactor
         self._jobs = Jobs(lambda: self.memory, store, provider, tools, view, self._db_status, *terms)
+        self.can_ask = options.can_ask
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
         self.checks_mail = False  # which may begin a turn
         self._shrunk: tuple[Job | None, int] = (None, 0)  # the request that was shrunk, and how often
@@ -157,6 +161,8 @@ class AgentLoop:
     async def run(self) -> None:
         self.checks_mail = self._mail is not None
         try:
+            if self.billing.guard:
+                await self.billing.guard.recover()
             await self._handle(Opened(await self._retry(self._store.draft)))
             if self._outputs:
                 self.queue.follow_up.extend(await self._retry(self._outputs.pending))
@@ -171,6 +177,12 @@ class AgentLoop:
         finally:
             forgetting = (self._forgetting,) if self._forgetting else ()
             await self._jobs.close(*forgetting, *self._condenser.tasks)
+            if self.billing.guard:
+                await self.billing.guard.close()
+
+    async def until_available(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Return the result of a call of the database, repeated until that can be reached."""
+        return await self._retry(call)
 
     async def _start_waiting(self) -> None:
         """Handle the inputs that waited for the turn to end; then begin a turn with mail if nothing else waits."""
@@ -212,7 +224,7 @@ class AgentLoop:
 
     def preload(self) -> None:
         """Load the modules that price a request, ahead of the first one."""
-        preload(self._price, self.memory.model)
+        preload(self.billing, self.memory.model)
 
     @property
     def busy(self) -> bool:
@@ -368,7 +380,7 @@ class AgentLoop:
         def load(reading: Reading[_T], /) -> Awaitable[_T]:
             return self._retry(lambda: self._store.load(reading))
 
-        return ForgetContext(load, self._provider, self._price, self._view.ask, self.inbox.put_nowait)
+        return ForgetContext(load, self._provider, self.billing, self._view.ask, self.inbox.put_nowait)
 
     async def _interrupt_streams(self) -> Interrupted | Replied:
         """Cancel the streams, so that exactly what was shown is stored, and return queued messages to the prompt."""
@@ -428,6 +440,8 @@ class AgentLoop:
         before = self.memory
         self.memory = show_rows(self._view, before, appended.rows, appended.memory)
         for row in appended.rows:
+            if self.billing.guard and isinstance(row.event, UsageReported):
+                self.billing.guard.stored(row.event)
             if isinstance(row.event, TYPED_EVENTS) and (message := key_notice(row.event, row.id, self._redactor())):
                 self._view.notice(message)
         self._condenser.on_events(events, before, self.memory)

@@ -111,6 +111,10 @@ class ModelCall:
             return Replied(self._job, blocks, last.stop, usage)
         return Interrupted(blocks, usage)
 
+    def abandon(self) -> None:
+        """Release what is reserved for a request that is not sent any more."""
+        self._reader.meter.abandon()
+
     async def fail(self, reason: str) -> Failed:
         """Return the failed reply so far, after a bug in this program or in the provider."""
         blocks = self._reader.blocks()

@@ -8,10 +8,11 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
+from ikigai.core import tokens
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import Usage
 from ikigai.core.model import Provider
@@ -22,6 +23,9 @@ from ikigai.core.request.reply import (
     RetryScheduled,
     StreamFailed,
     StreamFinished,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
     UsageUpdate,
 )
 
@@ -39,7 +43,43 @@ COST_DECIMALS = 12
 UNANSWERED_FAILURES = frozenset(FailureKind) - {FailureKind.CUT}
 """Failures before a model has worked; nothing is charged for them if the reply is empty."""
 
+MIN_TOKENS_PER_BYTE = 0.2
+"""Tokens that a byte of a request or reply is at least, where the provider has not counted it: prose has 0.21 to 0.26,
+everything else more.
+"""
+
 log = logging.getLogger(__name__)
+
+
+class RequestTicket(Protocol):
+    """One admitted request: the `request` as it has to be sent, and its row once it has ended."""
+
+    request: Request
+    report: UsageReported | None
+
+
+class RequestGuard(Protocol):
+    """Admits requests under caps; see `spending_guard.SpendingGuard`."""
+
+    refusal: StreamFailed | None
+
+    async def admit(self, request: Request, model: str, fixed: bool = False) -> RequestTicket | StreamFailed | None: ...
+    def settle(self, ticket: RequestTicket, report: UsageReported, streamed: int) -> UsageReported: ...
+    def cancel(self, ticket: RequestTicket) -> None: ...
+    def stored(self, report: UsageReported) -> None: ...
+    async def recover(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class Billing:
+    """The price function of an agent's requests, with the `guard` that keeps them under caps; None without caps."""
+
+    def __init__(self, price: PriceOf) -> None:
+        self._price = price
+        self.guard: RequestGuard | None = None
+
+    def __call__(self, model: str, usage: Usage, at: float) -> tuple[float | None, str]:
+        return self._price(model, usage, at)
 
 
 def no_price(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
@@ -77,36 +117,44 @@ class UsageMeter:
     ) -> None:
         self._provider, self._request, self._model = provider, request, model
         self._price, self._purpose, self._size, self._out = price, purpose, size, out
-        self._attempt = 0
+        self._guard = price.guard if isinstance(price, Billing) else None
+        self._ticket: RequestTicket | None = None
+        self._attempt, self._began = 0, float("inf")
         self._ended: UsageReported | None = None  # the last attempt, while no other runs
 
     async def events(self) -> AsyncGenerator[ProviderEvent | UsageReported, None]:
         """Yield the events of the provider's stream, with a UsageReported for every attempt.
 
         It comes before the RetryScheduled of a failed attempt, and after the StreamFinished or StreamFailed of the last
-        one. There is none if nothing was sent, because the model is unavailable.
+        one. There is none if nothing was sent, because the model is unavailable or a cap stops the request.
         """
         last: StreamFinished | StreamFailed
         last = StreamFailed(FailureKind.CUT, "The provider's stream ended without a reply.")
+        if refused := await self._admit():
+            yield refused
+            return
         self._begin(1, time.monotonic())
         async with aclosing(self._provider.stream(self._request)) as stream:
             async for event in stream:
                 match event:
                     case RetryScheduled(seconds, attempt, _, failure, id):
                         yield await self._end(failure or "failed", id)
+                        if refused := await self._admit(again=True):
+                            yield refused
+                            return
                         self._begin(attempt, time.monotonic() + seconds)
                     case UsageUpdate(usage, id):
                         self._usage, self._id = usage, id or self._id
                     case StreamFinished() | StreamFailed():
                         last = event
                         break
-                    case _ if self._first is None:
-                        self._first = time.monotonic()
-                        yield event
-                        preload(self._price, self._model)
-                        continue
-                    case _:
-                        pass
+                    case TextDelta() | ThinkingDelta() | ToolCallDelta():
+                        self._received += _written_bytes(event)
+                        if self._first is None:
+                            self._first = time.monotonic()
+                            yield event
+                            preload(self._price, self._model)
+                            continue
                 yield event
         yield last
         if isinstance(last, StreamFinished):
@@ -114,6 +162,8 @@ class UsageMeter:
             yield await self._end("", last.request_id)
         elif last.kind is FailureKind.UNAVAILABLE:
             self._attempt = 0
+            if self._guard and self._ticket:
+                self._guard.cancel(self._ticket)
         else:
             yield await self._end(last.kind.value, last.request_id)
 
@@ -123,14 +173,31 @@ class UsageMeter:
         An attempt that has already ended keeps its outcome.
         """
         if self._ended is None and (not self._attempt or time.monotonic() < self._began):
+            self.abandon()
             return None
         return await self._end(failure)
+
+    def abandon(self) -> None:
+        """Release what is reserved for an attempt that has not been sent."""
+        if self._guard and self._ticket and (self._ended or time.monotonic() < self._began):
+            self._guard.cancel(self._ticket)
+
+    async def _admit(self, again: bool = False) -> StreamFailed | None:
+        """Reserve what the next attempt can cost, if there are caps; return the failure if one stops it."""
+        if self._guard:
+            outcome = await self._guard.admit(self._request, self._model, fixed=again)
+            if isinstance(outcome, StreamFailed):
+                return outcome
+            self._ticket = outcome
+            self._request = outcome.request if outcome else self._request
+        return None
 
     def _begin(self, attempt: int, at: float) -> None:
         self._attempt, self._began = attempt, at
         self._ended = None
         self._first: float | None = None
         self._usage = Usage()
+        self._received = 0  # bytes of the reply
         self._id = ""
 
     async def _end(self, failure: str, id: str = "") -> UsageReported:
@@ -151,6 +218,9 @@ class UsageMeter:
             )
         if self._ended.cost is None:
             self._ended = await self._with_cost(self._ended)
+        if self._guard and self._ticket and self._ticket.report is None:
+            streamed = tokens.count_tokens("", "", self._received)
+            self._ended = self._guard.settle(self._ticket, self._ended, streamed)
         return self._ended
 
     async def _with_cost(self, report: UsageReported) -> UsageReported:
@@ -158,16 +228,36 @@ class UsageMeter:
             return _add_cost(report, 0.0, "")
         if report.usage.cost is not None:
             return _add_cost(report, report.usage.cost, self._model.partition("/")[0])
-        priced = report.usage if report.usage != Usage() else Usage(1, 1)
+        priced, is_minimum = self._least_usage(report)
         try:
             async with asyncio.timeout(PRICE_TIMEOUT):
                 cost, by = await asyncio.to_thread(self._price, self._model, priced, time.time())
         except Exception:  # a missing price must not fail the turn
             log.warning("no price for %s", self._model, exc_info=True)
             return report
-        if priced is not report.usage and cost:
+        if report.usage == Usage() and not is_minimum and cost:
             return report  # not free, and the tokens are unknown
-        return _add_cost(report, cost, by)
+        return msgspec.structs.replace(_add_cost(report, cost, by), is_minimum=is_minimum and bool(cost))
+
+    def _least_usage(self, report: UsageReported) -> tuple[Usage, bool]:
+        """Return the usage to price, and True if it can have been more: the reply was cut off before it was counted.
+
+        Then it is what came of the reply, and where the provider has not counted the input either, its size, all of it
+        taken as read from a cache. A row without any count gets the usage of a token each, which tells what is free.
+        """
+        usage, received = report.usage, int(self._received * MIN_TOKENS_PER_BYTE)
+        if not report.failure or not (received or usage.input):
+            return (usage, False) if usage != Usage() else (Usage(1, 1), False)
+        input = usage.input or int(report.size * MIN_TOKENS_PER_BYTE)
+        cached = usage.cached if usage.input else input
+        least = Usage(input, max(usage.output, received), cached, usage.thinking, usage.written)
+        return least, True
+
+
+def _written_bytes(delta: TextDelta | ThinkingDelta | ToolCallDelta) -> int:
+    """Return the bytes of what a model wrote."""
+    text = delta.arguments + delta.name if isinstance(delta, ToolCallDelta) else delta.text
+    return len(text.encode(errors="surrogatepass"))
 
 
 def _add_cost(report: UsageReported, cost: float | None, by: str) -> UsageReported:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from ikigai.app.run_profiles import make_profiles, make_rules
 from ikigai.app.trusted_project import Project
 from ikigai.config import Config, are_tools_enabled, project_settings, split_layers, trusted_folders
 from ikigai.config.key_sources import read_key
-from ikigai.config.records import ContextSettings, ModelSettings, ProviderSettings
+from ikigai.config.records import ContextSettings, LimitSettings, ModelSettings, ProviderSettings
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError
 from ikigai.core.events import Choices
@@ -32,6 +33,7 @@ from ikigai.system.paths import current_directory
 
 if TYPE_CHECKING:
     from ikigai.app.tool_runtime import ToolRuntime
+    from ikigai.core.spending import Caps
 
 
 def make_pool(config: Config) -> ProviderPool:
@@ -124,6 +126,18 @@ def make_price(config: Config) -> PriceOf:
         return priced.cost, priced.priced_by
 
     return price
+
+
+def make_caps(limits: LimitSettings) -> Caps | None:
+    """Return the spending caps; None if there are none."""
+    if limits == LimitSettings():
+        return None
+    from ikigai.core.spending import CAP_SCOPES, Cap, Caps
+
+    def cap(scope: str) -> Cap:
+        return Cap(Decimal(repr(float(getattr(limits, f"{scope}_usd")))), getattr(limits, f"{scope}_tokens"))
+
+    return Caps(**{scope: cap(scope) for scope in CAP_SCOPES})
 
 
 def make_workshop(config: Config) -> ToolRuntime:

@@ -129,13 +129,30 @@ async def _cost(argument: str, config: Config, context: CommandContext) -> Comma
     rows = await usage_report.spent_so_far(database, context.session, context.agent.id)
     figures = usage_report.cost_record(rows)
     if not request.plot:
-        return CommandAnswer(usage_report.format_costs(rows), figures)
+        text = usage_report.format_costs(rows)
+        if context.services.spending:
+            from ikigai.app import spending_caps
+
+            used = await spending_caps.read_used(context.services, context.memory)
+            text = f"{text}\n{spending_caps.day_line(context.services.spending.caps, used)}".rstrip()
+        return CommandAnswer(text, figures)
     budget = context.memory.budget and context.memory.ceiling
     picture = await plot_for_screen(database, config, context.agent, budget)
     if request.file:
         return CommandAnswer(await write_image(picture, request), figures)
     text = format_plot(picture, words=config.terminal.screen_reader)
     return CommandAnswer(text, figures, draw=partial(draw_on_screen, picture))
+
+
+async def _limit(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    if argument:
+        raise Rejected("Print mode shows the spending caps only.", "--max-usd X sets one for this run.")
+    from ikigai.app import spending_caps
+    from ikigai.core.spending import Caps
+
+    caps = context.services.spending.caps if context.services.spending else Caps()
+    used = await spending_caps.read_used(context.services, context.memory)
+    return CommandAnswer(spending_caps.format_limits(caps, used), spending_caps.limits_record(caps, used))
 
 
 async def _agents(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
@@ -256,6 +273,7 @@ HERE: Mapping[str, FindHere] = {
     "budget": _budget,
     "context": _context,
     "cost": _cost,
+    "limit": _limit,
     "model": _model,
     "profile": _profile,
     "search": _search,

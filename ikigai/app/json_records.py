@@ -71,6 +71,8 @@ class ThinkingRecord(JsonObject, tag="thinking"):
 class UsageCounts(JsonObject):
     """The requests of a turn added up: tokens and dollars. `unpriced` requests are not in `cost`.
 
+    `at_least` of them can have cost more: their replies were cut off before they were counted.
+
     `agents` is the same for subagents, if there were any.
     """
 
@@ -80,6 +82,7 @@ class UsageCounts(JsonObject):
     written: Count
     thinking: Count
     unpriced: Count
+    at_least: Count
     cost: Dollars
     agents: UsageCounts | UnsetType = UNSET
 
@@ -235,6 +238,7 @@ class UsageFields(JsonObject):
     thinking: Count
     cost: Dollars
     unpriced: Count
+    at_least: Count
     prunes: Count
     pruned: Count
 
@@ -269,6 +273,7 @@ class CostFields(JsonObject):
     output: Count
     thinking: Count
     unpriced: Count
+    at_least: Count
     cost: Dollars
 
 
@@ -281,6 +286,24 @@ class CostRecord(JsonObject, tag="cost"):
     its_agents: CostFields | UnsetType = UNSET
     with_them: CostFields | UnsetType = UNSET
     this_session: CostFields | UnsetType = UNSET
+
+
+class CapFields(JsonObject):
+    """A spending cap, null where there is none, and what it counts: spent, and reserved for requests under way."""
+
+    usd: float | None
+    tokens: int | None
+    used_usd: float
+    used_tokens: Count
+
+
+class LimitsRecord(JsonObject, tag="limits"):
+    """The spending caps: /limit."""
+
+    turn: CapFields
+    run: CapFields
+    day: CapFields
+    agent: CapFields
 
 
 # ── models, settings, checks, the database ──
@@ -494,6 +517,7 @@ Figures: TypeAlias = (
     | HelpRecord
     | HitsRecord
     | KeysRecord
+    | LimitsRecord
     | ProfilesRecord
     | StatusRecord
     | SummariesRecord

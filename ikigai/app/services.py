@@ -16,6 +16,7 @@ import msgspec
 
 from ikigai.agent.loop import AgentLoop, LoopOptions
 from ikigai.app.factories import (
+    make_caps,
     make_options,
     make_pool,
     make_price,
@@ -46,8 +47,10 @@ from ikigai.system.process_memory import protect_process_memory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ikigai.agent.spending_guard import RunSpending
     from ikigai.app.tool_runtime import ToolRuntime
     from ikigai.core.agents.subagent_port import Subagents
+    from ikigai.core.spending import Caps
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
@@ -73,6 +76,9 @@ class Services:
         self.tool_runtime, self.project = tool_runtime, project or make_project()
         self.redaction = tool_runtime.redaction
         self.redaction.passwords = lambda: database.passwords
+        self.spending: RunSpending | None = None  # None while there are no caps
+        if caps := make_caps(config.limits):
+            self.limit_spending(caps)
         self._too_short = self.redaction.warnings()
         # Said once, where the history begins in a database of its own instead of that one.
         note = unused_address(config, os.environ) if lease and lease.initialized else ""
@@ -349,7 +355,28 @@ class Services:
             condensing=options.condensing or self.condensing,
             redactor=self.redaction.redactor,
         )
-        return AgentLoop(memory, log, self.pool.provider, tools, view, options)
+        loop = AgentLoop(memory, log, self.pool.provider, tools, view, options)
+        if self.spending:
+            self.guard(loop, agent, log, view)
+        return loop
+
+    def limit_spending(self, caps: Caps) -> RunSpending:
+        """Set the caps of this run; the loops made from now on keep to them."""
+        from ikigai.agent.spending_guard import RunSpending
+
+        if self.spending is None:
+            self.spending = RunSpending(caps)
+        self.spending.caps = caps
+        return self.spending
+
+    def guard(self, loop: AgentLoop, agent: Agent, log: AgentLog, view: View) -> None:
+        """Keep the requests of a loop under the caps."""
+        from ikigai.agent.spending_guard import GuardTerms, SpendingGuard
+
+        assert self.spending
+        reader = self.database.reader(agent)
+        terms = GuardTerms(agent.id, log, view, self.pool.encoder, self.pool.provider, reader.last_counted)
+        loop.billing.guard = SpendingGuard(self.spending, terms, make_price(self.config), loop)
 
     def condensing(self, memory: Memory) -> CondenseOptions:
         """Return the options for condensing the oldest turns of this memory."""

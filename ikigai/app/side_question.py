@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ikigai.agent.one_shot import complete_request
-from ikigai.app import factories
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.messages import StopReason
 from ikigai.core.sanitize import storable
@@ -34,7 +33,7 @@ async def ask_side_question(services: Services, loop: AgentLoop, question: str, 
         memory.model,
         side_request(memory, services.turn_prompt(memory), storable(question)),
         purpose=PURPOSE,
-        price=factories.make_price(services.config),
+        price=loop.billing,
         on_usage=lambda usage: loop.put_input(UsageRecorded(usage)),
         on_text=on_text,
         redactor=services.redaction.redactor(),

@@ -136,7 +136,7 @@ def cost_record(rows: Sequence[tuple[str, UsageTotals]]) -> CostRecord:
     """Return the rows of /cost as a JSON object; "cost" is the known part, None if none is known."""
     from ikigai.app.json_records import CostFields, CostRecord
 
-    names = ("requests", "input", "cached", "written", "output", "thinking", "unpriced")
+    names = ("requests", "input", "cached", "written", "output", "thinking", "unpriced", "at_least")
     fields = {
         title.replace(" ", "_"): CostFields(cost=of.known_cost, **{name: getattr(of, name) for name in names})
         for title, of in rows

@@ -204,6 +204,7 @@ def _load_config(arguments: argparse.Namespace) -> Config:
         "database.url": arguments.db,
         "tools.approval": ApprovalMode.YOLO.value if getattr(arguments, "yolo", False) else None,
         "terminal.screen_reader": True if getattr(arguments, "screen_reader", False) else None,
+        "limits.run_usd": getattr(arguments, "max_usd", None),
         "tools.enabled": False if getattr(arguments, "no_tools", False) else None,
     }
     _check_address(arguments.db)
@@ -276,6 +277,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--new", action="store_true", help="start a new agent")
     add("--ephemeral", action="store_true", help="start a new agent, and purge it at the end")
     add("--max-turns", type=_parse_count, default=0, metavar="N", help="at most N requests for one message")
+    add("--max-usd", type=_parse_dollars, metavar="X", help="a spending cap for this run, in US dollars")
     add("--yolo", action="store_true", help="let models run every tool without asking")
     add("--no-tools", action="store_true", help="offer models no tools")
     add("--yes", action="store_true", help="answer yes to confirmations in print mode (never to tools)")
@@ -291,6 +293,16 @@ def _parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of requests; write 1 or more")
     return int(text)
+
+
+def _parse_dollars(text: str) -> float:
+    try:
+        dollars = float(text.removeprefix("$"))
+    except ValueError:
+        dollars = 0.0
+    if not 0 < dollars <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount in US dollars; write more than 0")
+    return dollars
 
 
 def _parse_seconds(text: str) -> float:

@@ -77,6 +77,7 @@ FLAGS: dict[KeyPath, str] = {
     DATABASE_URL: "--db",
     APPROVAL: "--yolo",
     ("tools", "enabled"): "--no-tools",
+    ("limits", "run_usd"): "--max-usd",
     ("terminal", "screen_reader"): "--screen-reader",
 }
 

@@ -14,6 +14,7 @@ import msgspec
 from ikigai.config.records import (
     ContextSettings,
     DatabaseSettings,
+    LimitSettings,
     LocalSettings,
     MaskedRecord,
     ModelSettings,
@@ -101,6 +102,7 @@ class Config(MaskedRecord, frozen=True):
     terminal: TerminalSettings = TerminalSettings()
     tools: ToolSettings = ToolSettings()
     agents: SubagentSettings = SubagentSettings()
+    limits: LimitSettings = LimitSettings()
     local: LocalSettings = LocalSettings()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
     models: dict[str, ModelSettings] = msgspec.field(default_factory=dict)
@@ -130,6 +132,7 @@ RECORD_OF_TABLE: dict[KeyPath, type[Record]] = {
     ("terminal",): TerminalSettings,
     ("tools",): ToolSettings,
     ("agents",): SubagentSettings,
+    ("limits",): LimitSettings,
     ("providers", "local"): LocalSettings,
     ("providers", "*"): ProviderSettings,
     ("models", "*"): ModelSettings,

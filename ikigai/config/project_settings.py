@@ -32,6 +32,8 @@ from ikigai.core.errors import ConfigError
 from ikigai.core.state.project_limits import ProjectLimits, smaller_budget
 from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
 
+CAP_SCOPES = ("turn", "run", "day", "agent")
+"""The scopes of spending caps, as `core.spending` has them; it is not loaded without a cap."""
 TOOL_SETS = get_args(ToolSet)
 """The tool sets that can be off. An unknown name is an error, for its author thinks that something is off by it."""
 
@@ -54,6 +56,11 @@ class Tightening(NamedTuple):
 
 def _redaction(value: str) -> int:
     return REDACTION_LEVELS.index(value) if value in REDACTION_LEVELS else -1
+
+
+def smaller_cap(own: float, new: float) -> float:
+    """Return the smaller one of two caps; 0 is no cap."""
+    return min(own or new, new or own)
 
 
 def _only(value: bool | str) -> Tightening:
@@ -79,6 +86,18 @@ ALLOWED_KEYS: dict[KeyPath, Tightening] = {
     ("context", "sliding_context_tokens"): Tightening(
         lambda new: _whole(new), "a whole number of tokens, 1 to 1000000000", smaller_budget
     ),
+    **{
+        ("limits", f"{scope}_usd"): Tightening(
+            lambda new: _dollars(new), "US dollars, more than 0 and up to 1000000", smaller_cap
+        )
+        for scope in CAP_SCOPES
+    },
+    **{
+        ("limits", f"{scope}_tokens"): Tightening(
+            lambda new: _whole(new), "a whole number of tokens, 1 to 1000000000", smaller_cap
+        )
+        for scope in CAP_SCOPES
+    },
 }
 """Every key that a project may set."""
 
@@ -136,7 +155,12 @@ def _bounds(project: dict[KeyPath, Setting]) -> ProjectLimits:
         NO_TOOLS if off and off.path != TOOLS_OFF_KEY else ToolSelection(tuple(off.value)) if off else ToolSelection(),
         budget.value if budget else 0,
         {key: setting.origin for key, setting in origins.items() if setting},
+        {path[1]: setting.value for path, setting in project.items() if path[0] == "limits"},
     )
+
+
+def _dollars(new: object) -> bool:
+    return isinstance(new, int | float) and not isinstance(new, bool) and 0 < new <= 1_000_000
 
 
 def _whole(new: object) -> bool:

@@ -14,6 +14,7 @@ from ikigai.config.value_types import (
     Bytes,
     Condensing,
     Counter,
+    Dollars,
     Dsn,
     File,
     Headers,
@@ -292,6 +293,31 @@ class SubagentSettings(Record, frozen=True):
     per_tree: Annotated[
         Agents, help_meta("The largest number of them that one agent and those below it create in all.")
     ] = 50
+
+
+class LimitSettings(Record, frozen=True):
+    """[limits]: spending caps, checked before a request is sent."""
+
+    turn_usd: Annotated[
+        Dollars, help_meta("The most that one turn may cost in US dollars, subagents included; 0 for no cap.")
+    ] = 0.0
+    turn_tokens: Annotated[
+        Tokens,
+        help_meta(
+            "The most tokens, input and output, of one turn: for models without a known price. "
+            "A request counts in both units."
+        ),
+    ] = 0
+    run_usd: Annotated[Dollars, help_meta("The most that one run of ikigai may cost in US dollars (--max-usd).")] = 0.0
+    run_tokens: Annotated[Tokens, help_meta("The most tokens of one run of ikigai; 0 for no cap.")] = 0
+    day_usd: Annotated[
+        Dollars, help_meta("The most that all agents may cost in one day of your time zone, in US dollars.")
+    ] = 0.0
+    day_tokens: Annotated[Tokens, help_meta("The most tokens of all agents in one day; 0 for no cap.")] = 0
+    agent_usd: Annotated[
+        Dollars, help_meta("The most that one agent with its subagents may ever cost, in US dollars.")
+    ] = 0.0
+    agent_tokens: Annotated[Tokens, help_meta("The most tokens of one agent with its subagents; 0 for no cap.")] = 0
 
 
 class ProfileSettings(Record, frozen=True):

@@ -121,6 +121,7 @@ Body = Annotated[
 ]
 Seconds = Annotated[int, Meta(ge=0, le=86_400, title="a whole number of seconds, 0 to 86400")]
 PriceNumber = Annotated[float, Meta(ge=-1, le=1_000_000, title="dollars for a million tokens, up to 1000000, or -1")]
+Dollars = Annotated[float, Meta(ge=0, le=1_000_000, title="US dollars, 0 to 1000000; 0 for no cap")]
 Levels = Annotated[
     tuple[Literal["off", "min", "low", "med", "high"], ...],
     Meta(title=f"a list of levels ({', '.join(THINKING_LEVELS)})"),

@@ -44,7 +44,7 @@ EXIT_CODES: dict[ExitCode, str] = {
     ExitCode.OK: "ok",
     ExitCode.FAILED: "no model, the provider or the model refuses, the turn failed, or the request is not possible",
     ExitCode.UNUSABLE: "wrong options or configuration, bad DSN, wrong password, unknown model",
-    ExitCode.SPENDING_LIMIT: "reserved for a spending limit",
+    ExitCode.SPENDING_LIMIT: "a spending cap stopped the request",
     ExitCode.TRY_AGAIN: "try again later: unreachable, still failing after retries, or open in another ikigai",
     ExitCode.TIMEOUT: "the time of --timeout is over",
     ExitCode.HANGUP: "the terminal was closed (SIGHUP)",

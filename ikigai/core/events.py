@@ -264,6 +264,13 @@ class CommandRan(Record, frozen=True):
     output: str = ""
 
 
+class MostSpent(Record, frozen=True):
+    """The most that a request can have cost, in US dollars (None: no known price) and in tokens."""
+
+    usd: float | None = None
+    tokens: int = 0
+
+
 class UsageReported(Record, frozen=True):
     """The usage of one request: one row for each that was sent, also for those that failed and were tried again.
 
@@ -271,7 +278,8 @@ class UsageReported(Record, frozen=True):
     of a failure, "" for success. `cost` is in US dollars by the prices, or by the provider, named in `priced_by`, None
     where there is no price. `purpose` is "" for a turn, else that of a side call ("summary", "matching", "title" …).
     `size` is the size of the request in bytes as measured then (`memory.plain_size`), and `out` the number of turns
-    left out of it; both are 0 for side calls.
+    left out of it; both are 0 for side calls. With `is_minimum` the request can have cost more than `cost`: its reply
+    was cut off before the provider had counted it. `most` is what caps count for it, where `cost` is not certain.
     """
 
     model: str
@@ -286,6 +294,8 @@ class UsageReported(Record, frozen=True):
     purpose: str = ""
     size: int = 0
     out: int = 0
+    is_minimum: bool = False
+    most: MostSpent | None = None
 
 
 class Unknown(Record, frozen=True):

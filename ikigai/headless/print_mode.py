@@ -152,7 +152,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         for notice in filter(None, notices):
             printer.notice(notice)
         condensing = lambda of: services.condensing(of).manual_only  # noqa: E731
-        options = LoopOptions(arguments.max_turns, DATABASE_TIMEOUT, condensing=condensing)
+        options = LoopOptions(arguments.max_turns, DATABASE_TIMEOUT, condensing=condensing, can_ask=False)
         on_usage = printer.add_subagent_usage
         manager = AgentManager(services, ManagedSubagents, on_usage=on_usage, can_ask=False, options=options)
         runtime = manager.register(agent, memory, log, printer, mail=False).agent_loop

@@ -37,7 +37,14 @@ from ikigai.core.events import (
 from ikigai.core.messages import StopReason
 from ikigai.core.ports import Delta
 from ikigai.core.questions import Question, QuestionAnswer
-from ikigai.core.request.reply import SHORT_REPLY_REASONS, TRANSIENT_FAILURES, RetryScheduled, TextDelta, ThinkingDelta
+from ikigai.core.request.reply import (
+    SHORT_REPLY_REASONS,
+    TRANSIENT_FAILURES,
+    RetryScheduled,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+)
 from ikigai.core.sanitize import Cleaner, clean, storable
 from ikigai.core.state.inputs import Command, Interrupted, Plan, Retry, Submitted
 from ikigai.core.state.memory import AgentStatus, Memory
@@ -153,8 +160,8 @@ class PrintView:
     def _report(self) -> str:
         return "\n".join(filter(None, (self._did, *(note.text for note in self.notes))))
 
-    def finish(self) -> None:
-        """Write the result at the end of the turn; an error if there was none."""
+    def finish(self, cap_refusal: StreamFailed | None = None) -> None:
+        """Write the result at the end of the turn; an error if there was none, or a cap stopped the turn."""
         self.streams.has_result = True
         if self._schema and self.ending and self.ending.ending is Ending.COMPLETED:
             self._structured, self.mismatch = self._schema.parse("".join(self._words))
@@ -163,6 +170,9 @@ class PrintView:
             self._write(rest + "\n" * (self._shown[-1:] not in ("", "\n")))
         elif self.refused and self.ending is None:
             self._write_record(self._refusal())
+        elif cap_refusal:
+            error = ErrorRecord(code=ExitCode.SPENDING_LIMIT, message=cap_refusal.text, remedy=cap_refusal.remedy)
+            self._write_record(error)
         else:
             self._write_record(self.result())
         if self._report:
@@ -300,7 +310,7 @@ class PrintView:
 def _counts(reports: Iterable[UsageReported]) -> UsageCounts:
     """Return the usage of these requests added up."""
     spent = usage_totals.sum_totals(map(usage_totals.totals_of, reports))
-    names = ("input", "output", "cached", "written", "thinking", "unpriced")
+    names = ("input", "output", "cached", "written", "thinking", "unpriced", "at_least")
     return UsageCounts(**{name: getattr(spent, name) for name in names}, cost=spent.known_cost)
 
 
@@ -346,7 +356,8 @@ async def _run_turn(
 
     The code is 0 for an answer, even one that is cut off at its longest length. It is 1 if there is no answer: the turn
     failed, the model or its provider refused, not a word came before the longest length, a plan to forget forgot
-    nothing, or the reply does not match the schema. It is 75 if a later try may work.
+    nothing, or the reply does not match the schema. It is 3 if a spending cap stopped the turn. It is 75 if a later
+    try may work.
     """
     ended = asyncio.create_task(printer.ended())
     try:
@@ -362,7 +373,9 @@ async def _run_turn(
         raise
     finally:
         ended.cancel()
-    printer.finish()
+    failed = printer.ending is not None and printer.ending.ending is Ending.FAILED
+    cap_refusal = runtime.billing.guard.refusal if failed and runtime.billing.guard else None
+    printer.finish(cap_refusal)
     if printer.ending is None or printer.ending.ending is Ending.COMPLETED:
         if why := SHORT_REPLY_REASONS.get(printer.stop):
             printer.notice(why)
@@ -373,5 +386,7 @@ async def _run_turn(
         failed = nothing_forgotten or printer.refused or no_answer or printer.mismatch
         return ExitCode.FAILED if failed else ExitCode.OK
     printer.notice(printer.ending.reason or printer.ending.ending.value)
+    if cap_refusal:
+        return ExitCode.SPENDING_LIMIT
     passes = printer.usage and printer.usage[-1].failure in TRANSIENT_FAILURES
     return ExitCode.TRY_AGAIN if passes else ExitCode.FAILED

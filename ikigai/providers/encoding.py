@@ -17,6 +17,8 @@ from ikigai.core.request.cross_model import CrossModelFormat, fit_message
 from ikigai.core.tokens import BYTES_PER_TOKEN
 
 dumps = msgspec.json.Encoder().encode
+OUTPUT_LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"})
+"""The names of the output limit in bodies, or in an object of theirs."""
 
 
 class BodyEncoder(ABC):
@@ -55,7 +57,7 @@ class BodyEncoder(ABC):
         pieces = self._pieces(request)
         # Only the messages of this request are kept: the next one shares most of them.
         self._written = dict(zip(request.messages, pieces, strict=True))
-        return self._framed(self.head(request), self.preface(request), pieces)
+        return self._framed(self.head(request), self.preface(request), pieces, bool(request.output_cap))
 
     def countable(self, request: Request) -> bytes:
         """Return the body for an endpoint that counts. It leaves the cache of written messages unchanged."""
@@ -68,8 +70,12 @@ class BodyEncoder(ABC):
         preface = self.preface(request)
         return len(self._framed(self.head(request), preface, [])) - (not preface)
 
-    def _framed(self, head: dict[str, Any], preface: list[Any], pieces: list[bytes]) -> bytes:
+    def _framed(self, head: dict[str, Any], preface: list[Any], pieces: list[bytes], capped: bool = False) -> bytes:
         for name, value in self.extra.items():
+            if capped and name in OUTPUT_LIMITS:
+                continue  # the request asks for what spending caps leave
+            if capped and isinstance(value, dict):
+                value = {key: each for key, each in value.items() if key not in OUTPUT_LIMITS}
             known = head.get(name)
             head[name] = known | value if isinstance(known, dict) and isinstance(value, dict) else value
         entries = b",".join([dumps(preface)[1:-1], *pieces] if preface else pieces)

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 PLAIN = {
     "all": {"--all": "killed and archived ones, too"},
+    "caps": {
+        "turn ": "one message of yours",
+        "run ": "since ikigai started",
+        "day ": "today, all agents",
+        "agent ": "this agent and its subagents",
+    },
     "online": {"--online": "ask the providers, too"},
     "plot": {"--plot": "draw tokens, cost and the window"},
     "trust": {"yes": "use its AGENTS.md, tools and settings", "no": "stop using its files"},

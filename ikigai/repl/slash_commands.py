@@ -99,6 +99,14 @@ class SlashCommands:
 
         self._session.run(self._session.show_running(f"/cost {command.argument}", draw))
 
+    async def _limit(self, command: ProgramCommand) -> None:
+        """Set a spending cap for this run, then show them all."""
+        from ikigai.app import spending_caps
+
+        services, _ = self._require_open()
+        spending_caps.change_caps(services, self._active_agent.manager, command.argument)
+        await self._show(ProgramCommand("limit"))
+
     async def _exit(self, command: ProgramCommand) -> None:
         self._session.leave()
 
@@ -161,7 +169,10 @@ class SlashCommands:
         services, memory = self._require_open()
         if not memory.model:
             raise Rejected("There is no model to ask.", "/model PROVIDER/NAME chooses one; /search needs none.")
-        provider, price = services.pool.provider(memory.model), factories.make_price(self._session.config)
+        if to is None and services.spending:
+            raise self._active_agent.refusal()  # nothing could be reserved under the caps
+        provider = services.pool.provider(memory.model)
+        price = to.billing if to else factories.make_price(self._session.config)
         query = (services.database, provider, memory.model, price, command.argument)
         answer, usage = await recall_commands.answer_from_log(*query)
         if to is None or not self._active_agent.is_open(to):
@@ -448,6 +459,7 @@ HANDLERS: Mapping[str, Handler] = {
     "history": SlashCommands._history,
     "init": SlashCommands._init,
     "kill": SlashCommands._kill,
+    "limit": SlashCommands._limit,
     "login": SlashCommands._login,
     "model": SlashCommands._model,
     "new": SlashCommands._change_agent,

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from uuid import UUID
 
 from ikigai.core.errors import AgentLocked
 from ikigai.core.events import StoredEvent, UsageReported
@@ -29,6 +30,7 @@ from ikigai.store.undelivered_mail import MailStore
 
 if TYPE_CHECKING:
     from ikigai.core.search.prompt_history import SentPrompt
+    from ikigai.core.spending import CapScope, Money, SpendingQuery
     from ikigai.core.transfer.redact import PurgeTarget
     from ikigai.core.transfer.unsaved import Unsaved
     from ikigai.store.paging import LineageNames
@@ -209,6 +211,13 @@ class Database:
 
         async with self._session.use() as cursor:
             return await window_history.read_turns(cursor, agent, most, since)
+
+    async def spent(self, agent: str, query: SpendingQuery) -> dict[CapScope, Money]:
+        """Return what was spent and is reserved by others, for the agent of this id; see `reservations.read_spent`."""
+        from ikigai.store import reservations
+
+        async with self._session.use() as cursor:
+            return await reservations.read_spent(self._session, cursor, UUID(agent), query)
 
     async def last_event_id(self) -> int:
         """Return the id of the newest event of all agents; 0 if there is none."""

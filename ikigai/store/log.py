@@ -26,6 +26,9 @@ from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import agents, forks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ikigai.core.spending import CapScope, Money, ReservedAmount, SpendingQuery
     from ikigai.core.transfer.unsaved import Unsaved
     from ikigai.store.unsaved_place import UnsavedPosition
 
@@ -137,6 +140,29 @@ class AgentLog:
     async def load(self, asking: Reading[_T]) -> _T:
         async with self._write_lock() as cursor:
             return await reading.load(cursor, asking)
+
+    async def reserve(
+        self, query: SpendingQuery, decide: Callable[[dict[CapScope, Money]], ReservedAmount | None]
+    ) -> None:
+        """See `reservations.reserve`."""
+        from ikigai.store import reservations
+
+        async with self._write_lock() as cursor:
+            await reservations.reserve(self._session, cursor, self._uuid, query, decide)
+
+    async def set_reserved(self, writer: str, amount: ReservedAmount) -> None:
+        """See `reservations.write`."""
+        from ikigai.store import reservations
+
+        async with self._write_lock() as cursor:
+            await reservations.write(self._session, cursor, self._uuid, writer, amount)
+
+    async def left_behind(self, writer: str) -> tuple[str, Money] | None:
+        """See `reservations.read_left_behind`."""
+        from ikigai.store import reservations
+
+        async with self._write_lock() as cursor:
+            return await reservations.read_left_behind(cursor, self._uuid, writer)
 
     async def save_draft(self, draft: Draft) -> None:
         """Save the reply draft. The append that stores the reply or ends the turn deletes it."""

@@ -162,8 +162,8 @@ def _which(agent: str | Sequence[str] | None, since: float | None, ids: Sequence
 
 
 def _totals(row: Sequence[Any]) -> UsageTotals:
-    *counts, cost, unpriced = row
-    values: list[Any] = [*map(int, counts), cost, unpriced]  # sums come as numeric
+    *counts, cost, unpriced, at_least = row
+    values: list[Any] = [*map(int, counts), cost, unpriced, at_least]  # sums come as numeric
     return UsageTotals(*values)
 
 

@@ -64,7 +64,10 @@ class Talk:
         settings = {"model": MODEL, "system": "Be brief.", "budget": budget}
         known = self.limits
         self.run = RunConfig(
-            settings, lambda model: known.get(model, ModelLimits(2_000, 100)), provider.encoder, rules=WindowRules(prune_fraction=0)
+            settings,
+            lambda model: known.get(model, ModelLimits(2_000, 100)),
+            provider.encoder,
+            rules=WindowRules(prune_fraction=0),
         )
         self.agent = Agent(self.run)
         for n in range(turns):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ikigai import config
 from ikigai.config import Config, records, toml_file
 from ikigai.config import key_table as table
+from ikigai.config.project_settings import CAP_SCOPES
 from ikigai.core.commands import arguments
 from ikigai.core.errors import ConfigError, ConfigErrors
 from ikigai.core.vendors import VENDORS
@@ -141,6 +142,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "api": "responses",
         "token_counter": "provider",
         "prune_fraction": "0.25",
+        **{f"{scope}_usd": "2.5" for scope in CAP_SCOPES},
         "keep_first_turn": "true",
         "tool_result_truncation": "both",
         "max_stored_result": "77000",

@@ -75,7 +75,7 @@ def test_json(account: Account):
     assert set(made) == RESULT
     assert (made["text"], made["model"], made["stop"]) == ("hello", "scripted/echo", "end")
     assert [made["agent"]] == account.agents()
-    assert set(made["usage"]) == {"input", "output", "cached", "written", "thinking", "cost", "unpriced"}
+    assert set(made["usage"]) == {"input", "output", "cached", "written", "thinking", "cost", "unpriced", "at_least"}
     assert made["usage"]["input"] > 0
     (began,) = [data["first"] for _, _, data in account.rows("turn_end")]
     assert made["turn"] == began
@@ -284,7 +284,7 @@ def _result(account: Account, text: str, stop: str) -> dict[str, object]:
     (name,) = account.agents()
     (began,) = [data["first"] for _, _, data in account.rows("turn_end")]
     counts = dict.fromkeys(("input", "output", "cached", "written", "thinking"), 0)
-    usage = {**counts, "unpriced": 1, "cost": None}  # nobody said what the part that came took
+    usage = {**counts, "unpriced": 1, "at_least": 0, "cost": None}  # nobody said what the part that came took
     return {
         "type": "result",
         "text": text,

@@ -14,7 +14,7 @@ from ikigai.repl.slash_commands import HANDLERS
 from ikigai.repl.switching import DESTINATIONS
 from tests import ROOT
 
-SHOWN_DIFFERENTLY = {"cost", "model", "status"}
+SHOWN_DIFFERENTLY = {"cost", "limit", "model", "status"}
 """Commands whose handler at the prompt does more than show the answer."""
 
 

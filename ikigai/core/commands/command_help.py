@@ -45,7 +45,8 @@ HELP_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Models": {
         "think": ("/think high", "model profile"),
         "profile": ("/profile cheap", "model think config"),
-        "cost": ("/cost --plot", "status context"),
+        "cost": ("/cost --plot", "limit status context"),
+        "limit": ("/limit day 5", "cost config"),
     },
     "Agents": {
         "fork": ('/fork --name tests "Write tests for it."', "agents switch send"),

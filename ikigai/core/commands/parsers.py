@@ -146,6 +146,12 @@ def parse_condense(argument: str) -> Meaning:
     return inputs.Condense(argument)
 
 
+def parse_limit(argument: str) -> None:
+    from ikigai.core.commands import limit  # few set a cap
+
+    limit.parse_limit(argument)
+
+
 def parse_think(argument: str) -> Meaning | None:
     if not argument:
         return None

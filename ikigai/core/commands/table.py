@@ -101,6 +101,10 @@ COMMANDS: tuple[CommandSpec, ...] = (
         print_mode=PrintMode.SHOW, parser=parsers.parse_cost, completes="plot",
         more="--plot draws tokens and cost over time, and how full the window was; into FILE.png or FILE.svg with "
         "the extra `plot`."),
+    CommandSpec("limit", "[turn|run|day|agent AMOUNT|off]", "show the spending caps, or set one for this run",
+        print_mode=PrintMode.SHOW, parser=parsers.parse_limit, completes="caps",
+        more="AMOUNT is in US dollars (5, $0.50) or tokens (200k). A request starts only if the most that it can cost "
+        "fits under every cap. `agent` counts its subagents; the keys of [limits] hold for every run."),
     CommandSpec("status", "", "show agent, model, context, database", print_mode=PrintMode.SHOW),
     CommandSpec("login", "PROVIDER", "store a provider's key; the input is hidden", completes="providers",
         more="The key is tested and stored in a private file, as by `ikigai login`. It is never written to the "

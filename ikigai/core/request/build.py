@@ -48,6 +48,7 @@ class Request(Record, frozen=True):
 
     With a JSON `schema` the reply should be one object of that form. Not every model can be held to it, so the prompt
     has to ask for it, too. A `schema_required` is never left out: a model that refuses it fails the request.
+    `max_output` is the wanted output limit in tokens; with an `output_cap` no body may ask for more than that.
     """
 
     model: str
@@ -58,6 +59,7 @@ class Request(Record, frozen=True):
     max_output: int = 0
     schema: str = ""
     schema_required: bool = False
+    output_cap: int = 0
 
 
 def append_event(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:

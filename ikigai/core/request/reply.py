@@ -75,6 +75,7 @@ class FailureKind(StrEnum):
     OVERLOADED = "overloaded"  # 408, 409, 5xx, 529
     UNREACHABLE = "unreachable"  # no connection
     CUT = "cut"  # the stream ended without its end marker, or stalled
+    LIMIT = "limit"  # a spending cap of the user; nothing was sent
     UNAVAILABLE = "unavailable"  # no model: nothing configured, an extra missing, weights missing
 
 

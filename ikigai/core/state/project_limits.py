@@ -11,7 +11,8 @@ from ikigai.core.tool_selection import ToolSelection
 
 
 class ProjectLimits(Record, frozen=True):
-    """The loosest `approval` mode, the tool sets that are off, the largest `budget` in tokens.
+    """The loosest `approval` mode, the tool sets that are off, the largest `budget` in tokens, and spending `caps` by
+    their keys in [limits].
 
     YOLO, no sets and 0 limit nothing. `origins` names, by setting, the place that the limit comes from.
     """
@@ -20,6 +21,7 @@ class ProjectLimits(Record, frozen=True):
     tools_off: ToolSelection = ToolSelection()
     budget: int = 0
     origins: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every record its own)
+    caps: dict[str, float] = {}  # noqa: RUF012  (msgspec gives every record its own)
 
 
 def smaller_budget(budget: object, other: int) -> int:

@@ -17,8 +17,9 @@ class UsageTotals(Record, frozen=True):
     """The sum of some rows of the ledger. Tokens as in `Usage`; `cost` in US dollars.
 
     `failed` leaves out the requests that the user `interrupted`; `retried` are requests that were sent again.
-    `unpriced` are those of unknown cost: they are not in `cost`. `prunes` counts the requests before which turns had
-    left the window, `pruned` these turns. Both are sums over groups, and no row of the ledger has them by itself.
+    `unpriced` are those of unknown cost: they are not in `cost`. The replies of those that cost `at_least`
+    what `cost` has were cut off before they were counted. `prunes` counts the requests before which turns had left the
+    window, `pruned` these turns. Both are sums over groups, and no row of the ledger has them by itself.
     """
 
     requests: int = 0
@@ -32,6 +33,7 @@ class UsageTotals(Record, frozen=True):
     thinking: int = 0
     cost: Decimal = ZERO
     unpriced: int = 0
+    at_least: int = 0
     prunes: int = 0
     pruned: int = 0
 
@@ -59,6 +61,7 @@ def totals_of(report: UsageReported) -> UsageTotals:
         thinking=usage.thinking,
         cost=ZERO if report.cost is None else Decimal(repr(report.cost)),  # the digits that the log holds
         unpriced=int(report.cost is None),
+        at_least=int(report.is_minimum),
     )
 
 
@@ -90,5 +93,5 @@ def format_money(of: UsageTotals) -> str:
 
 
 def at_least(amount: str, of: UsageTotals) -> str:
-    """Return the amount as the cost of these requests: a lower bound where some have no known price."""
-    return f"≥{amount}" if of.unpriced else amount
+    """Return the amount as the cost of these requests: a lower bound where that of some is not known, or not whole."""
+    return f"≥{amount}" if of.unpriced or of.at_least else amount

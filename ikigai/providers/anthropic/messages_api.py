@@ -83,7 +83,8 @@ class MessagesEncoder(BodyEncoder):
         parameters = models.thinking_parameters(self._model, self._traits, request.level, self._binding)
         if self._traits.thinking == "budget" and request.level:
             level = request.level if self._thoughts else "off"
-            output, budget = models.output_budget(level, output, max_output)
+            most = min(max_output or request.output_cap, request.output_cap or max_output)
+            output, budget = models.output_budget(level, output, most)
             parameters["thinking"] = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
         if request.schema and (request.schema_required or models.supports_schemas(self._model)):
             form = {"type": "json_schema", "schema": msgspec.Raw(request.schema.encode())}

@@ -8,6 +8,7 @@ FIRST_MOVE = "alter table public.ikigai_migrations"
 MOVES: tuple[tuple[int, LiteralString], ...] = (
     (1, "alter table agents"),
     (12, "alter table agent_uses"),
+    (14, "alter table reservations"),
     (1, "alter table messages"),
     (1, "alter table drafts"),
     (6, "alter table search_pieces"),

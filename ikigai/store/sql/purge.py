@@ -85,6 +85,7 @@ PURGE_AGENTS_WHOLE: tuple[LiteralString, ...] = (
     """,
     "delete from drafts where agent_id = any(%(agents)s)",
     "delete from agent_uses where agent_id = any(%(agents)s)",
+    "delete from reservations where agent_id = any(%(agents)s)",
     "delete from messages where agent_id = any(%(agents)s) and kind <> 'usage'",
     """
     update agents set purged_at = statement_timestamp(), name = 'ephemeral-' || id, directory = null

@@ -79,6 +79,8 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/trust yes", ProgramCommand("trust", "yes")),
     ("/tools off web", ProgramCommand("tools", "off web")),
     ("/cost", ProgramCommand("cost")),
+    ("/limit", ProgramCommand("limit")),
+    ("/limit day $2.50", ProgramCommand("limit", "day $2.50")),
     ("/cost --plot a b.png", ProgramCommand("cost", "--plot a b.png")),
     ('/search  "a  phrase" x*', ProgramCommand("search", '"a  phrase" x*')),
     ("/search #12", ProgramCommand("search", "#12")),

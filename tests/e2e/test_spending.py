@@ -1,0 +1,154 @@
+"""Tests of spending caps over the real program: what starts, what is asked, and what print mode says."""
+
+import json
+import os
+import signal
+from datetime import date
+from decimal import Decimal
+
+import psycopg
+import pytest
+
+from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS
+from tests.e2e.account import WIRE, Account, Wire, refused
+from tests.support.wire_server import Answer, completion
+
+PRICES = '[models."wire/x"]\ninput_price = 10\noutput_price = 50\ncontext = 100000\nmax_output = 8000\n'
+"""Dollars for a million tokens: the reply of 8,000 tokens that a request may have costs $0.40."""
+
+
+def limits(account: Account, wire: Wire, text: str, prices: str = PRICES) -> None:
+    account.configure(
+        f'[providers.wire]\nbase_url = "{wire.server.base_url}"\napi_key_env = "WIRE_KEY"\n{prices}[limits]\n{text}\n'
+    )
+
+
+def output_limit(wire: Wire, number: int = -1) -> int:
+    return wire.requests[number].json["max_tokens"]
+
+
+def reserved(account: Account) -> int:
+    with psycopg.connect(account.dsn) as connection:
+        return connection.execute("select from reservations").rowcount
+
+
+def test_print_mode_ends_at_its_cap_before_the_request(account: Account, wire: Wire):
+    limits(account, wire, "")
+    result = account.run(*WIRE, "-p", "hello", "--max-usd", "0.05", "--json")
+    error = json.loads(result.stdout)
+    assert (error["type"], error["code"], result.returncode) == ("error", 3, 3)
+    assert "$0.00 of $0.05 are used for this run" in error["message"] and "/limit run" in error["remedy"]
+    refused(account.run(*WIRE, "-p", "hello", "--max-usd", "0.05"), 3, "spending cap", "limits.run_usd")
+    assert not wire.requests and account.endings() == ["failed", "failed"]
+    wrong = account.run(*WIRE, "-p", "hello", "--max-usd", "-1")
+    assert wrong.returncode == 2 and "'-1' is not an amount in US dollars" in wrong.stderr
+
+
+def test_reply_is_limited_to_what_the_cap_leaves(account: Account, wire: Wire):
+    limits(account, wire, "day_usd = 0.2")
+    assert account.run(*WIRE, "-p", "hello").returncode == 0
+    assert 1_024 <= output_limit(wire) < 4_000 and reserved(account) == 0
+    limits(account, wire, "day_usd = 5")
+    assert account.run(*WIRE, "-p", "hello").returncode == 0 and output_limit(wire) == 8_000
+
+
+def test_cap_of_the_day_counts_what_other_programs_spent_and_reserve(account: Account, wire: Wire):
+    limits(account, wire, "day_usd = 0.45")
+    wire.answers(Answer(end="hang"))
+    other = account.start(*WIRE, "-p", "one that takes long")
+    assert wire.asked()
+    refused(account.run(*WIRE, "-p", "two"), 3, "today", "limits.day_usd")
+    assert len(wire.requests) == 1
+    os.kill(other.pid, signal.SIGKILL)
+    other.wait()
+    assert other.stdout and other.stderr
+    other.stdout.close()
+    other.stderr.close()
+    account.alone()
+    result = account.run(*WIRE, "-p", "three")
+    assert result.returncode == 0 and output_limit(wire) < 8_000, "what the killed program had sent is counted"
+    assert "80 % of the spending cap" not in result.stderr
+
+
+def test_killed_request_is_recorded_once(account: Account, wire: Wire):
+    limits(account, wire, "day_usd = 5")
+    wire.answers(Answer(end="hang"))
+    program = account.start(*WIRE, "-p", "one that takes long")
+    assert wire.asked()
+    os.kill(program.pid, signal.SIGKILL)
+    program.communicate()
+    account.alone()
+    assert reserved(account) == 1
+    with psycopg.connect(account.dsn) as connection:
+        ((name,),) = connection.execute("select name from agents").fetchall()
+    for _ in range(2):
+        assert account.run(*WIRE, "-p", "-r", name, "again").returncode == 0
+    lost = [data for _, _, data in account.rows("usage") if data.get("failure") == "lost"]
+    assert len(lost) == 1 and 0.05 < lost[0]["most"]["usd"] < 0.2 and reserved(account) == 0
+
+
+def test_model_without_a_price_needs_a_cap_in_tokens(account: Account, wire: Wire):
+    limits(account, wire, "turn_usd = 1", "")
+    refused(account.run(*WIRE, "-p", "hello"), 3, "The price of wire/x is not known", "limits.turn_tokens")
+    limits(account, wire, "turn_usd = 1\nturn_tokens = 20000", "")
+    assert account.run(*WIRE, "-p", "hello").returncode == 0
+    limits(account, wire, "turn_tokens = 1000", "")
+    refused(account.run(*WIRE, "-p", "hello"), 3, "of 1,000 tokens are used for this turn")
+
+
+def test_count_above_the_margin_is_told(account: Account, wire: Wire):
+    limits(account, wire, "day_usd = 5")
+    wire.answers(completion("Yes.", usage={"prompt_tokens": 90_000, "completion_tokens": 1}))
+    told = account.run(*WIRE, "-p", "hello").stderr
+    assert "wire/x counted 90,000 input tokens where at most" in told and "more than was reserved" in told
+
+
+@pytest.mark.parametrize("key, request_starts", [("o", True), ("r", True), ("s", False)])
+def test_user_is_asked_at_the_cap(account: Account, wire: Wire, key: str, request_starts: bool):
+    limits(account, wire, "turn_usd = 0.04")
+    with account.terminal(*WIRE) as program:
+        program.ready()
+        program.say("hello")
+        program.wait_for("The spending cap stops this request")
+        program.wait_for("[r] raise the cap to $0.")
+        program.pump(MIN_SEEN_SECONDS + 0.1)
+        program.type(key)
+        program.wait(lambda: len(account.turns()) == 1, "the end of the turn")
+        assert len(wire.requests) == request_starts
+        program.say("/limit day 3")
+        program.wait_for("of $3.00")
+        program.say("/limit week 3")
+        program.wait_for("has no cap")
+    assert account.endings() == ["completed" if request_starts else "failed"]
+
+
+def test_project_can_only_tighten_caps(account: Account, wire: Wire):
+    limits(account, wire, "day_usd = 5")
+    project = account.home / ".ikigai" / "config.toml"
+    project.parent.mkdir()
+    project.write_text("[limits]\nday_usd = 9\nturn_usd = 0.04\n")
+    assert account.run("-p", "hello", *WIRE).returncode == 0, "it is not trusted"
+    with account.terminal(*WIRE) as program:
+        program.wait_for("[y] yes")
+        program.pump(MIN_SEEN_SECONDS + 0.1)
+        program.type("y")
+        program.ready()
+    refused(account.run("-p", "hello", *WIRE), 3, "this turn", "$0.04")
+    with account.terminal(*WIRE) as program:
+        program.ready()
+        program.say("/limit turn 3")
+        program.wait_for("/limit can only lower it here")
+
+
+def test_day_is_shown_against_its_cap(account: Account, wire: Wire):
+    limits(account, wire, "day_usd = 5")
+    wire.answers(completion("Yes.", usage={"prompt_tokens": 1_000, "completion_tokens": 100}))
+    account.run(*WIRE, "-p", "hello")
+    assert "Of the cap of this day $0.0150 of $5.00 are used" in account.run("-p", "/cost").stdout
+    shown = json.loads(account.run("-p", "/limit", "--json").stdout)["command"]["figures"]
+    assert shown["day"] == {"usd": 5.0, "tokens": None, "used_usd": 0.015, "used_tokens": 1_100}
+    assert shown["turn"]["usd"] is None
+    spent = Decimal("0.015")
+    with psycopg.connect(account.dsn) as connection:
+        (row,) = connection.execute("select spent_usd, created_at::date from usage").fetchall()
+    assert row == (spent, date.today())

@@ -16,6 +16,7 @@ from ikigai.config.value_types import (
     ThemeName,
     Thoughts,
     Url,
+    Wrap,
     help_meta,
 )
 from ikigai.core.record import Record
@@ -59,6 +60,13 @@ class TerminalSettings(Record, frozen=True):
         Thoughts,
         help_meta('The thinking of a model: "fold" it to one row that a key opens, show it in "full", or "hide" it.'),
     ] = "fold"
+    wrap: Annotated[
+        Wrap,
+        help_meta(
+            'The line breaks in paragraphs of answers: between "words", or by the "terminal" at its edge. With '
+            '"terminal" paragraphs are copied without line breaks and fit again after a resize.'
+        ),
+    ] = "words"
     title: Annotated[
         Switch,
         help_meta("Show the agent and its state in the title of the terminal; the old title is restored at exit."),

@@ -31,6 +31,7 @@ ModelName = Annotated[
     ),
 ]
 Thoughts = Annotated[Literal["fold", "full", "hide"], Meta(title='"fold", "full" or "hide"')]
+Wrap = Annotated[Literal["words", "terminal"], Meta(title='"words" or "terminal"')]
 Editing = Annotated[Literal["emacs", "vi"], Meta(title='"emacs" or "vi"')]
 ProfileName = Annotated[
     str,

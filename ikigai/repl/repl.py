@@ -72,6 +72,7 @@ class Repl:
         changes = config.key_changes
         options = ScreenOptions(look.thinking, look.status, look.suggestions, look.editing == "vi", changes)
         colors = terminal_theme(os.environ, look.color, look.theme, config.themes, look.screen_reader)
+        colors.wraps_prose = look.wrap == "words"
         self._screen = Screen(tty, colors, self, options)
         self._view = self._screen.view
         self._active_agent = ActiveAgent(self._screen, arguments.max_turns)

@@ -161,6 +161,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "status": "cost",
         "screen_reader": "true",
         "thinking": "full",
+        "wrap": "terminal",
         "title": "false",
         "notify": "bell",
         "links": "on",

@@ -120,8 +120,10 @@ def draw_reply(text: str, width: int, theme: Theme, links: bool = False) -> str:
     """Draw a whole reply in Markdown. With `links` safe ones can be clicked."""
     from ikigai.terminal.render import plain_paragraphs
 
-    if not theme.words and plain_paragraphs.is_plain(text, width - BLOCK_INDENT):
-        return _indented(plain_paragraphs.draw_paragraphs(text, width - BLOCK_INDENT), ReplyContext(), theme)
+    room = width - BLOCK_INDENT
+    if not theme.words and plain_paragraphs.is_plain(text, room):
+        drawn = plain_paragraphs.draw_paragraphs(text, room if theme.wraps_prose else len(text))
+        return _indented(drawn, ReplyContext(), theme)
     stream, context = MarkdownStream(), ReplyContext()
     stream.feed(text)
     stream.finish()
@@ -146,7 +148,13 @@ def draw_piece(source: str, context: ReplyContext, width: int, theme: Theme, lin
     try:
         styles, references = theme.styles, context.references
         drawn = render(
-            source, width - indent, color=not theme.plain, styles=styles, references=references, links=links
+            source,
+            width - indent,
+            color=not theme.plain,
+            styles=styles,
+            references=references,
+            links=links,
+            wraps_prose=theme.wraps_prose,
         ).rstrip("\n")
     except Exception:  # a failure of the drawing must not end the turn nor hide the text
         log.exception("Markdown could not be drawn")

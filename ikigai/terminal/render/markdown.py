@@ -229,11 +229,13 @@ def render(
     styles: Styles | None = None,
     references: dict[str, Any] | None = None,
     links: bool = False,
+    wraps_prose: bool = True,
 ) -> str:
     """Draw Markdown for a terminal of `width` columns, one blank line between blocks, every line ended.
 
-    Without `color` and `links` the text holds no escape sequence; `styles` are the theme's. Only top-level code lines
-    may be longer than `width`: the terminal wraps them and copies them whole. To draw a document block by block, put a
+    Without `color` and `links` the text holds no escape sequence; `styles` are the theme's. Only top-level code lines,
+    and without `wraps_prose` top-level paragraphs, may be longer than `width`: the terminal wraps them and copies them
+    whole. To draw a document block by block, put a
     blank line between drawn blocks that are not empty. Give all blocks the same `references`: it collects the link
     definitions met so far. The first call loads rich.
     """
@@ -250,7 +252,8 @@ def render(
             if _too_deep(block, width):
                 first, last = _span(block[0])
                 block = [type(token)("html_block", "", 0, content="\n".join(lines[first:last]))]
-            drawn.append(markdown_elements.draw(block, max(width, 2), color, styles or DEFAULT_STYLES, links))
+            room = width if wraps_prose or block[0].type != "paragraph_open" else max(width, _unwrapped(source))
+            drawn.append(markdown_elements.draw(block, max(room, 2), color, styles or DEFAULT_STYLES, links))
     return "\n".join(filter(None, drawn))
 
 
@@ -265,6 +268,11 @@ def code_blocks(source: str) -> tuple[str, ...]:
 def _parser() -> MarkdownIt:
     # Where it reaches this depth it drops the rest; a list counts twice. What is too deep for us must get through.
     return build_parser(2 * _MAX_NESTING + 2)
+
+
+def _unwrapped(source: str) -> int:
+    """Return columns in which no line of the source wraps; powers of two, because each width has a console."""
+    return 1 << (2 * len(source)).bit_length()  # a character takes two columns at most
 
 
 def _too_deep(block: list[Token], width: int) -> bool:

@@ -57,12 +57,13 @@ class Theme:
 
     With `words`, for screen readers, words stand for signs, and output is drawn once and plain. `asks` says that the
     terminal is to be asked for its background; the theme for it is then put on with `apply_styles`. `key_changes` are
-    the keys that the user gave to actions: texts name them.
+    the keys that the user gave to actions: texts name them. Without `wraps_prose` the terminal breaks the lines of
+    paragraphs in replies.
     """
 
     def __init__(self, color: bool = True, plain: bool = False, words: bool = False, asks: bool = False) -> None:
         self.color, self.words, self.asks = color and not plain, words, asks
-        self.plain = plain
+        self.plain, self.wraps_prose = plain, True
         self.key_changes: Mapping[str, tuple[str, ...]] = {}
         self.apply_styles(theme_styles(0))
 

@@ -103,6 +103,23 @@ def test_code_stands_at_the_left_edge_and_prose_hangs():
     assert drawn == f"● Look:\n\n{rule}\ncode here\n{rule}\n\n  prose that is long enough to\n  be wrapped here"
 
 
+PROSE = "Words that are more than fit into forty columns of a terminal"
+
+
+@pytest.mark.parametrize("markup", ["", "**", "漢字 "])
+def test_paragraphs_are_whole_lines_where_the_terminal_breaks_them(markup: str):
+    source = f"{PROSE} {markup}here{markup}.\n\n- {PROSE}\n\n{PROSE} again."
+    theme = Theme(plain=True)
+    wrapped = render.draw_reply(source, 40, theme)
+    theme.wraps_prose = False
+    drawn = render.draw_reply(source, 40, theme)
+    first, *_, last = drawn.split("\n")
+    assert first == f"● {PROSE} {markup.strip('*')}here{markup.strip('*')}.".rstrip() and last == f"  {PROSE} again."
+    assert all(cell_width(row) <= 40 for row in drawn.split("\n")[1:-1]), "items of lists hang as before"
+    assert "".join(drawn.split()) == "".join(wrapped.split())
+    assert all(cell_width(row) <= 40 for row in wrapped.split("\n"))
+
+
 def test_only_the_last_screenfuls_of_a_history_are_drawn():
     turn = [TranscriptBlock(1, Speaker.USER, "a question"), TranscriptBlock(2, Speaker.ASSISTANT, "an answer\n\n" * 10)]
     shown = [*turn * 5, ContextRule(1, 2, ""), *turn * 5]

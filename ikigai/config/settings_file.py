@@ -2,7 +2,8 @@
 
     find_key        the path of a key as typed
     describe_key    a key with its value, origin, help and what is allowed
-    group_settings  all settings by table, those that are set first
+    list_settings   the settings that are set, and the names of the others by table
+    list_table      the settings of one table
     set_value       one value in the file
     validate        a file checked as at start
     replace_file    all of the file, unless it has changed meanwhile
@@ -98,19 +99,30 @@ def _shown(value: Any) -> str:
     return json.dumps(mask_passwords(value) if isinstance(value, str) else value, ensure_ascii=False)
 
 
-def group_settings(config: Config, profile: str | None = None) -> str:
-    """Return all settings as text: the file, what is set, then the defaults by table."""
+def list_settings(config: Config, profile: str | None = None) -> str:
+    """Return as text the file, the keys that are set with their values, and the names of the others by table."""
     rows = describe(config, profile)
     lines = [f"File: {config.file}", "", "Set:"]
     lines += [f"  {key} = {value}  ({origin})" for key, value, origin in rows if origin != "default"] or ["  nothing"]
     tables: dict[str, list[str]] = {}
-    for key, value, origin in rows:
+    for key, _, origin in rows:
         if origin == "default":
             name, _, leaf = key.rpartition(".")
-            tables.setdefault(name, []).append(f"  {leaf} = {value}")
-    for name, defaults in tables.items():
-        lines += ["", f"Defaults of [{name}]:" if name else "Defaults:", *defaults]
-    return "\n".join([*lines, "", "/config KEY shows the allowed values; /config KEY VALUE sets one."])
+            tables.setdefault(name, []).append(leaf)
+    lines += ["", "Left at their defaults:"]
+    lines += [f"[{name}]  " * bool(name) + ", ".join(leaves) for name, leaves in tables.items()]
+    return "\n".join([*lines, "", "/config TABLE or KEY shows more; /config KEY VALUE sets it."])
+
+
+def list_table(config: Config, table: str, profile: str | None = None) -> str:
+    """Return the keys of a table with their values, and the origin of those that are set; "" if there is no such
+    table.
+    """
+    rows = [row for row in describe(config, profile) if row[0].rpartition(".")[0] == table]
+    lines = (
+        f"  {key.rpartition('.')[2]} = {value}" + f"  ({origin})" * (origin != "default") for key, value, origin in rows
+    )
+    return "\n".join((f"[{table}]", *lines)) if table and rows else ""
 
 
 def allowed_values(path: KeyPath) -> list[str]:

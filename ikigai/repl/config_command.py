@@ -31,10 +31,12 @@ BUDGET: KeyPath = ("context", "sliding_context_tokens")
 
 
 async def run_config(session: Session, argument: str, profile: str | None) -> str:
-    """Return the answer to /config [KEY [VALUE]]. Raise ConfigError for what is not allowed."""
+    """Return the answer to /config [KEY [VALUE]]; KEY alone may be a table. Raise ConfigError for a wrong one."""
     name, value = _split(argument)
     if not name:
-        return settings_file.group_settings(session.config, profile)
+        return settings_file.list_settings(session.config, profile)
+    if not value and (table := settings_file.list_table(session.config, name.strip("[]"), profile)):
+        return table
     path = settings_file.find_key(session.config, name)
     if not value:
         text = settings_file.describe_key(session.config, path, profile).text

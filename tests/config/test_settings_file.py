@@ -139,11 +139,15 @@ def test_key_is_described_with_its_origin_and_what_is_allowed(file: Path):
     assert theme.startswith(f'terminal.theme = "light"  (configuration {file}:2)\n') and 'Default: "auto"' in theme
     assert "Allowed: " in theme
     assert "***" in settings_file.describe_key(config, ("database", "url")).text
-    whole = settings_file.group_settings(config)
+    whole = settings_file.list_settings(config)
     assert whole.startswith(f"File: {file}\n\nSet:\n  database.url = ") and "secret" not in whole
-    tables = re.findall(r"^Defaults of \[(.*)\]:$", whole, re.MULTILINE)
+    tables = re.findall(r"^\[(.*)\]  ", whole, re.MULTILINE)
     assert len(set(tables)) == len(tables) and "providers.anthropic" in tables
-    assert whole.index("terminal.theme") < whole.index("Defaults of [context]:")
+    assert whole.index("terminal.theme") < whole.index("[context]  sliding_context_tokens, ")
+    assert len(whole.split("\n")) < 30, "a screen or two, with what wraps"
+    table = settings_file.list_table(config, "terminal").split("\n")
+    assert table[0] == "[terminal]" and f'  theme = "light"  (configuration {file}:2)' in table
+    assert '  color = "auto"' in table and settings_file.list_table(config, "terminals") == ""
     assert settings_file.allowed_values(("terminal", "color")) == ["auto", "never", "always"]
     assert settings_file.allowed_values(("tools", "enabled")) == ["true", "false"]
     assert settings_file.allowed_values(("database", "url")) == []

@@ -162,7 +162,7 @@ def test_events_named_by_ids_are_shown_and_forgotten_after_a_yes(account: Accoun
         told(program, "/copy", "next: /copy")
         answer(program, "Forget 1 message", "n")
         program.wait_for("● You said: meanwhile")
-        program.wait_for("The last answer:")
+        program.wait_for("Copied the last answer")
         program.settled()
         program.say("/forget 9")
         shows(program, "Forget 1 message")

@@ -45,7 +45,8 @@ def test_settings_are_shown_written_and_applied(account: Account):
         program.type(ESC + "OR")
         program.wait_for_input("another")
         program.type("\x03")
-        told(program, "/config", f"File: {file}", "Set:", 'terminal.status = ["agent"]', "Defaults of [tools]:")
+        told(program, "/config", f"File: {file}", "Set:", 'terminal.status = ["agent"]', "[tools] approval, allow, ")
+        told(program, "/config tools", "[tools] enabled = false (environment IKIGAI_TOOLS_ENABLED) approval = ")
         program.type(ESC + "OR")
         program.wait_for_input("a draft")
         program.type("\x03")
@@ -55,7 +56,7 @@ def test_settings_are_shown_written_and_applied(account: Account):
 
 def test_wrong_keys_are_named_at_start_and_the_others_hold(account: Account):
     account.configure('[keys]\nstash = "ctrl-s"\noutput = ["f2"]\nnothing = "f3"\n')
-    with account.terminal(*ECHO) as program:
+    with account.terminal(*ECHO, columns=120) as program:
         program.ready()
         program.wait_for("config.toml:2: keys.stash: ctrl-s is a key of steer, so stash keeps its default keys.")
         program.wait_for("config.toml:4: there is no key keys.nothing.")
@@ -91,16 +92,16 @@ def test_commands_wait_in_their_order_for_the_answer_to_a_question(account: Acco
         for line in ("/tools", "/copy", "/status", "and more"):
             program.say(line)
             program.wait_for(f"next: {line}" if line == "/tools" else line)
-        assert "The last answer" not in program.text() and "● and more" not in program.text()
+        assert "Copied the last answer" not in program.text() and "● and more" not in program.text()
         program.type("\x1b")
         program.wait_for("● and more")
         words = program.words()
         order = [
             words.index(each)
-            for each in ("asking? no", "Tools", "The last answer", "approval", "● and more")
+            for each in ("asking? no", "Tools", "Copied the last answer", "approval", "● and more")
             if each in words
         ]
-        assert order == sorted(order) and "The last answer" in words
+        assert order == sorted(order) and "Copied the last answer" in words
         program.say("/approve yolo")
         program.wait(lambda: program.text().count("Run everything without asking?") > 1, "the question")
         program.say("/exit")

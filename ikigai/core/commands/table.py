@@ -114,8 +114,9 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("theme", "[NAME]", "list the themes, or set one for this run", completes="themes"),
     CommandSpec("init", "", "have the model write an AGENTS.md for this folder", timing=CommandTiming.QUEUED),
     CommandSpec("config", "[KEY [VALUE]]", "show settings and where they come from; set one", completes="settings",
-        more="With a KEY: its value, its origin and what is allowed. With a VALUE it is written to your configuration "
-        "file; the answer says when it takes effect. `ikigai config edit` opens the file."),
+        more="With a KEY: its value, its origin and what is allowed; with a table's name: its keys and their values. "
+        "With a VALUE it is written to your configuration file; the answer says when it takes effect. "
+        "`ikigai config edit` opens the file."),
     CommandSpec("new", "[name]", "start a new agent and switch to it", timing=CommandTiming.SWITCHING),
     CommandSpec("fork", '[at ID] [--model M[:LEVEL]] [--name NAME] ["prompt"]',
         "continue in a child with the same past; a prompt is sent at once",

@@ -154,6 +154,16 @@ def test_of_one_agent_alone(talk: Account):
     assert talk.said("user") == ["hello there", GONE, "and on", SECRET]
 
 
+def test_of_agents_that_no_list_has(talk: Account):
+    assert talk.run(*ECHO, "-p", SECRET).returncode == 0
+    assert talk.run(*ECHO, "-c", "-p", f'/fork --name killed "{SECRET}"').returncode == 0
+    assert talk.run("agents", "kill", "killed", "--yes").returncode == 0
+    archived = talk.agents()[1]
+    result = talk.run("db", "purge", "--match", SECRET, "--yes")
+    assert (result.returncode, result.stderr) == (0, "") and "6 events of 3 agents" in result.stdout
+    assert f" {archived} " in result.stdout and " killed " in result.stdout and SECRET not in everything(talk)
+
+
 def test_purge_leaves_an_open_agent_alone(talk: Account):
     with talk.terminal(*ECHO) as program:
         program.ready()

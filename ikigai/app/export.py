@@ -145,15 +145,23 @@ def parse_flags(arguments: argparse.Namespace) -> ExportRequest:
     return ExportRequest(target, form, arguments.first, arguments.last, arguments.force)
 
 
-async def run_export(database: Database, arguments: argparse.Namespace) -> str:
-    """Run `ikigai history export`; return its message. Raise IkigaiError."""
-    request = parse_flags(arguments)
+async def named_or_last(database: Database, name: str | None) -> Agent:
+    """Return the agent of this name, without one that which the user used last. Raise ConfigError if there is none."""
     try:
-        agent = await (database.agents.find(arguments.agent) if arguments.agent else database.agents.last())
+        agent = await (database.agents.find(name) if name else database.agents.last())
     except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
     if agent is None:
-        raise ConfigError("There are no agents yet.", "Start one with: ikigai")
+        raise ConfigError(
+            "There is no agent that you used last.", "Add --agent NAME; `ikigai agents --all` lists them."
+        )
+    return agent
+
+
+async def run_export(database: Database, arguments: argparse.Namespace) -> str:
+    """Run `ikigai history export`; return its message. Raise IkigaiError."""
+    request = parse_flags(arguments)
+    agent = await named_or_last(database, arguments.agent)
     with show_progress("Exporting", enabled=request.target is not None or not sys.stdout.isatty()) as on_progress:
         return await export(database, agent, request, on_progress)
 

@@ -81,13 +81,11 @@ def print_command(text: str) -> Meaning | None:
         return None
     word = text.split(maxsplit=1)[0]
     meaning = table.parse(text)
-    is_local = isinstance(meaning, ProgramCommand)
-    mode = table.BY_NAME[meaning.name if is_local else word[1:]].print_mode
-    if mode is PrintMode.NO or (is_local and mode is PrintMode.CHANGE):
-        shown = ", ".join(f"/{each.name}" for each in table.COMMANDS if each.print_mode is PrintMode.SHOW)
-        what = f"{word} is not available in print mode."
+    name = meaning.name if isinstance(meaning, ProgramCommand) else word[1:]
+    if table.BY_NAME[name].print_mode is PrintMode.NO:
+        names = ", ".join(f"/{each.name}" for each in table.COMMANDS if each.print_mode is not PrintMode.NO)
         raise Rejected(
-            what, f"Print mode has {shown}, and the commands that change the context. Start ikigai for the others."
+            f"{word} is not available in print mode.", f"Print mode has {names}. Start ikigai for the others."
         )
     return meaning
 

@@ -341,7 +341,7 @@ class CheckFields(JsonObject):
 
 
 class DoctorRecord(JsonObject, tag="doctor"):
-    """The findings of `ikigai doctor`; `ok` is false if one is bad."""
+    """The findings of `ikigai doctor` and `ikigai config validate`; `ok` is false if one is bad."""
 
     ok: bool
     findings: tuple[CheckFields, ...]

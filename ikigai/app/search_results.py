@@ -21,7 +21,6 @@ from ikigai.core.views.transcript import Speaker, TranscriptBlock
 
 if TYPE_CHECKING:
     from ikigai.app.json_records import EventsRecord, HitsRecord
-    from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.search.search import SearchResult
 
@@ -100,7 +99,7 @@ def _limit(text: str) -> int:
 async def search(database: Database, arguments: argparse.Namespace) -> str | HitsRecord:
     """Return the output of `ikigai history search`, painted on a terminal. Raise ConfigError, StoreError."""
     query = " ".join(arguments.query)
-    agent = (await _find(database, arguments.agent)).id if arguments.agent else None
+    agent = (await export.named_or_last(database, arguments.agent)).id if arguments.agent else None
     since = usage_report.day_start(arguments.since) if arguments.since else None
     try:
         limits = arguments.kind, since, arguments.order, arguments.limit, arguments.before
@@ -108,13 +107,6 @@ async def search(database: Database, arguments: argparse.Namespace) -> str | Hit
     except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
     return hits_record(query, result) if arguments.json else _paint(format_hits(result))
-
-
-async def _find(database: Database, name: str) -> Agent:
-    try:
-        return await database.agents.find(name)
-    except Rejected as refusal:
-        raise ConfigError(refusal.what, refusal.remedy) from None
 
 
 def format_hits(result: SearchResult, known: Collection[int] = ()) -> list[MarkedText]:
@@ -181,9 +173,7 @@ def _paint(lines: Sequence[MarkedText]) -> str:
 
 async def list_events(database: Database, arguments: argparse.Namespace) -> str | EventsRecord:
     """Return the output of `ikigai history list`: the last readable events, oldest first. Raise ConfigError."""
-    agent = await _find(database, arguments.agent) if arguments.agent else await database.agents.last()
-    if agent is None:
-        raise ConfigError("There are no agents yet.", "Start one with: ikigai")
+    agent = await export.named_or_last(database, arguments.agent)
     rows: list[tuple[StoredEvent, TranscriptBlock]] = []
     reader, before = database.reader(agent), arguments.before
     while len(rows) < arguments.limit and (page := await reader.history(before, LIST_PAGE_EVENTS)):

@@ -12,7 +12,8 @@ import textwrap
 from functools import cache
 from typing import Any, NoReturn, TypeAlias
 
-from ikigai.core.errors import EXIT_CODES, ExitCode, UsageError, closest_names
+from ikigai.cli import mistyped
+from ikigai.core.errors import EXIT_CODES, ExitCode, closest_names
 from ikigai.core.record import Record
 
 COLUMNS = 80
@@ -80,7 +81,7 @@ class HelpParser(argparse.ArgumentParser):
     """A parser of commands, each with its help page."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": HelpFormatter, **options})
+        super().__init__(**{"formatter_class": HelpFormatter, "allow_abbrev": False, **options})
         self._own_epilog = self.epilog
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -93,7 +94,7 @@ class HelpParser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"There is no {str(value)!r}. {how}")
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, self.format_usage(), self.prog)
+        raise mistyped.usage_error(self, message)
 
     def format_help(self) -> str:
         content = load()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ikigai import __version__
 from ikigai.core.errors import ConfigError, ExitCode, IkigaiError, Stopped, UsageError
+from ikigai.core.switch_words import SWITCH_WORDS
 from ikigai.system import paths
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _NAMES = ("agents", "completion", "config", "db", "doctor", "history", "login", "models", "setup", "usage")
 SUBCOMMANDS = tuple([name] for name in _NAMES)
+MUST_HAVE_TEXT = ("config", "db", "follow", "model", "profile", "schema")
+"""Options that are empty only where a script's variable is not set; without them the run would be another one."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,7 +72,7 @@ def _fail(error: IkigaiError, words: Sequence[str]) -> int:
 
 def wants_json(words: Sequence[str]) -> bool:
     """Return True if an option asks for JSON, also among words that are refused."""
-    options = words[: words.index("--")] if "--" in words else words
+    options, _ = _split_at_dashes([*words])
     formats = re.findall(r"--output-format[ =](?:stream-)?json(?= |$)", " ".join(options))
     return "--json" in options or bool(formats)
 
@@ -77,6 +80,7 @@ def wants_json(words: Sequence[str]) -> bool:
 def _run(words: list[str]) -> int:
     if sys.stdout is None:
         raise ConfigError("The standard output is closed, so nothing can be written.", "Redirect it to a file.")
+    words, literal = _split_at_dashes(words)
     options, rest = _common().parse_known_args(words)
     if rest[:1] == ["help"] and (len(rest) == 1 or [*rest[1:2]] in SUBCOMMANDS):
         words = [*rest[1:], "--help"]
@@ -89,21 +93,29 @@ def _run(words: list[str]) -> int:
         from ikigai.cli import doctor
 
         return doctor.run(lambda: _load_config(arguments), arguments)
-    if len(rest) == 1 and rest not in SUBCOMMANDS and rest[0].isalpha() and (meant := _correct(rest[0])) != rest[0]:
+    if len(rest) == 1 and not literal and rest not in SUBCOMMANDS and rest[0].isalpha():
+        meant = _correct(rest[0])
         words[words.index(rest[0])] = meant
         rest = [meant]
     if rest[:1] in SUBCOMMANDS:
         from ikigai.cli import subcommands
 
         subparser = subcommands.build_parser(_common(), _common(argparse.SUPPRESS))
-        arguments = subcommands.parse(subparser, words)
+        arguments = subcommands.parse(subparser, [*words, *literal])
         if arguments.command == "completion":
             return subcommands.completion.run(_parser(), subparser, arguments)
         if arguments.command == "config" and arguments.what in subcommands.configuration.OF_FILE:
             return subcommands.configuration.run_on_file(_config_file(arguments), arguments)
         return subcommands.run(_warned(_load_config(arguments)), arguments)
-    arguments = _parser().parse_intermixed_args(words)
-    prompt = _read_message(arguments.words)
+    parser = _parser()
+    arguments = parser.parse_intermixed_args(words)
+    if empty := [name for name in MUST_HAVE_TEXT if getattr(arguments, name) == ""]:
+        parser.error(f"argument --{empty[0]}: expected a value, not an empty one")
+    if arguments.words[:1] in SUBCOMMANDS and not arguments.print:
+        from ikigai.cli import mistyped
+
+        raise ConfigError(*mistyped.explain_late_subcommand(arguments.words[0]))
+    prompt = _read_message([*arguments.words, *literal[1:]])
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     prints = arguments.print or arguments.output_format or not interactive
     for_print = {"--schema": arguments.schema, "--input-format": arguments.input_format, "--timeout": arguments.timeout}
@@ -136,6 +148,12 @@ def _run(words: list[str]) -> int:
 
         return print_mode.run(_warned(_load_config(arguments)), arguments, prompt)
     return _at_the_terminal(arguments, prompt)
+
+
+def _split_at_dashes(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the words before the first `--`, and those from it on, which are no options whatever they begin with."""
+    end = words.index("--") if "--" in words else len(words)
+    return words[:end], words[end:]
 
 
 def _doctor_arguments(words: list[str], rest: list[str]) -> argparse.Namespace | None:
@@ -175,7 +193,9 @@ def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
 
     gc.disable()  # looking through what is being imported, again and again, would take a tenth of the start
     tty = Tty()
-    reader = arguments.screen_reader or os.environ.get("IKIGAI_TERMINAL_SCREEN_READER") == "true"
+    reader = arguments.screen_reader or SWITCH_WORDS.get(
+        os.environ.get("IKIGAI_TERMINAL_SCREEN_READER", "").lower(), False
+    )
     early = terminal_theme(os.environ, words=reader)
     tty.open(early.paint("prompt", early.sign(USER)) + " ")
     try:
@@ -235,7 +255,9 @@ def _check_address(dsn: str | None) -> None:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, self.format_usage(), self.prog)
+        from ikigai.cli import mistyped
+
+        raise mistyped.usage_error(self, message)
 
     def format_help(self) -> str:
         from ikigai.cli import help_pages  # imported only for help

@@ -1,9 +1,13 @@
-"""This module asks what was meant by a word that is nearly a subcommand: without it, the word would go to a model."""
+"""This module finds what was meant by a mistyped word: a subcommand, which would go to a model as a message, or an
+option.
+"""
 
+import argparse
+import re
 from collections.abc import Sequence
 
 from ikigai.cli.ask import read_answer
-from ikigai.core.errors import ConfigError
+from ikigai.core.errors import ConfigError, UsageError, closest_names
 
 MAX_MISTYPED_CHARACTERS = 20
 """Characters of a word beyond which it cannot be a subcommand with mistakes."""
@@ -14,6 +18,14 @@ SLASH_COMMANDS = ("exit", "quit")
 def explain_slash_command(word: str) -> tuple[str, str]:
     """Return what is wrong with a word of SLASH_COMMANDS in the shell, and what to do instead."""
     return f"There is no command {word!r}.", f"/{word} leaves ikigai once it runs. To send the word: ikigai -p {word}"
+
+
+def explain_late_subcommand(word: str) -> tuple[str, str]:
+    """Return what is wrong with a subcommand behind options that it does not take there, and what to do instead."""
+    return (
+        f"The command {word} stands behind options that do not belong before it.",
+        f"Write the command first: ikigai {word} --help. To send the word as a message, write it after --.",
+    )
 
 
 def nearest_subcommand(word: str, names: Sequence[str]) -> str:
@@ -52,3 +64,17 @@ def choose_meaning(word: str, name: str, interactive: bool) -> str:
     if answer.lower() in ("m", "message"):
         return word
     raise ConfigError("Nothing was run.", "`ikigai --help` lists the commands.")
+
+
+def usage_error(parser: argparse.ArgumentParser, message: str) -> UsageError:
+    """Return the error of words that `parser` refuses; it names what may be missing or meant."""
+    if unknown := re.match(r"unrecognized arguments: --([^\s=]+)", message):
+        known = parser._option_string_actions.items()
+        names = [name[2:] for name, action in known if name.startswith("--") and action.help != argparse.SUPPRESS]
+        begun = [name for name in names if name.startswith(unknown[1])]
+        if near := begun or closest_names(unknown[1], names):
+            message += f". Did you mean --{near[0]}?"
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction) and message.endswith(f"required: {action.dest}"):
+            message = f"name one of {', '.join(action.choices)}"
+    return UsageError(message, parser.format_usage(), parser.prog)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -24,7 +25,7 @@ from ikigai.system.progress import show_progress, show_waiting
 
 def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Return the parser of the subcommands; `before` and `common` hold the options before and after their names."""
-    parser = help_pages.make_parser(prog="ikigai", allow_abbrev=False, parents=[before])
+    parser = help_pages.make_parser(prog="ikigai", parents=[before])
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     setup.add(commands, common)
@@ -65,12 +66,27 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
 
 
 def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Return the arguments; those of psql stand in `rest`, in their order."""
+    """Return the arguments; those of psql stand in `rest`, in their order.
+
+    An empty option is refused: a script has one where its variable is not set, and means no other agent or database.
+    """
     arguments, rest = parser.parse_known_args(words)
     if rest and arguments.act is not psql.run_psql:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        _chosen_parser(parser, arguments).error(f"unrecognized arguments: {' '.join(rest)}")
+    for before, word in itertools.pairwise(words if arguments.act is not psql.run_psql else ()):
+        option = word.removesuffix("=") if word else before
+        if option.startswith("--") and (not word or word.endswith("=")) and option not in ("--", "--match"):
+            _chosen_parser(parser, arguments).error(f"argument {option}: expected a value, not an empty one")
     arguments.rest = rest
     return arguments
+
+
+def _chosen_parser(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> argparse.ArgumentParser:
+    """Return the parser of the command that the arguments name."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction) and (name := getattr(arguments, action.dest)):
+            return _chosen_parser(action.choices[name], arguments)
+    return parser
 
 
 def run(config: Config, arguments: argparse.Namespace) -> int:

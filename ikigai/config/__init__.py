@@ -44,6 +44,7 @@ from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.events import Choices
 from ikigai.core.record import Record
+from ikigai.core.switch_words import SWITCH_WORDS
 from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
 from ikigai.core.vendors import PRESETS, VENDORS
 
@@ -181,7 +182,7 @@ def read_text_value(text: str, default: Any) -> Any:
     """Return the variable's text as a value like the key's default; an unreadable text as it is, to be refused."""
     match default:
         case bool():
-            return {"true": True, "false": False}.get(text, text)
+            return SWITCH_WORDS.get(text.lower(), text)
         case int() if re.fullmatch("[0-9]{1,18}", text):
             return int(text)
         case tuple() if text.startswith("["):

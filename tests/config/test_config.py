@@ -273,7 +273,7 @@ def test_window_by_variables(load, key, text, value):
     "key, texts",
     [
         ("prune_fraction", ["", "0.51", "-0.1", "nan", "inf", "1e-1", ".5", "0,25", "25%", " 0.1", "1" * 400]),
-        ("keep_first_turn", ["", "1", "yes", "True", "on"]),
+        ("keep_first_turn", ["", "2", "y", "maybe", "truth"]),
         ("max_history_tokens", ["", "-1", "1.5", "20g", "1000000001", "1001M"]),
         ("max_tool_result_tokens", ["0", "-8", "8000.5", "0k"]),
         ("tool_result_truncation", ["middle", "HEAD"]),
@@ -284,7 +284,7 @@ def test_window_by_variables(load, key, text, value):
         ("condense_to_percent", ["0", "4", "101", "many"]),
         ("condense_model", ["gpt-5", "/x", "x/"]),
         ("condense_prompt_file", ["prompt.txt", "../prompt.txt"]),
-        ("summarise_on_clear", ["", "1", "yes"]),
+        ("summarise_on_clear", ["", "10", "never"]),
     ],
 )
 def test_what_the_window_cannot_be_set_to(load, key, texts):
@@ -293,6 +293,14 @@ def test_what_the_window_cannot_be_set_to(load, key, texts):
         if text or key != "tool_result_truncation":
             said = refusal(load, "", {f"IKIGAI_{key.upper()}": text})
             assert said.startswith(f"IKIGAI_{key.upper()} cannot be ") and said.endswith(allowed) and len(said) < 250
+
+
+@pytest.mark.parametrize(
+    "text, is_on",
+    [*((text, True) for text in ("true", "1", "yes", "on", "True")), *((text, False) for text in ("false", "0", "No"))],
+)
+def test_switches_in_variables(load, text, is_on):
+    assert load("", {"IKIGAI_KEEP_FIRST_TURN": text}).context.keep_first_turn is is_on
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,25 @@ CASES: dict[str, list[Case]] = {
         (2, ("setup", "--what"), {}),
         (75, ("setup",), AWAY),
     ],
-    "config": [
-        (0, ("config",), {}),
+    "config": [(0, ("config",), {}), (2, ("config", "--what"), {})],
+    "config show": [(0, ("config", "show"), {}), (2, ("config", "show"), {"IKIGAI_PRUNE_FRACTION": "much"})],
+    "config get": [(0, ("config", "get", "model"), {}), (2, ("config", "get", "nothing"), {})],
+    "config set": [
+        (0, ("config", "set", "terminal.theme", "dark"), {}),
+        (2, ("--config", "/proc/x/config.toml", "config", "set", "terminal.theme", "dark"), {}),
+        (2, ("config", "set", "terminal.theme", "0"), {}),
+    ],
+    "config edit": [
+        (0, ("config", "edit"), {"EDITOR": "true", "VISUAL": ""}),
         (1, ("config", "edit"), {"EDITOR": "false", "VISUAL": ""}),
-        (2, ("config", "get", "nothing"), {}),
+        (2, ("config", "edit"), {"EDITOR": "cp other.txt", "VISUAL": ""}),
+    ],
+    "config validate": [(0, ("config", "validate"), {}), (2, ("config", "validate", "other.txt"), {})],
+    "config path": [(0, ("config", "path"), {}), (2, ("config", "path", "x"), {})],
+    "config init": [
+        (0, ("--config", "new.toml", "config", "init"), {}),
+        (1, ("config", "init"), {}),
+        (2, ("config", "init", "x"), {}),
     ],
     "login": [
         (0, ("login", "--list"), {}),
@@ -65,11 +80,41 @@ CASES: dict[str, list[Case]] = {
         (2, ("usage", "--agent", "nobody"), {}),
         (75, ("usage",), AWAY),
     ],
-    "agents": [
-        (0, ("agents",), {}),
-        (1, ("agents", "kill", "docs", "--yes"), {}),
+    "agents": [(0, ("agents",), {}), (2, ("agents", "--what"), {}), (75, ("agents",), AWAY)],
+    "agents list": [
+        (0, ("agents", "list"), {}),
+        (2, ("agents", "list", "docs"), {}),
+        (75, ("agents", "list"), AWAY),
+    ],
+    "agents show": [
+        (0, ("agents", "show", "docs"), {}),
         (2, ("agents", "show", "nobody"), {}),
-        (75, ("agents",), AWAY),
+        (75, ("agents", "show", "docs"), AWAY),
+    ],
+    "agents rename": [
+        (0, ("agents", "rename", "kid", "child"), {}),
+        (1, ("agents", "rename", "docs", "child"), {}),
+        (2, ("agents", "rename", "nobody", "x"), {}),
+        (75, ("agents", "rename", "docs", "x"), AWAY),
+    ],
+    "agents archive": [
+        (0, ("agents", "archive", "docs"), {}),
+        (1, ("agents", "archive", "docs"), {}),
+        (2, ("agents", "archive", "nobody"), {}),
+        (75, ("agents", "archive", "docs"), AWAY),
+    ],
+    "agents kill": [
+        (0, ("agents", "kill", "kid", "--yes"), {}),
+        (1, ("agents", "kill", "docs", "--yes"), {}),
+        (2, ("agents", "kill", "nobody", "--yes"), {}),
+        (75, ("agents", "kill", "docs", "--yes"), AWAY),
+    ],
+    "agents revive": [
+        (0, ("agents", "archive", "docs"), {}),
+        (0, ("agents", "revive", "docs"), {}),
+        (1, ("agents", "revive", "docs"), {}),
+        (2, ("agents", "revive", "nobody"), {}),
+        (75, ("agents", "revive", "docs"), AWAY),
     ],
     "history": [(0, ("history", "--help"), {}), (2, ("history",), {}), (75, ("history", "list"), AWAY)],
     "history search": [

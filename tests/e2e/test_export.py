@@ -13,7 +13,7 @@ def files(account: Account) -> set[str]:
 
 
 def test_export_and_import(account: Account):
-    refused(account.run("history", "export"), 2, "There are no agents yet")
+    refused(account.run("history", "export"), 2, "There is no agent that you used last")
     for text in ("first **words**", "second"):
         assert account.run(*ECHO, "-c", "-p", text).returncode == 0
     (agent,) = account.agents()

@@ -69,7 +69,9 @@ def used(account: Account, wire: Wire) -> Account:
         assert account.run(*WIRE, "-c", "-p", text).returncode == 0
     (name,) = account.agents()
     assert account.run("agents", "rename", name, "docs").returncode == 0
-    assert account.run("-r", "docs", "-p", "/fork --name kid", *WIRE).returncode == 0
+    for name in ("kid", "ghost"):
+        assert account.run("-r", "docs", "-p", f"/fork --name {name}", *WIRE).returncode == 0
+    assert account.run("agents", "kill", "ghost", "--yes").returncode == 0
     return account
 
 
@@ -88,7 +90,12 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "usage by model": ("usage", "--by", "model", "--since", "2d", "--json"),
     "usage by agent": ("usage", "--by", "agent", "--agent", "docs", "--json"),
     "models": ("models", "--json"),
+    "agents, listed": ("agents", "list", "--all", "--json"),
+    "revive": ("agents", "revive", "ghost", "--json"),
     "config": ("config", "--json"),
+    "config show": ("config", "show", "--json"),
+    "config set": ("config", "set", "terminal.theme", "dark", "--json"),
+    "config validate": ("config", "validate", "--json"),
     "config get": ("config", "get", "context.keep_first_turn", "--json"),
     "status": ("db", "status", "--json"),
     "migrate": ("db", "migrate", "--json"),
@@ -105,12 +112,25 @@ def test_subcommand(used: Account, words: tuple[str, ...]):
     assert all(" " not in line.split(":")[0] for line in result.stdout.splitlines()), "compact"
 
 
-def test_every_option_json_is_tried():
+def commands_with_json() -> list[str]:
+    """Return the commands that take --json, by the words that lead to them."""
     from tests.cli.test_help_pages import parsers
 
-    with_json = {path for path, parser in parsers() if "--json" in parser._option_string_actions and path}
-    tried = {" ".join(words[:2]) for words in SUBCOMMANDS.values()} | {words[0] for words in SUBCOMMANDS.values()}
-    assert with_json - tried == {"doctor"}
+    return [path for path, parser in parsers() if "--json" in parser._option_string_actions and path]
+
+
+def test_every_command_that_prints_json_is_tried():
+    """A command that is added needs a sample in SUBCOMMANDS."""
+    known = sorted(commands_with_json(), key=len, reverse=True)
+    tried = {next(path for path in known if " ".join(words).startswith(path)) for words in SUBCOMMANDS.values()}
+    assert {*known} - tried == {"doctor"}
+
+
+@pytest.mark.parametrize("path", commands_with_json())
+def test_every_command_that_prints_json_refuses_in_json(account: Account, path: str):
+    result = account.run(*path.split(), "--nonsense", "--json")
+    (record,) = lines_of(result.stdout)
+    assert (result.returncode, record["type"], record["code"]) == (2, "error", 2), result
 
 
 def test_doctor(account: Account):
@@ -131,11 +151,12 @@ def test_values_of_settings_are_values(account: Account):
 SHOWN = {
     "agents": "/agents", "context": "/context", "cost": "/cost", "help": "/help", "model": "/model",
     "profile": "/profile", "search": "/search first", "status": "/status", "summary": "/summary", "system": "/system",
+    "think": "/think", "budget": "/budget",
 }  # fmt: skip
 SHOWN_TOO = ("/help keys", "/help clear", "/search #1", "/agents --all")
 CHANGED = {
     "clear": "/clear", "mark": "/mark here", "rewind": "/rewind", "undo": "/undo", "redo": "/redo", "retry": "/retry",
-    "forget": "/forget last 1", "remember": "/remember ducks", "think": "/think low", "budget": "/budget 50k",
+    "forget": "/forget last 1", "remember": "/remember ducks",
     "condense": "/condense", "fork": '/fork "on"', "rename": "/rename calm", "archive": "/archive",
     "kill": "/kill", "revive": "/revive docs",
 }  # fmt: skip

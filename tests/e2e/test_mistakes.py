@@ -1,5 +1,7 @@
 """Tests of what is said about mistyped commands, variables, and words of `ikigai config`."""
 
+import re
+
 import pytest
 
 from tests.e2e.account import ECHO, Account
@@ -16,9 +18,18 @@ from tests.e2e.account import ECHO, Account
         (("exit",), "There is no command 'exit'. /exit leaves ikigai once it runs."),
         (("quit",), "There is no command 'quit'. /quit leaves ikigai once it runs."),
         (("config", "validate", "/nowhere"), "/nowhere does not exist. Check the name of the file."),
-        (("config", "edit", "x"), "`ikigai config edit` takes no words. Usage: ikigai config edit\n"),
-        (("config", "set", "model", "a", "b"), 'takes KEY VALUE. Usage: ikigai config set KEY "VALUE"\n'),
-        (("config", "get"), "`ikigai config get` takes KEY. Usage: ikigai config get KEY\n"),
+        (("config", "edit", "x"), "ikigai config edit: error: unrecognized arguments: x\n"),
+        (("config", "set", "model", "a", "b"), "ikigai config set: error: unrecognized arguments: b\n"),
+        (("config", "get"), "ikigai config get: error: the following arguments are required: KEY\n"),
+        (("agents", "list", "kid"), "ikigai agents list: error: unrecognized arguments: kid\n"),
+        (("agents", "rename", "kid"), "ikigai agents rename: error: the following arguments are required: NEW\n"),
+        (("history",), "ikigai history: error: name one of search, list, show, export, import, recover\n"),
+        (("agents", "--al"), "ikigai agents list: error: unrecognized arguments: --al. Did you mean --all?\n"),
+        (("db", "dump", "x", "--froce"), "unrecognized arguments: --froce. Did you mean --force?\n"),
+        (("-p", "--output", "json"), "unrecognized arguments: --output. Did you mean --output-format?\n"),
+        (("-p", "hi", "--nonsense"), "unrecognized arguments: --nonsense\n"),
+        (("--no-tools", "agents"), "The command agents stands behind options that do not belong before it. Write the"),
+        (("-m", "scripted/echo", "history"), "Write the command first: ikigai history --help."),
     ],
 )
 def test_mistakes_are_answered_with_what_was_meant(account: Account, arguments: tuple[str, ...], words: str):
@@ -32,6 +43,30 @@ def test_help_is_a_command(account: Account):
     assert account.run("help", "db", "dump").stdout == account.run("db", "dump", "--help").stdout
     assert account.run(*ECHO, "-p", "help").stdout == "help\n"
     assert account.run(*ECHO, "help me").stdout == "help me\n"
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("-p", "--", "-5 + 3"), "-5 + 3"),
+        (("-p", "--", "--json"), "--json"),
+        (("-p", "what is", "--", "-x", "--", "y"), "what is -x -- y"),
+        (("--", "agents"), "agents"),
+        (("--", "doctor"), "doctor"),
+        (("--", "exit"), "exit"),
+        (("-p", "agents"), "agents"),
+    ],
+)
+def test_words_behind_two_dashes_are_a_message(account: Account, words: tuple[str, ...], message: str):
+    done = account.run(*ECHO, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{message}\n", "")
+    assert account.said("user") == [message]
+
+
+def test_words_behind_two_dashes_are_arguments_of_a_command(account: Account):
+    assert account.run(*ECHO, "-p", "--", "--json is a flag").returncode == 0
+    found = account.run("history", "search", "--", "--json")
+    assert found.returncode == 0 and "--json is a flag" in found.stdout
 
 
 def test_misspelt_variable_is_told_at_every_start(account: Account):
@@ -65,3 +100,30 @@ def test_settings_that_no_run_takes_are_not_written(account: Account):
     done = account.run("config", "validate")
     assert done.returncode == 2 and "is not a plain command" in done.stdout
     assert account.run("config", "set", "terminal.theme", "dark").returncode == 0, "what was wrong before is no bar"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-p", "hi", "--db", ""),
+        ("-p", "hi", "--config="),
+        ("-p", "hi", "-m", ""),
+        ("-p", "hi", "--schema", ""),
+        ("-p", "hi", "--follow", ""),
+        ("-p", "hi", "--profile="),
+        ("history", "export", "--agent", ""),
+        ("usage", "--agent="),
+        ("db", "purge", "--match", "x", "--agent", ""),
+        ("doctor", "--db", ""),
+    ],
+)
+def test_empty_option_is_refused(account: Account, words: tuple[str, ...]):
+    """A script has one where a variable is not set; it must not choose another agent, database or file."""
+    done = account.run(*words, IKIGAI_MODEL="scripted/echo")
+    assert done.returncode == 2 and re.search(r"error: argument --\w+: expected a value, not an empty one", done.stderr)
+    assert not account.agents()
+
+
+def test_empty_system_prompt_is_none(account: Account):
+    assert account.run(*ECHO, "-p", "hi", "--system-prompt", "").returncode == 0
+    assert account.run("config", "set", "model", "").returncode == 0

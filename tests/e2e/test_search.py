@@ -123,7 +123,7 @@ def test_list_and_show(account: Account):
 
 def test_nothing_yet(account: Account):
     assert account.run("history", "search", "x").stdout == "Nothing was found.\n"
-    refused(account.run("history", "list"), 2, "There are no agents yet.")
+    refused(account.run("history", "list"), 2, "There is no agent that you used last.")
 
 
 def test_search_at_the_terminal(account: Account):

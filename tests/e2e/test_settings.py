@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.e2e.account import ECHO, Account, refused
+from tests.e2e.account import ECHO, Account
 from tests.e2e.program import Program
 from tests.terminal.input.test_key_bindings import ESC
 
@@ -79,7 +79,6 @@ def test_file_is_edited_in_a_copy_until_it_is_valid(account: Account):
         assert done.returncode == code and words in done.stdout + done.stderr, done
         assert 'start_with = "new"' in file.read_text()
     assert account.run("config", "get", "start_with").stdout == "new\n"
-    refused(account.run("config", "set", "start_with"), 2, "`ikigai config set` takes KEY VALUE.")
 
 
 def test_commands_wait_in_their_order_for_the_answer_to_a_question(account: Account, tmp_path: Path):

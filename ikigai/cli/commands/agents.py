@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
 
-ACTION_ARGUMENTS = {
-    "list": (),
-    "show": ("NAME",),
-    "rename": ("OLD", "NEW"),
-    "archive": ("NAME",),
-    "kill": ("NAME",),
-    "revive": ("NAME",),
-}
-"""Actions of the command, with the names that each takes."""
-
 
 def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Add `ikigai agents` to the subcommands; `common` holds the options that every command takes."""
@@ -31,18 +21,35 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         "agents",
         parents=[common],
         help="the tree of agents; rename, archive, kill, revive",
-        usage="ikigai agents [list] [--all] [--json]\n       ikigai agents show NAME [--json]\n"
-        "       ikigai agents rename OLD NEW\n       ikigai agents archive NAME\n       ikigai agents kill NAME --yes\n"
-        "       ikigai agents revive NAME",
-        description="A killed agent and its forks cannot be used until they are revived; the history stays. An "
-        "archived agent and its forks are hidden from the lists, and work as before.",
+        description="List the agents, or change one. A killed agent and its forks cannot be used until they are "
+        "revived; the history stays. An archived agent and its forks are hidden from the lists, and work as before.",
     )
-    agents.add_argument("what", nargs="?", choices=tuple(ACTION_ARGUMENTS), default="list", help="what to do (list)")
-    agents.add_argument("names", nargs="*", metavar="NAME", help="names or ids")
-    agents.add_argument("--all", action="store_true", help="include killed and archived agents")
-    agents.add_argument("--yes", action="store_true", help="answer yes to confirmations (of kill)")
-    agents.add_argument("--json", action="store_true", help="one object: agents, or what was done")
+    actions = agents.add_subparsers(dest="what")
+    agents.set_defaults(all=False, json=False, what="list")
+
+    def add(name: str, help: str, *names: str) -> argparse.ArgumentParser:
+        action = actions.add_parser(name, parents=[common], help=help)
+        for each in names:
+            action.add_argument(each, metavar="NEW" if each == "new" else "NAME|ID", help=NAMES_HELP[each])
+        return action
+
+    listed = add("list", "the tree, as without an action")
+    add("show", "one agent", "agent")
+    add("rename", "give it another name", "agent", "new")
+    add("archive", "hide it and its forks from the lists", "agent")
+    kill = add("kill", "stop it and its forks for good, until they are revived", "agent")
+    kill.add_argument("--yes", action="store_true", help="do not ask")
+    add("revive", "undo a kill or an archive", "agent")
+    for parser in (agents, listed):
+        parser.add_argument("--all", **FLAG, help="include killed and archived agents")
+    for parser in (agents, *actions.choices.values()):
+        parser.add_argument("--json", **FLAG, help="one object: agents, or what was done")
     return agents
+
+
+NAMES_HELP = {"agent": "its name or id", "new": "its new name"}
+FLAG: dict[str, Any] = {"action": "store_true", "default": argparse.SUPPRESS}
+"""A flag that stands before the name of the action or after it."""
 
 
 def is_writing(arguments: argparse.Namespace) -> bool:
@@ -52,19 +59,17 @@ def is_writing(arguments: argparse.Namespace) -> bool:
 
 async def run(database: Database, arguments: argparse.Namespace) -> str | PrintedRecord:
     """Return what `ikigai agents` prints. Raise ConfigError for wrong arguments, Rejected, StoreError."""
-    what, names = arguments.what, arguments.names
-    if len(names) != len(ACTION_ARGUMENTS[what]):
-        usage = " ".join(("ikigai agents", what, *ACTION_ARGUMENTS[what]))
-        raise ConfigError(f"ikigai agents {what} takes {len(ACTION_ARGUMENTS[what]) or 'no'} names.", f"Write: {usage}")
+    what = arguments.what
     if what == "list":
         lines = await agent_tree.list_agents(database, unlisted=arguments.all)
         return agent_tree.agents_record(lines) if arguments.json else agent_tree.format_tree(lines)
-    agent = await _find(database, names[0])
+    agent = await _find(database, arguments.agent)
     if what == "show":
         return await _format_agent(database, agent, arguments.json)
     match what:
         case "rename":
-            report = await agent_tree.rename(database, agent, parse_rename(names).new, "ikigai agents rename {} {}")
+            new = parse_rename([arguments.agent, arguments.new]).new
+            report = await agent_tree.rename(database, agent, new, "ikigai agents rename {} {}")
         case "kill":
             report = await agent_tree.kill_agreed(database, agent, arguments.yes)
         case "archive":
@@ -73,7 +78,7 @@ async def run(database: Database, arguments: argparse.Namespace) -> str | Printe
             report = await agent_tree.revive(database, agent, back="ikigai -r {}")
     if not arguments.json:
         return report
-    name = names[1] if what == "rename" else agent.name
+    name = arguments.new if what == "rename" else agent.name
     return DoneRecord(did=what, text=report, agent=name, agent_id=agent.id)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ikigai.app.factories import make_project, tighten
-from ikigai.app.json_records import SettingRecord, print_answer
+from ikigai.app.json_records import CheckFields, DoctorRecord, DoneRecord, SettingRecord, print_answer
 from ikigai.cli.ask import read_answer
 from ikigai.config import Config, describe, key_sources, settings_file, toml_file
 from ikigai.core.errors import ConfigError, IkigaiError
@@ -28,29 +28,40 @@ from ikigai.system.output import format_table, print_lines
 if TYPE_CHECKING:
     from ikigai.app.dry_run import RunProblem
 
-WORDS = {"get": (1, 1, "KEY"), "set": (2, 2, "KEY VALUE"), "validate": (0, 1, "[FILE]")}
-"""How many words follow an action, at least and at most, and which; none follow any other."""
 OF_FILE = ("path", "init", "set", "edit", "validate")
 """The actions that need no settings: they work, too, where the file is wrong."""
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser("config", parents=[common], help="show, set and check settings")
-    actions = ("show", "get", "set", "edit", "validate", "path", "init")
-    parser.add_argument("what", nargs="?", choices=actions, default="show", help="what to do; all values (show)")
-    parser.add_argument("words", nargs="*", metavar="KEY VALUE", help="of get and set; a FILE for validate")
-    parser.add_argument("--json", action="store_true", help="with show and get: one object per setting")
-    parser.set_defaults(act=_show)
+    actions = parser.add_subparsers(dest="what")
+    parser.set_defaults(act=_show, what="show", json=False)
+
+    def add_action(name: str, help: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, parents=[common], help=help)
+
+    show = add_action("show", "every setting, as without an action")
+    get = add_action("get", "one value")
+    get.add_argument("key", metavar="KEY", help="its name, for example terminal.theme")
+    write = add_action("set", "write one setting to your file")
+    write.add_argument("setting", metavar="KEY", help="its name")
+    write.add_argument("value", metavar="VALUE", help="its value, as in the file, or plain text")
+    add_action("edit", "your file in an editor, checked after it")
+    validate = add_action("validate", "check your file, or another")
+    validate.add_argument("file", nargs="?", metavar="FILE", help="another file than yours")
+    add_action("path", "where your file is")
+    add_action("init", "write a file that explains every key")
+    for each in (parser, show, get, write, validate):
+        each.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="one object for each answer")
 
 
 async def _show(config: Config, arguments: argparse.Namespace) -> None:
     """Carry out show and get."""
-    _check_words(arguments)
     project = make_project()
     project.check_trust()
     config, _ = tighten(config, project)
     if arguments.what == "get":
-        found = settings_file.describe_key(config, settings_file.find_key(config, arguments.words[0]))
+        found = settings_file.describe_key(config, settings_file.find_key(config, arguments.key))
         value = json.loads(found.value)
         record = SettingRecord(key=found.key, value=value, origin=found.origin, allowed=found.allowed)
         text = value if isinstance(value, str) else found.value
@@ -65,7 +76,6 @@ async def _show(config: Config, arguments: argparse.Namespace) -> None:
 
 def run_on_file(file: Path, arguments: argparse.Namespace) -> int:
     """Carry out an action of OF_FILE on the configuration file; return the exit code."""
-    _check_words(arguments)
     match arguments.what:
         case "path":
             print_lines(str(file))
@@ -73,22 +83,15 @@ def run_on_file(file: Path, arguments: argparse.Namespace) -> int:
             _write_example(file)
             print_lines(f"{file} written; every key in it has its default.")
         case "set":
-            path = settings_file.find_key(Config(), arguments.words[0])
-            written = settings_file.set_value(file, path, arguments.words[1], lambda after: _check_new(file, after))
-            print_lines(f"{settings_file.describe_key(written, path).line} is in {file}.")
+            path = settings_file.find_key(Config(), arguments.setting)
+            written = settings_file.set_value(file, path, arguments.value, lambda after: _check_new(file, after))
+            text = f"{settings_file.describe_key(written, path).line} is in {file}."
+            print_answer(DoneRecord(did="set", text=text) if arguments.json else text)
         case "edit":
             _edit(file)
         case _:
-            return _validate(Path(arguments.words[0]) if arguments.words else file)
+            return _validate(Path(arguments.file) if arguments.file else file, arguments.json)
     return 0
-
-
-def _check_words(arguments: argparse.Namespace) -> None:
-    least, most, usage = WORDS.get(arguments.what, (0, 0, ""))
-    if not least <= len(arguments.words) <= most:
-        words = usage.replace(" VALUE", ' "VALUE"')
-        what = f"`ikigai config {arguments.what}` takes {usage or 'no words'}."
-        raise ConfigError(what, f"Usage: ikigai config {arguments.what} {words}".rstrip())
 
 
 def _check_new(file: Path, after: Config) -> None:
@@ -109,14 +112,15 @@ def _problems(written: Config) -> list[RunProblem]:
     return asyncio.run(find_problems(msgspec.structs.replace(written, keys=keys), own_tools=False))
 
 
-def _validate(file: Path) -> int:
+def _validate(file: Path, as_json: bool) -> int:
     """Check a file; print what in it cannot work although it is allowed, and fail then."""
     config = settings_file.validate(file, toml_file.read_bytes(file, must_exist=True))
     problems = _notices(config)
-    for problem in problems:
-        print_lines(clean(problem))
-    if not problems:
-        print_lines(f"{file} is valid.")
+    if as_json:
+        findings = tuple(CheckFields(about="file", state="bad", said=each, remedy=None) for each in problems)
+        print_answer(DoctorRecord(ok=not problems, findings=findings))
+    else:
+        print_lines(clean("\n".join(problems)) if problems else f"{file} is valid.")
     return 2 if problems else 0
 
 
@@ -166,6 +170,6 @@ def _write_example(file: Path) -> None:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
             out.write(paths.shipped_path("config.example.toml").read_text(encoding="utf-8"))
     except FileExistsError:
-        raise ConfigError(f"{file} already exists.", "Edit it, or move it away first.") from None
+        raise IkigaiError(f"{file} already exists.", "Edit it, or move it away first.") from None
     except OSError as error:
         raise IkigaiError(f"{file} cannot be written: {error.strerror}.", "Check the folder's permissions.") from None

@@ -35,19 +35,10 @@ METAVARS = {
     "NAME|ID": AGENTS,
     "PROVIDER/NAME[:LEVEL]": MODELS,
     "PROVIDER": PROVIDERS,
-    "KEY VALUE": KEY_VALUES,
 }
 """Kinds of values, by the name that the parser shows for them in its help."""
-DESTS = {"file": FILES, "words": MENTIONS, "names": AGENTS, "profile": PROFILES}
+DESTS = {"file": FILES, "words": MENTIONS, "profile": PROFILES, "key": KEYS, "setting": KEY_VALUES}
 """Kinds of values that have no such name, by the name of the argument."""
-ACTION_KINDS: dict[tuple[str, ...], str] = {
-    ("agents", "list"): NOTHING,
-    ("config", "get"): KEYS,
-    ("config", "set"): KEY_VALUES,
-    ("config", "validate"): FILES,
-    **dict.fromkeys((("config", "show"), ("config", "edit"), ("config", "path"), ("config", "init")), NOTHING),
-}
-"""Kinds of the words behind the actions of a command, where they are not those of the command."""
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -80,8 +71,6 @@ def command_tree(main: argparse.ArgumentParser, beside: argparse.ArgumentParser)
 def _nodes(parser: argparse.ArgumentParser, path: tuple[str, ...], help: str) -> Iterator[Node]:
     node = _node(parser, path, help)
     yield node._replace(kind=NOTHING) if node.commands else node
-    for name, _ in node.commands if node.kind else ():  # actions, with the options of the command
-        yield Node((*path, name), "", node.options, (), (), ACTION_KINDS.get((*path, name), node.kind))
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             helps = _helps(action)
@@ -98,8 +87,6 @@ def _node(parser: argparse.ArgumentParser, path: tuple[str, ...], help: str) -> 
         if isinstance(action, argparse._SubParsersAction):
             helps = _helps(action)
             commands = tuple((name, helps.get(name, "")) for name in action.choices)
-        elif action.dest == "what":
-            commands = tuple((value, "") for value in _values(action))
         elif not action.option_strings:
             values, kind = values + _values(action), kind or _kind(action)
         elif action.help is not argparse.SUPPRESS:

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from ikigai.app.json_records import encode
+from ikigai.cli import help_pages
 from ikigai.cli.commands import agents as roster
 from ikigai.core.errors import BadDatabase, ConfigError, Rejected
 from ikigai.core.events import Forked
@@ -16,7 +17,7 @@ from tests.store.test_forks import damage
 
 
 async def run(database: Database, *words: str) -> str:
-    parser = argparse.ArgumentParser()
+    parser = help_pages.make_parser()
     common = argparse.ArgumentParser(add_help=False)
     roster.add_command(parser.add_subparsers(), common)
     answer = await roster.run(database, parser.parse_args(["agents", *words]))
@@ -67,8 +68,6 @@ async def test_what_is_refused(database: Database) -> None:
     await database.tree.fork(root, 0, (Forked("root", 0),), "kid")
     for words, what in (
         (("show", "nobody"), "There is no agent nobody"),
-        (("rename", "kid"), "takes 2 names"),
-        (("list", "kid"), "takes no names"),
         (("kill", "root", "--yes"), "only forks can be killed"),
         (("revive", "kid"), "kid was not killed"),
         (("rename", "kid", "two words"), "is not a name"),

@@ -47,7 +47,8 @@ class Jobs:
     """The running jobs of one agent. `memory` returns its current memory, `put_input` takes the result of a job.
 
     `forget_context` returns the services of a planning turn. `max_requests` limits the requests of a turn; 0 means no
-    limit. `redactor` returns the redactor for ikigai's own keys as they are now.
+    limit. `redactor` returns the redactor for ikigai's own keys as they are now, `cache_ttl` the lifetime of the cache
+    for the request of a memory.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class Jobs:
         put_input: Callable[[Input], None],
         max_requests: int,
         redactor: Callable[[], Redactor],
+        cache_ttl: Callable[[Memory], str],
     ) -> None:
+        self._cache_ttl = cache_ttl
         self._redactor = redactor
         self.schema = ""  # JSON schema that the replies of turns must match; "" for none
         self._calls: dict[
@@ -172,7 +175,9 @@ class Jobs:
             self._put_input(Failed(job, reason, ()))
             return
         provider, redactor = self._provider(memory.model), self._redactor()
-        model_call = self._model_calls[job] = ModelCall(job, memory, provider, self._price, redactor, self.schema)
+        model_call = self._model_calls[job] = ModelCall(
+            job, memory, provider, self._price, redactor, self.schema, self._cache_ttl(memory)
+        )
         self._calls = {}
         await model_call.run(self._store, self._view, self._status, self._put_input)
 

@@ -91,8 +91,9 @@ class LoopOptions(NamedTuple):
     takes a model and the context in tokens that its provider reported. `instructions` returns the current instructions
     of the project, `default_system` the default system prompt of a turn that begins with a memory. `condensing` returns
     the options for a memory; without it, only a request condenses. `mail` provides the mail that a turn begins with.
-    Where nobody `can_ask` the user, a spending cap stops requests. `redactor` returns the redactor of the current
-    secrets. `outputs` keeps the output of the user's commands until it
+    `cache_ttl` returns the lifetime of the provider's cache for the next request, "" for none. Where nobody
+    `can_ask` the user, a spending cap stops requests. `redactor` returns the redactor of the current secrets.
+    `outputs` keeps the output of the user's commands until it
     is stored.
     """
 
@@ -105,6 +106,7 @@ class LoopOptions(NamedTuple):
     condensing: Callable[[Memory], CondenseOptions] | None = None
     mail: MailSource | None = None
     can_ask: bool = True
+    cache_ttl: Callable[[Memory], str] = lambda memory: ""
     redactor: Callable[[], Redactor] = no_redactor
     outputs: CommandOutputStore | None = None
 
@@ -142,7 +144,7 @@ class AgentLoop:
         shown = self.queue.show, self.queue.sent.clear
         self._retry = RetryUntilAvailable(self._db_status, view, options.db_timeout, *shown)
         terms = self.billing, self._forget_context, self.inbox.put_nowait, options.max_requests, self._redactor
-        self._jobs = Jobs(lambda: self.memory, store, provider, tools, view, self._db_status, *terms)
+        self._jobs = Jobs(lambda: self.memory, store, provider, tools, view, self._db_status, *terms, options.cache_ttl)
         self.can_ask = options.can_ask
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
         self.checks_mail = False  # which may begin a turn

@@ -44,6 +44,7 @@ class ModelCall:
     """The next request of `memory`, for the job `job`. `run` sends it; `stop` ends it with the reply so far.
 
     `redactor` replaces ikigai's own keys in the reply. The reply has to match the JSON `schema` if there is one.
+    `cache_ttl` is as in `Request`.
     """
 
     def __init__(
@@ -54,11 +55,14 @@ class ModelCall:
         price: PriceOf,
         redactor: Redactor,
         schema: str = "",
+        cache_ttl: str = "",
     ) -> None:
         self._job, self._memory, self._provider = job, memory, provider
         request = next_request(memory)
         if schema:
             request = replace(request, schema=schema, schema_required=True)
+        if cache_ttl:
+            request = replace(request, cache_ttl=cache_ttl)
         size, out = partial(plain_size, memory), memory.window.older.turns
         meter = UsageMeter(provider, request, memory.model, price, size=size, out=out)
         self._reader = ReplyReader(meter, redactor)

@@ -189,7 +189,8 @@ class SpendingGuard:
         at = time.time()
 
         def price(input: int, written: int, output: int) -> Decimal | None:
-            cost, _ = self._price(model, Usage(input, output, written=written), at)
+            hour = written if request.cache_ttl == "1h" else 0
+            cost, _ = self._price(model, Usage(input, output, written=written, written_1h=hour), at)
             return None if cost is None else Decimal(repr(cost))
 
         return await asyncio.to_thread(spending.priced_bound, tokens, output, price, fixed)

@@ -244,9 +244,10 @@ class UsageFields(JsonObject):
 
 
 class UsageRow(UsageFields):
-    """A row for one day, model or agent."""
+    """A row for one day, month, model or agent."""
 
     day: str | UnsetType = UNSET
+    month: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
     agent: str | UnsetType = UNSET
 
@@ -254,7 +255,7 @@ class UsageRow(UsageFields):
 class UsageRecord(JsonObject, tag="usage"):
     """The usage ledger: `ikigai usage`. `agents` is the usage of the agent's subagents, if it has any."""
 
-    by: Literal["day", "model", "agent"]
+    by: Literal["day", "month", "model", "agent"]
     since: str | None
     agent: str | None
     agent_id: str | None

@@ -47,6 +47,7 @@ from ikigai.system.process_memory import protect_process_memory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ikigai.agent.request_pauses import RequestPauses
     from ikigai.agent.spending_guard import RunSpending
     from ikigai.app.tool_runtime import ToolRuntime
     from ikigai.core.agents.subagent_port import Subagents
@@ -354,11 +355,36 @@ class Services:
             default_system=self.default_system,
             condensing=options.condensing or self.condensing,
             redactor=self.redaction.redactor,
+            cache_ttl=self._cache_lifetime(agent, memory),
         )
         loop = AgentLoop(memory, log, self.pool.provider, tools, view, options)
         if self.spending:
             self.guard(loop, agent, log, view)
         return loop
+
+    def _cache_lifetime(self, agent: Agent, memory: Memory) -> Callable[[Memory], str]:
+        """Return the function that chooses how long the provider's cache lives, by the pauses of this agent."""
+        pauses: RequestPauses | None = None
+
+        def start() -> RequestPauses:
+            from ikigai.agent.request_pauses import RequestPauses
+
+            started = RequestPauses(lambda: self.database.request_times(agent.id))
+            started.load()
+            return started
+
+        def chosen(memory: Memory) -> str:
+            nonlocal pauses
+            if memory.provider != "anthropic":
+                return ""
+            ttl = with_profile(self.config, profile_in_force(memory)).context.cache_ttl
+            pauses = pauses or start()
+            auto = pauses.ttl(memory)
+            return auto if ttl == "auto" else ttl
+
+        if memory.provider == "anthropic":  # the ledger is read before the first request
+            pauses = start()
+        return chosen
 
     def limit_spending(self, caps: Caps) -> RunSpending:
         """Set the caps of this run; the loops made from now on keep to them."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ikigai.app.json_records import CostRecord, UsageRecord
     from ikigai.store.database import Database
 
-GROUPINGS = ("day", "model", "agent")
+GROUPINGS = ("day", "month", "model", "agent")
 
 USAGE_COLUMNS: dict[str, Callable[[UsageTotals], str]] = {
     "requests": lambda of: f"{of.requests:,}",
@@ -46,6 +46,7 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     )
     usage.add_argument("--agent", metavar="NAME|ID", help="only the requests of this agent")
     usage.add_argument("--json", action="store_true", help="one object: by, since, agent, rows, total")
+    usage.add_argument("--csv", action="store_true", help="a table for spreadsheets: the columns of --json")
     usage.add_argument(
         "--plot",
         nargs="?",
@@ -95,12 +96,29 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
             total=json_records.UsageFields(**_as_dict(sum_totals(of for _, of in rows))),
             agents=json_records.UsageFields(**_as_dict(below)) if below else json_records.UNSET,
         )
+    if arguments.csv:
+        return format_csv(arguments.by, rows)
     if not rows and not below:
         return "There are no requests to add up."
     total = sum_totals(of for _, of in rows)
     both = [("its agents", below), ("with them", sum_totals((total, below)))] if below else []
     text = format_table(arguments.by, [*rows, ("total", total), *both])
     return f"{text}\n{_describe_prunes(total)}" if total.prunes else text
+
+
+def format_csv(by: str, rows: Sequence[tuple[str, UsageTotals]]) -> str:
+    """Return the rows as CSV with a header; the cost is empty where none is known."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([by, *UsageTotals.__struct_fields__])
+    for name, of in rows:
+        # A spreadsheet takes a text that begins so for a formula.
+        safe = f"'{name}" if name[:1] in "=+-@" else name
+        table.writerow([safe, *_as_dict(of).values()])
+    return text.getvalue().rstrip("\n")
 
 
 def _describe_prunes(of: UsageTotals) -> str:

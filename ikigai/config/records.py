@@ -12,6 +12,7 @@ from ikigai.config.value_types import (
     Approval,
     Body,
     Bytes,
+    CacheLifetime,
     Condensing,
     Counter,
     Dollars,
@@ -119,6 +120,13 @@ class ContextSettings(Record, frozen=True):
     summarise_on_clear: Annotated[
         Switch, help_meta("Summarise the turns that /clear removes from the context; /summary shows the result.")
     ] = False
+    cache_ttl: Annotated[
+        CacheLifetime,
+        help_meta(
+            "How long Anthropic keeps what a request wrote to its cache: five minutes, or an hour at a higher price. "
+            '"auto" chooses by the pauses of the conversation.'
+        ),
+    ] = "auto"
     default_system_prompt: Annotated[
         Switch,
         help_meta(

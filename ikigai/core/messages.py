@@ -152,8 +152,8 @@ class Usage(Record, frozen=True):
     """Tokens as the provider counted them for one request.
 
     `input` and `output` are everything that went in and came out. `cached` (read from the provider's cache) and
-    `written` (put into it) are parts of input, `thinking` is a part of output. `cost` is what the provider charges, in
-    US dollars, where it says so.
+    `written` (put into it, `written_1h` of it for an hour) are parts of input, `thinking` is a part of output.
+    `cost` is what the provider charges, in US dollars, where it says so.
     """
 
     input: int = 0
@@ -162,6 +162,7 @@ class Usage(Record, frozen=True):
     thinking: int = 0
     written: int = 0
     cost: float | None = None
+    written_1h: int = 0
 
 
 class ToolSpec(Record, frozen=True):

@@ -20,6 +20,8 @@ FREE_PROVIDERS = ("local", "scripted")
 """Providers that are parts of ikigai."""
 
 MILLION = 1_000_000
+HOUR_SURCHARGE = 0.6
+"""The share of the price of writing to a cache that an hour of life costs on top, at Anthropic (2 instead of 1.25)."""
 PRICE_DECIMALS = 10
 """Decimal places of a dollar that are kept: a single token of the cheapest cache costs more than the last of them."""
 
@@ -87,6 +89,7 @@ def _configured(known: ModelPrices, input: float, output: float, usage: Usage) -
         (max(usage.input - usage.cached - usage.written, 0), input),
         (usage.cached, cached),
         (usage.written, written),
+        (usage.written_1h, 0.0 if known.written is None else HOUR_SURCHARGE * written),
         (usage.output, output),
     )
     return _rounded(sum((count * Decimal(str(dollars)) for count, dollars in parts), Decimal(0)) / MILLION)
@@ -119,6 +122,7 @@ def _by_genai_prices(
         input_tokens=max(usage.input, usage.cached + usage.written),
         cache_read_tokens=usage.cached,
         cache_write_tokens=usage.written,
+        cache_write_1h_tokens=min(usage.written_1h, usage.written),
         output_tokens=usage.output,
     )
     source = f"genai-prices {genai_prices.__version__}"

@@ -226,6 +226,11 @@ class Database:
             ((newest,),) = await cursor.fetchall()
         return newest
 
+    async def request_times(self, agent: str) -> list[float]:
+        """Return when the newest requests of the agent with this id were sent, in seconds since 1970, oldest first."""
+        async with self._session.use() as cursor:
+            return await usage.read_request_times(cursor, agent)
+
     async def recent_models(self, limit: int) -> list[str]:
         """Return the models that were asked lately, the newest first."""
         async with self._session.use() as cursor:

@@ -15,7 +15,7 @@ from ikigai.store.sql import usage
 
 replace = msgspec.structs.replace
 
-By: TypeAlias = Literal["day", "model", "agent"]
+By: TypeAlias = Literal["day", "month", "model", "agent"]
 TimeUnit: TypeAlias = Literal["hour", "day", "week", "month", "year"]
 TIME_UNITS: tuple[TimeUnit, ...] = ("hour", "day", "week", "month", "year")
 HOUR, DAY = 3600, 86_400
@@ -43,12 +43,13 @@ async def read_totals(
 async def read_totals_by(
     cursor: Cursor, by: By, agent: str | None = None, since: float | None = None
 ) -> list[tuple[str, UsageTotals]]:
-    """Return usage in groups: days of the local time zone (2026-11-30) ascending, models and agents by cost.
+    """Return usage in groups: days (2026-11-30) or months (2026-11) of the local time zone ascending, models and agents
+    by cost.
 
     An agent's requests are its own, without its ancestors'.
     """
     which = _which(agent, since, None)
-    if by != "day":
+    if by not in ("day", "month"):
         spending, pruning = _BY[by]
         await cursor.execute(spending, which, prepare=False)
         rows = [(name, _totals(row)) for name, *row in await cursor.fetchall()]
@@ -59,12 +60,15 @@ async def read_totals_by(
     if first is None:
         return []
     # A second earlier: a moment right after midnight may have been rounded.
-    days = list(_days(datetime.fromtimestamp(first - 1).date(), datetime.fromtimestamp(last).date()))
+    unit: TimeUnit = "month" if by == "month" else "day"
+    begin, end = _floor(unit, datetime.fromtimestamp(first - 1).date()), datetime.fromtimestamp(last).date()
+    days = [day for day in _days(begin, end) if day == _floor(unit, day)]
     which["days"] = [local_midnight(day) for day in days]
     await cursor.execute(usage.USAGE_BY_DAY, which, prepare=False)
     totals = [(number, _totals(row)) for number, *row in await cursor.fetchall()]
     pruned = await _pruned(cursor, usage.PRUNES_BY_DAY, which)
-    return [(days[number - 1].isoformat(), _with_prunes(of, pruned.get(number))) for number, of in totals]
+    names = [_period_name(unit, local_midnight(day)) for day in days]
+    return [(names[number - 1], _with_prunes(of, pruned.get(number))) for number, of in totals]
 
 
 async def read_totals_over_time(
@@ -165,6 +169,12 @@ def _totals(row: Sequence[Any]) -> UsageTotals:
     *counts, cost, unpriced, at_least = row
     values: list[Any] = [*map(int, counts), cost, unpriced, at_least]  # sums come as numeric
     return UsageTotals(*values)
+
+
+async def read_request_times(cursor: Cursor, agent: str) -> list[float]:
+    """Return when the newest requests of an agent's turns were sent, in seconds since 1970, oldest first."""
+    await cursor.execute(usage.REQUEST_TIMES, (UUID(agent),))
+    return [float(at) for (at,) in reversed(await cursor.fetchall())]
 
 
 async def read_recent_models(cursor: Cursor, limit: int) -> list[str]:

@@ -12,8 +12,12 @@ thousandths. Roo-Code keeps the first message, so it is set against keep_first_t
 smaller on average (SAME). prune_fraction is a share of the ceiling, system prompt and tools included, while Roo-Code
 halves messages alone: at 0.5 it keeps a little more on average, and pays for it. That is shown, too, as it is and as
 the same share of what messages may take; the difference of the windows beside the size of one turn.
+
+With pauses between the turns a cache expires. Five patterns of pauses show what the choice of its lifetime by evidence
+(`cache_ttl = "auto"`) costs, beside the better one of five minutes and an hour.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
@@ -23,6 +27,7 @@ from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, Use
 from ikigai.core.messages import Message, Role, Text, ToolSpec
 from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
+from ikigai.core.request.cache_lifetime import READ_PRICE, TTL_SECONDS, WRITE_PRICES, CacheTtl, choose_ttl
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import empty_memory, end_turn, evolve
 from ikigai.core.state.memory import Memory, next_request, replace
@@ -56,8 +61,8 @@ class Cost(NamedTuple):
 
 def measure(quick: bool) -> list[Figure]:
     if quick:
-        return [*against_halving(60, 10_000, 2), *ways(60, 10_000)]
-    return [*against_halving(TURNS, CEILING, TALKS), *ways(TURNS, CEILING)]
+        return [*against_halving(60, 10_000, 2), *ways(60, 10_000), *lifetimes(60, 10_000)]
+    return [*against_halving(TURNS, CEILING, TALKS), *ways(TURNS, CEILING), *lifetimes(TURNS, CEILING)]
 
 
 def against_halving(turns: int, ceiling: int, talks: int) -> list[Figure]:
@@ -113,6 +118,77 @@ def ways(turns: int, ceiling: int) -> list[Figure]:
             Figure("S12", f"{name}: served by a cache", "%", [100 * cost.share], "everything", [100]),
         ]
     return figures
+
+
+def _short(draw: Random, turn: int) -> float:
+    return draw.uniform(20, 120)
+
+
+def _long(draw: Random, turn: int) -> float:
+    return draw.uniform(600, 3_000)
+
+
+def _work_hours(draw: Random, turn: int) -> float:
+    """Forty turns a day, one of six after a break of minutes, and a night behind them."""
+    if turn % 40 == 39:
+        return 15 * 3_600
+    return draw.uniform(400, 3_000) if draw.random() < 1 / 6 else draw.uniform(20, 200)
+
+
+def _bursts(draw: Random, turn: int) -> float:
+    return draw.uniform(20, 60) if turn % 8 else draw.uniform(500, 3_000)
+
+
+def _random(draw: Random, turn: int) -> float:
+    return math.exp(draw.uniform(math.log(5), math.log(3 * 3_600)))
+
+
+PATTERNS: dict[str, Callable[[Random, int], float]] = {
+    "short": _short,
+    "long": _long,
+    "work hours": _work_hours,
+    "bursts": _bursts,
+    "random": _random,
+}
+"""Seconds before a turn, by the pattern of the pauses."""
+
+
+def lifetimes(turns: int, ceiling: int) -> list[Figure]:
+    """Compare the choice of the cache's lifetime by evidence with the better one of the two fixed ones."""
+    talk = _talk(turns + ceiling // 1_000, SEED)
+    asked = list(_ours(talk, ceiling, WindowRules()))
+    figures = list[Figure]()
+    for name, pattern in PATTERNS.items():
+        draw = Random(SEED)
+        pauses = [pattern(draw, turn) for turn in range(len(asked))]
+        auto, *fixed = (_timed(asked, pauses, ttl, turns) for ttl in (None, "5m", "1h"))
+        figures.append(Figure("S12", f"auto, {name} pauses: cost", "tokens", [auto], "5m or 1h", [min(fixed)], 1.05))
+    return figures
+
+
+def _timed(requests: list[Request], pauses: list[float], fixed: CacheTtl | None, turns: int) -> int:
+    """Return the cost of the last `turns` requests, each after its pause, with a fixed lifetime or the chosen one.
+
+    A cache entry covers the request up to an end that was written. Reading it renews it; the rest is written anew.
+    """
+    sizes = {message: ENCODER.message(message) for request in requests for message in request.messages}
+    envelope, now, cost = ENCODER.envelope(requests[0]), 0.0, 0.0
+    entries = list[tuple[tuple[Message, ...], float, CacheTtl]]()  # beginning, end of its life, lifetime
+    for number, (request, pause) in enumerate(zip(requests, pauses, strict=True)):
+        now += pause
+        ttl = fixed or choose_ttl(pauses[1 : number + 1], len(request.messages) // 2 + 1)
+        entries = [each for each in entries if each[1] >= now]
+        begins = [each for each in entries if request.messages[: len(each[0])] == each[0]]
+        longest = max(begins, key=lambda each: len(each[0]), default=None)
+        read = (envelope + sum(sizes[message] for message in longest[0])) if longest else 0
+        whole = envelope + sum(sizes[message] for message in request.messages)
+        if number >= len(requests) - turns:
+            cost += READ_PRICE * read + WRITE_PRICES[ttl] * (whole - read)
+        if longest:
+            entries.remove(longest)
+            entries.append((longest[0], now + TTL_SECONDS[longest[2]], longest[2]))
+        entries += [(beginning, now + TTL_SECONDS[ttl], ttl) for beginning in {(), request.messages}]
+    return tokens.count_tokens("", "", round(cost))
 
 
 def _talk(turns: int, seed: int) -> list[tuple[str, str]]:

@@ -105,7 +105,7 @@ async def test_opening_without_statistics_is_measured(dsn: str, empty_dsn: str) 
 def test_ways_to_leave_the_window_are_priced() -> None:
     measured = s12_cost.measure(quick=True)
     cost = {figure.what: figure.ratio for figure in measured if figure.against == "prune_fraction 0"}
-    assert len(_judged(measured)) == 3 and cost["prune_fraction 0: cost"] == 1.0
+    assert len(_judged(measured)) == 8 and cost["prune_fraction 0: cost"] == 1.0
     assert cost["prune_fraction 0.5: cost"] < cost["prune_fraction 0.25: cost"] < cost["prune_fraction 0.1: cost"] < 1
 
 

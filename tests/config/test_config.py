@@ -142,6 +142,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "api": "responses",
         "token_counter": "provider",
         "prune_fraction": "0.25",
+        "cache_ttl": "1h",
         **{f"{scope}_usd": "2.5" for scope in CAP_SCOPES},
         "keep_first_turn": "true",
         "tool_result_truncation": "both",

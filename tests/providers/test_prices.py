@@ -261,3 +261,14 @@ assert prices.price_request("openai/gpt-5", Usage(1, 1), 0.0) == prices.UNPRICED
 
 def test_without_genai_prices_there_are_no_prices():
     subprocess.run([sys.executable, "-c", MISSING], check=True)
+
+
+def test_hour_in_the_cache_is_priced_by_its_own_price():
+    """Claude Sonnet 4.5: $3.75 for five minutes, $6 for an hour."""
+    usage = Usage(input=3_000, written=3_000, written_1h=1_000)
+    known = ModelPrices(input=3.0, output=15.0, written=3.75)
+    for cost in (
+        price_request("anthropic/claude-sonnet-4-5", usage, NOVEMBER).cost,
+        price_request("anthropic/claude-sonnet-4-5", usage, NOVEMBER, known).cost,
+    ):
+        assert cost == pytest.approx((2_000 * 3.75 + 1_000 * 6) / 1e6)

@@ -48,7 +48,8 @@ class Request(Record, frozen=True):
 
     With a JSON `schema` the reply should be one object of that form. Not every model can be held to it, so the prompt
     has to ask for it, too. A `schema_required` is never left out: a model that refuses it fails the request.
-    `max_output` is the wanted output limit in tokens; with an `output_cap` no body may ask for more than that.
+    `cache_ttl` is how long the vendor's cache should live, "5m" or "1h", where it lets one choose. `max_output` is the
+    wanted output limit in tokens; with an `output_cap` no body may ask for more than that.
     """
 
     model: str
@@ -60,6 +61,7 @@ class Request(Record, frozen=True):
     schema: str = ""
     schema_required: bool = False
     output_cap: int = 0
+    cache_ttl: str = ""
 
 
 def append_event(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:

@@ -48,6 +48,9 @@ CACHE_BREAKPOINT = {"type": "ephemeral"}
 of the body, after the last block, where the server puts it. So the bytes of a message never change.
 """
 
+DEFAULT_TTL = "5m"
+"""The lifetime of a cache where none was chosen."""
+
 THINKING_BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """The beta that `block_binding` belongs to, for the header anthropic-beta."""
 
@@ -65,17 +68,25 @@ class MessagesEncoder(BodyEncoder):
     """Bodies of requests to one model.
 
     With `thoughts` its thinking goes back to it. Without, no budget for thinking is asked for either, as then a tool
-    turn has to begin with the thinking before it. `binding` see `models.thinking_parameters`.
+    turn has to begin with the thinking before it. `binding` see `models.thinking_parameters`. With `lifetimes` the
+    server knows how long a cache should live; both names are of one length, so that the choice changes no size.
     """
 
     def __init__(
-        self, model: str, traits: ModelTraits | None = None, *, thoughts: bool = True, binding: bool = True
+        self,
+        model: str,
+        traits: ModelTraits | None = None,
+        *,
+        thoughts: bool = True,
+        binding: bool = True,
+        lifetimes: bool = False,
     ) -> None:
         self._traits = traits or ModelTraits()
         super().__init__(CrossModelFormat(f"{ANTHROPIC_VENDOR}/{model}" if thoughts else "", self._traits.images))
         self._model = model
         self._thoughts = thoughts
         self._binding = binding
+        self._lifetimes = lifetimes
 
     def head(self, request: Request) -> dict[str, Any]:
         max_output = self._traits.max_output
@@ -89,16 +100,17 @@ class MessagesEncoder(BodyEncoder):
         if request.schema and (request.schema_required or models.supports_schemas(self._model)):
             form = {"type": "json_schema", "schema": msgspec.Raw(request.schema.encode())}
             parameters["output_config"] = parameters.get("output_config", {}) | {"format": form}
+        breakpoint = CACHE_BREAKPOINT | ({"ttl": request.cache_ttl or DEFAULT_TTL} if self._lifetimes else {})
         head: dict[str, Any] = {"model": request.model, "max_tokens": output, "stream": True} | parameters
         if request.tools:
             head["tools"] = [
                 {"name": tool.name, "description": tool.description, "input_schema": msgspec.Raw(tool.schema.encode())}
                 for tool in request.tools
             ]
-            head["tools"][-1]["cache_control"] = CACHE_BREAKPOINT
+            head["tools"][-1]["cache_control"] = breakpoint
         if request.system.strip():
-            head["system"] = [{"type": "text", "text": request.system, "cache_control": CACHE_BREAKPOINT}]
-        head["cache_control"] = CACHE_BREAKPOINT
+            head["system"] = [{"type": "text", "text": request.system, "cache_control": breakpoint}]
+        head["cache_control"] = breakpoint
         return head
 
     def beta(self, request: Request) -> str:
@@ -201,7 +213,7 @@ class MessagesReader:
         self._calls = 0
         self._has_output = False
         self._stop = ""
-        self._tokens = dict.fromkeys((*USAGE_FIELDS, "thinking"), 0)
+        self._tokens = dict.fromkeys((*USAGE_FIELDS, "thinking", "written_1h"), 0)
 
     def events(self, chunk: object) -> list[Delta | UsageUpdate | StreamFailed]:
         """Return the events of one chunk; a StreamFailed is the last. After a stop_reason only counts and the end are
@@ -306,14 +318,17 @@ class MessagesReader:
     def _store_counts(self, usage: dict[str, Any]) -> list[UsageUpdate]:
         """Store the server's token counts: the last report of each figure counts."""
         details = as_mapping(usage.get("output_tokens_details"))
-        for name, value in (*usage.items(), ("thinking", details.get("thinking_tokens"))):
+        hour = as_mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")
+        more = ("thinking", details.get("thinking_tokens")), ("written_1h", hour)
+        for name, value in (*usage.items(), *more):
             if name in self._tokens and isinstance(value, int) and 0 <= value < 2**53:
                 self._tokens[name] = value
         return [UsageUpdate(self._usage(), self.request_id)] if usage else []
 
     def _usage(self) -> Usage:
         fresh, cached, written, output = (self._tokens[name] for name in USAGE_FIELDS)
-        return Usage(fresh + cached + written, output, cached, self._tokens["thinking"], written)
+        whole, hour = fresh + cached + written, self._tokens["written_1h"]
+        return Usage(whole, output, cached, self._tokens["thinking"], written, written_1h=hour)
 
 
 def _as_stream(message: dict[str, Any]) -> Iterator[dict[str, Any]]:

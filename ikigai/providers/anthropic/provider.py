@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ikigai.core.request.build import Request
-from ikigai.providers.anthropic.messages_api import MessagesEncoder, MessagesReader
+from ikigai.providers.anthropic.messages_api import ANTHROPIC_VENDOR, MessagesEncoder, MessagesReader
 from ikigai.providers.anthropic.models import THINKING_BUDGET
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
@@ -50,7 +50,10 @@ class AnthropicProvider(StreamingProvider):
     def _encoder(self, model: str, thoughts: bool = True, binding: bool = True) -> MessagesEncoder:
         key = model, thoughts, binding
         if key not in self._encoders:
-            encoder = MessagesEncoder(model, self._traits(model), thoughts=thoughts, binding=binding)
+            official = self.name == ANTHROPIC_VENDOR or self.host.endswith("anthropic.com")
+            encoder = MessagesEncoder(
+                model, self._traits(model), thoughts=thoughts, binding=binding, lifetimes=official
+            )
             self._encoders[key] = self.extended(encoder, model)
         return self._encoders[key]
 

@@ -44,6 +44,12 @@ select {ROW} from (
 ) newest
 where ikigai_number(data #> '{{usage,input}}') > 0 and ikigai_number(data -> 'size') > 0 order by seq desc limit 1
 """
+# A row is stored when its request has ended.
+REQUEST_TIMES = """
+select (extract(epoch from created_at) - ikigai_number(coalesce(data -> 'seconds', '0')))::float8
+from messages where agent_id = %s and kind = 'usage' and coalesce(data ->> 'purpose', '') = ''
+order by id desc limit 200
+"""
 # The models of the newest requests; older ones are not read.
 RECENT_MODELS = """
 select model from (

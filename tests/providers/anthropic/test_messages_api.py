@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ikigai.core.messages import (
     Image,
@@ -594,3 +595,20 @@ def test_no_chunk_of_any_shape_breaks_the_reader(pieces: list[object]):
     )
     assert isinstance(end, StreamFinished | StreamFailed)
     reply(found).blocks()
+
+
+@pytest.mark.parametrize("ttl", ["", "5m", "1h"])
+def test_lifetime_of_the_cache_stands_at_every_breakpoint_and_changes_no_size(ttl: str):
+    encoder = MessagesEncoder(MODEL, lifetimes=True)
+    request = replace(ask(), system="Be brief.", tools=(ToolSpec("look", "Looks.", "{}"),), cache_ttl=ttl)
+    body = encoder.body(request)
+    assert body.count(b'"cache_control":{"type":"ephemeral","ttl":"%b"}' % (ttl or "5m").encode()) == 3
+    assert len(body) == encoder.envelope(request) + sum(map(encoder.message, request.messages))
+    assert b"ttl" not in MessagesEncoder(MODEL).body(request), "other servers may not know it"
+
+
+def test_tokens_written_for_an_hour_are_counted():
+    reader = MessagesReader(RequestTarget("anthropic", MODEL, ""))
+    counts = {"input_tokens": 3, "cache_creation_input_tokens": 50, "cache_creation": {"ephemeral_1h_input_tokens": 40}}
+    [update] = reader.events({"type": "message_start", "message": {"usage": counts}})
+    assert isinstance(update, UsageUpdate) and (update.usage.written, update.usage.written_1h) == (50, 40)

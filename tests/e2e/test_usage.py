@@ -256,3 +256,12 @@ def test_interrupted_reply_has_a_usage_row(account: Account, priced: Wire):
     (row,) = (data for _, _, data in account.rows("usage"))
     assert row["failure"] == "interrupted" and row["cost"] > 0 and row["is_minimum"] and row["first_token_seconds"] > 0
     assert table(account.run("usage").stdout)["total"][5].startswith("≥$0.")
+
+
+def test_months_and_csv(account: Account, priced: Wire):
+    account.run(*WIRE, "-p", "now")
+    month = f"{date.today():%Y-%m}"
+    made = json.loads(account.run("usage", "--by", "month", "--json").stdout)
+    assert [row["month"] for row in made["rows"]] == [month] and made["by"] == "month"
+    header, row = account.run("usage", "--by", "month", "--csv").stdout.splitlines()
+    assert header.split(",")[:2] == ["month", "requests"] and row.split(",")[:2] == [month, "1"]

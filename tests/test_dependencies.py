@@ -110,7 +110,7 @@ def modules(distribution: str) -> set[str]:
     try:
         files = metadata.files(distribution) or []
     except metadata.PackageNotFoundError:
-        return {distribution.replace("-", "_")}
+        return {distribution.replace("-", "_"), distribution.replace("-", ".")}
     found = {Path(file).parent / file.name.partition(".")[0] for file in files if file.suffix in (".py", ".so", ".pyd")}
     return {".".join(path.parent.parts if path.name == "__init__" else path.parts) for path in found}
 

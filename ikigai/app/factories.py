@@ -22,7 +22,7 @@ from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, INSTRUCTIONS_ORI
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.project_limits import ProjectLimits
 from ikigai.core.tool_selection import NO_TOOLS
-from ikigai.core.vendors import PRESETS, VENDORS
+from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS, sellers, vendor_of_model
 from ikigai.providers import model_list_cache
 from ikigai.providers.local.provider import LocalModel
 from ikigai.providers.models import ListedModel, ModelCatalog
@@ -52,9 +52,12 @@ def make_pool(config: Config) -> ProviderPool:
             needs_key=bool(preset and preset.key_variables and not server.base_url),
             headers=lambda: _headers(name, server),
             body=lambda model: _body(config.models.get(f"{name}/{model}", ModelSettings())),
+            platform=platform_of(config, name),
+            region=server.region,
+            project=server.project,
         )
 
-    endpoints = {name: endpoint(name) for name in (*VENDORS, *PRESETS, *config.providers)}
+    endpoints = {name: endpoint(name) for name in (*sellers(), *config.providers)}
     local = LocalModel(config.local.model_file, config.local.context, paths.data_dir())
     return ProviderPool(endpoints, local, make_models(config))
 
@@ -81,6 +84,12 @@ def server_address(config: Config, provider: str) -> str:
     return config.providers.get(provider, ProviderSettings()).base_url or (preset.base_url if preset else "")
 
 
+def platform_of(config: Config, provider: str) -> str:
+    """Return the cloud that serves a provider, a name of CLOUDS; "" for none."""
+    api = config.providers.get(provider, ProviderSettings()).api
+    return next((name for name in (api, provider) if name in CLOUDS), "")
+
+
 def make_models(config: Config) -> ModelCatalog:
     """Return the catalog of models; the configuration takes precedence."""
 
@@ -96,9 +105,10 @@ def make_models(config: Config) -> ModelCatalog:
             {"yes": True, "no": False}.get(settings.images),
         )
 
-    def api(provider: str) -> str:
+    def api(model: str) -> str:
+        provider, _, name = model.partition("/")
         server = config.providers.get(provider, ProviderSettings())
-        return server.api or provider
+        return vendor_of_model(platform_of(config, provider) or server.api or provider, name)
 
     listed = {provider: found.models for provider, found in model_list_cache.load(model_list_file()).items()}
     return ModelCatalog(listed, known, api)
@@ -122,7 +132,9 @@ def make_price(config: Config) -> PriceOf:
         address = server_address(config, model.partition("/")[0])
         if server.api in VENDORS and not address:  # a vendor under another name
             model = f"{server.api}/{model.partition('/')[2]}"
-        priced = prices.price_request(model, usage, at, known, address)
+        platform = platform_of(config, model.partition("/")[0])
+        book = CLOUDS[platform].prices if platform else ""
+        priced = prices.price_request(model, usage, at, known, address, book)
         return priced.cost, priced.priced_by
 
     return price

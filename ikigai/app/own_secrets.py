@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ikigai.config import login_keys
 from ikigai.core.errors import ConfigError
-from ikigai.core.vendors import PRESETS, VENDORS
+from ikigai.core.vendors import sellers
 from ikigai.system import paths
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 BRAVE_KEY = "BRAVE_API_KEY"
 """The variable that holds the key of the web search."""
+CLOUD_SECRETS = ("AZURE_OPENAI_AD_TOKEN", "AZURE_CLIENT_SECRET", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+"""Variables with credentials of clouds that are no keys."""
 
 
 class Redaction:
@@ -73,8 +75,8 @@ class Redaction:
     def _variables(self) -> tuple[str, ...]:
         """Return the variables that may hold a key."""
         servers = [server.api_key_env for server in self._config.providers.values()]
-        standard = [name for seller in (*VENDORS.values(), *PRESETS.values()) for name in seller.key_variables]
-        return (*standard, *filter(None, servers), BRAVE_KEY, "PGPASSWORD", *self._passed_on())
+        standard = [name for seller in sellers().values() for name in seller.key_variables]
+        return (*standard, *filter(None, servers), BRAVE_KEY, *CLOUD_SECRETS, "PGPASSWORD", *self._passed_on())
 
     def _passed_on(self) -> set[str]:
         """Return the variables whose values go along with requests."""

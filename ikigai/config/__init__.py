@@ -46,7 +46,7 @@ from ikigai.core.events import Choices
 from ikigai.core.record import Record
 from ikigai.core.switch_words import SWITCH_WORDS
 from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
-from ikigai.core.vendors import PRESETS, VENDORS
+from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS
 
 __all__ = [
     "Config",
@@ -312,9 +312,11 @@ def _at_home(name: str, api: str) -> bool:
 
     A vendor's key goes to no other vendor.
     """
+    if name in CLOUDS:
+        return api in ("", name) or (name == "azure" and api in ("chat", "responses"))
     if name in PRESETS:
         return api in ("", "chat")
-    return api in ("", *VENDORS[name].apis) if name in VENDORS else api in VENDORS
+    return api in ("", *VENDORS[name].apis) if name in VENDORS else api in VENDORS or api in CLOUDS
 
 
 class ConfigLayers(Record, frozen=True):

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from ikigai.config.records import ProviderSettings
-from ikigai.core.vendors import PRESETS, VENDORS
+from ikigai.core.vendors import CLOUDS, VENDORS, sellers
 from ikigai.system import paths
 
 LOGIN = "login"
@@ -17,7 +17,8 @@ def find_sources(
     servers: Mapping[str, ProviderSettings], environ: Mapping[str, str], logins: Iterable[str]
 ) -> dict[str, str]:
     """Return the source of each provider that has a key, in the order in which default models are looked for."""
-    usual = {name: seller.key_variables for name, seller in (*VENDORS.items(), *PRESETS.items())}
+    usual = {name: seller.key_variables for name, seller in sellers().items()}
+    usual |= {name: CLOUDS[server.api].key_variables for name, server in servers.items() if server.api in CLOUDS}
     own = {name: (server.api_key_env,) for name, server in servers.items() if server.api_key_env}
     found = {provider: first_set(names, environ) for provider, names in {**usual, **own}.items()}
     sources = {provider: f"environment {variable}" for provider, variable in found.items() if variable}

@@ -13,6 +13,7 @@ from ikigai.config.value_types import (
     Body,
     Bytes,
     CacheLifetime,
+    CloudName,
     Condensing,
     Counter,
     Dollars,
@@ -176,7 +177,8 @@ class ProviderSettings(MaskedRecord, frozen=True):
     api: Annotated[
         Api,
         help_meta(
-            'The API: OpenAI\'s "chat" (Chat Completions) or "responses", "anthropic" or "google"; '
+            'The API: OpenAI\'s "chat" (Chat Completions) or "responses", "anthropic" or "google"; or '
+            'the cloud: "azure", "bedrock" or "vertex"; '
             '"" chooses by the provider\'s name or address: "responses" for OpenAI\'s own, "chat" '
             "for others."
         ),
@@ -186,6 +188,13 @@ class ProviderSettings(MaskedRecord, frozen=True):
         help_meta(
             'The environment variable with its key; "" for the vendor\'s usual one, or none for other providers.'
         ),
+    ] = ""
+    region: Annotated[
+        CloudName,
+        help_meta('The region of Amazon Bedrock or Google Vertex AI; "" for that of the environment, or of its tools.'),
+    ] = ""
+    project: Annotated[
+        CloudName, help_meta('The project of Google Vertex AI; "" for that of the environment, or of the credentials.')
     ] = ""
     context: Annotated[Tokens, help_meta("The context of its models in tokens; 0 uses the known value.")] = 0
     max_output: Annotated[Tokens, help_meta("The longest reply in tokens; 0 uses the known value.")] = 0

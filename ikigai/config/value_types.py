@@ -110,9 +110,11 @@ Variable = Annotated[str, Meta(pattern=r"^([A-Z_][A-Z0-9_]*)?\Z", title="a varia
 File = Annotated[str, Meta(pattern=rf"^(~?/{_ANY}*)?\Z", title="a path that begins with / or ~/")]
 Counter = Annotated[Literal["bytes", "provider", "calibrated"], Meta(title='"bytes", "provider" or "calibrated"')]
 Api = Annotated[
-    Literal["", "chat", "responses", "anthropic", "google"],
-    Meta(title='"chat", "responses", "anthropic", "google" or "" (by its name)'),
+    Literal["", "chat", "responses", "anthropic", "google", "azure", "bedrock", "vertex"],
+    Meta(title='"chat", "responses", "anthropic", "google", "azure", "bedrock", "vertex" or "" (by its name)'),
 ]
+CloudName = Annotated[str, Meta(pattern=r"^([a-z0-9][a-z0-9:.-]*)?\Z", title="small letters, digits and -")]
+"""The name of a region or a project of a cloud."""
 Headers = Annotated[
     dict[str, str],
     Meta(title='a table of headers, for example { X-Title = "me" }, keys only as "env:VARIABLE"'),

@@ -1,4 +1,4 @@
-"""This module lists the vendors and servers whose providers need no table in the configuration."""
+"""This module lists the vendors, servers and clouds whose providers need no table in the configuration."""
 
 from ikigai.core.record import Record
 
@@ -138,3 +138,72 @@ PRESETS: dict[str, ServerPreset] = {
     ),
 }
 """By the name of the provider."""
+
+
+class CloudInfo(Record, frozen=True):
+    """A cloud that serves vendors' models to its own customers, by its key or by the credentials of its sign-in.
+
+    `sign_in` is the command that makes those credentials. `extra` is the extra of ikigai with the package `package`,
+    which finds them. `needs_package` says that requests need that package even with a key. `prices` is the name of the
+    cloud in genai-prices. `lists_models` is False where the cloud lists no model that a user can name.
+    """
+
+    title: str
+    key_variables: tuple[str, ...]
+    sign_in: str
+    extra: str
+    package: str
+    prices: str
+    source: str
+    needs_package: bool = False
+    lists_models: bool = True
+
+
+CLOUDS: dict[str, CloudInfo] = {
+    "azure": CloudInfo(
+        "Azure OpenAI",
+        ("AZURE_OPENAI_API_KEY",),
+        "az login",
+        "azure",
+        "azure.identity",
+        "azure",
+        "https://learn.microsoft.com/en-us/azure/ai-foundry/openai/api-version-lifecycle",
+        lists_models=False,
+    ),
+    "bedrock": CloudInfo(
+        "Amazon Bedrock",
+        ("AWS_BEARER_TOKEN_BEDROCK",),
+        "aws configure, or: aws sso login",
+        "bedrock",
+        "boto3",
+        "aws",
+        "https://platform.claude.com/docs/en/build-with-claude/claude-on-amazon-bedrock",
+        needs_package=True,
+    ),
+    "vertex": CloudInfo(
+        "Google Vertex AI",
+        (),
+        "gcloud auth application-default login",
+        "vertex",
+        "google.auth",
+        "google",
+        "https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai",
+    ),
+}
+"""By the name of the provider, which is also its `api` (`config.records.ProviderSettings.api`)."""
+
+
+def vendor_of_model(platform: str, model: str) -> str:
+    """Return the vendor whose API a platform (an `api`, or the name of a provider) speaks for this model.
+
+    A cloud speaks several: that of Claude to Claude, and its own choice to all others.
+    """
+    if platform not in CLOUDS:
+        return platform
+    is_claude = platform != "azure" and "claude" in model.lower()
+    return "anthropic" if is_claude else "google" if platform == "vertex" else "openai"
+
+
+def sellers() -> "dict[str, VendorInfo | ServerPreset | CloudInfo]":
+    """Return what is known of every provider that needs no table in the configuration, by its name."""
+    return {**VENDORS, **PRESETS, **CLOUDS}

@@ -24,7 +24,7 @@ CONTEXT_EXCEEDED = (
 )
 """This pattern and those below are compiled after a failure, not at every start."""
 TOO_LARGE = r"(?i)request too large"
-PER_TIME = r"(?i)per (second|min|hour|day)|rate.?limit"
+PER_TIME = r"(?i)per (second|min|hour|day)|rate.?limit|wait before"
 
 BAD_KEY = r"(?i)api key (not valid|expired|not found)"
 """Matches a message with status 400 for what other servers report with 401."""
@@ -48,6 +48,8 @@ FAILURE_KINDS = {
     "rate_limit_exceeded": FailureKind.RATE,
     "not_found_error": FailureKind.NOT_FOUND,
     "model_not_found": FailureKind.NOT_FOUND,
+    "throttlingException": FailureKind.RATE,
+    "validationException": FailureKind.REFUSED,
     "invalid_request_error": FailureKind.REFUSED,
     "BadRequestError": FailureKind.REFUSED,
 }
@@ -84,6 +86,10 @@ REFUSAL_REMEDIES = (
         r"max_(completion_|output_)?tokens",
         'Set max_output under [models."{name}/{model}"] in the configuration to what the server allows.',
     ),
+    (
+        r"on-demand throughput",
+        "Name an inference profile instead, such as {name}/us.{model}: `ikigai models {name} --refresh` lists them.",
+    ),
     (r"reasoning_effort|reasoning\.effort|output_config", "Type /think default: then no level is sent."),
 )
 """Pattern of a refused request's message → what the user can do; the first counts."""
@@ -101,12 +107,13 @@ class ProviderRequestFailed(IkigaiError):
 
 class RequestTarget(Record, frozen=True):
     """The receiver of a request, as the user may read it: the provider's name, the model, the address without
-    secrets.
+    secrets. `sign_in` is the command that renews the credentials of a cloud, "" where a key is used.
     """
 
     name: str
     model: str
     address: str
+    sign_in: str = ""
 
 
 def failure_of_response(
@@ -281,6 +288,9 @@ def _build_failure(
     fields = {"name": target.name, "model": target.model, "address": target.address}
     message_start, remedy = (template.format_map(fields) for template in FAILURE_MESSAGES[kind])
     message = message.strip().rstrip(".")
+    if kind is FailureKind.AUTH and target.sign_in:
+        message_start = f"{target.name} did not accept the credentials"
+        remedy = f"Run: {target.sign_in}. Or ask for the right to use this model."
     if kind is FailureKind.REFUSED:
         known = (ways for pattern, ways in REFUSAL_REMEDIES if re.search(pattern, message, re.IGNORECASE))
         remedy = next(known, remedy).format_map(fields)

@@ -59,22 +59,22 @@ def _nothing(model: str) -> None:
     return None
 
 
-def _itself(provider: str) -> str:
-    return provider
+def _provider(model: str) -> str:
+    return model.partition("/")[0]
 
 
 class ModelCatalog:
     """The facts about every "provider/name", from all sources.
 
     `listed` is by provider, `known` returns the configuration's values of a model, `api` the vendor whose API a
-    provider speaks ("anthropic", "google", else OpenAI's).
+    model is spoken to in ("anthropic", "google", else OpenAI's).
     """
 
     def __init__(
         self,
         listed: Mapping[str, Iterable[ListedModel]] | None = None,
         known: Callable[[str], ListedModel | None] = _nothing,
-        api: Callable[[str], str] = _itself,
+        api: Callable[[str], str] = _provider,
     ) -> None:
         self._known, self._api = known, api
         self._listed: dict[str, dict[str, ListedModel]] = {}
@@ -106,15 +106,15 @@ class ModelCatalog:
         return ModelLimits(known.context or guess.context, known.max_output or guess.max_output)
 
     def traits(self, model: str) -> ModelTraits:
-        provider = model.partition("/")[0]
+        provider, api = model.partition("/")[0], self._api(model)
         configured, listed, family = self._configured(model), self._listing(model), self._family(model)
-        guess = _by_family(family, self._api(provider))
+        guess = _by_family(family, api)
         levels = next((levels for levels in (configured.levels, listed.levels) if levels is not None), None)
         if levels is None:
             levels = guess.levels
         images = next((known for known in (configured.images, listed.images) if known is not None), guess.images)
         thinks = any(level != "off" for level in levels)
-        kind = configured.thinking or listed.thinking or guess.thinking or _thinking(self._api(provider))
+        kind = configured.thinking or listed.thinking or guess.thinking or _thinking(api)
         return ModelTraits(
             thinking=kind if thinks else "",
             levels=levels if thinks else ("off",),

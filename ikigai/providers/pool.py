@@ -6,15 +6,15 @@ import asyncio
 import importlib.util
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.model import Encoder, ModelLimits, Provider
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
-from ikigai.core.vendors import PRESETS, VENDORS, ServerPreset
-from ikigai.providers import models
+from ikigai.core.vendors import CLOUDS, ServerPreset, VendorInfo, sellers, vendor_of_model
+from ikigai.providers import clouds, models
 from ikigai.providers.local.provider import LocalModel, LocalProvider
 from ikigai.providers.models import ListedModel, ModelCatalog, ModelTraits
 from ikigai.providers.openai.chat_api import ChatEncoder
@@ -33,7 +33,8 @@ class Endpoint(Record, frozen=True):
     `api` is "chat", "responses", "anthropic", "google", or "" for the default of the provider's name. `key` returns its
     key on first need. `first` and `idle` are how long it may be silent, in seconds, as for `StreamingProvider`. A
     `preset` names what is special about the server. With `needs_key` it serves nobody without a key. `headers` go
-    with every request, `body` fields with those to a model.
+    with every request, `body` fields with those to a model. `platform` is the cloud behind it, a name of CLOUDS, with a
+    `region` and a `project` there.
     """
 
     base_url: str
@@ -45,6 +46,9 @@ class Endpoint(Record, frozen=True):
     needs_key: bool = False
     headers: Callable[[], Mapping[str, str]] = dict
     body: Callable[[str], Mapping[str, Any]] = lambda model: {}
+    platform: str = ""
+    region: str = ""
+    project: str = ""
 
 
 class ProviderPool:
@@ -53,10 +57,10 @@ class ProviderPool:
     def __init__(self, endpoints: Mapping[str, Endpoint], local: LocalModel, known: ModelCatalog) -> None:
         self.known = known
         self._endpoints, self._local = endpoints, local
-        self._providers: dict[str, Provider] = {}
+        self._providers: dict[_Client, Provider] = {}
         self._replaced: list[Provider] = []  # with a key that is not used any more
         self._learned: dict[str, int] = {}  # contexts that proved smaller than known, in tokens
-        self._encoders: dict[str, Callable[[str], Encoder]] = {}
+        self._encoders: dict[_Client, Callable[[str], Encoder]] = {}
 
     def check(self, model: str, level: str = "") -> None:
         """Raise ConfigError if no provider here serves this model, or it has no such level; IkigaiError
@@ -81,10 +85,10 @@ class ProviderPool:
 
     def encoder(self, model: str) -> Encoder:
         """Return the encoder of a model: the same one, available or not."""
-        provider, _, name = model.partition("/")
-        if provider not in self._encoders:
-            self._encoders[provider] = self._find_encoder(provider)
-        return self._encoders[provider](name)
+        client, name = self._client_of(model), model.partition("/")[2]
+        if client not in self._encoders:
+            self._encoders[client] = self._find_encoder(client)
+        return self._encoders[client](name)
 
     def limits(self, model: str) -> ModelLimits:
         known = self.known.limits(model)
@@ -137,25 +141,32 @@ class ProviderPool:
 
     def preconnect(self, model: str) -> None:
         """Prepare the provider of this model, if it has been used or warmed, for a request that will come soon."""
-        if provider := self._providers.get(model.partition("/")[0]):
+        if provider := self._providers.get(self._client_of(model)):
             provider.preconnect()
 
     def renew(self, provider: str) -> None:
         """Read the key of a provider again for its next request; what is under way goes on with the one before."""
-        if before := self._providers.pop(provider, None):
-            self._replaced.append(before)
+        for client in [client for client in self._providers if client.provider == provider]:
+            self._replaced.append(self._providers.pop(client))
 
     async def close(self) -> None:
         providers = (*self._providers.values(), *self._replaced)
         await asyncio.gather(*(provider.close() for provider in providers), return_exceptions=True)
 
     def _provider(self, model: str) -> Provider:
-        name = model.partition("/")[0]
-        if name not in self._providers:
-            self._providers[name] = self._make(name)
-        return self._providers[name]
+        client = self._client_of(model)
+        if client not in self._providers:
+            self._providers[client] = self._make(client)
+        return self._providers[client]
 
-    def _make(self, name: str) -> Provider:
+    def _client_of(self, model: str) -> _Client:
+        provider, _, name = model.partition("/")
+        endpoint = self._endpoints.get(provider)
+        platform = endpoint.platform if endpoint else ""
+        return _Client(provider, vendor_of_model(platform, name) if platform else "")
+
+    def _make(self, client: _Client) -> Provider:
+        name = client.provider
         if name == "scripted":
             return ScriptedProvider()
         if name == "local":
@@ -164,23 +175,28 @@ class ProviderPool:
             raise IkigaiError(
                 "There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup"
             )
-        vendor = self._vendor(name, self._key(name))
-        self._encoders[name] = vendor.encoder
+        vendor = self._vendor(name, self._key(name), client.vendor)
+        self._encoders[client] = vendor.encoder
         return RetryingProvider(vendor)
 
-    def _find_encoder(self, provider: str) -> Callable[[str], Encoder]:
+    def _find_encoder(self, client: _Client) -> Callable[[str], Encoder]:
         try:
-            return self._vendor(provider, "").encoder
+            return self._vendor(client.provider, "", client.vendor).encoder
         except IkigaiError:  # a script's, or that of a provider that is gone
             return lambda _: FALLBACK_ENCODER
 
-    def _vendor(self, name: str, key: str) -> Vendor:
-        """Return the vendor's client. Its module is imported here, so that unused vendors are never imported."""
+    def _vendor(self, name: str, key: str, vendor: str = "") -> Vendor:
+        """Return the vendor's client; of a cloud with several, that of `vendor`, "" for the one that lists models.
+
+        Its module is imported here, so that unused vendors are never imported.
+        """
         if name == "local":
             return self._local_client("http://127.0.0.1", "")
         endpoint = self._endpoint(name)
         arguments = (name, endpoint.base_url, key, endpoint.first, endpoint.idle)
         more: dict[str, Any] = {"traits": self._traits(name), "headers": endpoint.headers(), "body": endpoint.body}
+        if endpoint.platform:
+            return _cloud_client(endpoint, arguments, more, vendor)
         api = endpoint.api or name
         if api == "anthropic":
             from ikigai.providers.anthropic.provider import AnthropicProvider
@@ -216,16 +232,56 @@ class ProviderPool:
         """Return the key of a provider, "" if it needs none. Raise IkigaiError if it needs one and has none."""
         endpoint = self._endpoint(name)
         key = endpoint.key()
+        if endpoint.platform:
+            cloud = CLOUDS[endpoint.platform]
+            if cloud.needs_package or not key:
+                clouds.require_package(cloud)
+            return key
         if not key and (endpoint.needs_key or not endpoint.base_url):
-            vendor = VENDORS.get(name)
-            seller = vendor or PRESETS.get(name)
+            seller = sellers().get(name)
             ways = f"Store one with `ikigai login {name}` or /login {name}" + (
                 f", set {seller.key_variables[0]}" if seller else ""
             )
             raise IkigaiError(
-                f"There is no key for {vendor.title if vendor else name}.", f"{ways}, or choose another model."
+                f"There is no key for {seller.title if isinstance(seller, VendorInfo) else name}.",
+                f"{ways}, or choose another model.",
             )
         return key
+
+
+class _Client(NamedTuple):
+    """A provider, and the vendor whose SDK speaks to it where it is a cloud with several, else ""."""
+
+    provider: str
+    vendor: str = ""
+
+
+def _cloud_client(endpoint: Endpoint, arguments: tuple[Any, ...], more: dict[str, Any], vendor: str) -> Vendor:
+    """Return the client for a vendor's models in a cloud; of "" the one that lists models."""
+    if endpoint.platform == "azure":
+        from ikigai.providers.openai.azure import AzureProvider
+
+        return AzureProvider(*arguments, api="responses" if endpoint.api == "responses" else "chat", **more)
+    if endpoint.platform == "bedrock":
+        more["region"] = endpoint.region
+        if vendor == "openai":
+            from ikigai.providers.openai.bedrock import BedrockOpenAIProvider
+
+            return BedrockOpenAIProvider(*arguments, api="chat", **more)
+        from ikigai.providers.anthropic.bedrock import BedrockProvider
+
+        return BedrockProvider(*arguments, **more)
+    more |= {
+        "region": endpoint.region or clouds.google_region(),
+        "project": endpoint.project or clouds.google_project(),
+    }
+    if vendor == "anthropic":
+        from ikigai.providers.anthropic.vertex import ClaudeVertexProvider
+
+        return ClaudeVertexProvider(*arguments, **more)
+    from ikigai.providers.google.vertex import GeminiVertexProvider
+
+    return GeminiVertexProvider(*arguments, **more)
 
 
 FALLBACK_ENCODER = ChatEncoder()

@@ -50,13 +50,14 @@ UNPRICED = PricedUsage()
 
 
 def price_request(
-    model: str, usage: Usage, at: float, known: ModelPrices | None = None, base_url: str = ""
+    model: str, usage: Usage, at: float, known: ModelPrices | None = None, base_url: str = "", book: str = ""
 ) -> PricedUsage:
     """Return the cost of a request to "provider/name" that was sent `at` seconds since 1970.
 
     `known` are the configuration's prices; the open ones come from genai-prices, as of `at`, with its tiers for long
     requests. `base_url` tells whose prices those are; "" is the vendor's own address. A model that runs inside ikigai
-    costs nothing. A server on this machine may be anything, also a proxy of a vendor, and has only a configured price.
+    costs nothing. `book` names the seller in genai-prices where neither says it. A server on this machine may be
+    anything, also a proxy of a vendor, and has only a configured price.
     """
     provider, _, name = model.partition("/")
     known = known or ModelPrices()
@@ -69,7 +70,7 @@ def price_request(
             return PricedUsage(0.0, provider)
         if base_url and is_loopback(urlsplit(base_url).hostname or ""):
             return UNPRICED
-        return _by_genai_prices(provider, name, usage, at, known, base_url)
+        return _by_genai_prices(provider, name, usage, at, known, base_url, book)
     except Exception:  # a model or server it does not know, a time out of range, and whatever else it may raise
         return UNPRICED
 
@@ -96,7 +97,7 @@ def _configured(known: ModelPrices, input: float, output: float, usage: Usage) -
 
 
 def _by_genai_prices(
-    provider: str, name: str, usage: Usage, at: float, known: ModelPrices, base_url: str
+    provider: str, name: str, usage: Usage, at: float, known: ModelPrices, base_url: str, name_in_book: str
 ) -> PricedUsage:
     from copy import copy
     from datetime import UTC, datetime
@@ -105,7 +106,9 @@ def _by_genai_prices(
     from genai_prices.data_snapshot import get_snapshot
 
     book = get_snapshot()
-    if base_url or provider not in VENDORS:
+    if name_in_book:
+        seller = next(one for one in book.providers if one.id == name_in_book)
+    elif base_url or provider not in VENDORS:
         seller = book.find_provider(None, None, base_url.lower() or None)
     else:
         seller = next(one for one in book.providers if one.id == provider)

@@ -32,7 +32,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
-from ikigai.providers import failures
+from ikigai.providers import clouds, failures
 from ikigai.providers.answer_limits import (
     ACCEPTED_ENCODINGS,
     MAX_ANSWER_BYTES,
@@ -238,6 +238,11 @@ class StreamingProvider(ABC):
             encoder.extra = extra
         return encoder
 
+    def move_to(self, base_url: str) -> None:
+        """Use another address from now on: that of a region that is known only when the SDK is loaded."""
+        self.base_url = base_url
+        self.host, self.address = check_address(self.name, base_url)
+
     def target(self, model: str) -> RequestTarget:
         return RequestTarget(self.name, model, self.address)
 
@@ -325,6 +330,10 @@ class StreamingProvider(ABC):
 
     def failure_of(self, error: Exception, target: RequestTarget, watch: "_StreamWatch", id: str = "") -> StreamFailed:
         """Return the failure of an exception, in words."""
+        if isinstance(error, IkigaiError):
+            return StreamFailed(FailureKind.UNAVAILABLE, error.what, error.remedy)
+        if missing := clouds.credential_failure(error):
+            return missing
         if isinstance(error, NoStream):
             return failures.failure_without_stream(target, error.body, id)
         if unusable := failures.unusable_answer(error):

@@ -17,7 +17,7 @@ from ikigai.config.terminal import THEME_NAMES
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import NotReady, Rejected, WrongArgument
 from ikigai.core.tool_selection import ToolSelection
-from ikigai.core.vendors import PRESETS, VENDORS
+from ikigai.core.vendors import sellers
 from ikigai.providers.models import default_model
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ FILE_TOOLS = "files"
 
 def known_providers(config: Config) -> list[str]:
     """Return the providers that can have a key."""
-    return list(dict.fromkeys((*VENDORS, *PRESETS, *config.providers, *config.keys)))
+    return list(dict.fromkeys((*sellers(), *config.providers, *config.keys)))
 
 
 def own_program(arguments: argparse.Namespace, *words: str) -> list[str]:

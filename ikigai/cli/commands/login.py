@@ -13,7 +13,7 @@ from ikigai.cli.ask import interruptible, read_answer
 from ikigai.config import Config, login_keys
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.request.reply import FailureKind
-from ikigai.core.vendors import PRESETS, VENDORS
+from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS, sellers
 from ikigai.providers.failures import ProviderRequestFailed
 from ikigai.system import paths
 from ikigai.system.output import format_table, print_lines
@@ -33,7 +33,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         description="Ask for a provider's API key without showing it, or read it from a pipe; try it; keep it in a "
         "private file. A key in the environment overrides it.",
     )
-    named = f"{', '.join((*VENDORS, *PRESETS))}, or one from your configuration"
+    named = f"{', '.join(sellers())}, or one from your configuration"
     command.add_argument("provider", nargs="?", default="", metavar="PROVIDER", help=named)
     what = command.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="list the providers that have a key, and its source")
@@ -81,7 +81,7 @@ def _choose_provider(config: Config, provider: str, asks: bool) -> str:
     """Return the provider of the key; with `asks`, ask the user for a missing one. Raise ConfigError if it is
     unknown.
     """
-    known = tuple(dict.fromkeys((*VENDORS, *PRESETS, *config.providers, *config.keys)))
+    known = tuple(dict.fromkeys((*sellers(), *config.providers, *config.keys)))
     if not provider and asks:
         provider = read_answer(f"Provider ({', '.join(known)}): ")
     if not provider:
@@ -102,6 +102,8 @@ def _read_typed_key(provider: str) -> str:
         print_lines(f"Create a key at {vendor.keys_page}")
     elif preset := PRESETS.get(provider):
         print_lines(f"About this provider: {preset.source}")
+    elif cloud := CLOUDS.get(provider):
+        print_lines(f"Without a key, the credentials of its own sign-in are used: {cloud.sign_in}")
     with interruptible():
         try:
             return getpass.getpass(f"Key for {provider} (hidden): ")
@@ -136,4 +138,5 @@ async def _try_key(config: Config, provider: str, key: str) -> str:
         if is_refusal and not LACKS_LISTING_RIGHT.search(error.what):
             raise Rejected(error.what, "Nothing was stored. Copy the key again, or make another one.") from None
         return str(error)
-    return "" if models else f"{provider} answered, but listed no model."
+    is_listed = provider not in CLOUDS or CLOUDS[provider].lists_models
+    return "" if models or not is_listed else f"{provider} answered, but listed no model."

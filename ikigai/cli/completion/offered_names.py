@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ikigai.config import Config
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.vendors import VENDORS
+from ikigai.core.vendors import sellers
 from ikigai.system import paths
 from ikigai.system.output import print_lines
 
@@ -48,7 +48,7 @@ def _find_names(kind: str, key: str, config: Config) -> Iterable[str]:
 
             return (*config.profiles, NO_PROFILE)
         case "providers":
-            return (*VENDORS, *config.providers)
+            return dict.fromkeys((*sellers(), *config.providers))
         case "keys":
             from ikigai.config.key_table import all_paths, dotted_path
 

@@ -20,7 +20,7 @@ from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
 from ikigai.providers.sdk_answer import SdkAnswer
-from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader, call_ids
+from ikigai.providers.streaming import NoStream, OpenStream, StreamingProvider, StreamReader, call_ids
 
 MODELS_PER_PAGE = 1000
 """Models on one page of the list; the endpoint gives no more."""
@@ -31,7 +31,9 @@ THINKING_REFUSED = re.compile(
 """Matches the refusal of a request for the thinking in its history. Another account or model made it, or something
 before it changed (memory drops and masks), or thinking was turned on in the middle of a turn.
 """
-THINKING_CONTROLS_REFUSED = re.compile(r"block_binding|anthropic-beta|thinking-binding-controls", re.IGNORECASE)
+THINKING_CONTROLS_REFUSED = re.compile(
+    r"block_binding|anthropic.beta|beta flag|thinking-binding-controls", re.IGNORECASE
+)
 """Matches the refusal by a server that does not know the controls for that."""
 
 log = logging.getLogger(__name__)
@@ -41,6 +43,7 @@ class AnthropicProvider(StreamingProvider):
     """A server that speaks Messages (`StreamingProvider`); a /v1 at the end of `base_url` may be left out."""
 
     OWN_ADDRESS = "https://api.anthropic.com"
+    encoder_class = MessagesEncoder
     _binding = True
 
     def encoder(self, model: str) -> MessagesEncoder:
@@ -51,7 +54,7 @@ class AnthropicProvider(StreamingProvider):
         key = model, thoughts, binding
         if key not in self._encoders:
             official = self.name == ANTHROPIC_VENDOR or self.host.endswith("anthropic.com")
-            encoder = MessagesEncoder(
+            encoder = self.encoder_class(
                 model, self._traits(model), thoughts=thoughts, binding=binding, lifetimes=official
             )
             self._encoders[key] = self.extended(encoder, model)
@@ -85,7 +88,7 @@ class AnthropicProvider(StreamingProvider):
         return headers
 
     @asynccontextmanager
-    async def post(self, client: Any, request: Request) -> AsyncGenerator[SdkAnswer, None]:
+    async def post(self, client: Any, request: Request) -> AsyncGenerator[OpenStream, None]:
         async with await self._open_stream(client, request) as stream:
             yield SdkAnswer(stream.response)
 
@@ -98,7 +101,7 @@ class AnthropicProvider(StreamingProvider):
             encoder = self._encoder(request.model, thoughts, self._binding)
             body = encoder.body(request)
             try:
-                return await self._send(client, body, encoder.beta(request))
+                return await self._send(client, request.model, body, encoder.beta(request))
             except Exception as error:
                 refusal = str(getattr(error, "body", "")) if getattr(error, "status_code", 0) == 400 else ""
                 if thoughts and THINKING_REFUSED.search(refusal):
@@ -111,16 +114,22 @@ class AnthropicProvider(StreamingProvider):
                     raise  # the refusal has another cause
                 log.debug("%s refused the thinking in the request; it is sent again without it", self.name)
 
-    async def _send(self, client: Any, body: bytes, beta: str) -> Any:
+    async def _send(self, client: Any, model: str, body: bytes, beta: str) -> Any:
+        return await self.post_bytes(client, "/v1/messages", body, beta)
+
+    async def post_bytes(
+        self, client: Any, path: str, body: bytes, beta: str, accept: str = "text/event-stream"
+    ) -> Any:
+        """Post a body as it is, and return the SDK's open stream."""
         import anthropic
 
         return await client.post(
-            "/v1/messages",
+            path,
             content=body,
             cast_to=object,
             stream=True,
             stream_cls=anthropic.AsyncStream[object],
-            options={"headers": _content_headers(beta) | {"Accept": "text/event-stream"}},
+            options={"headers": _content_headers(beta) | {"Accept": accept}},
         )
 
     async def count(self, request: Request) -> int | None:
@@ -129,8 +138,9 @@ class AnthropicProvider(StreamingProvider):
         """
         try:
             encoder = self._encoder(request.model, binding=self._binding)
-            answer = await (await self.connected()).post(
-                "/v1/messages/count_tokens",
+            client = await self.connected()
+            answer = await client.post(
+                await self.count_path(client),
                 content=encoder.countable(request),
                 cast_to=object,
                 options={"headers": _content_headers(encoder.beta(request))},
@@ -139,6 +149,9 @@ class AnthropicProvider(StreamingProvider):
         except Exception as error:
             log.debug("%s did not count tokens: %s", self.name, type(error).__name__)
             return None
+
+    async def count_path(self, client: Any) -> str:
+        return "/v1/messages/count_tokens"
 
     async def models(self) -> list[ListedModel]:
         """Return the models that the key can use, by the list endpoint, newest first. Raise IkigaiError on failure."""

@@ -55,19 +55,24 @@ class GoogleProvider(StreamingProvider):
         options = self.http_options()
         options["event_hooks"]["response"].append(_refuse)
         http = httpx2.AsyncClient(**options)
-        version = API_VERSION.search(self.base_url)
         # The SDK reads every value that is left out here from the environment.
         sdk = genai.Client(
-            vertexai=False,
-            api_key=self.key or "none",
+            **self.sdk_arguments(),
             debug_config=DebugConfig(client_mode=None, replays_directory=None, replay_id=None),
-            http_options=HttpOptions(
-                base_url=API_VERSION.sub("", self.base_url),
-                api_version=version[1] if version else "v1beta",
-                httpx_async_client=http,
-            ),
+            http_options=HttpOptions(**self.sdk_address(), httpx_async_client=http),
         )
         return _Client(sdk, http, options["timeout"]), http
+
+    def sdk_arguments(self) -> dict[str, Any]:
+        return {"vertexai": False, "api_key": self.key or "none"}
+
+    def sdk_address(self) -> dict[str, Any]:
+        version = API_VERSION.search(self.base_url)
+        return {"base_url": API_VERSION.sub("", self.base_url), "api_version": version[1] if version else "v1beta"}
+
+    def path(self, model: str) -> str:
+        """Return the path of a model behind the version of the API."""
+        return quote(_resource(model), errors="surrogatepass")
 
     @asynccontextmanager
     async def post(self, client: "_Client", request: Request) -> AsyncGenerator[SdkAnswer, None]:
@@ -89,7 +94,7 @@ class GoogleProvider(StreamingProvider):
 
     async def _open_stream(self, client: "_Client", model: str, body: bytes) -> Any:
         """Return the httpx2 response."""
-        path = f"{_path(model)}:streamGenerateContent?alt=sse"
+        path = f"{self.path(model)}:streamGenerateContent?alt=sse"
         return (await client.send("post", path, body, stream=True)).response_stream
 
     async def count(self, request: Request) -> int | None:
@@ -98,13 +103,16 @@ class GoogleProvider(StreamingProvider):
         """
         try:
             client = await self.connected()
-            # The body of a reply, after the model's name. The SDK's own method leaves system and tools out.
-            name, body = msgspec.json.encode(_resource(request.model)), self.encoder(request.model).countable(request)
-            body = b'{"generateContentRequest":{"model":%b,%b}' % (name, body[1:])
-            answer = await client.read("post", f"{_path(request.model)}:countTokens", body)
+            body = self.counting_body(request)
+            answer = await client.read("post", f"{self.path(request.model)}:countTokens", body)
             return as_count(as_mapping(answer).get("totalTokens")) or None
         except Exception:
             return None
+
+    def counting_body(self, request: Request) -> bytes:
+        """Return the body of a reply, after the model's name. The SDK's own method leaves system and tools out."""
+        name, body = msgspec.json.encode(_resource(request.model)), self.encoder(request.model).countable(request)
+        return b'{"generateContentRequest":{"model":%b,%b}' % (name, body[1:])
 
     async def models(self) -> list[ListedModel]:
         """Return the models that generate content. Raise IkigaiError on failure."""
@@ -129,6 +137,11 @@ class _Client:
 
     def __init__(self, sdk: Any, http: Any, timeout: Any) -> None:
         self._sdk, self._http, self._timeout = sdk, http, timeout
+
+    @property
+    def address(self) -> str:
+        """The address that the SDK uses."""
+        return str(self._sdk._api_client._http_options.base_url)
 
     async def send(self, method: str, path: str, body: bytes = b"", stream: bool = False) -> Any:
         """Send `body` as it is and return the SDK's HttpResponse."""
@@ -171,10 +184,6 @@ async def _refuse(response: Any) -> None:
 
 def _resource(model: str) -> str:
     return model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
-
-
-def _path(model: str) -> str:
-    return quote(_resource(model), errors="surrogatepass")
 
 
 def parse_models(page: object) -> list[ListedModel]:

@@ -143,7 +143,7 @@ class OpenAIProvider(StreamingProvider):
         while True:
             body = self._body(request, thoughts)
             try:
-                return await self._send(client, body)
+                return await self._send(client, request.model, body)
             except Exception as error:
                 refusal = str(getattr(error, "body", ""))
                 if self._extras and EXTRAS_REFUSED.search(refusal):
@@ -179,11 +179,15 @@ class OpenAIProvider(StreamingProvider):
         self._wanted[model] = known
         return False
 
-    async def _send(self, client: Any, body: bytes) -> Any:
+    def path(self, model: str) -> str:
+        """Return the path of requests to this model behind the address."""
+        return "/responses" if self._responses else "/chat/completions"
+
+    async def _send(self, client: Any, model: str, body: bytes) -> Any:
         import openai
 
         return await client.post(
-            "/responses" if self._responses else "/chat/completions",
+            self.path(model),
             content=body,
             cast_to=object,
             stream=True,

@@ -1,0 +1,106 @@
+"""This module connects to Claude on Amazon Bedrock through the SDK's own class, which signs the requests."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from ikigai.core.request.build import Request
+from ikigai.core.vendors import CLOUDS
+from ikigai.providers import clouds
+from ikigai.providers.anthropic.cloud_messages import BedrockMessagesEncoder
+from ikigai.providers.anthropic.provider import AnthropicProvider
+from ikigai.providers.failures import RequestTarget
+from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
+from ikigai.providers.models import ListedModel
+from ikigai.providers.streaming import OpenStream
+
+
+class BedrockProvider(AnthropicProvider):
+    """Claude on Amazon Bedrock (`StreamingProvider`); `region` "" is that of the environment or of `aws configure`."""
+
+    OWN_ADDRESS = "https://bedrock-runtime.us-east-1.amazonaws.com"
+    encoder_class = BedrockMessagesEncoder
+
+    def __init__(self, name: str, base_url: str = "", *arguments: Any, region: str = "", **more: Any) -> None:
+        self._region, self._has_address = region, bool(base_url)
+        super().__init__(name, base_url, *arguments, **more)
+
+    def target(self, model: str) -> RequestTarget:
+        return RequestTarget(self.name, model, self.address, "" if self.key else CLOUDS["bedrock"].sign_in)
+
+    def connect(self) -> tuple[Any, Any]:
+        import anthropic
+        from anthropic.lib.bedrock import AsyncAnthropicBedrock
+
+        session = clouds.aws_session(self._region)
+        if not self.key:
+            clouds.require_aws_credentials(session)
+        if not self._has_address:
+            self.move_to(f"https://bedrock-runtime.{session.region_name}.amazonaws.com")
+        options = self.http_options()
+        http = anthropic.DefaultAsyncHttpxClient(**options)
+        client = AsyncAnthropicBedrock(
+            api_key=self.key or None,
+            aws_region=session.region_name,
+            base_url=self.base_url,
+            max_retries=0,
+            timeout=options["timeout"],
+            open_telemetry=False,
+            http_client=http,
+        )
+        client._custom_headers = {}
+        return client, http
+
+    @asynccontextmanager
+    async def post(self, client: Any, request: Request) -> AsyncGenerator[OpenStream, None]:
+        async with await self._open_stream(client, request) as stream:
+            yield _EventStreamAnswer(stream.response, client._make_sse_decoder())
+
+    async def _send(self, client: Any, model: str, body: bytes, beta: str) -> Any:
+        path = f"/model/{quote(model, safe=':;')}/invoke-with-response-stream"
+        return await self.post_bytes(client, path, body, "", accept="application/vnd.amazon.eventstream")
+
+    async def count(self, request: Request) -> int | None:
+        return None  # the SDK has no way to count there
+
+    async def models(self) -> list[ListedModel]:
+        """Return the inference profiles and the models with text that the account can name. Raise IkigaiError on
+        failure.
+        """
+        try:
+            return await asyncio.to_thread(self._list)
+        except Exception as error:
+            raise self.listing_error(error, self._idle) from None
+
+    def _list(self) -> list[ListedModel]:
+        session = clouds.aws_session(self._region)
+        if not self.key:
+            clouds.require_aws_credentials(session)
+        control = session.client("bedrock")
+        pages = control.get_paginator("list_inference_profiles").paginate()
+        profiles = [one for page in pages for one in as_sequence(page.get("inferenceProfileSummaries"))]
+        found = [as_string(as_mapping(one).get("inferenceProfileId")) for one in profiles]
+        for one in as_sequence(control.list_foundation_models(byOutputModality="TEXT").get("modelSummaries")):
+            model = as_mapping(one)
+            if "ON_DEMAND" in as_sequence(model.get("inferenceTypesSupported")):
+                found.append(as_string(model.get("modelId")))
+        return [ListedModel(id) for id in dict.fromkeys(filter(None, found))]
+
+
+class _EventStreamAnswer:
+    """`streaming.OpenStream` over AWS's binary framing, which the SDK decodes."""
+
+    def __init__(self, response: Any, decoder: Any) -> None:
+        self.headers: Mapping[str, str] = response.headers
+        self._response, self._decoder = response, decoder
+
+    async def chunks(self) -> AsyncGenerator[object, None]:
+        async for event in self._decoder.aiter_bytes(self._response.aiter_bytes()):
+            yield msgspec.json.decode(event.data)
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        return self._response.aiter_bytes()

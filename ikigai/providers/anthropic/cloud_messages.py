@@ -1,0 +1,54 @@
+"""This module writes the Messages format as clouds take it: the model stands in the path, the version in the body."""
+
+from typing import Any
+
+from ikigai.core.request.build import Request
+from ikigai.providers.anthropic.messages_api import CACHE_BREAKPOINT, MessagesEncoder
+from ikigai.providers.encoding import dumps
+
+BREAKPOINT_FIELD = b',"cache_control":' + dumps(CACHE_BREAKPOINT)
+
+
+class CloudMessagesEncoder(MessagesEncoder):
+    """Bodies for a cloud with this `version` of the format. With `is_streamed_by_path` the path says that the reply
+    streams, and betas stand in the body.
+
+    Clouds know no breakpoint of the whole request, so the last block of the last message has it. Every message but that
+    one keeps its bytes.
+    """
+
+    version = ""
+    is_streamed_by_path = False
+
+    def head(self, request: Request) -> dict[str, Any]:
+        head = super().head(request)
+        del head["model"], head["cache_control"]
+        if self.is_streamed_by_path:
+            del head["stream"]
+            if beta := self.beta(request):
+                head = {"anthropic_beta": beta.split(",")} | head
+        return {"anthropic_version": self.version} | head
+
+    def _framed(self, head: dict[str, Any], preface: list[Any], pieces: list[bytes]) -> bytes:
+        if not pieces:  # to be measured: with the breakpoint
+            framed = super()._framed(head, preface, pieces)
+            return framed + BREAKPOINT_FIELD
+        last = pieces[-1]
+        end = len(last) - len(b"}]}")
+        return super()._framed(head, preface, [*pieces[:-1], last[:end] + BREAKPOINT_FIELD + last[end:]])
+
+
+class BedrockMessagesEncoder(CloudMessagesEncoder):
+    """Bodies for Amazon Bedrock."""
+
+    version = "bedrock-2023-05-31"
+    is_streamed_by_path = True
+
+
+class VertexMessagesEncoder(CloudMessagesEncoder):
+    """Bodies for Google Vertex AI."""
+
+    version = "vertex-2023-10-16"
+
+    def countable(self, request: Request) -> bytes:
+        return dumps({"model": request.model})[:-1] + b"," + super().countable(request)[1:]

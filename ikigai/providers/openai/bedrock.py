@@ -1,0 +1,47 @@
+"""This module connects to the models on Amazon Bedrock that speak OpenAI's formats, through the SDK's own class."""
+
+import os
+from typing import Any
+
+from ikigai.core.vendors import CLOUDS
+from ikigai.providers import clouds
+from ikigai.providers.failures import RequestTarget
+from ikigai.providers.openai.provider import OpenAIProvider
+
+
+class BedrockOpenAIProvider(OpenAIProvider):
+    """Models of Amazon Bedrock other than Claude (`StreamingProvider`); `region` "" is that of the environment."""
+
+    OWN_ADDRESS = "https://bedrock-mantle.us-east-1.api.aws/openai/v1"
+
+    def __init__(self, name: str, base_url: str = "", *arguments: Any, region: str = "", **more: Any) -> None:
+        self._region, self._has_address = region, bool(base_url)
+        super().__init__(name, base_url, *arguments, **more)
+
+    def target(self, model: str) -> RequestTarget:
+        return RequestTarget(self.name, model, self.address, "" if self.key else CLOUDS["bedrock"].sign_in)
+
+    def connect(self) -> tuple[Any, Any]:
+        import openai
+
+        session = clouds.aws_session(self._region)
+        if not self.key:
+            clouds.require_aws_credentials(session)
+        if not self._has_address:
+            self.move_to(f"https://bedrock-mantle.{session.region_name}.api.aws/openai/v1")
+        options = self.http_options()
+        http = openai.DefaultAsyncHttpx2Client(**options)
+        credentials: dict[str, Any] = (
+            {"api_key": self.key} if self.key else {"aws_profile": os.environ.get("AWS_PROFILE")}
+        )
+        client = openai.AsyncBedrockOpenAI(
+            aws_region=session.region_name,
+            base_url=self.base_url,
+            max_retries=0,
+            timeout=options["timeout"],
+            http_client=http,
+            **credentials,
+        )
+        client.organization = client.project = None
+        client._custom_headers = {}
+        return client, http

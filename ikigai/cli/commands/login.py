@@ -8,7 +8,7 @@ import re
 import sys
 from typing import Any
 
-from ikigai.app.factories import make_pool
+from ikigai.app.factories import make_pool, platform_of
 from ikigai.cli.ask import interruptible, read_answer
 from ikigai.config import Config, login_keys
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
@@ -88,6 +88,9 @@ def _choose_provider(config: Config, provider: str, asks: bool) -> str:
         raise ConfigError("Which provider is the key for?", f"Name a provider: {', '.join(known)}.")
     if provider == "local":
         raise Rejected("The local model needs no key.", "Start it with: ikigai -m local/smollm2-135m")
+    cloud = CLOUDS.get(platform_of(config, provider))
+    if cloud and not cloud.key_variables:
+        raise Rejected(f"{cloud.title} is used with its own sign-in.", f"Run: {cloud.sign_in}")
     if provider not in known:
         raise ConfigError(
             f"There is no provider {provider!r} (there are: {', '.join(known)}).",
@@ -138,5 +141,6 @@ async def _try_key(config: Config, provider: str, key: str) -> str:
         if is_refusal and not LACKS_LISTING_RIGHT.search(error.what):
             raise Rejected(error.what, "Nothing was stored. Copy the key again, or make another one.") from None
         return str(error)
-    is_listed = provider not in CLOUDS or CLOUDS[provider].lists_models
+    cloud = CLOUDS.get(platform_of(config, provider))
+    is_listed = cloud is None or cloud.lists_models
     return "" if models or not is_listed else f"{provider} answered, but listed no model."

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 
-from ikigai.app.factories import make_pool
+from ikigai.app.factories import make_pool, platform_of
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.config import Config, key_sources
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.vendors import CLOUDS
 from ikigai.providers.pool import ProviderPool
 from ikigai.system.install_command import extra_command
 
@@ -32,7 +33,9 @@ async def _provider(config: Config, pool: ProviderPool, name: str, online: bool)
     about = f"provider {name}"
     source = config.keys.get(name, "")
     variable = key_sources.variable_of(source)
-    key = f"key in {variable}" if variable else "key stored by ikigai login" if source else "without a key"
+    cloud = CLOUDS.get(platform_of(config, name))
+    keyless = f"with the credentials of {cloud.title}" if cloud else "without a key"
+    key = f"key in {variable}" if variable else "key stored by ikigai login" if source else keyless
     try:
         await asyncio.to_thread(pool.require, name)
         if not online:
@@ -43,6 +46,8 @@ async def _provider(config: Config, pool: ProviderPool, name: str, online: bool)
         return Finding(about, BAD, f"{key}; no answer within {PROVIDER_TIMEOUT:g} seconds", "Try again later.")
     except IkigaiError as error:
         return Finding(about, BAD, f"{key}; {error.what}", error.remedy)
+    if not listed and cloud and not cloud.lists_models:
+        return Finding(about, OK, f"{key}; it answers, and lists no deployments")
     if not listed:
         return Finding(about, WARN, f"{key}; it answers, but lists no model", "Check the provider's settings.")
     return Finding(about, OK, f"{key}; it answers and has {len(listed):,} models")

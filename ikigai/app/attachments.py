@@ -2,6 +2,7 @@
 
 the path or URL behind the @                       what happens
 a text file, a folder, a picture                   its text, its list of entries, or the picture goes along
+a PDF                                              it goes along, as text to models that take none
 https://…                                          the page goes along, if the approval of `web_fetch` allows it
 a file whose name looks like one with keys         the user is asked first; also for a file of ikigai's own
 a binary file, a pipe, a device, no permission     nothing is sent: Rejected, in words
@@ -22,6 +23,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
+from ikigai.app import pdf_files
 from ikigai.app.pasted_pictures import find_pasted
 from ikigai.core.errors import Rejected
 from ikigai.core.mentions import Mention, find_mentions
@@ -46,7 +50,7 @@ MAX_DOCUMENT_BYTES = 100_000
 MAX_DOCUMENTS_BYTES = 400_000
 """Most bytes of all documents of one message."""
 MAX_ATTACHMENTS, MAX_IMAGES_BASE64 = 20, 14_000_000
-"""Most attachments of one message, and most characters of the base64 of its images.
+"""Most attachments of one message, and most characters of the base64 of its images and PDFs.
 
 All images in the window go with every request, and a whole request may have 20 MB with Google and 32 with Anthropic.
 """
@@ -130,17 +134,18 @@ async def attach(
         on_wait("")
     images = tuple(part for part in parts if isinstance(part, Image))
     redactor = services.redaction.redactor()
-    documents = tuple(
-        Document(part.name, redactor.foreign(part.text), part.kind, part.whole)
-        for part in parts
-        if isinstance(part, Document)
-    )
-    if sum(len(image.data) for image in images) > MAX_IMAGES_BASE64:
-        raise Rejected("These images are too large for one message.", "Send them in several messages.")
+    documents = tuple(_redacted(part, redactor.foreign(part.text)) for part in parts if isinstance(part, Document))
+    if sum(len(part.data) for part in (*images, *documents)) > MAX_IMAGES_BASE64:
+        raise Rejected("These files are too large for one message.", "Send them in several messages.")
     if sum(len(each.text.encode()) for each in documents) > MAX_DOCUMENTS_BYTES:
         what = f"The attached texts have more than {MAX_DOCUMENTS_BYTES:,} bytes together, the limit of one message."
         raise Rejected(what, "Send them in several messages.")
     return Attached(images, documents)
+
+
+def _redacted(document: Document, text: str) -> Document:
+    """Return the document with this text; without its file if the text has changed, since the file has the secret."""
+    return replace(document, text=text, data=document.data if text == document.text else "")
 
 
 def unknown_notice(unknown: Sequence[str]) -> str:
@@ -213,6 +218,8 @@ def _read(path: Path, name: str) -> Attachment:
             text = "".join(f"{entry}\n" for entry in entries)
             return Document(storable(name), storable(text), DocumentKind.FOLDER, count if count > len(entries) else 0)
         with open_file(path) as file:
+            if pdf_files.is_pdf(file):
+                return pdf_files.read_pdf(file, shown, os.fstat(file.fileno()).st_size, MAX_DOCUMENT_BYTES)
             if image := read_picture(file, shown):
                 return image
             data, size = read_prefix(file, MAX_DOCUMENT_BYTES + 1), os.fstat(file.fileno()).st_size
@@ -230,7 +237,7 @@ def _read(path: Path, name: str) -> Attachment:
     if text is None:
         bad = first_binary_byte(data)
         what = f"{shown} is a binary file: byte 0x{data[bad]:02x} at offset {bad:,} of {max(size, len(data)):,} bytes."
-        raise Rejected(what, "Text files, folders and pictures (PNG, JPEG, WebP, GIF) can be attached.")
+        raise Rejected(what, "Text files, folders, pictures (PNG, JPEG, WebP, GIF) and PDFs can be attached.")
     return Document(storable(name), text, whole=max(size, len(data)) if len(data) > MAX_DOCUMENT_BYTES else 0)
 
 

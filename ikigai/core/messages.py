@@ -43,19 +43,22 @@ class DocumentKind(StrEnum):
     FILE = "file"
     FOLDER = "folder"
     PAGE = "page"
+    PDF = "pdf"
 
 
 class Document(Record, frozen=True, tag="document"):
     """A text that the user attached to a message: of a file, a folder's list of entries, or a page from the web.
 
     `name` is the path or URL as the user wrote it. `whole` is the size of the file in bytes where `text` is only its
-    beginning, else 0.
+    beginning, else 0. Of a PDF of `pages` pages `data` is the file itself in base64, "" if it is too large to be sent.
     """
 
     name: str
     text: str
     kind: DocumentKind = DocumentKind.FILE
     whole: int = 0
+    data: str = ""
+    pages: int = 0
 
     @property
     def lines(self) -> int:
@@ -131,6 +134,11 @@ class Message(Record, frozen=True, cache_hash=True):
             elif type(block) is ToolResult and block.images:
                 found += block.images
         return tuple(found)
+
+    @property
+    def pdfs(self) -> tuple[Document, ...]:
+        """The PDFs in the message that can be sent themselves."""
+        return tuple([block for block in self.blocks if type(block) is Document and block.data])
 
     @property
     def text(self) -> str:

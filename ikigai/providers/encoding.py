@@ -11,10 +11,22 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core.messages import ASSISTANT, Image, Message, ToolResult
+from ikigai.core.messages import ASSISTANT, Document, Image, Message, ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import CrossModelFormat, fit_message
 from ikigai.core.tokens import BYTES_PER_TOKEN
+
+PDF_PAGE_TOKENS = {
+    # An image of each page and its text. The image: at most 1,600 tokens of the older limit (build-with-claude/vision).
+    "anthropic": (1_600, True),
+    # An image of each page and its text (guides/pdf-files). Its size is not published: the largest image is counted.
+    "openai": (2_489, True),
+    # 258 tokens of each page (gemini-api/docs/document-processing).
+    "gemini": (258, False),
+    # 560 tokens of each page at the default resolution, and none for its text (gemini-api/docs/media-resolution).
+    "gemini level": (560, False),
+}
+"""By the vendor's rule: the tokens of each page of a PDF, and True if its text counts besides."""
 
 dumps = msgspec.json.Encoder().encode
 OUTPUT_LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"})
@@ -29,6 +41,8 @@ class BodyEncoder(ABC):
     """
 
     array = "messages"
+    pdf_rule = ""
+    """The vendor's rule for PDFs, a name of PDF_PAGE_TOKENS; "" where no model takes any."""
     extra: Mapping[str, Any] = MappingProxyType({})
     """Fields that every body has besides its own; those of an object join it."""
 
@@ -51,6 +65,11 @@ class BodyEncoder(ABC):
     @abstractmethod
     def image_tokens(self, image: Image) -> int:
         """Return the tokens that the vendor counts for an image."""
+
+    def pdf_tokens(self, pdf: Document) -> int:
+        """Return the tokens that the vendor counts for a PDF, where the model takes one."""
+        page_tokens, has_text = PDF_PAGE_TOKENS[self.pdf_rule]
+        return pdf.pages * page_tokens + has_text * -(-(pdf.whole or len(pdf.text.encode())) // BYTES_PER_TOKEN)
 
     def body(self, request: Request) -> bytes:
         """Return the whole body in UTF-8."""
@@ -88,6 +107,9 @@ class BodyEncoder(ABC):
         if message.role is not ASSISTANT and self._cross_model.images:
             for image in message.images:
                 size -= len(image.data) - BYTES_PER_TOKEN * self.image_tokens(image)
+        if self._cross_model.pdfs:
+            for pdf in message.pdfs:
+                size -= len(pdf.data) - BYTES_PER_TOKEN * self.pdf_tokens(pdf)
         return size
 
     def _write(self, message: Message) -> bytes:

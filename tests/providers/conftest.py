@@ -85,7 +85,10 @@ def reply(events: list[ProviderEvent]) -> Accumulator:
 
 
 def measured(encoder: BodyEncoder, request: Request) -> int:
-    """The length of a request's body as the encoder measures it, with what it says for images put back."""
+    """The length of a request's body as the encoder measures it, with what it says for images and PDFs put back."""
     images = [image for message in request.messages for image in message.images]
     hidden = sum(len(image.data) - BYTES_PER_TOKEN * encoder.image_tokens(image) for image in images)
+    if encoder._cross_model.pdfs:
+        pdfs = [pdf for message in request.messages for pdf in message.pdfs]
+        hidden += sum(len(pdf.data) - BYTES_PER_TOKEN * encoder.pdf_tokens(pdf) for pdf in pdfs)
     return encoder.envelope(request) + sum(map(encoder.message, request.messages)) + hidden

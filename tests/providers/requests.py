@@ -6,7 +6,18 @@ import json
 from hypothesis import strategies as st
 
 from ikigai.core.forget.matching import ANSWER_SCHEMA
-from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult, ToolSpec
+from ikigai.core.messages import (
+    Document,
+    DocumentKind,
+    Image,
+    Message,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
 from ikigai.core.request.build import Request, pair_calls
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(
@@ -22,7 +33,15 @@ images = st.builds(
     st.integers(1, 4000),
     words,
 )
-users = st.lists(st.builds(Text, words) | images, min_size=1, max_size=3).map(
+pdfs = st.builds(
+    Document,
+    words,
+    words,
+    st.just(DocumentKind.PDF),
+    data=st.binary(min_size=1, max_size=60).map(lambda data: base64.b64encode(data).decode()),
+    pages=st.integers(1, 100),
+)
+users = st.lists(st.builds(Text, words) | images | pdfs, min_size=1, max_size=3).map(
     lambda blocks: Message(Role.USER, tuple(blocks))
 )
 assistants = st.lists(

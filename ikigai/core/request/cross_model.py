@@ -5,7 +5,8 @@ thinking of this model, signed               itself, byte for byte
 any other thinking                           not at all: another model cannot read it, and vendors refuse it
 a call id or tool name the vendor refuses    a name made of it, the same for the call and its result
 an image for a model that sees none          a line that says so, also within a result
-a document                                   its text between marks that do not occur in it
+a PDF for a model that takes PDFs            itself
+any other document                           its text between marks that do not occur in it
 no content                                   [empty]: vendors refuse a message without content
 
 Pairs and the order of roles are whole before this (`request.build`). It works on one message at a time, so that sizes
@@ -48,6 +49,7 @@ class CrossModelFormat(Record, frozen=True):
 
     thinking_vendor: str = ""
     images: bool = True
+    pdfs: bool = False
 
 
 def fit_message(message: Message, cross_model: CrossModelFormat) -> Message:
@@ -85,7 +87,9 @@ def _image_placeholder(image: Image) -> str:
     return f"[image {image.name} left out: this model sees no images]".replace("  ", " ")
 
 
-def _document(document: Document, cross_model: CrossModelFormat) -> Text:
+def _document(document: Document, cross_model: CrossModelFormat) -> Document | Text:
+    if cross_model.pdfs and document.data:
+        return document
     return Text(document_text(document))
 
 
@@ -96,6 +100,8 @@ def document_text(document: Document) -> str:
         number += 1
         mark = f"{document.kind}-{number}"
     name = clean_line(document.name).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    if document.kind is DocumentKind.PDF and not document.text:
+        return f'<{mark} name="{name}">\n[{document.pages:,} pages without text]\n</{mark}>'
     end = "" if document.text.endswith("\n") else "\n"
     if document.whole:
         is_folder = document.kind is DocumentKind.FOLDER

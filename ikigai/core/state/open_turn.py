@@ -275,7 +275,7 @@ def _mask_block(result: ToolResult, pointer: str) -> ToolResult:
 MAX_CHARACTER_BYTES, MAX_MESSAGE_BYTES, MAX_BLOCK_BYTES = 12, 1_000, 1_000
 """Upper limits of a measure in bytes: a character such as \\u0000 takes six, and ids may be written twice."""
 MAX_IMAGE_BYTES = 2**62
-"""An image has no useful limit: it is counted by its vendor's formula."""
+"""An image or a PDF has no useful limit: it is counted by its vendor's formula."""
 
 
 def max_bytes(blocks: tuple[Block, ...]) -> int:
@@ -290,7 +290,7 @@ def max_bytes(blocks: tuple[Block, ...]) -> int:
             characters = len(block.text)
         elif type(block) is Thinking:
             characters = len(block.text) + len(block.signature)
-        elif type(block) is Document:
+        elif type(block) is Document and not block.data:
             characters = len(document_text(block))
         else:
             return MAX_IMAGE_BYTES

@@ -174,6 +174,8 @@ def _picture(image: Image) -> str:
 
 
 def _document(document: Document) -> str:
+    if document.kind is DocumentKind.PDF:
+        return f"[pdf {document.name}, {document.pages:,} page{'s' * (document.pages != 1)}]"
     one, more = ("entry", "entries") if document.kind is DocumentKind.FOLDER else ("line", "lines")
     size = f"{document.lines:,} {one if document.lines == 1 else more}{', cut' * bool(document.whole)}"
     return f"[{document.kind} {document.name}, {size}]"

@@ -61,6 +61,9 @@ MESSAGES_STOPS = {
 }
 """stop_reason → why; any other is an ordinary end, or tools if the model called some."""
 
+MAX_TITLE_CHARACTERS = 500
+"""Characters of a PDF's name that are sent as its title."""
+
 USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
@@ -72,6 +75,8 @@ class MessagesEncoder(BodyEncoder):
     server knows how long a cache should live; both names are of one length, so that the choice changes no size.
     """
 
+    pdf_rule = "anthropic"
+
     def __init__(
         self,
         model: str,
@@ -82,7 +87,9 @@ class MessagesEncoder(BodyEncoder):
         lifetimes: bool = False,
     ) -> None:
         self._traits = traits or ModelTraits()
-        super().__init__(CrossModelFormat(f"{ANTHROPIC_VENDOR}/{model}" if thoughts else "", self._traits.images))
+        takes_pdfs = self._traits.images and "claude" in model.lower()
+        vendor = f"{ANTHROPIC_VENDOR}/{model}" if thoughts else ""
+        super().__init__(CrossModelFormat(vendor, self._traits.images, takes_pdfs))
         self._model = model
         self._thoughts = thoughts
         self._binding = binding
@@ -162,8 +169,9 @@ def _parts(block: Block) -> list[dict[str, Any]]:
                 "content": [_text(text), *images] if images else text,
             }
             return [result | {"is_error": True} if is_error else result]
-        case Document():  # `fit_message` makes it a Text
-            raise TypeError("a message holds a document")
+        case Document(name, data=data):  # `fit_message` makes any but a PDF a Text
+            source = {"type": "base64", "media_type": "application/pdf", "data": data}
+            return [{"type": "document", "source": source, "title": name[-MAX_TITLE_CHARACTERS:]}]
 
 
 def _text(text: str) -> dict[str, Any]:

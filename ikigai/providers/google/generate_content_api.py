@@ -105,7 +105,9 @@ class ContentsEncoder(BodyEncoder):
     array = "contents"
 
     def __init__(self, model: str, traits: ModelTraits, thoughts: bool = True) -> None:
-        super().__init__(CrossModelFormat(thinking_vendor(model) if thoughts else "", traits.images))
+        takes_pdfs = traits.images and "gemini" in model.lower()
+        super().__init__(CrossModelFormat(thinking_vendor(model) if thoughts else "", traits.images, takes_pdfs))
+        self.pdf_rule = "gemini level" if traits.thinking == "level" else "gemini"
         self._traits = traits
 
     def head(self, request: Request) -> dict[str, Any]:
@@ -202,8 +204,8 @@ def _part(block: Text | Image | Document | ToolCall | ToolResult) -> dict[str, A
         case ToolResult(id, content, is_error, name):
             response = {"error" if is_error else "output": content}
             return {"functionResponse": {"id": id, "name": name, "response": response}}
-        case Document():  # `fit_message` makes it a Text
-            raise TypeError("a message holds a document")
+        case Document(data=data):  # `fit_message` makes any but a PDF a Text
+            return {"inlineData": {"mimeType": "application/pdf", "data": data}}
 
 
 class ContentsReader:

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ikigai.core import tokens
-from ikigai.core.messages import TOOL, USER, Block, Image, Message, Text, ToolResult
+from ikigai.core.messages import TOOL, USER, Block, Document, Image, Message, Text, ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
 from ikigai.providers.encoding import BodyEncoder, result_text
@@ -24,8 +24,10 @@ class ChatEncoder(BodyEncoder):
     `official` servers (OpenAI's own) have another name for the output limit. `usage` requests the token counts. A model
     that does not think (`thinks`) gets no level, which it would refuse. `thinking` is the vendor of the thinking that
     goes back with messages that hold calls; `wanted` names the messages that must have some, even an empty one.
-    `effort` is the form of a level (`core.vendors.ServerPreset`).
+    `effort` is the form of a level (`core.vendors.ServerPreset`). `pdfs` says that the server takes PDFs.
     """
+
+    pdf_rule = "openai"
 
     def __init__(
         self,
@@ -37,8 +39,9 @@ class ChatEncoder(BodyEncoder):
         thinking: str = "",
         wanted: WantedThinking = "",
         effort: str = "effort",
+        pdfs: bool = False,
     ) -> None:
-        super().__init__(CrossModelFormat(thinking, images))
+        super().__init__(CrossModelFormat(thinking, images, pdfs))
         self._official = official
         self._usage = usage
         self._thinks = thinks
@@ -96,7 +99,7 @@ class ChatEncoder(BodyEncoder):
             return results
         if message.role is USER:
             content: str | list[dict[str, Any]] = message.text or EMPTY_TEXT
-            if message.images:
+            if message.images or message.pdfs:
                 content = [part for block in message.blocks for part in _part(block)]
             return [{"role": "user", "content": content}]
         return [self._reply(message)]
@@ -131,5 +134,7 @@ def _part(block: Block) -> Iterator[dict[str, Any]]:
             yield {"type": "text", "text": text}
         case Image(media_type, data):
             yield {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
+        case Document(name, data=data):
+            yield {"type": "file", "file": terms.file_fields(name, data)}
         case _:
             pass

@@ -101,6 +101,7 @@ class OpenAIProvider(StreamingProvider):
                     thinking=chat_vendor(self.name, model) if thoughts else "",
                     wanted=wanted,
                     effort=self._preset.effort,
+                    pdfs=self._own and traits.images,
                 )
             self._encoders[key] = self.extended(encoder, model)
         return self._encoders[key]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ikigai.core import tokens
-from ikigai.core.messages import TOOL, USER, Block, Image, Message, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import TOOL, USER, Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
@@ -42,9 +42,10 @@ class ResponsesEncoder(BodyEncoder):
     """
 
     array = "input"
+    pdf_rule = "openai"
 
     def __init__(self, vendor: str, traits: ModelTraits, official: bool = False, summaries: bool = True) -> None:
-        super().__init__(CrossModelFormat(vendor, traits.images))
+        super().__init__(CrossModelFormat(vendor, traits.images, traits.images and official))
         self._thinks = traits.thinking == "effort"
         self._official = official
         self._summaries = summaries
@@ -113,6 +114,8 @@ def _part(block: Block) -> dict[str, Any]:
             return {"type": "input_image", "image_url": f"data:{media_type};base64,{data}", "detail": "high"}
         case Text(text):
             return {"type": "input_text", "text": text}
+        case Document(name, data=data):
+            return {"type": "input_file", **terms.file_fields(name, data)}
         case _:
             raise TypeError(f"a user's message holds {type(block).__name__}")
 

@@ -26,6 +26,11 @@ def image_tokens(image: Image) -> int:
     return math.ceil(max(1, min(patches, MAX_PATCHES)) * TOKENS_PER_PATCH)
 
 
+def file_fields(name: str, pdf: str) -> dict[str, str]:
+    """Return the fields of a PDF, given in base64."""
+    return {"filename": name.rpartition("/")[2] or "file.pdf", "file_data": f"data:application/pdf;base64,{pdf}"}
+
+
 def response_format(schema: str) -> dict[str, Any]:
     """Return a JSON schema that a reply keeps to, in the form of both formats.
 

@@ -1,0 +1,119 @@
+"""A PDF of the user: in each vendor's own form, counted by its rule, and as text for models that take none."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ikigai.core import codec
+from ikigai.core.events import UserMessage
+from ikigai.core.messages import Document, DocumentKind, Message, Role, Text
+from ikigai.core.request.build import Request, append_event
+from ikigai.core.request.cross_model import document_text
+from ikigai.core.tokens import BYTES_PER_TOKEN
+from ikigai.providers.anthropic.messages_api import MessagesEncoder
+from ikigai.providers.encoding import BodyEncoder
+from ikigai.providers.google.generate_content_api import ContentsEncoder
+from ikigai.providers.models import ModelTraits
+from ikigai.providers.openai.chat_api import ChatEncoder
+from ikigai.providers.openai.provider import OpenAIProvider
+from ikigai.providers.openai.responses_api import ResponsesEncoder
+from tests.providers.bodies import messages_validated
+
+DATA = "JVBERi0xLjcK" * 50
+PDF = Document("papers/a.pdf", "[page 1]\nWords é", DocumentKind.PDF, data=DATA, pages=3)
+TEXT_TOKENS = -(-len(PDF.text.encode()) // BYTES_PER_TOKEN)
+QUESTION = Message(Role.USER, (Text("Sum up."), PDF))
+REQUEST = Request("m", (QUESTION,))
+URL = f"data:application/pdf;base64,{DATA}"
+
+TAKING: dict[str, tuple[BodyEncoder, Any, int]] = {
+    "messages": (
+        MessagesEncoder("claude-sonnet-5-5"),
+        {
+            "type": "document",
+            "source": {"type": "base64", "media_type": "application/pdf", "data": DATA},
+            "title": "papers/a.pdf",
+        },
+        3 * 1_600 + TEXT_TOKENS,
+    ),
+    "responses": (
+        ResponsesEncoder("openai/gpt-6.1-sol", ModelTraits(), official=True),
+        {"type": "input_file", "filename": "a.pdf", "file_data": URL},
+        3 * 2_489 + TEXT_TOKENS,
+    ),
+    "chat": (
+        ChatEncoder(official=True, pdfs=True),
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": URL}},
+        3 * 2_489 + TEXT_TOKENS,
+    ),
+    "gemini 2.5": (
+        ContentsEncoder("gemini-2.5-flash", ModelTraits("budget")),
+        {"inlineData": {"mimeType": "application/pdf", "data": DATA}},
+        3 * 258,
+    ),
+    "gemini 3": (
+        ContentsEncoder("gemini-3.8-flash", ModelTraits("level")),
+        {"inlineData": {"mimeType": "application/pdf", "data": DATA}},
+        3 * 560,
+    ),
+}
+REFUSING: dict[str, BodyEncoder] = {
+    "another model behind Messages": MessagesEncoder("some-model"),
+    "a blind Claude": MessagesEncoder("claude-2", ModelTraits(images=False)),
+    "another server with Responses": ResponsesEncoder("x/m", ModelTraits()),
+    "another server with Chat": ChatEncoder(),
+    "a blind Gemma": ContentsEncoder("gemma-3-27b-it", ModelTraits(images=False)),
+}
+
+
+def parts(encoder: BodyEncoder) -> list[Any]:
+    body = json.loads(encoder.body(REQUEST))
+    [message] = body[encoder.array]
+    return message.get("content") or message["parts"]
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_pdf_goes_along_in_the_form_of_the_vendor(name: str):
+    encoder, form, _ = TAKING[name]
+    assert form in parts(encoder)
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_pdf_counts_by_the_rule_of_the_vendor(name: str):
+    encoder, _, tokens = TAKING[name]
+    assert encoder.pdf_tokens(PDF) == tokens
+    sent = encoder.envelope(REQUEST) + encoder.message(QUESTION)
+    assert sent - BYTES_PER_TOKEN * tokens + len(DATA) == len(encoder.body(REQUEST))
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_pdf_goes_as_text_to_a_model_that_takes_none(name: str):
+    encoder = REFUSING[name]
+    body = encoder.body(REQUEST)
+    assert DATA.encode() not in body
+    assert "Words é" in json.dumps(json.loads(body), ensure_ascii=False)
+    assert encoder.envelope(REQUEST) + encoder.message(QUESTION) == len(body)
+
+
+def test_pdf_without_text_is_named():
+    scanned = Document("s.pdf", "", DocumentKind.PDF, data=DATA, pages=3)
+    assert document_text(scanned) == '<pdf name="s.pdf">\n[3 pages without text]\n</pdf>'
+
+
+def test_document_block_is_of_the_type_of_the_sdk():
+    messages_validated(json.loads(MessagesEncoder("claude-sonnet-5-5").body(REQUEST)))
+
+
+def test_only_the_own_address_of_openai_takes_pdfs_over_chat():
+    for address, takes in (("https://api.openai.com/v1", True), ("https://x.openai.azure.com/openai/v1", False)):
+        provider = OpenAIProvider("openai", address, "k", api="chat")
+        assert (DATA.encode() in provider.encoder("gpt-5").body(REQUEST)) is takes
+
+
+def test_pdf_survives_the_log():
+    event = UserMessage("Sum up.", documents=(PDF,))
+    row = codec.encode(event)
+    assert codec.decode(*row) == event
+    [message] = append_event((), event)
+    assert message.pdfs == (PDF,)

@@ -86,7 +86,7 @@ def reply(events: list[ProviderEvent]) -> Accumulator:
 
 def measured(encoder: BodyEncoder, request: Request) -> int:
     """The length of a request's body as the encoder measures it, with what it says for images and PDFs put back."""
-    images = [image for message in request.messages for image in message.images]
+    images = [image for message in request.messages for image in message.images] if encoder._cross_model.images else []
     hidden = sum(len(image.data) - BYTES_PER_TOKEN * encoder.image_tokens(image) for image in images)
     if encoder._cross_model.pdfs:
         pdfs = [pdf for message in request.messages for pdf in message.pdfs]

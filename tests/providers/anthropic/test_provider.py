@@ -36,7 +36,7 @@ from tests.providers.anthropic.messages_wire import (
     start,
     stop,
 )
-from tests.providers.conftest import KEY, ask, collect, is_cut, reply
+from tests.providers.conftest import KEY, ask, collect, is_cut, measured, reply
 from tests.providers.requests import requests
 from tests.support.wire_server import Answer, WireServer
 
@@ -63,9 +63,7 @@ async def test_body_on_the_wire_is_as_long_as_the_encoder_says(claude: Anthropic
         wire_server.script = [answer("Hi")]
         asyncio.run_coroutine_threadsafe(collect(claude, request), loop).result()
         body, encoder = wire_server.requests[-1].body, claude.encoder(request.model)
-        shown = [image for message in request.messages for image in message.images]
-        hidden = sum(len(image.data) - 4 * encoder.image_tokens(image) for image in shown)
-        assert encoder.envelope(request) + sum(map(encoder.message, request.messages)) == len(body) - hidden
+        assert measured(encoder, request) == len(body)
         assert body == encoder.body(request)
 
     await asyncio.to_thread(check)

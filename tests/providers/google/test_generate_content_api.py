@@ -32,11 +32,10 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
-from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.generate_content_api import UNSIGNED_CALL, ContentsEncoder, ContentsReader
 from ikigai.providers.models import ModelTraits
-from tests.providers.conftest import ask
+from tests.providers.conftest import ask, measured
 from tests.providers.google.gemini import USAGE, call, chunk, text, thought
 from tests.providers.requests import assistants, objects, requests, results, users, words
 
@@ -252,9 +251,7 @@ def test_sizes_add_up(request_: Request, more: tuple[Message, ...], traits: Mode
     encoder = ContentsEncoder(request_.model, traits)
     body = encoder.body(request_)
     json.loads(body)
-    seen = [image for message in request_.messages for image in message.images] if traits.images else []
-    hidden = sum(len(image.data) - BYTES_PER_TOKEN * encoder.image_tokens(image) for image in seen)
-    assert encoder.envelope(request_) + sum(map(encoder.message, request_.messages)) == len(body) - hidden
+    assert measured(encoder, request_) == len(body)
 
 
 @given(st.lists(events, max_size=12), st.sampled_from([NEW, OLD]))

@@ -57,10 +57,10 @@ class ProviderPool:
     def __init__(self, endpoints: Mapping[str, Endpoint], local: LocalModel, known: ModelCatalog) -> None:
         self.known = known
         self._endpoints, self._local = endpoints, local
-        self._providers: dict[_Client, Provider] = {}
+        self._providers: dict[ClientKey, Provider] = {}
         self._replaced: list[Provider] = []  # with a key that is not used any more
         self._learned: dict[str, int] = {}  # contexts that proved smaller than known, in tokens
-        self._encoders: dict[_Client, Callable[[str], Encoder]] = {}
+        self._encoders: dict[ClientKey, Callable[[str], Encoder]] = {}
 
     def check(self, model: str, level: str = "") -> None:
         """Raise ConfigError if no provider here serves this model, or it has no such level; IkigaiError
@@ -159,13 +159,13 @@ class ProviderPool:
             self._providers[client] = self._make(client)
         return self._providers[client]
 
-    def _client_of(self, model: str) -> _Client:
+    def _client_of(self, model: str) -> ClientKey:
         provider, _, name = model.partition("/")
         endpoint = self._endpoints.get(provider)
         platform = endpoint.platform if endpoint else ""
-        return _Client(provider, vendor_of_model(platform, name) if platform else "")
+        return ClientKey(provider, vendor_of_model(platform, name) if platform else "")
 
-    def _make(self, client: _Client) -> Provider:
+    def _make(self, client: ClientKey) -> Provider:
         name = client.provider
         if name == "scripted":
             return ScriptedProvider()
@@ -179,7 +179,7 @@ class ProviderPool:
         self._encoders[client] = vendor.encoder
         return RetryingProvider(vendor)
 
-    def _find_encoder(self, client: _Client) -> Callable[[str], Encoder]:
+    def _find_encoder(self, client: ClientKey) -> Callable[[str], Encoder]:
         try:
             return self._vendor(client.provider, "", client.vendor).encoder
         except IkigaiError:  # a script's, or that of a provider that is gone
@@ -249,7 +249,7 @@ class ProviderPool:
         return key
 
 
-class _Client(NamedTuple):
+class ClientKey(NamedTuple):
     """A provider, and the vendor whose SDK speaks to it where it is a cloud with several, else ""."""
 
     provider: str
@@ -265,10 +265,10 @@ def _cloud_client(endpoint: Endpoint, arguments: tuple[Any, ...], more: dict[str
     if endpoint.platform == "bedrock":
         more["region"] = endpoint.region
         if vendor == "openai":
-            from ikigai.providers.openai.bedrock import BedrockOpenAIProvider
+            from ikigai.providers.openai.openai_on_bedrock import BedrockOpenAIProvider
 
             return BedrockOpenAIProvider(*arguments, api="chat", **more)
-        from ikigai.providers.anthropic.bedrock import BedrockProvider
+        from ikigai.providers.anthropic.claude_on_bedrock import BedrockProvider
 
         return BedrockProvider(*arguments, **more)
     more |= {
@@ -276,10 +276,10 @@ def _cloud_client(endpoint: Endpoint, arguments: tuple[Any, ...], more: dict[str
         "project": endpoint.project or clouds.google_project(),
     }
     if vendor == "anthropic":
-        from ikigai.providers.anthropic.vertex import ClaudeVertexProvider
+        from ikigai.providers.anthropic.claude_on_vertex import ClaudeVertexProvider
 
         return ClaudeVertexProvider(*arguments, **more)
-    from ikigai.providers.google.vertex import GeminiVertexProvider
+    from ikigai.providers.google.gemini_on_vertex import GeminiVertexProvider
 
     return GeminiVertexProvider(*arguments, **more)
 

@@ -627,7 +627,7 @@ def test_file_goes_below_flags_and_variables_above(load):
          "'http://h:99999/v1'. Allowed: an address that begins with http:// or https://, and if it has a port, one up "
          "to 65535."),
         ('[providers.x]\napi = "soap"', "config.toml:2: providers.x.api cannot be 'soap'. "
-         'Allowed: "chat", "responses", "anthropic", "google" or "" (by its name).'),
+         'Allowed: "chat", "responses", "anthropic", "google", "azure", "bedrock", "vertex" or "" (by its name).'),
         ('[context]\ntoken_counter = "exact"', "config.toml:2: context.token_counter cannot be 'exact'. "
          'Allowed: "bytes", "provider" or "calibrated".'),
         ('[providers.x]\nidle_seconds = -1', "config.toml:2: providers.x.idle_seconds cannot be -1. "

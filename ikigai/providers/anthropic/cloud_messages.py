@@ -29,13 +29,14 @@ class CloudMessagesEncoder(MessagesEncoder):
                 head = {"anthropic_beta": beta.split(",")} | head
         return {"anthropic_version": self.version} | head
 
-    def _framed(self, head: dict[str, Any], preface: list[Any], pieces: list[bytes]) -> bytes:
+    def _framed(self, head: dict[str, Any], preface: list[Any], pieces: list[bytes], capped: bool = False) -> bytes:
         if not pieces:  # to be measured: with the breakpoint
-            framed = super()._framed(head, preface, pieces)
+            framed = super()._framed(head, preface, pieces, capped)
             return framed + BREAKPOINT_FIELD
         last = pieces[-1]
         end = len(last) - len(b"}]}")
-        return super()._framed(head, preface, [*pieces[:-1], last[:end] + BREAKPOINT_FIELD + last[end:]])
+        marked = last[:end] + BREAKPOINT_FIELD + last[end:]
+        return super()._framed(head, preface, [*pieces[:-1], marked], capped)
 
 
 class BedrockMessagesEncoder(CloudMessagesEncoder):

@@ -277,6 +277,8 @@ class AgentLoop:
             await self._append_output(incoming, events)
         elif events:
             await self._append_and_apply(events)
+        if isinstance(incoming, Failed) and incoming.job in work(self.memory):
+            self._jobs.discard(incoming.job)  # another model is asked
         if isinstance(incoming, Replied):
             self._jobs.run_as_written(incoming.job, [event for event in events if isinstance(event, ToolCall)])
         if returned:

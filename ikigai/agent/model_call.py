@@ -63,6 +63,10 @@ class ModelCall:
             request = replace(request, schema=schema, schema_required=True)
         if cache_ttl:
             request = replace(request, cache_ttl=cache_ttl)
+        if memory.run.fallback:
+            from ikigai.core.state.fallback import next_fallback  # most runs have no list
+
+            request = replace(request, has_fallback=bool(next_fallback(memory)))
         size, out = partial(plain_size, memory), memory.window.older.turns
         meter = UsageMeter(provider, request, memory.model, price, size=size, out=out)
         self._reader = ReplyReader(meter, redactor)
@@ -91,8 +95,18 @@ class ModelCall:
                 put_input(replace(replied, counted=await self._count_tokens(replied)))
             case StreamFailed(FailureKind.CONTEXT, text) if not reader.reply.blocks():
                 put_input(ContextOverflowed(job, text, reader.usage))
-            case StreamFailed(_, text, remedy):
-                put_input(Failed(job, f"{text} {remedy}".strip(), reader.blocks(), reader.usage))
+            case StreamFailed(kind, text, remedy):
+                blocks = reader.blocks()
+                outage = text if not blocks and self._is_outage(kind) else ""
+                put_input(Failed(job, f"{text} {remedy}".strip(), blocks, reader.usage, outage))
+
+    def _is_outage(self, kind: FailureKind) -> bool:
+        """Return True if another model of the run's list may answer behind this failure."""
+        if not self._memory.run.fallback:
+            return False
+        from ikigai.core.state.fallback import is_down
+
+        return is_down(self._memory, kind)
 
     @property
     def is_waiting(self) -> bool:

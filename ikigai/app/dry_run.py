@@ -9,15 +9,17 @@ from typing import NamedTuple
 import msgspec
 
 from ikigai.agent.summary_writer import read_prompt
-from ikigai.app.factories import make_pool, make_project, make_run, make_workshop, tighten
+from ikigai.app.factories import make_pool, make_project, make_run, make_workshop, model_and_level, tighten
 from ikigai.app.surroundings import find_surroundings
 from ikigai.config import Config, with_profile
+from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import IkigaiError
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory
 from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.state.settings import check_budget, default_system, with_choices
+from ikigai.providers.pool import ProviderPool
 
 
 class RunProblem(NamedTuple):
@@ -48,6 +50,7 @@ async def find_problems(config: Config, own_tools: bool = True) -> list[RunProbl
             problems += [RunProblem("own tools", problem) for problem in runtime.problems]
             problems += [RunProblem("project", problem) for problem in project.problems]
             problems += budget_problems(config, run)
+            problems += fallback_problems(config, pool)
         finally:
             await runtime.close()
     except IkigaiError as error:
@@ -81,6 +84,16 @@ def _budget_problem(memory: Memory) -> IkigaiError | None:
     except IkigaiError as error:
         return error
     return None
+
+
+def fallback_problems(config: Config, pool: ProviderPool) -> Iterator[RunProblem]:
+    """Yield the fallback models, of the configuration and of its profiles, that could not answer."""
+    for name in ("", *config.profiles):
+        for model in with_profile(config, name).fallback:
+            try:
+                pool.check(*model_and_level(parse_model(model)))
+            except IkigaiError as error:
+                yield RunProblem(_about("fallback", name), f"The fallback {model}: {error.what}", error.remedy)
 
 
 def condense_problems(config: Config) -> Iterator[RunProblem]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ikigai.agent.usage_meter import PriceOf
-from ikigai.app.run_profiles import make_profiles, make_rules
+from ikigai.app.run_profiles import make_fallback, make_profiles, make_rules
 from ikigai.app.trusted_project import Project
 from ikigai.config import Config, are_tools_enabled, project_settings, split_layers, trusted_folders
 from ikigai.config.key_sources import read_key
@@ -201,6 +201,7 @@ def make_run(
         config.context.token_counter,
         make_rules(config.context),
         make_profiles(config, below, lambda settings: missing_level_message(pool, settings)),
+        fallback=make_fallback(config.fallback),
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ikigai.config import Config, profile_choices, with_profile
+from ikigai.config.key_table import PROFILE_KEYS
 from ikigai.config.profiles import NO_PROFILE, profile_settings
+from ikigai.core.commands.arguments import parse_model
 from ikigai.core.state.effective_settings import RunProfile, WindowRules
 from ikigai.core.state.tool_results import ToolResultLimits
 
@@ -37,11 +39,19 @@ def make_profiles(config: Config, below: Choices, lacking: Callable[[Choices], s
     """
     profiles: dict[str, RunProfile] = {}
     for name in ("", *config.profiles) if config.profiles else ():
-        context, settings = with_profile(config, name).context, profile_choices(config, name) if name else {}
+        profiled, settings = with_profile(config, name), profile_choices(config, name) if name else {}
         if "level" in settings and lacking({**below, **settings}):
             settings["level"] = ""
-        profiles[name] = RunProfile(settings, make_rules(context), context.token_counter)
+        profiles[name] = RunProfile(
+            settings, make_rules(profiled.context), profiled.context.token_counter, make_fallback(profiled.fallback)
+        )
     return profiles
+
+
+def make_fallback(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return the models of a list, each with its thinking level, "" for its default."""
+    choices = map(parse_model, names)
+    return tuple((str(choice["model"]), str(choice.get("level") or "")) for choice in choices)
 
 
 def make_rules(context: ContextSettings) -> WindowRules:
@@ -117,8 +127,8 @@ def _overrides(config: Config, memory: Memory, name: str) -> list[str]:
             found[setting] = f"{key} as you chose it"
         elif setting in memory.run.above:
             found[setting] = f"{key} from {origin}"
-        elif not setting and there.kind(("context", key)) != "profile":
-            found[key] = f"{key} from {there.origin(('context', key))}"
+        elif not setting and there.kind(PROFILE_KEYS[key]) != "profile":
+            found[key] = f"{key} from {there.origin(PROFILE_KEYS[key])}"
     return list(found.values())
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ikigai.agent.one_shot import complete_request
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.messages import StopReason
 from ikigai.core.sanitize import storable
+from ikigai.core.state.fallback import is_down, next_fallback, on_fallback
 from ikigai.core.state.inputs import UsageRecorded
 from ikigai.core.state.side_request import side_request
 
@@ -28,18 +31,25 @@ async def ask_side_question(services: Services, loop: AgentLoop, question: str, 
     memory = loop.memory
     if not memory.model:
         raise Rejected("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup")
-    done = await complete_request(
-        services.pool.provider(memory.model),
-        memory.model,
-        side_request(memory, services.turn_prompt(memory), storable(question)),
-        purpose=PURPOSE,
-        price=loop.billing,
-        on_usage=lambda usage: loop.put_input(UsageRecorded(usage)),
-        on_text=on_text,
-        redactor=services.redaction.redactor(),
-    )
+    first, price, asked = memory.model, loop.billing, storable(question)
+    while True:
+        following, request = next_fallback(memory), side_request(memory, services.turn_prompt(memory), asked)
+        done = await complete_request(
+            services.pool.provider(memory.model),
+            memory.model,
+            structs.replace(request, has_fallback=bool(following)),
+            purpose=PURPOSE,
+            price=price,
+            on_usage=lambda usage: loop.put_input(UsageRecorded(usage)),
+            on_text=on_text,
+            redactor=services.redaction.redactor(),
+        )
+        if not (following and done.failure and not done.text and is_down(memory, done.failure.kind)):
+            break
+        memory = on_fallback(memory, following)
     if done.failure:
         raise IkigaiError(done.failure.text, done.failure.remedy)
     if done.stop is StopReason.TOOLS and not done.text.strip():
         raise Rejected("The model wanted to call tools, which /btw does not run.", "Send the question as a message.")
-    return (done.text.strip() or "The model returned no text.") + " …" * (done.stop is StopReason.LENGTH)
+    other = f"\n\n(Answered by {memory.model}, because {first} is down.)" * (memory.model != first)
+    return (done.text.strip() or "The model returned no text.") + " …" * (done.stop is StopReason.LENGTH) + other

@@ -88,6 +88,13 @@ class Config(MaskedRecord, frozen=True):
         ModelName, help_meta('The model, as provider/name or provider/name:level; "" chooses one automatically.')
     ] = ""
     favorite_models: Annotated[ModelNames, help_meta("Models at the top of the list of /model.")] = ()
+    fallback: Annotated[
+        ModelNames,
+        help_meta(
+            "Models that a turn goes on with, one after the other, when its own is overloaded, cannot be reached or has"
+            " no credit left; the next turn tries the first one again."
+        ),
+    ] = ()
     system_prompt: Annotated[
         Text, help_meta('The system prompt of every model; "" uses the one of default_system_prompt.')
     ] = ""
@@ -168,7 +175,7 @@ KEY_SPECS: dict[KeyPath, KeySpec] = dict(_keys())
 
 PROFILE_KEYS: dict[str, KeyPath] = {
     **{path[-1]: path for path in KEY_SPECS if path[0] == "context"},
-    **{"model": ("model",), "system_prompt": ("system_prompt",)},
+    **{"model": ("model",), "fallback": ("fallback",), "system_prompt": ("system_prompt",)},
     **{"approval": ("tools", "approval"), "tools": ("tools", "enabled")},
 }
 """The keys that a profile sets for its agents, by their names in [profiles.NAME]."""

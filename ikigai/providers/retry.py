@@ -7,6 +7,9 @@ rate, overloaded, unreachable, cut              up to 8 tries, as long as nothin
   it names none                                 after 1 s, doubling to 30 s, or half of it, or at random between
   the next try would begin after 3 minutes      no
 everything else, and everything after a delta   no
+
+another model can answer instead                one more try, also where the credit is used up
+  the server names a wait of more than 10 s     no: the other model is asked at once
 """
 
 import asyncio
@@ -19,6 +22,7 @@ from typing import cast
 from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
+    DOWN_FAILURES,
     TRANSIENT_FAILURES,
     FailureKind,
     ProviderEvent,
@@ -34,21 +38,32 @@ FIRST_DELAY = 1.0
 MAX_DELAY = 30.0
 MAX_RETRY_AFTER = 60.0
 """Seconds that a server may ask to wait before it is the user's decision."""
+TRIES_BEFORE_FALLBACK = 2
+MAX_RETRY_AFTER_BEFORE_FALLBACK = 10.0
 MAX_RETRY_SECONDS = 180.0
 """Seconds from the first try within which the last one has to begin."""
 
 
 def wait(
-    kind: FailureKind, attempt: int, retry_after: float | None, shown: bool, jitter: float, taken: float = 0.0
+    kind: FailureKind,
+    attempt: int,
+    retry_after: float | None,
+    shown: bool,
+    jitter: float,
+    taken: float = 0.0,
+    has_fallback: bool = False,
 ) -> float | None:
     """Return the seconds until the next attempt, None to give up.
 
     `attempt` counts from 1, `jitter` lies in [0, 1), `taken` are the seconds since the first attempt began.
     """
-    if shown or kind not in TRANSIENT_FAILURES or attempt >= MAX_TRIES:
+    kinds, tries, longest = TRANSIENT_FAILURES, MAX_TRIES, MAX_RETRY_AFTER
+    if has_fallback:
+        kinds, tries, longest = DOWN_FAILURES, TRIES_BEFORE_FALLBACK, MAX_RETRY_AFTER_BEFORE_FALLBACK
+    if shown or kind not in kinds or attempt >= tries:
         return None
     if retry_after is not None and retry_after > 0:
-        seconds = retry_after if retry_after <= MAX_RETRY_AFTER else None
+        seconds = retry_after if retry_after <= longest else None
     else:
         # Half of it is fixed: an immediate retry would fail again.
         seconds = (0.5 + jitter / 2) * min(MAX_DELAY, FIRST_DELAY * 2 ** (attempt - 1))
@@ -87,12 +102,15 @@ class RetryingProvider:
             if failure is None:
                 return
             taken = self._clock() - began
-            seconds = wait(failure.kind, attempt, failure.retry_after, shown, self._jitter(), taken)
+            seconds = wait(
+                failure.kind, attempt, failure.retry_after, shown, self._jitter(), taken, request.has_fallback
+            )
             if seconds is None:
                 yield _final_failure(failure, attempt)
                 return
             attempt += 1
-            yield RetryScheduled(seconds, attempt, failure.text, failure.kind.value, failure.request_id, MAX_TRIES)
+            tries = TRIES_BEFORE_FALLBACK if request.has_fallback else MAX_TRIES
+            yield RetryScheduled(seconds, attempt, failure.text, failure.kind.value, failure.request_id, tries)
             await self._sleep(seconds)
 
     async def count(self, request: Request) -> int | None:

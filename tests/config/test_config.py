@@ -157,6 +157,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "redact": "own",
         "start_with": "new",
         "favorite_models": "openai/gpt-5",
+        "fallback": "openai/gpt-5",
         "color": "never",
         "theme": "light",
         "status": "cost",
@@ -192,6 +193,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
                 "env": "A_*, B",
                 "keys": "f11, f12",
                 "favorite_models": "openai/x, a/b:low",
+                "fallback": "openai/x, a/b:low",
                 "private_hosts": "localhost, wiki.lan",
             }
             text = several.get(path[-1]) or several.get(path[0], "a b, c")

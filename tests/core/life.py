@@ -553,6 +553,21 @@ class Life(Program):
         assert events and self.memory.open is None
         self.words_are_kept(said, events)
 
+    @precondition(
+        lambda self: self.memory.status is AgentStatus.WAITING and not (self.memory.open and self.memory.open.alone)
+    )
+    @rule(count=st.none() | counts)
+    def model_is_down(self, count: int | None) -> None:
+        """Another model is asked for the same, if the run has one; else the turn fails."""
+        (job,) = self.jobs(CallModel)
+        before, turn = self.memory.model, self.memory.open
+        usage = None if count is None else self.usage(count, failure="overloaded")
+        self.happen(Failed(job, "Overloaded. Wait.", (), usage, "Overloaded."))
+        if self.memory.open:
+            others = [model for model, _ in self.run.fallback]
+            assert self.jobs(CallModel) == [job] and self.memory.model in others
+            assert self.memory.model != before and turn and self.memory.open.first == turn.first
+
     @precondition(lambda self: self.jobs(StartTool))
     @rule(data=st.data())
     def approve(self, data: st.DataObject) -> None:

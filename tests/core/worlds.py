@@ -19,7 +19,9 @@ BOUNDS = ProjectLimits(
     ApprovalMode.EDITS, ToolSelection(("web",)), 150, dict.fromkeys(("approval", "tools_off", "budget"), "project a:1")
 )
 RUNS = (
-    RunConfig(plain, limits, encoder, tools=TOOLS),
+    RunConfig(
+        plain, limits, encoder, tools=TOOLS, fallback=(("chat/small", "low"), ("chat/tiny", ""), ("blocks/tiny", ""))
+    ),
     RunConfig({**plain, "budget": 120}, limits, encoder),
     RunConfig({**plain, "model": "blocks/small", "budget": 0}, limits, encoder, origins={"model": "config.toml"}),
     RunConfig({"model": "chat/small", "budget": 200}, limits, encoder, {"level": "high"}, {"level": "--model"}, TOOLS),
@@ -31,7 +33,9 @@ RUNS = (
     RunConfig({**plain, "level": "med", "budget": 300}, limits, encoder),
     RunConfig({**plain, "instructions": "Obey."}, limits, encoder),
     RunConfig(plain, cramped, encoder, tools=TOOLS),
-    RunConfig({**plain, "model": "chat/large", "budget": 400}, limits, encoder, tools=TOOLS),
+    RunConfig(
+        {**plain, "model": "chat/large", "budget": 400}, limits, encoder, tools=TOOLS, fallback=(("chat/tiny", ""),)
+    ),
     RunConfig({**plain, "model": "chat/toolless"}, limits, encoder, tools=TOOLS),
     RunConfig({**plain, "model": "blocks/small"}, limits, encoder, tools=TOOLS),
     RunConfig(plain, limits, encoder, tools=TOOLS, project_limits=BOUNDS),

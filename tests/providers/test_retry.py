@@ -38,6 +38,15 @@ def test_what_is_sent_again(kind: FailureKind):
     assert wait(kind, 8, None, shown=False, jitter=0.5) is None
 
 
+@pytest.mark.parametrize("kind", FailureKind)
+def test_another_model_is_asked_after_two_tries(kind: FailureKind):
+    waits = [wait(kind, attempt, None, shown=False, jitter=0.5, has_fallback=True) for attempt in (1, 2)]
+    assert waits == [0.75 if kind in (*PASSING, FailureKind.QUOTA) else None, None]
+    assert wait(kind, 1, None, shown=True, jitter=0.5, has_fallback=True) is None
+    assert wait(FailureKind.RATE, 1, 10.0, shown=False, jitter=0.5, has_fallback=True) == 10.0
+    assert wait(FailureKind.RATE, 1, 10.1, shown=False, jitter=0.5, has_fallback=True) is None
+
+
 @pytest.mark.parametrize(
     ("attempt", "longest"),
     [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 30), (7, 30)],  # 2 to the power of attempt - 1, up to 30

@@ -50,6 +50,7 @@ class Request(Record, frozen=True):
     has to ask for it, too. A `schema_required` is never left out: a model that refuses it fails the request.
     `cache_ttl` is how long the vendor's cache should live, "5m" or "1h", where it lets one choose. `max_output` is the
     wanted output limit in tokens; with an `output_cap` no body may ask for more than that.
+    With `has_fallback` another model answers soon if this one is down.
     """
 
     model: str
@@ -62,6 +63,7 @@ class Request(Record, frozen=True):
     schema_required: bool = False
     output_cap: int = 0
     cache_ttl: str = ""
+    has_fallback: bool = False
 
 
 def append_event(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:

@@ -83,6 +83,10 @@ TRANSIENT_FAILURES = frozenset({FailureKind.RATE, FailureKind.OVERLOADED, Failur
 """Failures that may pass soon: the request is retried, or can be sent again later."""
 
 
+DOWN_FAILURES = TRANSIENT_FAILURES | {FailureKind.QUOTA}
+"""Failures of a model that is down: another one may answer."""
+
+
 class StreamFailed(Record, frozen=True):
     """The stream ended without a complete reply. `text` is one sentence, `remedy` what the user can do.
 

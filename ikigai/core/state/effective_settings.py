@@ -13,6 +13,9 @@ from ikigai.core.record import Record
 from ikigai.core.state.project_limits import ProjectLimits, apply_limits
 from ikigai.core.state.tool_results import ToolResultLimits
 
+FALLBACK_KEY = "fallback"
+"""The name of the setting that counts the models of `RunConfig.fallback` that the open turn has come to."""
+
 
 class WindowRules(Record, frozen=True):
     """The rules of the window besides the budget (`[context]`).
@@ -28,11 +31,14 @@ class WindowRules(Record, frozen=True):
 
 
 class RunProfile(Record, frozen=True):
-    """A profile of an agent: its `settings` go above `RunConfig.below`; `rules` and `counter` replace the run's."""
+    """A profile of an agent: its `settings` go above `RunConfig.below`; `rules`, `counter` and `fallback` replace the
+    run's.
+    """
 
     settings: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
     rules: WindowRules = WindowRules()
     counter: str = "bytes"
+    fallback: tuple[tuple[str, str], ...] = ()
 
 
 class RunConfig(Record, frozen=True):
@@ -43,6 +49,7 @@ class RunConfig(Record, frozen=True):
     `below` (profile, configuration, defaults) yields to all choices. `origins` names for each key of both where its
     value came from. `limits` and `encoder` take a model as settings name it, "provider/name". `planning` gives the
     tools of a planning talk. `counter` says how ended turns are counted: "bytes", "provider" or "calibrated".
+    `fallback` are the models, each with its level, that answer one after the other when the chosen one is down.
     `profiles` go by their names, "" stands for no profile. The setting `profile` says which is in force, and
     `with_profile` applies it.
     """
@@ -58,6 +65,7 @@ class RunConfig(Record, frozen=True):
     rules: WindowRules = WindowRules()
     profiles: dict[str, RunProfile] = {}  # noqa: RUF012  (msgspec gives every record its own)
     project_limits: ProjectLimits = ProjectLimits()
+    fallback: tuple[tuple[str, str], ...] = ()
     since: int = 0
     overridden: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
 
@@ -79,7 +87,9 @@ class RunConfig(Record, frozen=True):
     def with_profile(self, profile: str) -> "RunConfig":
         """Return the run with the rules of this profile; with those of the configuration if it does not exist."""
         chosen = self.profiles.get(profile) or self.profiles.get("")
-        return msgspec.structs.replace(self, rules=chosen.rules, counter=chosen.counter) if chosen else self
+        if not chosen:
+            return self
+        return msgspec.structs.replace(self, rules=chosen.rules, counter=chosen.counter, fallback=chosen.fallback)
 
     def profile(self, own: Choices) -> str:
         """Return the profile in force; "" for none."""

@@ -108,12 +108,16 @@ class Replied(Record, frozen=True):
 
 
 class Failed(Record, frozen=True):
-    """No complete reply comes; `usage` is None if nothing was sent."""
+    """No complete reply comes; `usage` is None if nothing was sent.
+
+    `outage` says that the model is down, and nothing of a reply came: another one may answer. "" otherwise.
+    """
 
     job: CallModel
     reason: str
     blocks: tuple[ReplyBlock, ...]
     usage: UsageReported | None = None
+    outage: str = ""
 
 
 class ContextOverflowed(Record, frozen=True):

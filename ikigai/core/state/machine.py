@@ -7,7 +7,8 @@
     Replied         -                             the reply; turn_end completed behind it without calls or if refused,
                                                   failed behind the third in a row that calls only missing tools,
                                                   or is cut within a call
-    Failed          -                             the partial text as interrupted reply, turn_end failed
+    Failed          -                             settings with the next model, if this one is down and there is one;
+                                                  else the partial text as interrupted reply, turn_end failed
     ContextOverflowed   -                         usage (the loop sends less, or turns it into a Failed)
     UsageRecorded   usage                         usage
     CommandFinished command                       command
@@ -27,6 +28,7 @@
 
 The result of a turn follows its turn_end as mail, if another agent began the turn or the turn took work. It goes to the
 agent that this one works for, and to the agents that gave the work.
+The settings of the first model follow a turn_end behind which another one answered.
 The filter of a planning talk follows the turn_end, however the talk ended: the planned events and the talk itself leave
 memory.
 
@@ -54,6 +56,7 @@ from ikigai.core.request.build import append_event
 from ikigai.core.request.reply import interrupted_events, is_cut_off, reply_events, storable_blocks
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
+from ikigai.core.state.effective_settings import FALLBACK_KEY
 from ikigai.core.state.fold import end_turn
 from ikigai.core.state.inputs import (
     Approved,
@@ -134,7 +137,9 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
     assert not memory.stale
     match incoming:
         case Opened(draft):
-            return (*_recover_turn(memory, draft), *settings_of_run(memory))
+            settings = {key: value for key, value in memory.settings.items() if key != FALLBACK_KEY}
+            recovered = _recover_turn(replace(memory, settings=settings), draft)
+            return (*recovered, *settings_of_run(memory))  # which name the first model again
         case Replied(job=job) | Failed(job=job) | ContextOverflowed(job=job) if job not in work(memory):
             return ()
         case Approved(job=job) | Denied(job=job) | ToolDone(job=job) | NoteClosed(job=job) if job not in work(memory):
@@ -162,8 +167,13 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
             if reason := _cut_calls_reason(memory, reply) or _unknown_tools_reason(memory, calls):
                 return _end_turn(memory, reply, Ending.FAILED, reason)
             return reply
-        case Failed(_, reason, blocks, usage):
+        case Failed(_, reason, blocks, usage, outage):
             spent = (usage,) if usage else ()
+            if outage and memory.run.fallback:
+                from ikigai.core.state.fallback import fall_back  # few turns need it
+
+                if change := fall_back(memory, outage):
+                    return (*spent, change)
             return _end_turn(memory, (*interrupted_events(blocks, memory.model), *spent), Ending.FAILED, reason)
         case Approved(StartTool(_, call), decision):
             return (*((decision,) if decision else ()), ToolStarted(call.id))
@@ -248,7 +258,12 @@ def _end_turn(
     """Return the `last` events of the turn and its end; for a planning talk, also its filter."""
     turn = memory.open
     assert turn
-    events = (*last, end_turn(memory, last, ending, reason, counted), *report_turn(memory, last, ending, reason))
+    ended = end_turn(memory, last, ending, reason, counted)
+    events = (*last, ended, *report_turn(memory, last, ending, reason))
+    if memory.settings.get(FALLBACK_KEY):
+        from ikigai.core.state.fallback import first_model_again
+
+        events += first_model_again(memory)
     if not turn.planning:
         return events
     plan = turn.plan or FilterPlanned()

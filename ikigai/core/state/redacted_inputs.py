@@ -56,7 +56,9 @@ def redact_input(incoming: Input, redactor: Redactor) -> Input:
             return MailDelivered(tuple(mail if mail.by_user else replace(mail, text=own(mail.text)) for mail in mails))
         case Condensed(summary):
             return replace(incoming, summary=replace(summary, text=own(summary.text)))
-        case Failed(_, reason) | ContextOverflowed(_, reason):
+        case Failed(_, reason, outage=outage):
+            return replace(incoming, reason=own(reason), outage=own(outage))
+        case ContextOverflowed(_, reason):
             return replace(incoming, reason=own(reason))
         case CommandFinished(_, output):
             return replace(incoming, output=own(output))

@@ -41,6 +41,7 @@ from ikigai.core.request.pins import PIN_PREFIX, parse_pin, pin_tokens
 from ikigai.core.request.reply import SHORT_REPLY_REASONS
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, instructions_file
 from ikigai.core.sanitize import clean_line
+from ikigai.core.state.effective_settings import FALLBACK_KEY
 from ikigai.core.tool_selection import ToolSelection
 from ikigai.core.views.context_rule import ContextRule, context_rule
 from ikigai.core.views.usage_totals import format_dollars
@@ -149,6 +150,8 @@ def _event_text(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
             return Speaker.STOPPED, reason or ending.value, "", ending is Ending.FAILED
         case SettingsChanged(values) if values.keys() == {DEFAULT_SYSTEM_KEY}:
             return None
+        case SettingsChanged(values) if values.keys() == {"model", "level", FALLBACK_KEY} and not values[FALLBACK_KEY]:
+            return None  # behind the turn: the first model is in force again
         case other:
             return Speaker.NOTE, _note(stored.id, other), "", False
 
@@ -196,9 +199,12 @@ def _note(id: int, event: object) -> str:
             return _summary_note(id, event)
         case Undone(of, what):
             return f"Undid {change_command(what) or 'event'} #{of}. To redo it: /undo {id}"
+        case SettingsChanged(values, origins) if values.get(FALLBACK_KEY):
+            return f"{origins.get(FALLBACK_KEY, '')} This turn goes on with {values.get('model')}.".lstrip()
         case SettingsChanged(values, origins):
             changed = {key: value for key, value in values.items() if (key, value) != ("level", "") or len(values) == 1}
-            changed.pop(DEFAULT_SYSTEM_KEY, None)  # /system shows it
+            for key in (DEFAULT_SYSTEM_KEY, FALLBACK_KEY):  # /system shows the first, the turn the other
+                changed.pop(key, None)
             order = sorted(changed, key=lambda key: key != "profile")  # the profile sets the others
             return "; ".join(_setting(key, changed[key], origins.get(key, "")) for key in order)
         case Forked(parent, at):

@@ -3,4 +3,5 @@
 from tests.docs.generated import GENERATED
 
 for file, make in GENERATED.items():
+    file.parent.mkdir(exist_ok=True)
     file.write_text(make(), encoding="utf-8")

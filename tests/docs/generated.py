@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests import ROOT
-from tests.docs import man_page, reference
+from tests.docs import man_page, pictures, reference
 
 DOCS = ROOT / "docs"
 
@@ -16,5 +16,7 @@ GENERATED: dict[Path, Callable[[], str]] = {
     DOCS / "reference" / "command-line.md": reference.command_line,
     DOCS / "reference" / "json.md": reference.json_objects,
     DOCS / "reference" / "views.md": reference.views,
+    DOCS / "images" / "screen.svg": pictures.picture,
+    DOCS / "images" / "session.svg": pictures.recording,
     DOCS / "ikigai.1": man_page.man_page,
 }

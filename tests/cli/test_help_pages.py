@@ -10,7 +10,6 @@ import pytest
 from ikigai.cli import help_pages as manual
 from ikigai.cli import main as cli
 from ikigai.cli import subcommands as admin
-from tests import ROOT
 from tests.e2e.test_completion import every
 
 
@@ -89,15 +88,3 @@ def test_every_example_is_understood(path: str, example: str) -> None:
         assert len(path.split()) == 1 or path.split()[1] == arguments.what
     else:
         assert path == "" and cli._parser().parse_intermixed_args(words)
-
-
-def test_commands_of_the_documentation_exist() -> None:
-    """The parsers know all commands of the README and of the pages."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    text = "\n".join(page.read_text() for page in pages)
-    known = {path for path, _ in parsers()}
-    for words in re.findall(r"`ikigai ((?:[a-z]+ ?)+)", text):
-        first, *more = words.split()
-        assert first in known, words
-        if f"{first} " in " ".join(known) and any(path.startswith(f"{first} ") for path in known) and more:
-            assert f"{first} {more[0]}" in known, words

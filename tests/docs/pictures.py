@@ -6,7 +6,6 @@ The screens are those that `tests.e2e.test_tour` compares with the running progr
 import ast
 import re
 from html import escape
-from pathlib import Path
 from typing import NamedTuple
 
 from wcwidth import wcswidth
@@ -78,7 +77,9 @@ def _runs(row: str, styled: list[tuple[str, str]]) -> list[StyledRun]:
 def _run(row: str, start: int, end: int, words: str) -> StyledRun:
     text = row[start:end]
     blanks = len(text) - len(text.lstrip()) if not words else 0
-    return StyledRun(wcswidth(row[:start]) + blanks, text[blanks:].rstrip() if not words else text, frozenset(words.split()))
+    return StyledRun(
+        wcswidth(row[:start]) + blanks, text[blanks:].rstrip() if not words else text, frozenset(words.split())
+    )
 
 
 def picture() -> str:
@@ -98,8 +99,7 @@ def recording() -> str:
         moves.append(f"{100 * passed / sum(seconds):.2f}%{{transform:translateX({-number * wide:g}px)}}")
         passed += stay
     style = (
-        f"<style>@keyframes walk{{{''.join(moves)}}}"
-        f".walk{{animation:walk {sum(seconds):g}s step-end infinite}}</style>"
+        f"<style>@keyframes walk{{{''.join(moves)}}}.walk{{animation:walk {sum(seconds):g}s step-end infinite}}</style>"
     )
     frames = "".join(
         f'<g transform="translate({number * wide:g} 0)">{_frame(screen)}</g>' for number, screen in enumerate(screens)

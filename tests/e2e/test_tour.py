@@ -75,7 +75,8 @@ def test_tour(golden: Account) -> None:
             program.say("/forget last 1")
             program.wait_for("Forget")
             screens.agrees("08-forget", program)
-            answer(program, "y", "Forget 8 messages")
+            asked(program, "Forget 8 messages")
+            program.type("y")
             program.wait_for("Forgot 8 messages")
             program.settled()
             screens.agrees("09-forgotten", program)
@@ -85,6 +86,7 @@ def test_tour(golden: Account) -> None:
             program.say("And why did nobody see it?")
             program.wait_for("so that")
             screens.agrees("11-streaming", program)
+            program.wait(lambda: golden.drafts() == HANGING[:1], "the draft of the reply")
             program.kill()
         with golden.terminal(*model, **size, env=env) as program:
             screens.agrees("12-again", program.ready())

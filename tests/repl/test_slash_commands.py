@@ -12,7 +12,6 @@ from ikigai.core.errors import Rejected
 from ikigai.headless.print_mode import TREE_HANDLERS
 from ikigai.repl.slash_commands import HANDLERS
 from ikigai.repl.switching import DESTINATIONS
-from tests import ROOT
 
 SHOWN_DIFFERENTLY = {"cost", "limit", "model", "status"}
 """Commands whose handler at the prompt does more than show the answer."""
@@ -53,11 +52,6 @@ def test_print_mode_refuses_a_command_and_names_those_it_has(line: str) -> None:
     with pytest.raises(Rejected, match=f"^{line.split()[0]} is not available in print mode") as refused:
         print_command(line)
     assert {*re.findall(r"/([a-z]+)", refused.value.remedy)} == names(*{*PrintMode} - {PrintMode.NO})
-
-
-def test_commands_page_lists_the_commands() -> None:
-    rows = re.findall(r"^\| (`/.*?) \| ", (ROOT / "docs" / "guide" / "commands.md").read_text(), re.MULTILINE)
-    assert {name for row in rows for name in re.findall(r"`/([a-z]+)", row)} == {command.name for command in COMMANDS}
 
 
 def test_print_mode_help_names_the_commands_it_runs() -> None:

@@ -15,6 +15,7 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 exclude_patterns = ["conf.py"]
 nitpicky = True
+smartquotes = False  # quotes of settings are typed as they stand
 
 html_theme = "furo"
 html_title = f"ikigai {release}"

@@ -1,3 +1,3 @@
-"""ikigai: one conversation with large language models that never ends, kept in PostgreSQL."""
+"""ikigai: one lasting conversation with any large language model, kept in PostgreSQL."""
 
 __version__ = "0.1.0"

@@ -280,16 +280,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="ikigai",
         usage="ikigai [options] [message | @file ...]\n       ikigai COMMAND ...",
-        description="One conversation with large language models that never ends.",
+        description="A terminal for one lasting conversation with any large language model.",
         allow_abbrev=False,
         parents=[_common()],
     )
     add = parser.add_argument
     add("words", nargs="*", help=argparse.SUPPRESS)
     add("-p", "--print", action="store_true", help="answer once and exit")
-    add("--output-format", choices=("text", "json", "stream-json"), help="of print mode (text)")
+    add("--output-format", choices=("text", "json", "stream-json"), help="the format of print mode (text)")
     add("--json", action="store_const", const="json", dest="output_format", help="same as --output-format json")
-    add("--input-format", choices=("text", "stream-json"), help="of what is piped in (text)")
+    add("--input-format", choices=("text", "stream-json"), help="the format of piped input (text)")
     add("--schema", metavar="FILE", help="with -p, ask for a reply that matches a JSON schema")
     add("--timeout", type=_parse_seconds, default=0.0, metavar="S", help="with -p, stop after S seconds")
     add("--raw", action="store_true", help="with -p, write text as it is, escape sequences too")

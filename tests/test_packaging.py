@@ -50,7 +50,16 @@ def build(source: Path, target: str, folder: Path) -> Path:
 def test_sdist_holds_what_the_tests_need(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "config.example.toml", ".ci/run"} <= names
+    assert {
+        "pyproject.toml",
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "config.example.toml",
+        ".ci/run",
+    } <= names
     assert {"ikigai/py.typed", "tests/conftest.py", "docs/development/glossary.md"} <= names
     assert not [name for name in names if "__pycache__" in name or name.startswith((".venv", ".git/"))]
 

@@ -1,10 +1,13 @@
 """Tests of the pages that people write: the size of the README, and the links of files outside the site."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
+from ikigai import __version__
 from tests import ROOT
+from tests.docs.blocks import BLOCK, PAGES
 
 MOST_WORDS = 900
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#([^)\s]+))?\)|(?:src|href)=\"([^\"#]+)")
@@ -14,10 +17,31 @@ def test_readme_is_short() -> None:
     assert 200 < len((ROOT / "README.md").read_text().split()) <= MOST_WORDS
 
 
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a page, without blocks, tables and the targets of links."""
+    for pattern in (BLOCK, re.compile(r"^\|.*$", re.MULTILINE), re.compile(r"<!--.*?-->", re.DOTALL)):
+        text = pattern.sub("", text)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    for paragraph in re.split(r"\n\s*\n|\n(?=[-#]|\d+\. )", text):
+        yield from re.split(r"(?<=[.!?:])\s+(?=[^a-z])|(?<=;)\s", " ".join(paragraph.split()))
+
+
+def test_sentences_are_short() -> None:
+    """At most 25 words, but for one in fifty, which has 40 at most."""
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+    found = [(len(each.split()), each) for page in pages for each in sentences(page.read_text(encoding="utf-8"))]
+    long = [each for each in found if each[0] > 25]
+    assert len(found) > 800
+    assert len(long) <= len(found) / 50 and max(words for words, _ in found) <= 40, sorted(long)
+
+
+def test_changelog_names_this_version_with_a_date() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## \[{re.escape(__version__)}\] - 20\d\d-\d\d-\d\d$", text, re.MULTILINE)
+
+
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
 def test_links_outside_the_site_lead_to_files(name: str) -> None:
     """The strict build checks those between pages."""
-    if not (ROOT / name).exists():
-        pytest.skip(f"there is no {name}")
     targets = [found[1] or found[3] for found in LINK.finditer((ROOT / name).read_text())]
     assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []

@@ -18,7 +18,7 @@ from tests.support.screens import FOLDER
 
 RUNNABLE = re.compile(r"run|exit=\d+|skip: \S.*")
 SHELL_ONLY = re.compile(r"[|<>$;&`]|^(?!ikigai )")
-"""What a line has that only a shell understands; others are given to the program without one."""
+"""Signs in a line that only a shell understands; others are given to the program without one."""
 CHATTED = (
     ("-r", "amber-fox", "-p", "How does the sliding window work?"),
     ("-c", "-p", "And what did we decide about the schema of number seven?"),

@@ -39,6 +39,7 @@ from ikigai.core.state.inputs import (
     Job,
     MailArrived,
     MailDelivered,
+    McpToolsChanged,
     Offered,
     Opened,
     Plan,
@@ -89,11 +90,11 @@ class LoopOptions(NamedTuple):
     `max_requests` limits the requests of a turn; 0 means no limit. `db_timeout` is the time in seconds to wait for a
     lost database before Unavailable is raised; None waits for ever. `price` returns the cost of a request. `learn`
     takes a model and the context in tokens that its provider reported. `instructions` returns the current instructions
-    of the project, `default_system` the default system prompt of a turn that begins with a memory. `condensing` returns
-    the options for a memory; without it, only a request condenses. `mail` provides the mail that a turn begins with.
-    `cache_ttl` returns the lifetime of the provider's cache for the next request, "" for none. Where nobody
-    `can_ask` the user, a spending cap stops requests. `redactor` returns the redactor of the current secrets.
-    `outputs` keeps the output of the user's commands until it
+    of the project, `default_system` the default system prompt of a turn that begins with a memory, `mcp_tools` its
+    tools of MCP servers. `condensing` returns the options for a memory; without it, only a request condenses. `mail`
+    provides the mail that a turn begins with. `cache_ttl` returns the lifetime of the provider's cache for the next
+    request, "" for none. Where nobody `can_ask` the user, a spending cap stops requests. `redactor` returns the
+    redactor of the current secrets. `outputs` keeps the output of the user's commands until it
     is stored.
     """
 
@@ -103,6 +104,7 @@ class LoopOptions(NamedTuple):
     learn: Callable[[str, int], None] = lambda model, context: None
     instructions: Callable[[], str] | None = None
     default_system: Callable[[Memory], str] | None = None
+    mcp_tools: Callable[[Memory], str] | None = None
     condensing: Callable[[Memory], CondenseOptions] | None = None
     mail: MailSource | None = None
     can_ask: bool = True
@@ -136,6 +138,7 @@ class AgentLoop:
         self.billing = Billing(options.price)
         self._learn, self._outputs = options.learn, options.outputs
         self._instructions, self._default_system = options.instructions, options.default_system
+        self._mcp_tools = options.mcp_tools
         self._mail, self._redactor = options.mail, options.redactor
         condensing = options.condensing or (lambda memory: CondenseOptions())
         self._condenser = LazyCondenser(self._forget_context, view.notice, condensing)
@@ -333,7 +336,8 @@ class AgentLoop:
                 self._view.restore_input(steered.text)
 
     def _changed_prompt(self) -> tuple[Event, ...]:
-        """Return the events about the project's instructions and the default system prompt, where others are in force.
+        """Return the events about the project's instructions, the default system prompt and the tools of MCP servers,
+        where others are in force.
 
         They are stored together with what begins the turn: alone they would hold it up while the database is away.
         """
@@ -342,6 +346,8 @@ class AgentLoop:
             changed = self._changed_instructions(self._instructions())
         if self._default_system:
             changed += decide(self.memory, DefaultSystemChanged(self._default_system(self.memory)))
+        if self._mcp_tools:
+            changed += decide(self.memory, McpToolsChanged(self._mcp_tools(self.memory)))
         return changed
 
     def _changed_instructions(self, value: str) -> tuple[Event, ...]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ikigai.core.ports import Ask
     from ikigai.tools.approval.gate import ApprovalGate
     from ikigai.tools.external import ExternalTool
+    from ikigai.tools.mcp.servers import McpServers
     from ikigai.tools.shell.sandbox import Sandbox
 
 
@@ -55,6 +56,7 @@ class ToolContext(NamedTuple):
     external: tuple[ExternalTool, ...]
     brave_key: str
     gate: Callable[[], ApprovalGate]
+    mcp: McpServers | None = None
 
 
 def build_registry(
@@ -62,7 +64,17 @@ def build_registry(
 ) -> ToolRegistry:
     """Return the tools of an agent: `whole` reads results in its log, `found` searches all logs."""
     tools = (*world_tools(context, processes), *log_tools(context.config, whole, found), *agent_tools(subagents))
-    return ToolRegistry((*tools, *context.external), context.gate, context.config.tools.max_stored_result)
+    most, find = context.config.tools.max_stored_result, no_tool
+    if servers := context.mcp:
+        from ikigai.tools.mcp.tools import find_tool
+
+        find = lambda name: find_tool(servers, name, read_picture)  # noqa: E731
+    return ToolRegistry((*tools, *context.external), context.gate, most, find)
+
+
+def no_tool(name: str) -> Tool | None:
+    """Return None: there are no MCP servers."""
+    return None
 
 
 def world_tools(context: ToolContext, processes: BackgroundProcesses) -> tuple[Tool, ...]:

@@ -332,6 +332,22 @@ class SettingRecord(JsonObject, tag="setting"):
     allowed: str | UnsetType = UNSET
 
 
+class McpServerRecord(JsonObject, tag="mcp_server"):
+    """An MCP server: `ikigai mcp list` and `test`. `place` names where it is configured; list does not connect, so that
+    `state` is null there.
+    """
+
+    name: str
+    where: str
+    place: str
+    state: Annotated[str | None, Meta(extra_json_schema={"enum": ["ready", "failed", "login", None]})]
+    detail: str | None = None
+    protocol: str | None = None
+    tools: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+
+
 class CheckFields(JsonObject):
     """A finding of the doctor; `remedy` is null where nothing is to be done."""
 
@@ -540,6 +556,7 @@ PrintedRecord: TypeAlias = (
     | UsageRecord
     | ModelRecord
     | SettingRecord
+    | McpServerRecord
     | DoctorRecord
     | DatabaseRecord
 )

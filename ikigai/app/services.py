@@ -353,6 +353,7 @@ class Services:
             learn=self.pool.learn,
             instructions=instructions,
             default_system=self.default_system,
+            mcp_tools=self.tool_runtime.mcp_offer if self.tool_runtime.mcp else None,
             condensing=options.condensing or self.condensing,
             redactor=self.redaction.redactor,
             cache_ttl=self._cache_lifetime(agent, memory),

@@ -25,11 +25,13 @@ from ikigai.tools.approval import standing_approvals
 if TYPE_CHECKING:
     from ikigai.app.trusted_project import Project
     from ikigai.core.agents.subagent_port import Subagents
+    from ikigai.core.state.memory import Memory
     from ikigai.tools.approval.allow_rules import AllowRule, ExactRule
     from ikigai.tools.approval.gate import ApprovalGate
     from ikigai.tools.approval.policy import Approval
     from ikigai.tools.base import Effect, ToolOutput
     from ikigai.tools.external import ExternalTool, ToolFolder
+    from ikigai.tools.mcp.servers import McpServers
     from ikigai.tools.read_result import Whole
     from ikigai.tools.recall import Found
     from ikigai.tools.registry import ToolRegistry
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 RESERVED_TOOL_NAMES = ("shell", "web_search", "filter_context")
 """Names that no other tool may take, though they are not always offered."""
 SANDBOX_KEY = ("tools", "sandbox")
+MCP = ".mcp.json"
 
 
 class StandingApprovals:
@@ -114,6 +117,7 @@ class ToolRuntime:
         self._processes: dict[str, BackgroundProcesses] = {}
         self._allowed = _allowed(config.tools.allow)
         self.external: tuple[ExternalTool, ...] = ()
+        self.mcp: McpServers | None = None
         self.problems: list[str] = []
         self._loading: asyncio.Task[object] | None = None
 
@@ -172,6 +176,7 @@ class ToolRuntime:
             self.external,
             self.brave_key,
             lambda: self.gate,
+            self.mcp,
         )
         return build_tools.build_registry(context, self._running(agent), whole, found, subagents)
 
@@ -216,6 +221,27 @@ class ToolRuntime:
             reserved = {*built_in, *RESERVED_TOOL_NAMES}
             tools, self.problems = await discover_tools(folders, self.directory, self.environment, reserved)
             self.external = tuple(tools)
+        self.add_servers(project)
+
+    def add_servers(self, project: Project | None) -> None:
+        """Make the MCP servers that the configuration and a trusted project name; nothing of them is started yet."""
+        has_file = project is not None and project.trusted and (project.folder / MCP).exists()
+        if not self._enabled or not (self.config.mcp_servers or has_file):
+            return
+        from ikigai.app.mcp_servers import make_servers
+        from ikigai.core.secrets import is_secret
+
+        self.mcp = make_servers(self.config, project, self.directory, self.environment, is_secret, self.problems)
+
+    def mcp_offer(self, memory: Memory) -> str:
+        """Return the tools of MCP servers of a turn that begins with this memory, as the setting has them."""
+        if self.mcp is None:
+            return ""
+        from ikigai.core.mcp import DEFAULT_SHARE, MCP_TOOLS_KEY, read_offer
+
+        before = read_offer(str(memory.settings.get(MCP_TOOLS_KEY) or ""))
+        limit = self.config.tools.mcp_tools_tokens or int(DEFAULT_SHARE * (memory.budget or memory.room))
+        return self.mcp.offer(before, limit).text
 
     def withdraw(self, folder: Path) -> None:
         """Withdraw the tools of this folder."""
@@ -251,7 +277,8 @@ class ToolRuntime:
             await processes.close()
 
     async def close(self) -> None:
-        await asyncio.gather(*(each.close() for each in self._processes.values()))
+        servers = (self.mcp.close(),) if self.mcp else ()
+        await asyncio.gather(*(each.close() for each in self._processes.values()), *servers)
 
     def _sandbox(self) -> Sandbox | None:
         if self.config.tools.sandbox != "bwrap" or not self._enabled:

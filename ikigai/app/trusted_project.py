@@ -1,4 +1,4 @@
-"""Reads the project files of a trusted working directory: AGENTS.md, its tools and its settings.
+"""Reads the project files of a trusted working directory: AGENTS.md, its tools, its settings and its MCP servers.
 
 Until the folder is trusted, no file is read: only the names are looked up. After that each file is used as long as its
 content is the one that the user trusted; the user is asked about a new or changed file. Instructions are AGENTS.md, or
@@ -21,7 +21,7 @@ from ikigai.tools.shell.output_buffer import whole_characters
 from ikigai.tools.tool_files import tool_files
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
-TOOLS, CONFIG = Path(".ikigai/tools"), Path(".ikigai/config.toml")
+TOOLS, CONFIG, MCP = Path(".ikigai/tools"), Path(".ikigai/config.toml"), Path(".mcp.json")
 MAX_INSTRUCTIONS_BYTES = 64 * 1024
 """Bytes of instructions that are read: every request has them."""
 CHANGED_SINCE_TRUST = "it was added or changed since the folder was trusted"
@@ -51,9 +51,8 @@ class Project:
     @property
     def contents(self) -> tuple[str, ...]:
         """The names of its files and folders that are not used before the folder is trusted."""
-        return tuple(
-            name for name in (*INSTRUCTION_FILES, str(TOOLS), str(CONFIG)) if os.path.lexists(self.folder / name)
-        )
+        names = (*INSTRUCTION_FILES, str(TOOLS), str(CONFIG), str(MCP))
+        return tuple(name for name in names if os.path.lexists(self.folder / name))
 
     @property
     def executables(self) -> tuple[str, ...]:
@@ -63,7 +62,7 @@ class Project:
     @property
     def files(self) -> tuple[str, ...]:
         """All its files that are used once they are trusted, by relative path."""
-        names = (*INSTRUCTION_FILES, str(CONFIG))
+        names = (*INSTRUCTION_FILES, str(CONFIG), str(MCP))
         return (*(name for name in names if os.path.lexists(self.folder / name)), *self.executables)
 
     @property
@@ -174,6 +173,20 @@ class Project:
         is_tool = name.startswith(f"{TOOLS}/")
         max_bytes = 0 if is_tool else toml_file.MAX_CONFIG_BYTES + 1
         return project_files.read_own(self.folder, self.folder / name, max_bytes, is_text=not is_tool)
+
+    def mcp_servers(self) -> bytes:
+        """Return the content of its file of MCP servers if that is trusted; b"" for none."""
+        if not (self.trusted and os.path.lexists(self.folder / MCP)):
+            return b""
+        try:
+            own = self._own(str(MCP))
+        except OSError as error:
+            self.problems.append(f"{MCP} is not used: {project_files.error_reason(error)}.")
+            return b""
+        if self.approved.get(str(MCP)) != own.digest:
+            self.problems.append(f"{MCP} is not used: {CHANGED_SINCE_TRUST}. {CONFIRM_REMEDY}")
+            return b""
+        return own.head
 
     def trust(self, now: float, files: dict[str, str] | None = None) -> str:
         """Trust the folder from `now` (seconds since 1970) on, also in later runs; return its real path.

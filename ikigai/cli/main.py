@@ -22,7 +22,7 @@ from ikigai.system import paths
 if TYPE_CHECKING:
     from ikigai.config import Config
 
-_NAMES = ("agents", "completion", "config", "db", "doctor", "history", "login", "models", "setup", "usage")
+_NAMES = ("agents", "completion", "config", "db", "doctor", "history", "login", "mcp", "models", "setup", "usage")
 SUBCOMMANDS = tuple([name] for name in _NAMES)
 MUST_HAVE_TEXT = ("config", "db", "follow", "model", "profile", "schema")
 """Options that are empty only where a script's variable is not set; without them the run would be another one."""

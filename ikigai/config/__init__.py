@@ -70,6 +70,10 @@ ADDRESS_VARIABLES = {
 }
 """Variables that name the database of another program, each with the `url` that takes it for ikigai, too."""
 
+TABLES_OF_TABLES: frozenset[KeyPath] = frozenset(
+    {("providers",), ("models",), ("mcp_servers",), ("profiles",), ("themes",)}
+)
+
 APPROVAL: KeyPath = ("tools", "approval")
 FLAGS: dict[KeyPath, str] = {
     ("model",): "--model",
@@ -155,9 +159,7 @@ def _add(
 
 def _from_file(entries: Iterable[toml_file.TomlEntry], file: Path) -> Iterator[Setting]:
     for path, value, line, table_line in entries:
-        if value == {} and (
-            path_pattern(path) in RECORD_OF_TABLE or path in (("providers",), ("models",), ("profiles",), ("themes",))
-        ):
+        if value == {} and (path_pattern(path) in RECORD_OF_TABLE or path in TABLES_OF_TABLES):
             if path[0] not in ("profiles", "themes") or len(path) < 2:
                 continue
             key, value = ("inherits", "") if path[0] == "profiles" else ("base", "dark")
@@ -236,6 +238,8 @@ def check_setting(setting: Setting) -> Setting:
         raise diagnostics.bad_name(
             setting, f"Use letters, digits, - and _, and another name than {', '.join(THEME_NAMES)}."
         )
+    if place[:2] == ("mcp_servers", "*") and not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,31}", setting.path[1]):
+        raise diagnostics.bad_name(setting, "Begin with a letter, and use at most 32 letters, digits and -.")
     if profiles.is_left(setting):
         return setting
     if place[:2] == ("models", "*") and not _is_model(setting.path[1]):
@@ -247,6 +251,10 @@ def check_setting(setting: Setting) -> Setting:
             from ikigai.config import extra_fields
 
             (extra_fields.check_headers if place[-1] == "headers" else extra_fields.check_body)(setting.value)
+        if place == ("mcp_servers", "*", "env"):
+            from ikigai.config import extra_fields
+
+            extra_fields.check_environment(setting.value)
         if place[-1] == "base_url":
             _ = urlsplit(setting.value).port
         if place[0] == "themes" and place[-1] != "base" and not is_look(setting.value):
@@ -417,7 +425,7 @@ def describe(config: Config, profile: str | None = None) -> list[tuple[str, str,
         shown = mask_passwords(value) if isinstance(value, str) else value
         rows.append((dotted_path(path), json.dumps(shown, ensure_ascii=False), config.origin(path)))
     for path, setting in config.settings.items():
-        if path[0] in ("profiles", "themes"):
+        if path[0] in ("mcp_servers", "profiles", "themes"):
             rows.append((dotted_path(path), json.dumps(setting.value, ensure_ascii=False), setting.origin))
     if TOOLS_OFF_KEY in config.settings:  # a project's alone
         rows.append(

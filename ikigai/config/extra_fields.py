@@ -13,6 +13,7 @@ from ikigai.core.redaction import looks_like_key
 ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 SECRET_NAME = re.compile(r"auth|key|token$|secret|cookie|password", re.IGNORECASE)
 """Matches the name of a header whose value is a secret."""
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 OWN_HEADERS = ("host", "connection", "content-length", "content-type", "accept", "accept-encoding", "transfer-encoding")
@@ -26,6 +27,15 @@ def check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         is_usable = HEADER_NAME.fullmatch(name) and HEADER_VALUE.fullmatch(value) and name.lower() not in OWN_HEADERS
         if not is_usable or not (ENV.fullmatch(value) or not (SECRET_NAME.search(name) or looks_like_key(value))):
+            raise ValueError(name)
+
+
+def check_environment(environment: Mapping[str, str]) -> None:
+    """Raise ValueError if a variable cannot be set, or its value is a secret itself."""
+    for name, value in environment.items():
+        if not VARIABLE_NAME.fullmatch(name) or "\0" in value:
+            raise ValueError(name)
+        if not ENV.fullmatch(value) and (SECRET_NAME.search(name) or looks_like_key(value)):
             raise ValueError(name)
 
 
@@ -46,6 +56,18 @@ def variables(value: object) -> Iterator[str]:
     for text in _texts(value):
         if found := ENV.fullmatch(text):
             yield found[1]
+
+
+def resolve_environment(owner: str, variables: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with the values of others. Raise ConfigError if one of these is not set."""
+    resolved = dict[str, str]()
+    for name, value in variables.items():
+        if (found := ENV.fullmatch(value)) and found[1] not in environ:
+            raise ConfigError(
+                f"The variable {name} of {owner} is taken from {found[1]}, and that is not set.", f"Set {found[1]}."
+            )
+        resolved[name] = environ[found[1]] if found else value
+    return resolved
 
 
 def resolve_headers(provider: str, headers: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:

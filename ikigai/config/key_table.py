@@ -17,6 +17,7 @@ from ikigai.config.records import (
     LimitSettings,
     LocalSettings,
     MaskedRecord,
+    McpServerSettings,
     ModelSettings,
     ProfileSettings,
     ProviderSettings,
@@ -113,6 +114,7 @@ class Config(MaskedRecord, frozen=True):
     local: LocalSettings = LocalSettings()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
     models: dict[str, ModelSettings] = msgspec.field(default_factory=dict)
+    mcp_servers: dict[str, McpServerSettings] = msgspec.field(default_factory=dict)
     profiles: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     themes: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     keys: dict[str, str] = msgspec.field(default_factory=dict)
@@ -143,6 +145,7 @@ RECORD_OF_TABLE: dict[KeyPath, type[Record]] = {
     ("providers", "local"): LocalSettings,
     ("providers", "*"): ProviderSettings,
     ("models", "*"): ModelSettings,
+    ("mcp_servers", "*"): McpServerSettings,
     ("profiles", "*"): ProfileSettings,
     ("themes", "*"): ThemeSettings,
 }
@@ -181,6 +184,8 @@ PROFILE_KEYS: dict[str, KeyPath] = {
 """The keys that a profile sets for its agents, by their names in [profiles.NAME]."""
 
 DATABASE_URL: KeyPath = ("database", "url")
+NAMED_TABLES = ("providers", "models", "mcp_servers", "themes")
+"""Tables of tables whose names users choose."""
 VARIABLE_PREFIX = "IKIGAI_"
 USUAL_VARIABLES: dict[KeyPath, str] = {
     ("providers", name, "base_url"): vendor.address_variable for name, vendor in VENDORS.items()
@@ -195,16 +200,17 @@ def path_pattern(path: KeyPath) -> KeyPath:
         return (
             PROFILE_KEYS.get(path[2], ("profiles", "*", *path[2:])) if len(path) == 3 else ("profiles", "*", *path[2:])
         )
-    if len(path) > 1 and path[0] in ("providers", "models", "themes") and path[:2] != ("providers", "local"):
+    if len(path) > 1 and path[0] in NAMED_TABLES and path[:2] != ("providers", "local"):
         return (path[0], "*", *path[2:])
     return path
 
 
 def all_paths(providers: Iterable[str], models: Iterable[str]) -> Iterator[KeyPath]:
-    """Yield every key in the order of the table, those of [providers.NAME] and [models.NAME] by name; none of profiles
-    and themes.
+    """Yield every key in the order of the table, those of [providers.NAME] and [models.NAME] by name; none of profiles,
+    MCP servers and themes.
     """
-    names = {"providers": sorted({*VENDORS, *providers}), "models": list(models), "profiles": [], "themes": []}
+    names: dict[str, list[str]] = {table: [] for table in (*NAMED_TABLES, "profiles")}
+    names |= {"providers": sorted({*VENDORS, *providers}), "models": list(models)}
     for path in KEY_SPECS:
         if "*" in path:
             yield from ((path[0], name, path[2]) for name in names[path[0]])
@@ -214,9 +220,9 @@ def all_paths(providers: Iterable[str], models: Iterable[str]) -> Iterator[KeyPa
 
 def variables_of(path: KeyPath) -> tuple[str, ...]:
     """Return the environment variables that set a key, the first that is set wins; none for models, whose names have a
-    /.
+    /, and for MCP servers.
     """
-    if path[0] == "models":
+    if path[0] in ("models", "mcp_servers"):
         return ()
     words = path[1:] if path[0] == "context" else path
     own = "_".join(("IKIGAI", *words)).upper().replace("-", "_")

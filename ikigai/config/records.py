@@ -10,19 +10,23 @@ from ikigai.config.value_types import (
     Agents,
     Api,
     Approval,
+    Arguments,
     Body,
     Bytes,
     CacheLifetime,
     CloudName,
+    CallSeconds,
     Condensing,
     Counter,
     Dollars,
     Dsn,
+    Environment,
     File,
     Headers,
     Hosts,
     Level,
     Levels,
+    McpApproval,
     ModelName,
     Percent,
     PriceNumber,
@@ -37,9 +41,12 @@ from ikigai.config.value_types import (
     Share,
     Sight,
     Size,
+    StartupSeconds,
     StatusPartName,
     Switch,
+    Text,
     Tokens,
+    ToolPatterns,
     Url,
     Variable,
     Variables,
@@ -290,6 +297,13 @@ class ToolSettings(Record, frozen=True):
     private_hosts: Annotated[
         Hosts, help_meta("Hosts outside the public internet that web_fetch may reach; no others are reached.")
     ] = ()
+    mcp_tools_tokens: Annotated[
+        Tokens,
+        help_meta(
+            "The largest size of the definitions of MCP servers' tools in a request; above it models find them with "
+            "mcp_search. 0 is 2 % of the budget."
+        ),
+    ] = 0
     max_stored_result: Annotated[
         Bytes,
         help_meta(
@@ -297,6 +311,31 @@ class ToolSettings(Record, frozen=True):
             "the end are kept, with the number of omitted bytes between them."
         ),
     ] = 16_777_216
+
+
+class McpServerSettings(MaskedRecord, frozen=True):
+    """[mcp_servers.NAME]: an MCP server: a command that speaks over its standard input and output, or an address."""
+
+    command: Annotated[Text, help_meta("The program that is the server; with it no url.")] = ""
+    args: Annotated[Arguments, help_meta("Its arguments.")] = ()
+    env: Annotated[
+        Environment,
+        help_meta(
+            'Environment variables of it, besides those that commands get; "env:NAME" takes the value of that variable.'
+        ),
+    ] = msgspec.field(default_factory=dict)
+    directory: Annotated[File, help_meta('Its working directory; "" is yours.')] = ""
+    url: Annotated[Url, help_meta("The address of a server over HTTP; with it no command.")] = ""
+    headers: Annotated[
+        Headers, help_meta('Headers of every request to it; "env:NAME" takes the value of that variable.')
+    ] = msgspec.field(default_factory=dict)
+    client_id: Annotated[Text, help_meta('The client id for its login by OAuth; "" registers one.')] = ""
+    scopes: Annotated[Text, help_meta('The scopes for its login, with blanks between; "" are those it asks for.')] = ""
+    enabled: Annotated[Switch, help_meta("Start it, and offer its tools.")] = True
+    approval: Annotated[McpApproval, help_meta('"ask" before its tools run, or "always" let them run.')] = "ask"
+    approved_tools: Annotated[ToolPatterns, help_meta("Its tools that run without a question.")] = ()
+    startup_seconds: Annotated[StartupSeconds, help_meta("Time limit in seconds for its start.")] = 30
+    call_seconds: Annotated[CallSeconds, help_meta("Time limit in seconds for a call.")] = 600
 
 
 class SubagentSettings(Record, frozen=True):

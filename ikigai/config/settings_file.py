@@ -5,6 +5,7 @@
     list_settings   the settings that are set, and the names of the others by table
     list_table      the settings of one table
     set_value       one value in the file
+    set_table       one table in the file
     validate        a file checked as at start
     replace_file    all of the file, unless it has changed meanwhile
 
@@ -17,7 +18,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -167,30 +168,61 @@ def set_value(file: Path, path: KeyPath, text: str, check: Callable[[Config], No
     A link is followed, and the file keeps its mode. Raise ConfigError, and change nothing, for a value that is not
     allowed, for one that `check` refuses, and for a file that is wrong, read-only or changed meanwhile.
     """
-    import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-
     value = parse_value(path, text)
-    before = toml_file.read_bytes(file, must_exist=False)
-    toml_file.parse(file, before)  # its errors name the line
-    try:
-        document = tomlkit.parse(before.decode("utf-8-sig"))
-        table: Any = document
+
+    def edit(document: Any, new_table: Callable[[bool], Any]) -> None:
+        table = document
         *tables, key = path
         for name in tables:
             if name not in table:
-                table[name] = tomlkit.table(is_super_table=len(path) > 2 and table is document)
+                table[name] = new_table(len(path) > 2 and table is document)
             table = table[name]
         table[key] = value
-        after = document.as_string().encode()
-    except (TOMLKitError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(f"{file} cannot be changed: {error}.", "Edit it: ikigai config edit") from None
-    config = validate(file, after)
+
+    config, before, after = _edited(file, edit)
     if path not in config.settings:  # [keys] says so without an error
         raise ConfigError(next(each for each in config.notices if dotted_path(path) in each), "Nothing was changed.")
     check(config)
     replace_file(file, before, after)
     return config
+
+
+def set_table(file: Path, path: KeyPath, values: Mapping[str, Any] | None) -> Config:
+    """Write a table of the file anew, or remove it where `values` is None; otherwise as `set_value`."""
+
+    def edit(document: Any, new_table: Callable[[bool], Any]) -> None:
+        first, name = path
+        if values is None:
+            del document[first][name]
+            if not document[first]:
+                del document[first]
+            return
+        if first not in document:
+            document[first] = new_table(True)
+        table = new_table(False)
+        for key, value in values.items():
+            table[key] = value
+        document[first][name] = table
+
+    config, before, after = _edited(file, edit)
+    replace_file(file, before, after)
+    return config
+
+
+def _edited(file: Path, edit: Callable[[Any, Callable[[bool], Any]], None]) -> tuple[Config, bytes, bytes]:
+    """Return the configuration that the edited file makes, its content before, and after. Raise ConfigError."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    before = toml_file.read_bytes(file, must_exist=False)
+    toml_file.parse(file, before)  # its errors name the line
+    try:
+        document = tomlkit.parse(before.decode("utf-8-sig"))
+        edit(document, lambda super_table: tomlkit.table(is_super_table=super_table))
+        after = document.as_string().encode()
+    except (TOMLKitError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{file} cannot be changed: {error}.", "Edit it: ikigai config edit") from None
+    return validate(file, after), before, after
 
 
 def replace_file(file: Path, before: bytes, after: bytes) -> None:

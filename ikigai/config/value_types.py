@@ -38,7 +38,7 @@ ProfileName = Annotated[
     Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]*)?\Z", title='the name of a profile, "default" for none'),
 ]
 ModelNames = Annotated[tuple[ModelName, ...], Meta(title='a list of models, for example ["openai/gpt-5"]')]
-ToolSet = Literal["agents", "external", "files", "memory", "shell", "web"]
+ToolSet = Literal["agents", "external", "files", "mcp", "memory", "shell", "web"]
 Sets = Annotated[tuple[ToolSet, ...], Meta(title=f"a list of sets of tools ({', '.join(get_args(ToolSet))})")]
 Level = Annotated[
     Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(THINKING_LEVELS)}) or ""')
@@ -150,6 +150,17 @@ Variables = Annotated[
 KeyNames = Annotated[
     tuple[str, ...], Meta(title='a list of keys, for example ["ctrl-x ctrl-e", "alt-enter", "f2"]; [] for none')
 ]
+Arguments = Annotated[tuple[Text, ...], Meta(title='a list of texts, for example ["-y", "some-server"]')]
+Environment = Annotated[
+    dict[str, str], Meta(title='a table of variables, for example { ROOT = "/srv" }, keys only as "env:VARIABLE"')
+]
+McpApproval = Annotated[Literal["ask", "always"], Meta(title='"ask" or "always"')]
+ToolPatterns = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^\S+\Z")], ...],
+    Meta(title='a list of tools\' names, with * for any part, for example ["read_*", "search"]'),
+]
+StartupSeconds = Annotated[int, Meta(ge=1, le=3_600, title="a whole number of seconds, 1 to 3600")]
+CallSeconds = Annotated[int, Meta(ge=1, le=86_400, title="a whole number of seconds, 1 to 86400")]
 Sight = Annotated[Literal["auto", "yes", "no"], Meta(title='"auto", "yes" or "no"')]
 
 

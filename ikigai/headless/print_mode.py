@@ -157,6 +157,9 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         manager = AgentManager(services, ManagedSubagents, on_usage=on_usage, can_ask=False, options=options)
         runtime = manager.register(agent, memory, log, printer, mail=False).agent_loop
         runtime.require_schema(schema.text if schema else "")
+        if asks_model and (servers := services.tool_runtime.mcp):
+            servers.on_notice = printer.notice
+            await servers.wait_known()
         try:
             if command is None:
                 command = await _attach(text, local, services, memory, printer) if local else Submitted(text)

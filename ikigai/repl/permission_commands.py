@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ Ask = Callable[[Question], Awaitable[QuestionAnswer]]
 
 MAX_OUTPUT_BYTES = 100_000
 """Bytes of a command's output that go into the conversation."""
+MCP_FILE = ".mcp.json"
 SHOWN_LINES, SHOWN_BYTES = 8, 4_000
 """Lines and bytes of a changed text that the question about it shows."""
 
@@ -125,13 +126,15 @@ async def ask_trust(project: Project, brings: Sequence[str], ask: Ask) -> None:
     lines = (
         f"{clean_line(str(project.folder))} has {', '.join(brings)}.",
         "Trusted, it tells models what to do, its tools are offered to them, and its settings can forbid them things. "
-        "Nothing of it has been read yet.",
+        f"Nothing of it has been read yet{f', but {MCP_FILE}' * (MCP_FILE in brings)}.",
         *_executables_line(tools),
     )
+    servers = project.read([MCP_FILE] if MCP_FILE in brings else [])
+    lines += _server_lines(servers)
     if (await ask(yes_or_no("Trust this folder?", lines))).key != "y":
         return
     try:
-        _store_trust(project, project.digests(project.read(names)))
+        _store_trust(project, project.digests({**project.read(names), **servers}))
     except ConfigError as error:
         project.problems.append(f"The folder is not trusted. {error} Then type /trust yes.")
 
@@ -147,7 +150,8 @@ async def ask_about_changes(project: Project, ask: Ask) -> None:
     lines = (
         f"In {clean_line(str(project.folder))}, since you trusted it:",
         *rows,
-        *(line for own in changes.values() for line in _first_lines(own.head)),
+        *(line for name, own in changes.items() if name != MCP_FILE for line in _first_lines(own.head)),
+        *_server_lines(changes),
         *_executables_line([name for name in changes if name in project.executables]),
     )
     if (await ask(yes_or_no("Trust these files as they are now?", lines))).key != "y":
@@ -172,6 +176,14 @@ def _first_lines(head: bytes) -> list[str]:
     text = head[:SHOWN_BYTES].decode(errors="replace").splitlines()
     more = ["…"] if len(text) > SHOWN_LINES or len(head) > SHOWN_BYTES else []
     return [f"  {clean_line(line)}" for line in text[:SHOWN_LINES]] + more
+
+
+def _server_lines(files: Mapping[str, OwnFile]) -> tuple[str, ...]:
+    """Return the lines about the MCP servers that a yes starts, each in full; none without such a file."""
+    from ikigai.app.mcp_servers import describe_project_servers
+
+    servers = describe_project_servers(files[MCP_FILE].head) if MCP_FILE in files else []
+    return (f"Yes starts these MCP servers of {MCP_FILE}, now and at every start:", *servers) if servers else ()
 
 
 def _store_trust(project: Project, files: dict[str, str]) -> None:
@@ -211,7 +223,7 @@ def _is_project_folder(project: Project, folder: str) -> bool:
 
 def _format_trust(project: Project) -> str:
     here = f"{clean_line(str(project.folder))} is {'trusted' if project.trusted else 'not trusted'}."
-    contents = f"It has {', '.join(project.contents) or 'no AGENTS.md, tools or settings'}."
+    contents = f"It has {', '.join(project.contents) or 'no AGENTS.md, tools, settings or MCP servers'}."
     if changes := project.changes():
         contents += f" Added or changed since you trusted it, and not used: {clean_line(', '.join(changes))}."
     trusted = trusted_folders.list_trusted(project.file)
@@ -223,8 +235,8 @@ def _format_trust(project: Project) -> str:
 
 def _trust_effect(project: Project) -> str:
     text = "Its AGENTS.md, if there is one, is used from the next message on."
-    later = project.tools.is_dir() or project.config.exists()
-    return f"{text} Its tools and settings are used from the next start on." if later else text
+    later = project.tools.is_dir() or project.config.exists() or (project.folder / MCP_FILE).exists()
+    return f"{text} Its tools, settings and MCP servers are used from the next start on." if later else text
 
 
 async def run_user_command(tool_runtime: ToolRuntime, line: str, progress: Callable[[str], None]) -> str:

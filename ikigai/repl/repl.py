@@ -113,6 +113,7 @@ class Repl:
             self._active_agent.runtime.preload()
         if self._session.services:
             await self._session.services.tool_runtime.preload()
+            self._start_servers(self._session.services)
             from ikigai.app import pasted_pictures
 
             await asyncio.to_thread(pasted_pictures.remove_old)
@@ -121,6 +122,12 @@ class Repl:
             self._session.track(asyncio.create_task(self._session.services.database.indexer.run(), name="index"))
         if self._session.config.terminal.update_notice:
             self._session.spawn(self._show_update(), "update notice")
+
+    def _start_servers(self, services: Services) -> None:
+        """Connect to the MCP servers, if there are any; nothing waits for them."""
+        if servers := services.tool_runtime.mcp:
+            servers.on_notice = self._view.note
+            servers.start()
 
     async def _show_update(self) -> None:
         """Print a line if there is a newer version."""

@@ -140,6 +140,17 @@ class SlashCommands:
 
         self._router.send(setup_commands.init_prompt(self._session.memory))
 
+    async def _mcp(self, command: ProgramCommand) -> None:
+        """Show MCP servers, or send one of their prompts."""
+        from ikigai.repl import mcp_command
+
+        services, _ = self._require_open()
+        servers = services.tool_runtime.mcp
+        if table.MCP_PROMPT.match(command.argument):
+            self._router.send(await mcp_command.get_prompt(servers, command.argument))
+        else:
+            self._view.print_text(mcp_command.run_mcp(servers, command.argument))
+
     async def _answer(self, command: ProgramCommand) -> None:
         try:
             self._active_agent.answer(command.argument)
@@ -461,6 +472,7 @@ HANDLERS: Mapping[str, Handler] = {
     "kill": SlashCommands._kill,
     "limit": SlashCommands._limit,
     "login": SlashCommands._login,
+    "mcp": SlashCommands._mcp,
     "model": SlashCommands._model,
     "new": SlashCommands._change_agent,
     "pin": SlashCommands._pin,

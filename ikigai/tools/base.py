@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ikigai.core.events import MailSent, MailTaken
 from ikigai.core.messages import Image
+from ikigai.core.ports import Ask
 from ikigai.core.record import Record
 
 
@@ -27,8 +28,9 @@ class Effect(Record, frozen=True):
     `shown` is the whole command, URL or path in plain text. `directory` is where it happens. `paths` are the real
     absolute paths (symlinks resolved) that are read or written. `inside` is True if all of them lie in the working
     directory. `diff` is the unified diff of an edit. `background` is True if the command goes on after the call.
-    `scripts` are the files that a command runs: pairs of path and digest of the content. `agents` is True for a call
-    about other agents.
+    `scripts` are the files that a command runs: pairs of path and digest of the content; for a tool of a server its
+    name and the digest of its definition. `agents` is True for a call about other agents. `rule` is the name by which
+    all later calls of the tool can be approved, "" for none. `approved_by` names the setting that approves the call.
     """
 
     kind: EffectKind
@@ -40,6 +42,8 @@ class Effect(Record, frozen=True):
     background: bool = False
     scripts: tuple[tuple[str, str], ...] = ()
     agents: bool = False
+    rule: str = ""
+    approved_by: str = ""
 
 
 class ToolOutput(Record, frozen=True):
@@ -63,7 +67,7 @@ OnOutput = Callable[[str], None]
 class Tool(Protocol):
     """Tool that a model may call.
 
-    `set` is the tool set that it is switched on and off with (files, shell, web, memory, agents, external).
+    `set` is the tool set that it is switched on and off with (files, shell, web, memory, agents, external, mcp …).
     `arguments` is the Struct of its arguments, whose fields carry their descriptions; dict for an external tool.
     """
 
@@ -86,3 +90,20 @@ class Tool(Protocol):
     async def run(self, arguments: Any, progress: OnOutput) -> ToolOutput:
         """Run the call; cancellation ends it. The model reads an exception as an error, in the exception's words."""
         ...
+
+
+@runtime_checkable
+class AskingTool(Protocol):
+    """Tool that may ask the user while it runs."""
+
+    async def run_asking(self, arguments: Any, progress: OnOutput, ask: Ask | None) -> ToolOutput:
+        """Run the call as `Tool.run` does. `ask` asks the user; None where nobody can be asked."""
+        ...
+
+
+@runtime_checkable
+class DescribedTool(Protocol):
+    """Tool that has the JSON schema of its arguments as text."""
+
+    @property
+    def schema(self) -> str: ...

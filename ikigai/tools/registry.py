@@ -17,8 +17,7 @@ from ikigai.core.ports import Ask, StartDecision
 from ikigai.core.sanitize import storable
 from ikigai.core.tool_selection import ToolSelection
 from ikigai.tools.approval.batch import ApprovalBatch, PendingApproval
-from ikigai.tools.base import Effect, EffectKind, OnOutput, Tool
-from ikigai.tools.external import ExternalTool
+from ikigai.tools.base import AskingTool, DescribedTool, Effect, EffectKind, OnOutput, Tool
 from ikigai.tools.scheduling import CallSchedule
 from ikigai.tools.shell.output_buffer import shorten_middle
 
@@ -31,7 +30,7 @@ class ToolRegistry:
 
     The order is that of their names, so that a request with the same tools begins with the same bytes. Every outcome
     becomes a result of at most `max_result_bytes` bytes. `gate` is called at the first call and returns the approval
-    gate; without one every call may run.
+    gate; without one every call may run. `find` returns further tools, which come and go while the program runs.
     """
 
     def __init__(
@@ -39,9 +38,11 @@ class ToolRegistry:
         tools: Iterable[Tool] = (),
         gate: Callable[[], ApprovalGate] | None = None,
         max_result_bytes: int = 1 << 24,
+        find: Callable[[str], Tool | None] = lambda name: None,
     ) -> None:
         self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
-        self._most = max_result_bytes
+        self._most, self._find = max_result_bytes, find
+        self._asks: dict[str, Ask] = {}
         self._gate, self._schedule, self._batch = gate, CallSchedule(), ApprovalBatch()
         self._extra_events: dict[str, tuple[MailSent | MailTaken, ...]] = {}
         self.specs = tuple(_spec(tool) for tool in self._tools.values())
@@ -51,6 +52,7 @@ class ToolRegistry:
         with self._batch.expect(turn, call.id) as previewed, self._schedule.enter(turn, call.id) as slot:
             if why := self._describe_off(call, settings):
                 return StartDecision(refusal=why)
+            self._asks[call.id] = ask
             effect = await self._preview_now(call, settings) if slot.has_predecessors else None
             previewed.set()
             await slot.wait_for_commands()
@@ -78,7 +80,7 @@ class ToolRegistry:
 
         The model may remember the tool from before the user or the project switched it off.
         """
-        tool = self._tools.get(call.name)
+        tool = self._tool(call.name)
         if tool and ToolSelection.of(settings).is_off(tool.set):
             return f"The tool {call.name} is switched off here; it was not run."
         return ""
@@ -101,13 +103,17 @@ class ToolRegistry:
     async def run(self, call: ToolCall, progress: OnOutput) -> ToolResult:
         try:
             tool, arguments = self._decode_call(call)
-            output = await tool.run(arguments, progress)
+            if isinstance(tool, AskingTool):
+                output = await tool.run_asking(arguments, progress, self._asks.get(call.id))
+            else:
+                output = await tool.run(arguments, progress)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # a tool's failure is the model's to read
             return ToolResult(call.id, _error_text(error), is_error=True)
         finally:
             self._schedule.leave(call.id)
+            self._asks.pop(call.id, None)
         if output.extra_events:
             self._extra_events[call.id] = output.extra_events
         text = shorten_middle(storable(output.text), self._most)
@@ -116,9 +122,12 @@ class ToolRegistry:
     def extra_events(self, call_id: str) -> tuple[MailSent | MailTaken, ...]:
         return self._extra_events.pop(call_id, ())
 
+    def _tool(self, name: str) -> Tool | None:
+        return self._tools.get(name) or self._find(name)
+
     def _decode_call(self, call: ToolCall) -> tuple[Tool, Any]:
         """Return the tool and its arguments. Raise InvalidCall, in words for the model."""
-        tool = self._tools.get(call.name)
+        tool = self._tool(call.name)
         if tool is None:
             known = ", ".join(self._tools) or "none"
             raise InvalidCall(f"There is no tool {call.name!r}. Tools: {known}.")
@@ -148,5 +157,5 @@ def _spec(tool: Tool) -> ToolSpec:
 
 
 def _schema(tool: Tool) -> str:
-    """Return the JSON schema of the arguments; an external tool has it as text."""
-    return tool.schema if isinstance(tool, ExternalTool) else build_schema(tool.arguments)
+    """Return the JSON schema of the arguments; a tool of another program has it as text."""
+    return tool.schema if isinstance(tool, DescribedTool) else build_schema(tool.arguments)

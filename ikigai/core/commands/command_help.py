@@ -68,7 +68,8 @@ HELP_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Tools": {
         "approve": ("/approve edits", "tools trust"),
-        "tools": ("/tools off web", "approve trust"),
+        "tools": ("/tools off web", "approve trust mcp"),
+        "mcp": ("/mcp", "tools trust"),
         "trust": ("/trust yes", "approve init"),
         "init": ("/init", "trust pin"),
     },

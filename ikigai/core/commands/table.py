@@ -87,6 +87,10 @@ COMMANDS: tuple[CommandSpec, ...] = (
         more=f"Modes: {', '.join(ApprovalMode)}; 'default' removes the choice."),
     CommandSpec("tools", "[on|off SET]", "list the tools that models have here; switch sets on or off",
         timing=CommandTiming.BLOCKING, completes="sets"),
+    CommandSpec("mcp", "[NAME | restart NAME]", "show MCP servers, their state and what they offer",
+        completes="mcp",
+        more="`ikigai mcp add` adds a server. /SERVER:PROMPT sends one of its prompts, @SERVER:URI attaches one of its "
+        "resources."),
     CommandSpec("trust", "[yes|no [FOLDER]]", "show or set if this folder's AGENTS.md, tools and settings are used",
         timing=CommandTiming.BLOCKING, completes="trust",
         more="Alone: list the trusted folders. Trust does not include subfolders. Without FOLDER: this folder."),
@@ -161,6 +165,8 @@ COMMANDS: tuple[CommandSpec, ...] = (
 
 LOGIN_LINE = re.compile(r'(?m)^"?[ \t]*/login[ \t]+\S.*\n?')
 """A line whose argument may be a key: it is stored nowhere. In the stash it is a JSON string."""
+MCP_PROMPT = re.compile(r"/[A-Za-z][A-Za-z0-9-]*:\S")
+"""A line that names a prompt of an MCP server."""
 MAX_COMPARED_CHARACTERS = 40
 """Characters of an unknown name that are compared with the known ones."""
 BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
@@ -171,6 +177,8 @@ def parse(line: str) -> Meaning:
     word = line.split(maxsplit=1)[0]
     name = word[1:]
     command = BY_NAME.get(name)
+    if MCP_PROMPT.match(line):
+        return parsers.ProgramCommand("mcp", line)
     if not name:
         what = (
             "A command follows its slash without a space."

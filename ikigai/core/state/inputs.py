@@ -280,6 +280,12 @@ class DefaultSystemChanged(Record, frozen=True):
     value: str
 
 
+class McpToolsChanged(Record, frozen=True):
+    """The tools of MCP servers that the turn which begins is offered are `value` (`core.mcp.McpOffer.text`)."""
+
+    value: str
+
+
 class Offered(Record, frozen=True):
     """The tools of the run changed; the loop loads memory anew under them."""
 
@@ -321,10 +327,26 @@ Outcome: TypeAlias = (
 )
 
 Input: TypeAlias = (
-    Opened | Submitted | Steered | InstructionsChanged | DefaultSystemChanged | Condensed | Outcome | Command
+    Opened
+    | Submitted
+    | Steered
+    | InstructionsChanged
+    | DefaultSystemChanged
+    | McpToolsChanged
+    | Condensed
+    | Outcome
+    | Command
 )
 
-NEEDS_IDLE = (Submitted, MailDelivered, InstructionsChanged, DefaultSystemChanged, Condensed, *get_args(Command))
+NEEDS_IDLE = (
+    Submitted,
+    MailDelivered,
+    InstructionsChanged,
+    DefaultSystemChanged,
+    McpToolsChanged,
+    Condensed,
+    *get_args(Command),
+)
 
 
 def is_command(incoming: Input) -> TypeGuard[Command]:

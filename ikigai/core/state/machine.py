@@ -23,7 +23,8 @@
     Clear, SetMark, RewindTo, RewindAt, Filter, Undo, Edit, Change   the event; refused while busy (the loop queues it)
     Redo            undo of the newest undo                           refused while busy (the loop queues it)
     Condensed       summary; refused if the covered turns changed since   refused while busy (the loop queues it)
-    InstructionsChanged, DefaultSystemChanged   settings, if they differ   refused (the loop checks while idle)
+    InstructionsChanged, DefaultSystemChanged,
+    McpToolsChanged        settings, if they differ   refused (the loop checks while idle)
     Retry           rewind, user                  refused (the loop queues it)
 
 The result of a turn follows its turn_end as mail, if another agent began the turn or the turn took work. It goes to the
@@ -81,6 +82,7 @@ from ikigai.core.state.inputs import (
     Job,
     MailArrived,
     MailDelivered,
+    McpToolsChanged,
     NoteClosed,
     Offered,
     Opened,
@@ -113,7 +115,13 @@ from ikigai.core.state.memory import (
     used_without_open,
 )
 from ikigai.core.state.rewind import next_label, redo_change, rewind_newest, rewind_to_mark, rewind_to_turn, undo_change
-from ikigai.core.state.settings import changed_default_system, changed_instructions, chosen_settings, settings_of_run
+from ikigai.core.state.settings import (
+    changed_default_system,
+    changed_instructions,
+    changed_mcp_tools,
+    chosen_settings,
+    settings_of_run,
+)
 from ikigai.core.state.turn_report import report_turn
 
 SURE_OVERFLOW_FACTOR = 4
@@ -195,7 +203,13 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
 
 def _decide_while_idle(
     memory: Memory,
-    incoming: Submitted | InstructionsChanged | DefaultSystemChanged | MailDelivered | Condensed | Command,
+    incoming: Submitted
+    | InstructionsChanged
+    | DefaultSystemChanged
+    | McpToolsChanged
+    | MailDelivered
+    | Condensed
+    | Command,
 ) -> tuple[Event, ...]:
     """Return the events that follow from an input that needs an idle agent. Raise Rejected if it is refused."""
     match incoming:
@@ -203,6 +217,8 @@ def _decide_while_idle(
             return changed_instructions(memory, value)
         case DefaultSystemChanged(value):
             return changed_default_system(memory, storable(value))
+        case McpToolsChanged(value):
+            return changed_mcp_tools(memory, value)
         case Submitted(text, images, sender, attended, documents):
             message = UserMessage(text, images, sender=sender, attended=attended, documents=documents)
             return _submitted(memory, message)

@@ -7,6 +7,7 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.events import Choices, Summarized
+from ikigai.core.mcp import MCP_TOOLS_KEY, offered_specs
 from ikigai.core.messages import Message, ToolSpec
 from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
@@ -254,10 +255,13 @@ def offered_tools(memory: Memory) -> tuple[ToolSpec, ...]:
         return ()
     if memory.open and memory.open.planning:
         return memory.run.planning()
+    tools = memory.run.tools
+    if foreign := memory.settings.get(MCP_TOOLS_KEY):
+        tools += offered_specs(str(foreign))
     selection = ToolSelection.of(memory.settings)
     if not selection.off:
-        return memory.run.tools
-    return tuple(tool for tool in memory.run.tools if not selection.is_off(tool.set))
+        return tools
+    return tuple(tool for tool in tools if not selection.is_off(tool.set))
 
 
 def request_frame(memory: Memory) -> Request:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ikigai.core import tokens
 from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.events import Choices, Event, SettingsChanged, Value
+from ikigai.core.mcp import MCP_ORIGIN, MCP_TOOLS_KEY
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, INSTRUCTIONS_ORIGIN
 from ikigai.core.state.effective_settings import RunProfile
 from ikigai.core.state.memory import Memory, offered_tools, replace
@@ -28,7 +29,8 @@ def _differing(memory: Memory, own: Choices) -> tuple[Choices, dict[str, str]]:
     """Return the settings that these own choices change, and the origin of each."""
     resolved = memory.run.resolve(own)
     keys = {**memory.settings, **resolved}  # a setting that no place names any more ends, too
-    keys.pop(DEFAULT_SYSTEM_KEY, None)  # it goes with the turns, not with the run
+    for key in (DEFAULT_SYSTEM_KEY, MCP_TOOLS_KEY):  # they go with the turns, not with the run
+        keys.pop(key, None)
     changed = {key: resolved.get(key) for key in keys if memory.settings.get(key) != resolved.get(key)}
     return changed, {key: memory.run.origin(key, own) for key in changed}
 
@@ -70,6 +72,13 @@ def changed_default_system(memory: Memory, value: str) -> tuple[Event, ...]:
     if (memory.settings.get(DEFAULT_SYSTEM_KEY) or "") == value or (not value and memory.settings.get("system")):
         return ()
     return (SettingsChanged({DEFAULT_SYSTEM_KEY: value or None}, {DEFAULT_SYSTEM_KEY: "default"}),)
+
+
+def changed_mcp_tools(memory: Memory, value: str) -> tuple[Event, ...]:
+    """Return the change of the tools of MCP servers, if others are offered."""
+    if (memory.settings.get(MCP_TOOLS_KEY) or "") == value:
+        return ()
+    return (SettingsChanged({MCP_TOOLS_KEY: value or None}, {MCP_TOOLS_KEY: MCP_ORIGIN}),)
 
 
 def chosen_settings(memory: Memory, values: Choices) -> tuple[Event, ...]:

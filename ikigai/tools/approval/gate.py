@@ -77,7 +77,8 @@ class ApprovalGate:
 
     def judge(self, call: ToolCall, effect: Effect, settings: Choices) -> Allow | AskUser | Deny:
         """Return the verdict of the policy on the call, given the earlier approvals."""
-        rules = self._standing.rules(effect.directory) if takes_rule(call, effect) else ()
+        has_rules = effect.rule or takes_rule(call, effect)
+        rules = self._standing.rules(effect.directory) if has_rules else ()
         mode = ApprovalMode.of(settings)
         return decide_approval(mode, call, effect, self._scope, self._allowlist, self._lasting(), rules)
 
@@ -109,7 +110,7 @@ class ApprovalGate:
                 if answer.key == NO_KEY:
                     return self._answer_all(id, False, batch)
                 if answer.key == RULE_KEY:
-                    if (await ask(build_rule_question(rule, pending.effect.directory))).key != "y":
+                    if (await ask(build_rule_question(rule, pending.effect))).key != "y":
                         continue
                     return self._approve_rule(rule, pending)
                 return self._apply_answer(pending, answer)
@@ -118,6 +119,8 @@ class ApprovalGate:
 
     def _offer_rule(self, call: ToolCall, effect: Effect) -> str:
         """Return the rule that the question offers; "" for none."""
+        if effect.rule:
+            return effect.rule
         if not takes_rule(call, effect) or describe_hidden(effect.shown):
             return ""
         from ikigai.tools.approval.star_rules import offer_rule
@@ -224,13 +227,22 @@ def build_question(
     return Question(f"{number} of {of} · {title}" if of > 1 else title, lines, choices, default="n", subject=subject)
 
 
-def build_rule_question(rule: str, directory: str) -> Question:
+def build_rule_question(rule: str, effect: Effect) -> Question:
     """Return the question that shows a rule in full before it holds."""
+    if effect.rule:
+        lines = (
+            "All calls of this tool run without a question, with any arguments, until its server changes the tool.",
+            "/approve lists it, /approve revoke N revokes it.",
+            *((f"in {_on_one_line(effect.directory)}",) if effect.directory else ()),
+            rule,
+        )
+        choices = (Choice("y", "yes"), Choice("n", "no"))
+        return Question("Always run this tool?", lines, choices, default="n", subject=(len(lines) - 1,))
     lines = (
         "The * matches plain operands, such as file names in the working directory. Options, wildcards, pipes, "
         "redirections, protected files and files with keys still ask first.",
         "/approve lists it, /approve revoke N revokes it.",
-        f"in {_on_one_line(directory)}",
+        f"in {_on_one_line(effect.directory)}",
         rule,
     )
     choices = (Choice("y", "yes"), Choice("n", "no"))

@@ -8,11 +8,13 @@
     edit inside      refused     asks    runs     runs    runs
     edit elsewhere   refused     asks    asks     asks    runs
     command          refused     asks    asks     list    runs
+    MCP tool         refused     asks    asks     asks    runs
     network          refused     asks    asks     asks    runs
 
 "list" is the allow-list: a command that follows a rule runs, all others need a question. "Elsewhere" is outside the
 working directory, in ikigai's own folders, a file that looks like one with keys, and for edits also a file that other
 programs run or obey (.git, shell start files, CI …).
+The user's configuration can approve tools of MCP servers.
 A standing approval, for exactly this call and with the same scripts, answers the question, and so does a rule that the
 command follows (see `star_rules`), unless it is to run in the background. Calls about subagents run,
 as each call of a subagent is judged like those of the agent itself.
@@ -98,18 +100,25 @@ def decide_approval(
         return Allow("approval mode yolo")
     if mode == ApprovalMode.READ_ONLY and effect.kind not in (EffectKind.NOTHING, EffectKind.READ):
         return Deny(f"The approval mode is {mode}: {mode.meaning}.")
+    if effect.approved_by:
+        return Allow(effect.approved_by)
     approval = standing.get(call_fingerprint(call, effect)) or Approval(ApprovalLifetime.ONCE)
     why = LIFETIME_REASONS.get(approval.lasting)
     if why and approval.scripts == effect.scripts:
         return Allow(why)
     verdict = _by_mode(mode, call, effect, scope, allowlist)
-    if isinstance(verdict, AskUser) and rules and takes_rule(call, effect):
+    if isinstance(verdict, AskUser) and effect.rule and rules:
+        if effect.rule in rules:
+            return Allow(f"approved for always: {effect.rule}")
+        if any(rule.startswith(effect.rule.partition(" (")[0] + " (") for rule in rules):
+            return AskUser((_describe_change({}, dict(effect.scripts), effect.rule), *verdict.why))
+    elif isinstance(verdict, AskUser) and rules and takes_rule(call, effect):
         from ikigai.tools.approval.star_rules import find_rule
 
         if rule := find_rule(rules, effect.shown, scope, effect.directory):
             return Allow(f"approved for always: {rule}")
     if why and isinstance(verdict, AskUser):
-        return AskUser((_describe_change(dict(approval.scripts), dict(effect.scripts)), *verdict.why))
+        return AskUser((_describe_change(dict(approval.scripts), dict(effect.scripts), effect.rule), *verdict.why))
     return verdict
 
 
@@ -118,10 +127,12 @@ def takes_rule(call: ToolCall, effect: Effect) -> bool:
     return call.name in COMMAND_TOOLS and effect.kind is EffectKind.RUN and not effect.background
 
 
-def _describe_change(approved: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Return a sentence about the scripts that have changed since the call was approved."""
+def _describe_change(approved: Mapping[str, str], now: Mapping[str, str], rule: str) -> str:
+    """Return a sentence about what has changed since the call was approved: scripts, or the definition of a tool."""
     paths = sorted(path for path in {*approved, *now} if approved.get(path) != now.get(path))
     names = ", ".join(clean_line(path) for path in paths[:3]) + ", …" * (len(paths) > 3)
+    if rule:
+        return f"The definition of {names} has changed since it was approved."
     if not approved:
         return f"This was approved with another version of the script: {names}."
     return f"The script has changed since this was approved: {names}."

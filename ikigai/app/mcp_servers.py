@@ -1,0 +1,173 @@
+"""This module makes the MCP servers of a run from the user's configuration and a trusted project's `.mcp.json`."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ikigai.config import Config, extra_fields
+from ikigai.config.records import McpServerSettings
+from ikigai.core.errors import ConfigError
+from ikigai.core.sanitize import clean_line
+from ikigai.system import paths
+from ikigai.tools.mcp.messages import ServerLaunch
+from ikigai.tools.mcp.servers import McpServer, McpServers
+
+if TYPE_CHECKING:
+    from ikigai.app.trusted_project import Project
+
+PROJECT_FILE = ".mcp.json"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class ProjectServer(msgspec.Struct):
+    """A server of a `.mcp.json`, as other programs write it; further keys are ignored."""
+
+    type: str = ""
+    command: str = ""
+    args: list[str] = []
+    env: dict[str, str] = {}
+    url: str = ""
+    headers: dict[str, str] = {}
+
+
+class ProjectServers(msgspec.Struct):
+    """The content of a `.mcp.json`."""
+
+    servers: dict[str, ProjectServer] = msgspec.field(name="mcpServers", default_factory=dict)
+
+
+def login_file() -> Path:
+    """Return the file with the logins to MCP servers."""
+    return paths.config_dir() / "mcp_logins.json"
+
+
+def definitions_file() -> Path:
+    return paths.state_dir() / "mcp_tools.json"
+
+
+def make_servers(
+    config: Config,
+    project: Project | None,
+    directory: Path,
+    environment: Mapping[str, str],
+    secrets: Callable[[str], bool],
+    problems: list[str],
+) -> McpServers | None:
+    """Return the servers that are switched on; None if there are none. Sentences about unusable ones go to `problems`.
+
+    `environment` is that of commands. `secrets` returns True for a variable that holds a key of ikigai's own: a project
+    does not get it.
+    """
+    found = dict[str, McpServer]()
+    for name, settings in config.mcp_servers.items():
+        try:
+            if server := configured_server(config, name, settings, directory, environment):
+                found[name] = server
+        except ConfigError as error:
+            problems.append(str(error))
+    for name, server in _project_servers(project, directory, environment, secrets, problems).items():
+        if name in config.mcp_servers:
+            problems.append(f"{PROJECT_FILE} names the MCP server {name}, too: yours is used.")
+        else:
+            found[name] = server
+    return McpServers(found, environment, definitions_file()) if found else None
+
+
+def configured_server(
+    config: Config, name: str, settings: McpServerSettings, directory: Path, environment: Mapping[str, str]
+) -> McpServer | None:
+    """Return the server of a table of the user's configuration; None if it is switched off. Raise ConfigError."""
+    if not settings.enabled:
+        return None
+    place = next((each.table_place for path, each in config.settings.items() if path[:2] == ("mcp_servers", name)), "")
+    if bool(settings.command) == bool(settings.url):
+        raise ConfigError(
+            f"{place}: [mcp_servers.{name}] needs a command or a url, and not both.",
+            'Write command = "PROGRAM" with args = [...], or url = "https://HOST/mcp".',
+        )
+    own = extra_fields.resolve_environment(f"the MCP server {name}", settings.env, os.environ)
+    launch = ServerLaunch(
+        name,
+        (os.path.expanduser(settings.command), *settings.args) if settings.command else (),  # noqa: PTH111
+        {**environment, **own},
+        str(Path(settings.directory).expanduser()) if settings.directory else str(directory),
+        settings.url,
+        extra_fields.resolve_headers(f"the MCP server {name}", settings.headers, os.environ),
+        settings.startup_seconds,
+        settings.call_seconds,
+        str(login_file()),
+        settings.client_id,
+        settings.scopes,
+    )
+    return McpServer(launch, place, partial(_is_approved, settings))
+
+
+def _is_approved(settings: McpServerSettings, tool: str) -> bool:
+    return settings.approval == "always" or any(fnmatch.fnmatchcase(tool, each) for each in settings.approved_tools)
+
+
+def _project_servers(
+    project: Project | None,
+    directory: Path,
+    environment: Mapping[str, str],
+    secrets: Callable[[str], bool],
+    problems: list[str],
+) -> dict[str, McpServer]:
+    """Return the servers of a trusted project's file. Their tools always ask."""
+    if project is None or not (content := project.mcp_servers()):
+        return {}
+    try:
+        listed = msgspec.json.decode(content, type=ProjectServers).servers
+    except (msgspec.DecodeError, RecursionError) as error:
+        problems.append(f"{PROJECT_FILE} is not used: {error}.")
+        return {}
+
+    def expand(text: str) -> str:
+        def value(found: re.Match[str]) -> str:
+            name, default = found[1], found[2]
+            return default or "" if secrets(name) else os.environ.get(name, default or "")
+
+        return _VARIABLE.sub(value, text)
+
+    found = dict[str, McpServer]()
+    for name, server in listed.items():
+        if not _NAME.fullmatch(name) or bool(server.command) == bool(server.url) or server.type == "sse":
+            problems.append(
+                f"{PROJECT_FILE} has a server {clean_line(name)[:80]!r} that cannot be used: it needs a name of "
+                "letters, digits and -, and a command or the url of a server over streamable HTTP."
+            )
+            continue
+        launch = ServerLaunch(
+            name,
+            (expand(server.command), *map(expand, server.args)) if server.command else (),
+            {**environment, **{key: expand(value) for key, value in server.env.items()}},
+            str(directory),
+            expand(server.url),
+            {key: expand(value) for key, value in server.headers.items()},
+            token_file=str(login_file()),
+        )
+        found[name] = McpServer(launch, PROJECT_FILE, project=True)
+    return found
+
+
+def describe_project_servers(content: bytes) -> list[str]:
+    """Return a line for each server of a `.mcp.json`, with all that it runs or sends."""
+    try:
+        listed = msgspec.json.decode(content, type=ProjectServers).servers
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    lines = list[str]()
+    for name, server in listed.items():
+        what = " ".join((server.command, *server.args)) if server.command else server.url
+        more: dict[str, Any] = {**server.env, **server.headers}
+        lines.append(f"  {name}: {what}" + "".join(f" {key}={value}" for key, value in more.items()))
+    return [clean_line(line) for line in lines]

@@ -1,0 +1,39 @@
+"""This module bounds the answers of MCP servers over HTTP: each has at most `MAX_MESSAGE_BYTES`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx2
+
+from ikigai.tools.mcp.messages import MAX_MESSAGE_BYTES
+
+
+class LimitedTransport(httpx2.AsyncHTTPTransport):
+    """A transport whose answers end with an error where they grow too long. An event stream has no end: the SDK bounds
+    each of its events.
+    """
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers["accept-encoding"] = "identity"  # a few compressed bytes can stand for any number
+        response = await super().handle_async_request(request)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = _LimitedStream(response.stream)
+        return response
+
+
+class _LimitedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: object) -> None:
+        assert isinstance(stream, httpx2.AsyncByteStream)
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > MAX_MESSAGE_BYTES:
+                raise httpx2.ReadError(f"its answer is longer than {MAX_MESSAGE_BYTES >> 20} MiB")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -4,6 +4,7 @@ the path or URL behind the @                       what happens
 a text file, a folder, a picture                   its text, its list of entries, or the picture goes along
 a PDF                                              it goes along, as text to models that take none
 https://…                                          the page goes along, if the approval of `web_fetch` allows it
+SERVER:URI                                         the resource of an MCP server goes along
 a file whose name looks like one with keys         the user is asked first; also for a file of ikigai's own
 a binary file, a pipe, a device, no permission     nothing is sent: Rejected, in words
 nothing that exists, and it looks like a path      nothing is sent: Rejected, in words (see `_looks_like_path`)
@@ -19,7 +20,7 @@ import codecs
 import errno
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,6 +55,7 @@ MAX_ATTACHMENTS, MAX_IMAGES_BASE64 = 20, 14_000_000
 
 All images in the window go with every request, and a whole request may have 20 MB with Google and 32 with Anthropic.
 """
+_WEB = re.compile("https?://", re.IGNORECASE)
 MAX_UNKNOWN_NAMED = 3
 """Words with an @ that a notice names."""
 _TEXT_ENDINGS = re.compile(
@@ -70,8 +72,8 @@ _REMEDY = "Check the name after the @, or remove the @. Nothing was sent."
 class LocalMentions(NamedTuple):
     """Parts of a message that were read from this machine.
 
-    `parts` are attachments and the URLs between them, in the order of the message. `doubtful` are sentences about files
-    that the user is asked about. `unknown` are the words with an @ that name nothing.
+    `parts` are attachments, and the URLs and SERVER:URIs between them, in the order of the message. `doubtful` are
+    sentences about files that the user is asked about. `unknown` are the words with an @ that name nothing.
     """
 
     parts: tuple[Attachment | str, ...] = ()
@@ -86,11 +88,11 @@ class Attached(NamedTuple):
     documents: tuple[Document, ...] = ()
 
 
-def read_mentions(text: str, folder: Path | None = None) -> LocalMentions:
+def read_mentions(text: str, folder: Path | None = None, servers: Collection[str] = ()) -> LocalMentions:
     """Read the files and folders that `text` mentions, each once; block.
 
-    Relative paths begin at `folder`, by default the working directory. Raise Rejected for the first that cannot be
-    attached.
+    Relative paths begin at `folder`, by default the working directory. `servers` are the names of MCP servers. Raise
+    Rejected for the first that cannot be attached.
     """
     folder = folder or Path(paths.current_directory() or "/")
     parts = dict[str, Attachment | str]()
@@ -98,6 +100,8 @@ def read_mentions(text: str, folder: Path | None = None) -> LocalMentions:
     for mention in find_mentions(text):
         if mention.url:
             parts[mention.url] = mention.url
+        elif resource := _find_resource(mention, servers):
+            parts[resource] = resource
         elif found := _find(mention, folder):
             name, path = found
             if len(parts) >= MAX_ATTACHMENTS and str(path) not in parts:
@@ -128,7 +132,7 @@ async def attach(
         for part in local.parts:
             if isinstance(part, str):
                 on_wait(part)
-                part = await _fetch(part, services, settings, ask)
+                part = await (_fetch if _WEB.match(part) else _read_resource)(part, services, settings, ask)
             parts.append(part)
     finally:
         on_wait("")
@@ -253,6 +257,30 @@ def _decode(data: bytes) -> str | None:
     if not is_whole:
         text = text[: text.rfind("\n") + 1] or text
     return storable(visible_text(text))
+
+
+# ── resources of MCP servers ──
+
+
+def _find_resource(mention: Mention, servers: Collection[str]) -> str:
+    """Return the SERVER:URI that is mentioned, without punctuation behind it; "" for none."""
+    named = [name for name in mention.names if name.partition(":")[0] in servers and name.partition(":")[2]]
+    return named[-1] if named else ""
+
+
+async def _read_resource(mentioned: str, services: Services, settings: Choices, ask: Ask) -> Attachment:
+    """Read a resource of an MCP server. Raise Rejected."""
+    server, _, uri = mentioned.partition(":")
+    output = await services.tool_runtime.read_resource(server, uri)
+    if output.images:
+        return output.images[0]
+    if output.failed or not output.text:
+        why = clean_line(output.text.partition("\n")[0])
+        raise Rejected(f"@{clean_line(mentioned)} cannot be attached. {why}".strip(), _REMEDY)
+    data = output.text.encode()
+    text = await asyncio.to_thread(_decode, data[: MAX_DOCUMENT_BYTES + 1])
+    whole = len(data) if len(data) > MAX_DOCUMENT_BYTES else 0
+    return Document(storable(mentioned), text or "", DocumentKind.RESOURCE, whole)
 
 
 # ── pages ──

@@ -17,6 +17,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.messages import ToolCall
 from ikigai.core.sanitize import clean_line
 from ikigai.images import read_picture
+from ikigai.tools.ask_user import AskUser
 from ikigai.tools.base import Tool, ToolOutput
 from ikigai.tools.files.factory import file_tools
 from ikigai.tools.files.read_tracker import ReadTracker
@@ -63,7 +64,12 @@ def build_registry(
     context: ToolContext, processes: BackgroundProcesses, whole: Whole, found: Found, subagents: Callable[[], Subagents]
 ) -> ToolRegistry:
     """Return the tools of an agent: `whole` reads results in its log, `found` searches all logs."""
-    tools = (*world_tools(context, processes), *log_tools(context.config, whole, found), *agent_tools(subagents))
+    tools = (
+        *world_tools(context, processes),
+        *log_tools(context.config, whole, found),
+        *agent_tools(subagents),
+        AskUser(),
+    )
     most, find = context.config.tools.max_stored_result, no_tool
     if servers := context.mcp:
         from ikigai.tools.mcp.tools import find_tool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib.util
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from ikigai.config.records import McpServerSettings
 from ikigai.core.errors import ConfigError
 from ikigai.core.sanitize import clean_line
 from ikigai.system import paths
+from ikigai.system.install_command import extra_command
 from ikigai.tools.mcp.messages import ServerLaunch
 from ikigai.tools.mcp.servers import McpServer, McpServers
 
@@ -79,6 +81,11 @@ def make_servers(
             problems.append(f"{PROJECT_FILE} names the MCP server {name}, too: yours is used.")
         else:
             found[name] = server
+    if found and importlib.util.find_spec("mcp") is None:
+        problems.append(
+            f"The MCP servers are not used: the package mcp is not installed. Install it with: {extra_command('mcp')}"
+        )
+        return None
     return McpServers(found, environment, definitions_file()) if found else None
 
 
@@ -94,6 +101,7 @@ def configured_server(
             f"{place}: [mcp_servers.{name}] needs a command or a url, and not both.",
             'Write command = "PROGRAM" with args = [...], or url = "https://HOST/mcp".',
         )
+    secret = {"client_secret": settings.client_secret} if settings.client_secret else {}
     own = extra_fields.resolve_environment(f"the MCP server {name}", settings.env, os.environ)
     launch = ServerLaunch(
         name,
@@ -106,6 +114,7 @@ def configured_server(
         settings.call_seconds,
         str(login_file()),
         settings.client_id,
+        extra_fields.resolve_environment(f"the MCP server {name}", secret, os.environ).get("client_secret", ""),
         settings.scopes,
     )
     return McpServer(launch, place, partial(_is_approved, settings))

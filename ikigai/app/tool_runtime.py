@@ -261,6 +261,21 @@ class ToolRuntime:
             folders.append(ToolFolder(project.tools, project.refusal, wrap, limits))
         return folders
 
+    async def read_resource(self, server: str, uri: str) -> ToolOutput:
+        """Read a resource of an MCP server; a failure is an output, too."""
+        from ikigai.images import read_picture
+        from ikigai.tools.mcp.messages import ReadResource
+        from ikigai.tools.mcp.tools import read_result
+
+        assert self.mcp
+        order = ReadResource(self.mcp.next_id(), server, uri)
+        return await read_result(await self.mcp.carry_out(order), read_picture)
+
+    @property
+    def server_names(self) -> tuple[str, ...]:
+        """The names of the MCP servers."""
+        return tuple(self.mcp.servers) if self.mcp else ()
+
     async def fetch_page(self, url: str, settings: Choices, ask: Ask) -> ToolOutput:
         """Fetch a page that the user names, as `web_fetch` would after its approval.
 

@@ -37,6 +37,7 @@ from ikigai.config.value_types import (
     Sandbox,
     SchemaName,
     Seconds,
+    SecretPlace,
     Sets,
     Share,
     Sight,
@@ -330,6 +331,9 @@ class McpServerSettings(MaskedRecord, frozen=True):
         Headers, help_meta('Headers of every request to it; "env:NAME" takes the value of that variable.')
     ] = msgspec.field(default_factory=dict)
     client_id: Annotated[Text, help_meta('The client id for its login by OAuth; "" registers one.')] = ""
+    client_secret: Annotated[
+        SecretPlace, help_meta('The secret that goes with client_id, as "env:NAME"; "" for none.')
+    ] = ""
     scopes: Annotated[Text, help_meta('The scopes for its login, with blanks between; "" are those it asks for.')] = ""
     enabled: Annotated[Switch, help_meta("Start it, and offer its tools.")] = True
     approval: Annotated[McpApproval, help_meta('"ask" before its tools run, or "always" let them run.')] = "ask"

@@ -38,7 +38,7 @@ ProfileName = Annotated[
     Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]*)?\Z", title='the name of a profile, "default" for none'),
 ]
 ModelNames = Annotated[tuple[ModelName, ...], Meta(title='a list of models, for example ["openai/gpt-5"]')]
-ToolSet = Literal["agents", "external", "files", "mcp", "memory", "shell", "web"]
+ToolSet = Literal["agents", "ask", "external", "files", "mcp", "memory", "shell", "web"]
 Sets = Annotated[tuple[ToolSet, ...], Meta(title=f"a list of sets of tools ({', '.join(get_args(ToolSet))})")]
 Level = Annotated[
     Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(THINKING_LEVELS)}) or ""')
@@ -153,6 +153,9 @@ KeyNames = Annotated[
 Arguments = Annotated[tuple[Text, ...], Meta(title='a list of texts, for example ["-y", "some-server"]')]
 Environment = Annotated[
     dict[str, str], Meta(title='a table of variables, for example { ROOT = "/srv" }, keys only as "env:VARIABLE"')
+]
+SecretPlace = Annotated[
+    str, Meta(pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]*)?\Z", title='"env:VARIABLE", never the secret itself, or ""')
 ]
 McpApproval = Annotated[Literal["ask", "always"], Meta(title='"ask" or "always"')]
 ToolPatterns = Annotated[

@@ -52,7 +52,9 @@ class McpDefinition(Record, frozen=True):
 
     @property
     def spec(self) -> ToolSpec:
-        return ToolSpec(self.name, self.description, self.schema, MCP_SET)
+        schema = msgspec.json.decode(self.schema, type=dict[str, Any])
+        schema.pop("$schema", None)  # some vendors refuse it, and models have no use for it
+        return ToolSpec(self.name, self.description, _encode(schema), MCP_SET)
 
     @property
     def size(self) -> int:
@@ -136,7 +138,6 @@ def clean_definition(server: str, tool: str, description: str, schema: str, take
         msgspec.convert(decoded, _ObjectSchema)
     except (msgspec.DecodeError, RecursionError):
         raise ValueError("its schema is not that of an object") from None
-    decoded.pop("$schema", None)  # some vendors refuse it, and models have no use for it
     schema = msgspec.json.encode({"type": "object", "properties": {}, **decoded}, order="sorted").decode()
     text = storable(description).strip()[:MAX_DESCRIPTION_CHARACTERS]
     return McpDefinition(server, tool, name, text, schema)

@@ -44,10 +44,12 @@ class DocumentKind(StrEnum):
     FOLDER = "folder"
     PAGE = "page"
     PDF = "pdf"
+    RESOURCE = "resource"
 
 
 class Document(Record, frozen=True, tag="document"):
-    """A text that the user attached to a message: of a file, a folder's list of entries, or a page from the web.
+    """A text that the user attached to a message: of a file, a folder's list of entries, a page from the web, or a
+    resource of an MCP server.
 
     `name` is the path or URL as the user wrote it. `whole` is the size of the file in bytes where `text` is only its
     beginning, else 0. Of a PDF of `pages` pages `data` is the file itself in base64, "" if it is too large to be sent.

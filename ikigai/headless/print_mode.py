@@ -103,7 +103,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         if isinstance(command, ProgramCommand) and command.name not in TREE_HANDLERS:
             return await _show(config, arguments, command, streams)
         name = table.BY_NAME[typed.split(maxsplit=1)[0][1:]].name if command else ""
-        local = await asyncio.to_thread(_read_mentions, typed) if command is None and "@" in typed else None
+        local = await asyncio.to_thread(_read_mentions, typed, config) if command is None and "@" in typed else None
     except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
     turns = piped_input.read_turns() if arguments.input_format == "stream-json" else None
@@ -221,10 +221,10 @@ def _read_schema(file: str) -> ReplySchema:
     return ReplySchema(file)
 
 
-def _read_mentions(text: str) -> LocalMentions:
+def _read_mentions(text: str, config: Config) -> LocalMentions:
     from ikigai.app import attachments
 
-    return attachments.read_mentions(text)
+    return attachments.read_mentions(text, servers=config.mcp_servers)
 
 
 async def _attach(text: str, local: LocalMentions, services: Services, memory: Memory, printer: PrintView) -> Submitted:

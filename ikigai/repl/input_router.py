@@ -78,7 +78,8 @@ class InputRouter:
         try:
             if to is None or services is None:
                 raise self._active_agent.refusal()
-            local = await asyncio.to_thread(attachments.read_mentions, text)
+            servers = self._session.services.tool_runtime.server_names if self._session.services else ()
+            local = await asyncio.to_thread(attachments.read_mentions, text, None, servers)
             self._can_stop = True
             settings = to.memory.settings
             attached = await attachments.attach(local, services, settings, self._view.ask, self._show_fetching)

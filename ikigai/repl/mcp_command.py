@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ikigai.core import tokens
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import Rejected, WrongArgument, closest_names
+from ikigai.core.mentions import format_mention
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.tools.mcp.messages import GetPrompt
 
@@ -121,3 +122,9 @@ def _arguments(text: str, names: Iterable[str]) -> dict[str, str]:
         elif free:
             found[free.pop(0)] = word
     return found
+
+
+def complete_resources(servers: McpServers, typed: str) -> list[str]:
+    """Return the mentions of resources that `typed` can become."""
+    found = (f"{name}:{each.uri}" for name, status in servers.statuses.items() for each in status.resources)
+    return [format_mention(each) for each in found if each.startswith(typed) and each.isprintable()]

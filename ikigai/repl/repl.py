@@ -392,6 +392,11 @@ class Repl:
 
             folder, screen = pin_commands.working_directory(), self._screen
             self._mentions = file_mentions.FileMentions(folder, screen.sent_prompts, screen.refresh_menu)
+        services = self._session.services
+        if services and services.tool_runtime.mcp and ":" in typed:
+            from ikigai.repl import mcp_command
+
+            return mcp_command.complete_resources(services.tool_runtime.mcp, typed)
         return self._mentions.matches(typed)
 
     def cycle_approval(self) -> None:

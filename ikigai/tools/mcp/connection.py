@@ -168,6 +168,8 @@ class Connection:
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, *self._reload, return_exceptions=True)
+        if self._login:
+            self._login.close()
 
     # ── what it offers ──
 

@@ -32,6 +32,8 @@ async def ask_user(ask: Ask, question: ServerQuestion) -> AnswerQuestion:
             if answer.key == DECLINE.key:
                 return AnswerQuestion(question.id, "decline")
             if answer.key == "s":
+                if "default" in field:
+                    content[name] = field["default"]
                 break
             try:
                 content[name] = _value(field, answer.key, answer.words)
@@ -74,7 +76,8 @@ def _field_question(question: ServerQuestion, name: str, field: Mapping[str, Any
     label = clean_line(str(field.get("title") or name))
     about = clean_line(str(field.get("description") or ""))
     lines = (*_head(question), f"{label}: {about}" if about else label)
-    skip = () if field["required"] else (Choice("s", "skip"),)
+    known = f"skip ({clean_line(str(field['default']))[:40]})" if "default" in field else "skip"
+    skip = () if field["required"] and "default" not in field else (Choice("s", known),)
     choices = (*_answers(field, label), *skip, DECLINE, CANCEL)
     return Question(_title(question), lines, choices, default=CANCEL.key, subject=(len(lines) - 1,))
 

@@ -21,7 +21,8 @@ class McpMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag=True):
 class ServerLaunch(msgspec.Struct, frozen=True, omit_defaults=True):
     """How to reach a server: a `command` to run in `directory`, or a `url`. Times are in seconds.
 
-    `token_file` keeps the tokens of OAuth, under the name of the server. `client_id` and `scopes` are for OAuth.
+    `token_file` keeps the tokens of OAuth, under the name of the server; `client_id`, `client_secret` and `scopes` are
+    for OAuth, too.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ServerLaunch(msgspec.Struct, frozen=True, omit_defaults=True):
     call_seconds: float = 600
     token_file: str = ""
     client_id: str = ""
+    client_secret: str = ""
     scopes: str = ""
 
 

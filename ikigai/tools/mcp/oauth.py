@@ -46,13 +46,14 @@ class LoginNeeded(Exception):
 
 
 class StoredLogin(msgspec.Struct):
-    """The login to one server: JSON of the SDK's records. It holds for this `url` alone. `expires` is in seconds since
-    1970, 0 for unknown.
+    """The login to one server: JSON of the SDK's records. It holds for this `url` alone. `redirect` is the address for
+    which the client is registered. `expires` is in seconds since 1970, 0 for unknown.
     """
 
     url: str
     tokens: str = ""
     client: str = ""
+    redirect: str = f"http://127.0.0.1:{CALLBACK_PORT}{CALLBACK_PATH}"
     metadata: str = ""
     expires: float = 0
 
@@ -113,21 +114,23 @@ class Login:
         stored = await asyncio.to_thread(self._file.read)
         if not (self._asks or stored.tokens):
             return _Refusing()
-        redirect = await self._listen() if self._asks else f"http://127.0.0.1:{CALLBACK_PORT}{CALLBACK_PATH}"
+        redirect = await self._listen() if self._asks else stored.redirect
         metadata = OAuthClientMetadata(
             redirect_uris=[AnyUrl(redirect)],
             client_name="ikigai",
             scope=self._launch.scopes or None,
-            token_endpoint_auth_method="none",
         )
         provider = OAuthClientProvider(self._launch.url, metadata, self._file, self._open_page, self._wait_for_page)
         if self._launch.client_id:
             client = OAuthClientInformationFull(
-                client_id=self._launch.client_id, redirect_uris=[AnyUrl(redirect)], token_endpoint_auth_method="none"
+                client_id=self._launch.client_id,
+                client_secret=self._launch.client_secret or None,
+                redirect_uris=[AnyUrl(redirect)],
+                token_endpoint_auth_method="client_secret_basic" if self._launch.client_secret else "none",
             )
             await self._file.set_client_info(client)
-        elif self._asks and stored.client and redirect not in stored.client:
-            self._file.change(client="")  # it was registered for another port
+        elif self._asks and redirect != stored.redirect:
+            self._file.change(client="", redirect=redirect)  # it was registered for another port
         # The SDK keeps neither over a restart: an expired token would end in a login, and not in a refresh.
         if stored.expires:
             provider.context.token_expiry_time = stored.expires - EARLY_SECONDS
@@ -143,6 +146,10 @@ class Login:
                 port = self._callback.sockets[0].getsockname()[1]
                 return f"http://127.0.0.1:{port}{CALLBACK_PATH}"
         raise LoginNeeded("no port of this machine can be used to receive the browser")
+
+    def close(self) -> None:
+        if self._callback:
+            self._callback.close()
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError, TimeoutError):
@@ -162,16 +169,13 @@ class Login:
 
     async def _open_page(self, url: str) -> None:
         if not self._asks:
-            raise LoginNeeded(f"run: ikigai mcp login {self._launch.name}")
+            raise LoginNeeded("it wants a new login")
+        self._address = asyncio.get_running_loop().create_future()  # a server can ask for more than one login
         self._report(LoginPage(self._launch.name, url))
 
     async def _wait_for_page(self) -> AuthorizationCodeResult:
-        try:
-            async with asyncio.timeout(LOGIN_SECONDS):
-                address = await self._address
-        finally:
-            if self._callback:
-                self._callback.close()
+        async with asyncio.timeout(LOGIN_SECONDS):
+            address = await self._address
         query = {name: values[0] for name, values in parse_qs(urlsplit(address.strip()).query).items()}
         if "code" not in query:
             why = query.get("error_description") or query.get("error") or "no code"

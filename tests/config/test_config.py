@@ -76,7 +76,7 @@ def test_example_uncommented_names_every_key_with_its_default(load):
     assert written == {path: table.KEY_SPECS[path].default for path in written}
     assert whole.providers["ollama"].base_url == "http://localhost:11434/v1"
     for name in Config.__struct_fields__:
-        if name not in ("providers", "models", "profiles", "themes", "settings"):
+        if name not in ("providers", "models", "mcp_servers", "profiles", "themes", "settings"):
             assert getattr(whole, name) == getattr(load(""), name), name
 
 
@@ -675,7 +675,7 @@ def test_file_goes_below_flags_and_variables_above(load):
         ('[tools]\nprivate_hosts = ["http://x/"]', "config.toml:2: tools.private_hosts cannot be a list with "
          "'http://x/'. Allowed: a list of names or addresses of hosts, for example [\"localhost\", \"wiki.lan\"]."),
         ('[profiles.x]\ntools_off = [""]', "config.toml:2: profiles.x.tools_off cannot be a list with ''. "
-         "Allowed: a list of sets of tools (agents, external, files, memory, shell, web)."),
+         "Allowed: a list of sets of tools (agents, ask, external, files, mcp, memory, shell, web)."),
         (b'model = "a/b"\n# caf\xe9\n', "config.toml:2 is not UTF-8 text. Save the file as UTF-8."),
         (b'\xff\xfem\0o\0', "config.toml:1 is not UTF-8 text. Save the file as UTF-8."),
     ],

@@ -119,7 +119,7 @@ def test_no_other_key_is_taken(tmp_path: Path, key: str):
         ('tools.off = "shell"', "tools.off cannot be 'shell' in a project."),
         (
             'tools.off = ["shel"]',
-            "a list of sets of tools (agents, external, files, memory, shell, web).",
+            "a list of sets of tools (agents, ask, external, files, mcp, memory, shell, web).",
         ),
         ("tools.off = [[]]", "tools.off cannot be a list in a project."),
         ("context.sliding_context_tokens = 0", "context.sliding_context_tokens cannot be 0 in a project."),
@@ -179,7 +179,7 @@ def test_no_choice_is_looser_than_the_bounds(below: Any, own: Any, bounds: Proje
 def test_sets_that_can_be_off_are_those_there_are(tmp_path: Path):
     config = configured("", tmp_path)
     there = {spec.set for spec in ToolRuntime(config, tmp_path).specs}
-    assert there | {"agents", "external"} == set(TOOL_SETS)
+    assert there | {"agents", "external", "mcp"} == set(TOOL_SETS)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ikigai.core import events as ev
 from ikigai.core.agents.mail import Mail
 from ikigai.core.errors import Rejected
 from ikigai.core.forget.selection import EventRange, Selection, select_events
+from ikigai.core.mcp import MCP_TOOLS_KEY, McpDefinition, McpOffer
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
@@ -346,6 +347,19 @@ class Life(Program):
         self.live_equals_replayed()
         if self.happen(Submitted(text)):
             assert request_frame(self.memory).system.startswith(user or value)
+
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
+    @rule(count=st.sampled_from([0, 1, 3, 9]), deferred=st.booleans(), text=words)
+    def offer_and_submit(self, count: int, deferred: bool, text: str) -> None:
+        """Offer other tools of MCP servers, or the same, before a message goes out."""
+        names = [f"s__t{n}" for n in range(count)]
+        made = tuple(McpDefinition("s", name[3:], name, "Does it. " * n, "{}") for n, name in enumerate(names))
+        offer = McpOffer(deferred=("s",)) if deferred and count else McpOffer(made)
+        before = str(self.memory.settings.get(MCP_TOOLS_KEY) or "")
+        assert bool(self.offer(offer.text)) == (before != offer.text)
+        assert not self.offer(offer.text), "nothing is written the second time"
+        self.live_equals_replayed()
+        self.happen(Submitted(text))
 
     @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(value=st.sampled_from(["", "Obey.", "Tabs, not spaces. " * 9]), text=words)

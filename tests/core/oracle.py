@@ -4,6 +4,7 @@ It keeps only lists from row to row, and finds the window by serializing whole r
 core have to agree with it.
 """
 
+import json
 import math
 from dataclasses import dataclass, field
 from dataclasses import replace as copy
@@ -11,6 +12,7 @@ from dataclasses import replace as copy
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
+from ikigai.core.mcp import offered_specs
 from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request.build import (
     MAIL_PREFIX,
@@ -264,7 +266,14 @@ class Oracle:
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        return () if self.settings.get("tools_off") == "*" or not self.takes_tools else self.run.tools
+        off = str(self.settings.get("tools_off") or "").split(",")
+        if "*" in off or not self.takes_tools:
+            return ()
+        foreign = [] if "mcp" in off else json.loads(str(self.settings.get("mcp_tools") or "{}")).get("definitions", [])
+        deferred = "mcp" not in off and '"deferred"' in str(self.settings.get("mcp_tools") or "")
+        pair = offered_specs(str(self.settings["mcp_tools"])) if deferred else ()
+        specs = [ToolSpec(each["name"], each["description"], each["schema"], "mcp") for each in foreign]
+        return (*self.run.tools, *specs, *pair)
 
     @property
     def takes_tools(self) -> bool:

@@ -9,10 +9,19 @@ from msgspec.structs import replace
 from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.forget.request_size import add_sizes
+from ikigai.core.mcp import MCP_TOOLS_KEY
 from ikigai.core.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve, is_accepted
-from ikigai.core.state.inputs import DefaultSystemChanged, Input, InstructionsChanged, Job, Opened, Replied
+from ikigai.core.state.inputs import (
+    DefaultSystemChanged,
+    Input,
+    InstructionsChanged,
+    Job,
+    McpToolsChanged,
+    Opened,
+    Replied,
+)
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus, Memory
@@ -79,9 +88,9 @@ class Program(RuleBasedStateMachine):
 
     @property
     def settings_in_force(self) -> ev.Choices:
-        """The settings without the default system prompt, which belongs to no run."""
-        left_out = "default_system"
-        return {key: value for key, value in self.memory.settings.items() if value is not None and key != left_out}
+        """The settings without the default system prompt and the tools of MCP servers, which belong to no run."""
+        left_out = ("default_system", MCP_TOOLS_KEY)
+        return {key: value for key, value in self.memory.settings.items() if value is not None and key not in left_out}
 
     def loaded(self, agent: str) -> Memory:
         return self.log.load(load_memory(self.run, agent))
@@ -121,6 +130,13 @@ class Program(RuleBasedStateMachine):
     def describe(self, value: str) -> tuple[ev.Event, ...]:
         """Change the default system prompt, as at the beginning of a turn."""
         events = decide(self.memory, DefaultSystemChanged(value))
+        if events:
+            self.store(events)
+        return events
+
+    def offer(self, value: str) -> tuple[ev.Event, ...]:
+        """Change the tools of MCP servers, as at the beginning of a turn."""
+        events = decide(self.memory, McpToolsChanged(value))
         if events:
             self.store(events)
         return events

@@ -61,6 +61,7 @@ class Connection:
         self._report = report
         self._errors = bytearray()
         self._client: Client | None = None
+        self._server: StdioServer | None = None
         self._ready = asyncio.Event()
         self._lost = asyncio.Event()
         self._questions: dict[str, asyncio.Future[AnswerQuestion]] = {}
@@ -137,12 +138,13 @@ class Connection:
                 yield client
             return
         server = StdioServer(self.launch.command, self.launch.directory, self.launch.environment, self._on_errors)
+        self._server = server
         watching = asyncio.create_task(self._watch(server))
         try:
             async with self._session(connect(server)) as client:
                 yield client
         except Exception:
-            if server.ended.is_set():
+            if server.is_lost:
                 raise ServerEnded(server.reason or _describe_exit(server.status)) from None
             raise
         finally:
@@ -240,7 +242,9 @@ class Connection:
         except TimeoutError:
             text = f"The MCP server {self.launch.name} did not answer within {limit:g} s; the call was cancelled."
         except MCPError as error:
-            text = f"The MCP server {self.launch.name} refused: {str(error)[:2000]}"
+            lost = self._server if self._server and self._server.is_lost else None
+            why = f"the connection ended: {lost.reason or _describe_exit(lost.status)}" if lost else str(error)[:2000]
+            text = f"The MCP server {self.launch.name} refused: {why}"
         except Exception as error:
             if self.launch.url and _find(error, LoginNeeded):
                 self._lost.set()

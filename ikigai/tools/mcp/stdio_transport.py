@@ -41,6 +41,8 @@ class StdioServer:
     ) -> None:
         self.ended = anyio.Event()
         self.reason = ""
+        self.is_lost = False  # it ended by itself
+        self._stopping = False
         self._lines = LineSplitter(MAX_MESSAGE_BYTES)
         self._to_session, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](
             MAX_WAITING_MESSAGES
@@ -81,6 +83,7 @@ class StdioServer:
         self._close()
 
     def _close(self) -> None:
+        self.is_lost = self.is_lost or not self._stopping
         self._to_session.close()
         self.ended.set()
 
@@ -97,6 +100,7 @@ class StdioServer:
 
     async def stop(self) -> None:
         """End all processes of the server."""
+        self._stopping = True
         self._process.close_stdin()
         if not self._process.ended.done():
             await self._process.end()

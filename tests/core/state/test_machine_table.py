@@ -37,6 +37,7 @@ from ikigai.core.state.inputs import (
     Job,
     MailArrived,
     MailDelivered,
+    McpToolsChanged,
     NoteClosed,
     Offered,
     Opened,
@@ -99,6 +100,7 @@ idle    | change budget      | settings(budget)                                 
 idle    | instruct           | settings(instructions)                                    | idle    |
 idle    | instruct nothing   |                                                           | idle    |
 idle    | describe           | settings(default_system)                                  | idle    |
+idle    | offer MCP tools    | settings(mcp_tools)                                       | idle    |
 idle    | rewind to 0        | rewind                                                    | idle    |
 idle    | rewind at the end  | refused: Nothing in the context comes after event 20.     | idle    |
 idle    | forget ids         | refused: These ids have not been previewed.            | idle    |
@@ -128,6 +130,7 @@ waiting | steer              | user                                             
 waiting | mail               | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | instruct           | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | describe           | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | offer MCP tools    | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | interrupt          | turn_end(interrupted)                                     | idle    |
 waiting | interrupt, words   | assistant! turn_end(interrupted)                          | idle    |
 waiting | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
@@ -188,6 +191,7 @@ tools   | steer              | refused: The turn waits for the results of its to
 tools   | mail               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | instruct           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | describe           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | offer MCP tools    | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | interrupt          | turn_end(interrupted)                                     | idle    |
 tools   | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
 tools   | used               | usage                                                     | tools   | start c1, run c2
@@ -374,6 +378,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "instruct": lambda agent: InstructionsChanged("Obey."),
     "instruct nothing": lambda agent: InstructionsChanged(""),
     "describe": lambda agent: DefaultSystemChanged("Date: 1"),
+    "offer MCP tools": lambda agent: McpToolsChanged('{"deferred":["files"]}'),
     "submit nothing": lambda agent: Submitted(""),
     "submit a picture": lambda agent: Submitted("", (Image("image/png", "iVBO", 2, 1),)),
     "interrupt": lambda agent: Interrupted(),
@@ -515,6 +520,7 @@ def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
             "mail",
             "instruct",
             "describe",
+            "offer MCP tools",
             "clear",
             "mark",
             "rewind",

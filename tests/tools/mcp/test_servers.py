@@ -1,0 +1,173 @@
+"""Tests of MCP servers: the real process with the SDK against scripted servers, good and bad ones."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ikigai.core.mcp import McpOffer
+from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.tools.mcp.messages import CallResult, CallTool, GetPrompt, ReadResource, ServerLaunch
+from ikigai.tools.mcp.servers import HOST_MODULE, McpServer, McpServers
+from tests import ROOT
+
+SCRIPT = ROOT / "tests" / "tools" / "mcp" / "scripted_server.py"
+
+
+def server(name: str, mode: str, file: Path | None = None, **limits: float) -> McpServer:
+    command = (sys.executable, str(SCRIPT), mode, *((str(file),) if file else ()))
+    environment = {"PATH": os.environ["PATH"]}
+    return McpServer(ServerLaunch(name, command, environment, str(ROOT), **limits))
+
+
+@asynccontextmanager
+async def running(folder: Path, *servers: McpServer) -> AsyncIterator[tuple[McpServers, list[str]]]:
+    notices = list[str]()
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
+    made = McpServers({each.launch.name: each for each in servers}, environment, folder / "known.json", notices.append)
+    made.start()
+    try:
+        yield made, notices
+    finally:
+        await made.close()
+
+
+async def until(found: Callable[[], object], seconds: float = 60) -> None:
+    async with asyncio.timeout(seconds):
+        while not found():
+            await asyncio.sleep(0.02)
+
+
+async def call(servers: McpServers, name: str, tool: str, arguments: str = "{}", **more: object) -> CallResult:
+    order = CallTool(servers.next_id(), name, tool, arguments)
+    return await servers.carry_out(order, **more)  # type: ignore[arg-type]
+
+
+async def test_servers_of_all_kinds_side_by_side(tmp_path: Path) -> None:
+    """Bad servers fail alone, each with its reason, while the good one works."""
+    kinds = ("good", "flood", "escapes", "many", "strange", "huge")
+    bad = ("dead", "invalid")
+    servers = [server(kind, kind) for kind in (*kinds, *bad)]
+    silent = server("silent", "silent", startup_seconds=1)
+    missing = McpServer(ServerLaunch("missing", ("/nowhere/server",), {}, str(ROOT)))
+    async with running(tmp_path, *servers, silent, missing) as (made, notices):
+        for kind in (*kinds, *bad, "silent", "missing"):
+            await asyncio.wait_for(made.wait_settled(kind), 60)
+        states = {name: (status.state, status.detail) for name, status in made.statuses.items()}
+        assert states["dead"] == ("failed", "it exited with status 3: license expired")
+        assert states["silent"] == ("failed", "it did not answer within 1 s")
+        assert states["missing"] == ("failed", "/nowhere/server cannot be run: no such file or directory")
+        assert states["invalid"][0] == "failed" and "array" in states["invalid"][1]
+        assert {kind: states[kind] for kind in kinds} == dict.fromkeys(kinds, ("ready", ""))
+
+        assert len(made.statuses["many"].definitions) == 1_000
+        names = [each.name for each in made.statuses["strange"].definitions]
+        assert len(names) == 4 and {"strange__a_b", "strange__fine"} <= set(names)
+        assert all(len(name) <= 64 for name in names)
+        assert any("'long' of strange is not offered: its schema is longer" in notice for notice in notices)
+        (painted,) = made.statuses["escapes"].definitions
+        assert "\x00" not in painted.description
+
+        assert (await call(made, "good", "add", '{"n": 41}')).text == "42"
+        huge = await call(made, "huge", "add", '{"n": 1}')
+        assert huge.failed and "longer than 32 MiB" in huge.text
+        refused = await call(made, "good", "nothing")
+        assert refused.text == "nothing {}"
+        gone = await call(made, "dead", "add")
+        assert gone.failed and "cannot be used" in gone.text
+        resource = await made.carry_out(ReadResource(made.next_id(), "good", "note://one"))
+        assert resource.text == "The note says seven."
+        prompt = await made.carry_out(GetPrompt(made.next_id(), "good", "explain", {"topic": "tides"}))
+        assert prompt.text == "Explain tides plainly."
+
+
+async def test_call_is_cancelled_at_the_server_and_ends_at_its_limit(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with running(tmp_path, server("good", "good", log, call_seconds=1)) as (made, _):
+        await made.wait_settled("good")
+        waiting = asyncio.create_task(call(made, "good", "wait"))
+        await asyncio.sleep(0.2)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await until(log.exists)
+        ended = await call(made, "good", "wait")
+        assert ended.failed and "did not answer within 1 s" in ended.text
+        assert (await call(made, "good", "add", '{"n": 1}')).text == "2", "the server goes on"
+
+
+async def test_question_of_a_server_reaches_the_user_at_its_call(tmp_path: Path) -> None:
+    asked = list[Question]()
+
+    async def ask(question: Question) -> QuestionAnswer:
+        asked.append(question)
+        return QuestionAnswer("2")
+
+    async with running(tmp_path, server("good", "good")) as (made, _):
+        await made.wait_settled("good")
+        assert (await call(made, "good", "ask", ask=ask)).text == '{"color": "blue"}'
+        assert asked[0].title == "The MCP server good asks" and "Which?" in asked[0].lines
+        assert [choice.label for choice in asked[0].choices][:2] == ["red", "blue"]
+        assert (await call(made, "good", "ask")).text == "null", "where nobody can be asked it is cancelled"
+
+
+async def test_changed_list_is_told_and_used_from_the_next_turn(tmp_path: Path) -> None:
+    async with running(tmp_path, server("good", "good")) as (made, notices):
+        await made.wait_settled("good")
+        before = made.offer(McpOffer(), 10_000)
+        await call(made, "good", "change")
+        await until(lambda: made.find("good__later"))
+        assert notices == ["The MCP server good changed its tools. They are used from the next turn on."]
+        after = made.offer(before, 10_000)
+        assert {each.tool for each in after.definitions} - {each.tool for each in before.definitions} == {"later"}
+
+
+async def test_definitions_of_an_earlier_run_are_offered_before_the_server_is_ready(tmp_path: Path) -> None:
+    async with running(tmp_path, server("good", "good")) as (made, _):
+        await made.wait_settled("good")
+        known = made.offer(McpOffer(), 10_000)
+    late = McpServers({"good": server("good", "good")}, {}, tmp_path / "known.json")
+    assert late.statuses["good"].state == "starting" and late.offer(McpOffer(), 10_000) == known
+    other = McpServers({"good": server("good", "silent")}, {}, tmp_path / "known.json")
+    assert other.offer(McpOffer(), 10_000) == McpOffer(), "another command is another server"
+
+
+async def test_no_process_is_left_however_it_ends(tmp_path: Path) -> None:
+    """The daemon of a server ends with its server, with the process of all servers, and with ikigai."""
+    pids = tmp_path / "pids"
+
+    def alive() -> list[int]:
+        return [pid for pid in map(int, pids.read_text().split()) if psutil.pid_exists(pid) and not _is_zombie(pid)]
+
+    async with running(tmp_path, server("children", "children", pids)) as (made, _):
+        await made.wait_settled("children")
+        assert len(alive()) == 2
+        made.restart("children")
+        old = pids.read_text()
+        await until(lambda: pids.read_text() not in ("", old))
+        await until(lambda: not any(psutil.pid_exists(pid) and not _is_zombie(pid) for pid in map(int, old.split())))
+
+        await until(lambda: made.statuses["children"].state == "ready")
+        below = psutil.Process().children(recursive=True)
+        (host,) = [each for each in below if each.cmdline()[1:] == ["-m", HOST_MODULE]]
+        before = pids.read_text()
+        host.send_signal(signal.SIGKILL)
+        await until(lambda: made.statuses["children"].state == "failed")
+        await until(lambda: pids.read_text() not in ("", before))
+        await until(lambda: not any(psutil.pid_exists(pid) and not _is_zombie(pid) for pid in map(int, before.split())))
+        await until(lambda: made.statuses["children"].state == "ready")
+        assert len(alive()) == 2, "it has been started again"
+    assert not alive()
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

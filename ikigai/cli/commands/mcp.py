@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai.app.json_records import McpServerRecord, print_answer
 from ikigai.config import Config, settings_file
-from ikigai.core.errors import ConfigError, IkigaiError, Rejected, closest_names
+from ikigai.core.errors import ConfigError, Rejected, closest_names
 from ikigai.core.sanitize import clean_line
 from ikigai.system import paths
 from ikigai.system.install_command import extra_command
@@ -114,12 +114,10 @@ def _pairs(words: list[str], separator: str) -> dict[str, str]:
 def _remove(config: Config, name: str) -> int:
     _known(config.mcp_servers, name, "It may be a project's; see .mcp.json.")
     settings_file.set_table(Path(config.file), ("mcp_servers", name), None)
-    if importlib.util.find_spec("mcp"):
-        from ikigai.app.mcp_servers import login_file
-        from ikigai.tools.mcp.oauth import forget_login
+    from ikigai.app.mcp_servers import login_file
+    from ikigai.tools.mcp.stored_logins import forget_login
 
-        with contextlib.suppress(IkigaiError):
-            forget_login(login_file(), name)
+    forget_login(login_file(), name)
     print_lines(f"The MCP server {name} was removed.")
     return 0
 
@@ -148,14 +146,15 @@ def _list(config: Config, as_json: bool) -> int:
 def _make(config: Config) -> McpServers | None:
     """Return the servers of the configuration and of a trusted project; their problems are printed."""
     from ikigai.app.factories import make_project, make_workshop
+    from ikigai.app.mcp_servers import make_servers
+    from ikigai.core.secrets import is_secret
 
-    project = make_project()
+    project, runtime = make_project(), make_workshop(config)
     project.check_trust()
-    runtime = make_workshop(config)
-    runtime.add_servers(project)
+    servers = make_servers(config, project, runtime.directory, runtime.environment, is_secret, runtime.problems)
     for problem in (*project.problems, *runtime.problems):
         sys.stderr.write(f"ikigai: {clean_line(problem)}\n")
-    return runtime.mcp
+    return servers
 
 
 def require_sdk() -> None:

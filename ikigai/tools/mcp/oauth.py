@@ -14,7 +14,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-import msgspec
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -25,16 +24,12 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from ikigai.system import paths, private_json
 from ikigai.tools.mcp.messages import LoginPage, Report, ServerLaunch
+from ikigai.tools.mcp.stored_logins import CALLBACK_PATH, CALLBACK_PORT, StoredLogin, change_login, read_login
 
-CALLBACK_PORT = 33418
-"""Port on which the browser is received; another free one if it is taken."""
-CALLBACK_PATH = "/callback"
 LOGIN_SECONDS = 600.0
 EARLY_SECONDS = 30.0
 """Seconds before its end at which a token is refreshed."""
-_DAMAGED = ("the logins of `ikigai mcp login`", "Delete it, and log in again.")
 _PAGE = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n\r\n"
     b"<!doctype html><title>ikigai</title><p>You can close this page and go back to the terminal.</p>\n"
@@ -45,19 +40,6 @@ class LoginNeeded(Exception):
     """The server wants a login of the user."""
 
 
-class StoredLogin(msgspec.Struct):
-    """The login to one server: JSON of the SDK's records. It holds for this `url` alone. `redirect` is the address for
-    which the client is registered. `expires` is in seconds since 1970, 0 for unknown.
-    """
-
-    url: str
-    tokens: str = ""
-    client: str = ""
-    redirect: str = f"http://127.0.0.1:{CALLBACK_PORT}{CALLBACK_PATH}"
-    metadata: str = ""
-    expires: float = 0
-
-
 class LoginFile:
     """The login of one server in the file of all; the SDK's `TokenStorage`."""
 
@@ -65,15 +47,10 @@ class LoginFile:
         self._file, self._server, self._url = file, server, url
 
     def read(self) -> StoredLogin:
-        stored = private_json.read(self._file, StoredLogin, *_DAMAGED).get(self._server)
-        return stored if stored and stored.url == self._url else StoredLogin(self._url)
+        return read_login(self._file, self._server, self._url)
 
     def change(self, **values: str | float) -> None:
-        paths.make_private(self._file.parent)
-        with private_json.open_for_change(self._file, StoredLogin, *_DAMAGED) as kept:
-            before = kept.get(self._server)
-            login = before if before and before.url == self._url else StoredLogin(self._url)
-            kept[self._server] = msgspec.structs.replace(login, **values)
+        change_login(self._file, self._server, self._url, **values)
 
     async def get_tokens(self) -> OAuthToken | None:
         text = self.read().tokens
@@ -89,14 +66,6 @@ class LoginFile:
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self.change(client=client_info.model_dump_json(exclude_none=True))
-
-
-def forget_login(file: Path, server: str) -> bool:
-    """Remove the login of a server; return False if there was none. Raise IkigaiError."""
-    if not file.exists():
-        return False
-    with private_json.open_for_change(file, StoredLogin, *_DAMAGED) as kept:
-        return kept.pop(server, None) is not None
 
 
 class Login:

@@ -17,7 +17,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.messages import ToolCall
 from ikigai.core.sanitize import clean_line
 from ikigai.images import read_picture
-from ikigai.tools.ask_user import AskUser
+from ikigai.tools.ask_user import AskUserTool
 from ikigai.tools.base import Tool, ToolOutput
 from ikigai.tools.files.factory import file_tools
 from ikigai.tools.files.read_tracker import ReadTracker
@@ -68,7 +68,7 @@ def build_registry(
         *world_tools(context, processes),
         *log_tools(context.config, whole, found),
         *agent_tools(subagents),
-        AskUser(),
+        AskUserTool(),
     )
     most, find = context.config.tools.max_stored_result, no_tool
     if servers := context.mcp:

@@ -19,7 +19,7 @@ from ikigai.core.errors import ConfigError
 from ikigai.core.sanitize import clean_line
 from ikigai.system import paths
 from ikigai.system.install_command import extra_command
-from ikigai.tools.mcp.messages import ServerLaunch
+from ikigai.tools.mcp.host_messages import ServerLaunch
 from ikigai.tools.mcp.servers import McpServer, McpServers
 
 if TYPE_CHECKING:

@@ -237,7 +237,7 @@ class ToolRuntime:
         """Return the tools of MCP servers of a turn that begins with this memory, as the setting has them."""
         if self.mcp is None:
             return ""
-        from ikigai.core.mcp import DEFAULT_SHARE, MCP_TOOLS_KEY, read_offer
+        from ikigai.core.mcp_tools import DEFAULT_SHARE, MCP_TOOLS_KEY, read_offer
 
         before = read_offer(str(memory.settings.get(MCP_TOOLS_KEY) or ""))
         limit = self.config.tools.mcp_tools_tokens or int(DEFAULT_SHARE * (memory.budget or memory.room))
@@ -264,7 +264,7 @@ class ToolRuntime:
     async def read_resource(self, server: str, uri: str) -> ToolOutput:
         """Read a resource of an MCP server; a failure is an output, too."""
         from ikigai.images import read_picture
-        from ikigai.tools.mcp.messages import ReadResource
+        from ikigai.tools.mcp.host_messages import ReadResource
         from ikigai.tools.mcp.tools import read_result
 
         assert self.mcp

@@ -15,7 +15,7 @@ from ikigai.app import export, search_results, usage_report
 from ikigai.app.json_records import DatabaseRecord, DoneRecord, print_answer
 from ikigai.app.open_database import PREPARING_DATABASE, import_module, locate_database, opened_database
 from ikigai.cli import completion, doctor, help_pages
-from ikigai.cli.commands import agents, configuration, login, mcp, models, psql, purge, setup
+from ikigai.cli.commands import agents, configuration, login, models, psql, purge, server_commands, setup
 from ikigai.config import Config, mask_passwords
 from ikigai.core.errors import BadDatabase, ConfigError
 from ikigai.system import paths
@@ -32,7 +32,7 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     configuration.add(commands, common)
     login.add(commands, common)
     models.add(commands, common)
-    mcp.add(commands, common)
+    server_commands.add(commands, common)
 
     usage_report.add_command(commands, common).set_defaults(act=_usage)
     agents.add_command(commands, common).set_defaults(act=_agents)

@@ -11,7 +11,7 @@ from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import Rejected, WrongArgument, closest_names
 from ikigai.core.mentions import format_mention
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.tools.mcp.messages import GetPrompt
+from ikigai.tools.mcp.host_messages import GetPrompt
 
 if TYPE_CHECKING:
     from ikigai.tools.mcp.servers import McpServers, McpStatus

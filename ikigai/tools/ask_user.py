@@ -26,7 +26,7 @@ class AskUserArguments(msgspec.Struct, forbid_unknown_fields=True):
     ] = []
 
 
-class AskUser:
+class AskUserTool:
     """Tool that asks the user."""
 
     name, set, arguments = "ask_user", ASK_SET, AskUserArguments

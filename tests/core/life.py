@@ -18,7 +18,7 @@ from ikigai.core import events as ev
 from ikigai.core.agents.mail import Mail
 from ikigai.core.errors import Rejected
 from ikigai.core.forget.selection import EventRange, Selection, select_events
-from ikigai.core.mcp import MCP_TOOLS_KEY, McpDefinition, McpOffer
+from ikigai.core.mcp_tools import MCP_TOOLS_KEY, McpDefinition, McpOffer
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable

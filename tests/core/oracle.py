@@ -12,7 +12,7 @@ from dataclasses import replace as copy
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
-from ikigai.core.mcp import offered_specs
+from ikigai.core.mcp_tools import offered_specs
 from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request.build import (
     MAIL_PREFIX,

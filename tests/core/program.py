@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.forget.request_size import add_sizes
-from ikigai.core.mcp import MCP_TOOLS_KEY
+from ikigai.core.mcp_tools import MCP_TOOLS_KEY
 from ikigai.core.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve, is_accepted

@@ -281,7 +281,7 @@ class DefaultSystemChanged(Record, frozen=True):
 
 
 class McpToolsChanged(Record, frozen=True):
-    """The tools of MCP servers that the turn which begins is offered are `value` (`core.mcp.McpOffer.text`)."""
+    """The tools of MCP servers that the turn which begins is offered are `value` (`core.mcp_tools.McpOffer.text`)."""
 
     value: str
 

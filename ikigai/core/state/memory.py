@@ -7,7 +7,7 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.events import Choices, Summarized
-from ikigai.core.mcp import MCP_TOOLS_KEY, offered_specs
+from ikigai.core.mcp_tools import MCP_TOOLS_KEY, offered_specs
 from ikigai.core.messages import Message, ToolSpec
 from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ikigai.core import tokens
 from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.events import Choices, Event, SettingsChanged, Value
-from ikigai.core.mcp import MCP_ORIGIN, MCP_TOOLS_KEY
+from ikigai.core.mcp_tools import MCP_ORIGIN, MCP_TOOLS_KEY
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, INSTRUCTIONS_ORIGIN
 from ikigai.core.state.effective_settings import RunProfile
 from ikigai.core.state.memory import Memory, offered_tools, replace

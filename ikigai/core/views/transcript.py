@@ -35,7 +35,7 @@ from ikigai.core.events import (
     Value,
     change_command,
 )
-from ikigai.core.mcp import MCP_TOOLS_KEY, describe_offer
+from ikigai.core.mcp_tools import MCP_TOOLS_KEY, describe_offer
 from ikigai.core.messages import Document, DocumentKind, Image, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.pins import PIN_PREFIX, parse_pin, pin_tokens

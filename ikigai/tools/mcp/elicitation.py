@@ -10,7 +10,7 @@ import msgspec
 from ikigai.core.ports import Ask
 from ikigai.core.questions import Choice, Question
 from ikigai.core.sanitize import clean_line
-from ikigai.tools.mcp.messages import AnswerQuestion, ServerQuestion
+from ikigai.tools.mcp.host_messages import AnswerQuestion, ServerQuestion
 
 MAX_FIELDS = 20
 MAX_CHOICES = 20

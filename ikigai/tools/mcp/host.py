@@ -1,7 +1,7 @@
 """This program speaks to MCP servers with the official SDK; ikigai runs it as a child process, `python -m` this module.
 
 Loading the SDK takes more than a second, and a server may send anything: neither must touch the program at the prompt.
-Standard input brings orders, standard output gives reports (`messages`). The end of standard input ends the program.
+Standard input brings orders, standard output gives reports (`host_messages`). The end of standard input ends the program.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from ikigai.tools.mcp.connection import Connection
-from ikigai.tools.mcp.messages import (
+from ikigai.tools.mcp.host_messages import (
     AnswerQuestion,
     CallResult,
     CallTool,
@@ -30,6 +29,7 @@ from ikigai.tools.mcp.messages import (
     encode,
     order_decoder,
 )
+from ikigai.tools.mcp.server_connection import ServerConnection
 
 
 class Host:
@@ -37,7 +37,7 @@ class Host:
 
     def __init__(self, report: Callable[[Report], None]) -> None:
         self._report = report
-        self._servers: dict[str, Connection] = {}
+        self._servers: dict[str, ServerConnection] = {}
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._stopping: set[asyncio.Task[None]] = set()
 
@@ -45,7 +45,7 @@ class Host:
         match order:
             case StartServer(launch, login):
                 if launch.name not in self._servers:
-                    self._servers[launch.name] = Connection(launch, self._report, login)
+                    self._servers[launch.name] = ServerConnection(launch, self._report, login)
             case StopServer(name):
                 if connection := self._servers.pop(name, None):
                     task = asyncio.create_task(connection.close(), name=f"stop {name}")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
-from ikigai.tools.mcp.messages import MAX_MESSAGE_BYTES
+from ikigai.tools.mcp.host_messages import MAX_MESSAGE_BYTES
 
 
 class LimitedTransport(httpx2.AsyncHTTPTransport):

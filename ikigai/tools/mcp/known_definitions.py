@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.mcp import McpDefinition
+from ikigai.core.mcp_tools import McpDefinition
 from ikigai.system import paths, private_json
-from ikigai.tools.mcp.messages import ServerLaunch
+from ikigai.tools.mcp.host_messages import ServerLaunch
 
 HOST_START_SECONDS = 20.0
 """Seconds that the process itself may take to start, beside its servers."""

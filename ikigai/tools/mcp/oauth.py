@@ -24,7 +24,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from ikigai.tools.mcp.messages import LoginPage, Report, ServerLaunch
+from ikigai.tools.mcp.host_messages import LoginPage, Report, ServerLaunch
 from ikigai.tools.mcp.stored_logins import CALLBACK_PATH, CALLBACK_PORT, StoredLogin, change_login, read_login
 
 LOGIN_SECONDS = 600.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import mcp_types as types
 
-from ikigai.tools.mcp.messages import CallResult, ResultPicture
+from ikigai.tools.mcp.host_messages import CallResult, ResultPicture
 
 MAX_PICTURES = 20
 

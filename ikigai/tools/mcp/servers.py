@@ -17,12 +17,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core.mcp import McpDefinition, McpOffer, choose_offer, clean_definition
+from ikigai.core.mcp_tools import McpDefinition, McpOffer, choose_offer, clean_definition
 from ikigai.core.ports import Ask
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line
 from ikigai.tools.mcp import known_definitions
-from ikigai.tools.mcp.messages import (
+from ikigai.tools.mcp.host_messages import (
     AnswerQuestion,
     CallProgress,
     CallResult,
@@ -81,7 +81,7 @@ class McpStatus(Record, frozen=True):
     prompts: tuple[ListedPrompt, ...] = ()
 
 
-class _Call:
+class _RunningCall:
     """A call that runs: its future, the sink of its progress, and the function that asks the user."""
 
     def __init__(self, order: ServerOrder, progress: Callable[[str], None], ask: Ask | None) -> None:
@@ -111,7 +111,7 @@ class McpServers:
         self._known = {name: known_definitions.of_launch(known, server.launch) for name, server in self.servers.items()}
         self._process: SupervisedProcess | None = None
         self._lines, self._errors = LineSplitter(), bytearray()
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _RunningCall] = {}
         self._numbers = itertools.count(1)
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[object]] = set()
@@ -318,7 +318,7 @@ class McpServers:
     ) -> CallResult:
         """Return the result of an order; a failure is a result, too. Cancellation cancels it at the server."""
         self.start()
-        call = self._calls[order.id] = _Call(order, progress, ask)
+        call = self._calls[order.id] = _RunningCall(order, progress, ask)
         try:
             if self._process is None:
                 return CallResult(order.id, describe_failure(self.statuses[order.server]), failed=True)

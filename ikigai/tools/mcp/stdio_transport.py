@@ -13,7 +13,7 @@ import anyio
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
-from ikigai.tools.mcp.messages import MAX_MESSAGE_BYTES, LineSplitter
+from ikigai.tools.mcp.host_messages import MAX_MESSAGE_BYTES, LineSplitter
 from ikigai.tools.shell.supervised_process import SupervisedProcess
 
 MAX_WAITING_MESSAGES = 10_000

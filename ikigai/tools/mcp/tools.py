@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Meta
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.mcp import CALL_TOOL, MCP_SET, SEARCH_TOOL, McpDefinition, search_definitions
+from ikigai.core.mcp_tools import CALL_TOOL, MCP_SET, SEARCH_TOOL, McpDefinition, search_definitions
 from ikigai.core.messages import Image
 from ikigai.core.ports import Ask
 from ikigai.core.sanitize import storable
 from ikigai.tools.base import Effect, EffectKind, OnOutput, Tool, ToolOutput
 from ikigai.tools.files.read_file import Picture
-from ikigai.tools.mcp.messages import CallResult, CallTool
+from ikigai.tools.mcp.host_messages import CallResult, CallTool
 from ikigai.tools.mcp.servers import McpServers
 
 DEFAULT_MATCHES = 5

@@ -76,6 +76,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/copy", ProgramCommand("copy")),
     ("/copy 2", ProgramCommand("copy", "2")),
     ("/approve edits", ProgramCommand("approve", "edits")),
+    ("/mcp restart x", ProgramCommand("mcp", "restart x")),
     ("/trust yes", ProgramCommand("trust", "yes")),
     ("/tools off web", ProgramCommand("tools", "off web")),
     ("/cost", ProgramCommand("cost")),

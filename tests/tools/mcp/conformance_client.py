@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from ikigai.core.questions import Question, QuestionAnswer
-from ikigai.tools.mcp.messages import CallTool, GetPrompt, LoginPage, ReadResource, ServerLaunch
+from ikigai.tools.mcp.host_messages import CallTool, GetPrompt, LoginPage, ReadResource, ServerLaunch
 from ikigai.tools.mcp.servers import McpServer, McpServers
 
 SERVER = "scenario"

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ikigai.core.mcp import McpOffer
+from ikigai.core.mcp_tools import McpOffer
 from ikigai.core.questions import Question, QuestionAnswer
-from ikigai.tools.mcp.messages import CallResult, CallTool, GetPrompt, ReadResource, ServerLaunch
+from ikigai.tools.mcp.host_messages import CallResult, CallTool, GetPrompt, ReadResource, ServerLaunch
 from ikigai.tools.mcp.servers import HOST_MODULE, McpServer, McpServers
 from tests import ROOT
 

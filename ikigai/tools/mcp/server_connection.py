@@ -22,9 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ikigai import __version__
-from ikigai.tools.mcp.http_limits import LimitedTransport
-from ikigai.tools.mcp.listing import list_prompts, list_resources, list_tools
-from ikigai.tools.mcp.messages import (
+from ikigai.tools.mcp.host_messages import (
     AnswerQuestion,
     CallProgress,
     CallResult,
@@ -39,7 +37,9 @@ from ikigai.tools.mcp.messages import (
     ServerQuestion,
     ServerState,
 )
+from ikigai.tools.mcp.http_limits import LimitedTransport
 from ikigai.tools.mcp.oauth import Login, LoginNeeded
+from ikigai.tools.mcp.offers import list_prompts, list_resources, list_tools
 from ikigai.tools.mcp.results import prompt_result, resource_result, tool_result
 from ikigai.tools.mcp.stdio_transport import ServerEnded, StdioServer, connect
 
@@ -53,7 +53,7 @@ MAX_ERROR_BYTES = 4096
 MAX_TEXT_CHARACTERS = 300
 
 
-class Connection:
+class ServerConnection:
     """The connection to one server, from its construction to `close`. `report` passes reports on."""
 
     def __init__(self, launch: ServerLaunch, report: Callable[[Report], None], login: bool = False) -> None:

@@ -149,7 +149,7 @@ class ServerState(McpMessage, frozen=True, kw_only=True):
 
 
 class CallProgress(McpMessage, frozen=True):
-    """What a server says of a running call."""
+    """Progress of a running call, in words."""
 
     id: str
     text: str

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp import Client
 
-from ikigai.tools.mcp.messages import ListedPrompt, ListedResource, ListedTool
+from ikigai.tools.mcp.host_messages import ListedPrompt, ListedResource, ListedTool
 
 MAX_PAGES = 100
 MAX_ENTRIES = 1_000

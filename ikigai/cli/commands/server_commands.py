@@ -39,7 +39,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "add",
         parents=[common],
         help="add a server to your configuration",
-        description="Add a server to your configuration: a command, or the address of a server over HTTP.",
         usage="ikigai mcp add [--env KEY=VALUE ...] NAME -- COMMAND [ARGUMENT ...]\n"
         "       ikigai mcp add [--header 'KEY: VALUE' ...] [--client-id ID] NAME URL",
     )
@@ -50,30 +49,13 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     new.add_argument("--client-id", default="", metavar="ID", help="the client id for its login")
     new.add_argument("name", metavar="NAME", help="its name: letters, digits and -")
     new.add_argument("words", nargs="+", metavar="COMMAND|URL", help="the command with its arguments, or the address")
-    listed = actions.add_parser(
-        "list", parents=[common], help="list the servers", description="List the servers, without connecting to them."
-    )
+    listed = actions.add_parser("list", parents=[common], help="list the servers, without connecting")
     listed.set_defaults(name="")
-    test = actions.add_parser(
-        "test",
-        parents=[common],
-        help="connect, and show what a server offers",
-        description="Connect to a server, or to all, and show what each offers.",
-    )
+    test = actions.add_parser("test", parents=[common], help="connect, and show what a server offers")
     test.add_argument("name", nargs="?", default="", metavar="NAME", help="the server; all without it")
-    login = actions.add_parser(
-        "login",
-        parents=[common],
-        help="log in to a server",
-        description="Log in to a server by OAuth: in the browser, or by pasting the address to which it was sent.",
-    )
+    login = actions.add_parser("login", parents=[common], help="log in to a server by OAuth")
     login.add_argument("name", metavar="NAME", help="the server")
-    remove = actions.add_parser(
-        "remove",
-        parents=[common],
-        help="remove a server, and its login",
-        description="Remove a server from your configuration, and forget its login.",
-    )
+    remove = actions.add_parser("remove", parents=[common], help="remove a server, and its login")
     remove.add_argument("name", metavar="NAME", help="the server")
     for each in (listed, test):
         each.add_argument("--json", action="store_true", help="one object per server")

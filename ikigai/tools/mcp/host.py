@@ -1,7 +1,8 @@
 """This program speaks to MCP servers with the official SDK; ikigai runs it as a child process, `python -m` this module.
 
 Loading the SDK takes more than a second, and a server may send anything: neither must touch the program at the prompt.
-Standard input brings orders, standard output gives reports (`host_messages`). The end of standard input ends the program.
+Standard input brings orders, standard output gives reports (`host_messages`). The end of standard input ends the
+program.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def test_values_of_settings_are_values(account: Account):
 SHOWN = {
     "agents": "/agents", "context": "/context", "cost": "/cost", "help": "/help", "model": "/model",
     "profile": "/profile", "search": "/search first", "status": "/status", "summary": "/summary", "system": "/system",
-    "think": "/think", "budget": "/budget",
+    "think": "/think", "budget": "/budget", "limit": "/limit",
 }  # fmt: skip
 SHOWN_TOO = ("/help keys", "/help clear", "/search #1", "/agents --all")
 CHANGED = {

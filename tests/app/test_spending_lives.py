@@ -152,11 +152,10 @@ class World:
             view = SimpleNamespace(notice=self.told.append)
             seat = self.seats[number] = Seat(self.agents[number], log, run, view)
             await seat.guard.recover()
-            if (draft := await log.draft()) or number in self.open_turns:
-                seat.first = self.open_turns.pop(number, 0)
+            if number in self.open_turns:
+                seat.first = self.open_turns.pop(number)
                 await seat.store()
                 await log.append((TurnEnded(Ending.INTERRUPTED, first=seat.first),))
-                assert draft is None or draft.text
         return self.seats[number]
 
     async def start(self, number: int) -> None:
@@ -284,7 +283,7 @@ async def live(dsn: str, caps: dict[str, Cap], life: list[Step], seed: int) -> W
     return world
 
 
-@pytest.mark.parametrize("lives", [25, pytest.param(1_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("lives", [12, pytest.param(1_000, marks=pytest.mark.long)])
 def test_no_sum_of_real_costs_passes_a_cap(dsn: str, lives: int) -> None:
     @settings(max_examples=lives, deadline=None, suppress_health_check=list(HealthCheck))
     @given(caps_of, steps, st.integers(0, 2**16))

@@ -319,3 +319,11 @@ async def test_killed_program_blocks_no_more_than_it_had_sent(dsn: str) -> None:
         assert again.request.output_cap == again.request.max_output
     finally:
         await world.close()
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_program_that_is_killed_again_and_again_stays_below_its_cap(dsn: str, number: int) -> None:
+    caps = {"turn": Cap(), "run": Cap(), "day": Cap(Decimal("0.9")), "agent": Cap()}
+    life = [("start", number), ("kill", number // 3)] * 15
+    world = asyncio.run(live(dsn, caps, life, 2))
+    assert world.admitted >= 2 and world.refused >= 2

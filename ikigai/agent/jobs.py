@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ikigai.agent.model_call import ModelCall
 from ikigai.agent.reply_drafts import DatabaseStatus
@@ -43,25 +43,36 @@ MIN_THREADED_CHARACTERS = 200_000
 log = logging.getLogger(__name__)
 
 
-class Jobs:
-    """The running jobs of one agent. `memory` returns its current memory, `put_input` takes the result of a job.
+class JobOwner(Protocol):
+    """The agent loop that jobs run for. `memory` is the agent's current memory."""
 
-    `forget_context` returns the services of a planning turn. `max_requests` limits the requests of a turn; 0 means no
-    limit. `redactor` returns the redactor for ikigai's own keys as they are now, `cache_ttl` the lifetime of the cache
-    for the request of a memory.
+    memory: Memory
+
+    def put_result(self, incoming: Input) -> None:
+        """Take the result of a job."""
+        ...
+
+    def forget_context(self) -> ForgetContext:
+        """Return the services of a planning turn."""
+        ...
+
+
+class Jobs:
+    """The running jobs of one agent, for its loop `owner`.
+
+    `max_requests` limits the requests of a turn; 0 means no limit. `redactor` returns the redactor for ikigai's own
+    keys as they are now, `cache_ttl` the lifetime of the cache for the request of a memory.
     """
 
     def __init__(
         self,
-        memory: Callable[[], Memory],
+        owner: JobOwner,
         store: Log,
         provider: Callable[[str], Provider],
         tools: Tools,
         view: View,
         status: DatabaseStatus,
         price: PriceOf,
-        forget_context: Callable[[], ForgetContext],
-        put_input: Callable[[Input], None],
         max_requests: int,
         redactor: Callable[[], Redactor],
         cache_ttl: Callable[[Memory], str],
@@ -69,12 +80,10 @@ class Jobs:
         self._cache_ttl = cache_ttl
         self._redactor = redactor
         self.schema = ""  # JSON schema that the replies of turns must match; "" for none
-        self._calls: dict[
-            str, ToolCall
-        ] = {}  # of the last reply: those that the log has redacted, as the model wrote them
-        self._memory, self._store, self._provider, self._tools, self._view = memory, store, provider, tools, view
-        self._status, self._price, self._forget_context = status, price, forget_context
-        self._put_input, self._max_requests = put_input, max_requests
+        # Those of the last reply that the log has redacted, as the model wrote them.
+        self._calls: dict[str, ToolCall] = {}
+        self._owner, self._store, self._provider, self._tools, self._view = owner, store, provider, tools, view
+        self._status, self._price, self._max_requests = status, price, max_requests
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still cleaning up
         self._model_calls: dict[Job, ModelCall] = {}
@@ -114,11 +123,11 @@ class Jobs:
 
     def reconcile(self) -> None:
         """Start and cancel jobs until exactly those run that memory wants."""
-        wanted = work(self._memory())
+        wanted = work(self._owner.memory)
         for job in self._jobs.keys() - wanted:
             self.discard(job)
         for job in sorted(wanted - self._jobs.keys(), key=lambda job: job.asked_by):
-            self._jobs[job] = asyncio.create_task(self._run_job(job), name=f"{self._memory().agent} {_name(job)}")
+            self._jobs[job] = asyncio.create_task(self._run_job(job), name=f"{self._owner.memory.agent} {_name(job)}")
 
     async def _run_job(self, job: Job) -> None:
         try:
@@ -126,29 +135,29 @@ class Jobs:
                 case CallModel():
                     await self._call_model(job)
                 case StartTool():
-                    self._put_input(await self._start_tool(job))
+                    self._owner.put_result(await self._start_tool(job))
                 case RunTool():
-                    self._put_input(await self._run_tool(job))
+                    self._owner.put_result(await self._run_tool(job))
                 case CloseNote():
-                    self._put_input(NoteClosed(job))
+                    self._owner.put_result(NoteClosed(job))
         except Exception:  # a bug: the turn must end nevertheless, and the log file says where
             log.exception("%s failed", _name(job))
-            self._put_input(await self._on_bug(job))
+            self._owner.put_result(await self._on_bug(job))
 
     async def _start_tool(self, job: StartTool) -> Approved | Denied:
         """Ask the tools if the call may run; they may ask the user."""
-        opened = self._memory().open
+        opened = self._owner.memory.open
         if opened is None or opened.planning:
             return Approved(job)
         call = self._calls.get(job.call.id, job.call)
-        started = await self._tools.start(call, opened.first, self._memory().settings, self._view.ask)
+        started = await self._tools.start(call, opened.first, self._owner.memory.settings, self._view.ask)
         if started.refusal:
             result = ToolResult(job.call.id, started.refusal, is_error=True)
             return Denied(job, redact_result(result, self._redactor()), started.decision)
         return Approved(job, started.decision)
 
     async def _run_tool(self, job: RunTool) -> ToolDone:
-        opened = self._memory().open
+        opened = self._owner.memory.open
         if not (opened and opened.planning):
             call = self._calls.get(job.call.id, job.call)
             result = await self._tools.run(call, partial(self._view.progress, job.call.id))
@@ -161,25 +170,25 @@ class Jobs:
         from ikigai.agent.forget import FilterPlanner
 
         if self._planner is None or self._planner[0] != opened.first:
-            self._planner = opened.first, FilterPlanner(self._forget_context(), self._memory())
+            self._planner = opened.first, FilterPlanner(self._owner.forget_context(), self._owner.memory)
         return ToolDone(job, *await self._planner[1].run(job.call))
 
     async def _call_model(self, job: CallModel) -> None:
-        memory = self._memory()
+        memory = self._owner.memory
         requests = memory.open.requests if memory.open else 0
         if self._max_requests and requests >= self._max_requests:
             reason = (
                 f"Stopped after {requests} request{'s' * (requests != 1)} in one turn (--max-turns). "
                 "Allow more, or send another message."
             )
-            self._put_input(Failed(job, reason, ()))
+            self._owner.put_result(Failed(job, reason, ()))
             return
         provider, redactor = self._provider(memory.model), self._redactor()
         model_call = self._model_calls[job] = ModelCall(
             job, memory, provider, self._price, redactor, self.schema, self._cache_ttl(memory)
         )
         self._calls = {}
-        await model_call.run(self._store, self._view, self._status, self._put_input)
+        await model_call.run(self._store, self._view, self._status, self._owner.put_result)
 
     async def _on_bug(self, job: Job) -> Input:
         reason = str(Bug())

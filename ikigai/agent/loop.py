@@ -141,13 +141,13 @@ class AgentLoop:
         self._mcp_tools = options.mcp_tools
         self._mail, self._redactor = options.mail, options.redactor
         condensing = options.condensing or (lambda memory: CondenseOptions())
-        self._condenser = LazyCondenser(self._forget_context, view.notice, condensing)
+        self._condenser = LazyCondenser(self.forget_context, view.notice, condensing)
         self.queue = InputQueue(view, lambda: self.unsaved)
         self._db_status = DatabaseStatus(view)
         shown = self.queue.show, self.queue.sent.clear
         self._retry = RetryUntilAvailable(self._db_status, view, options.db_timeout, *shown)
-        terms = self.billing, self._forget_context, self.inbox.put_nowait, options.max_requests, self._redactor
-        self._jobs = Jobs(lambda: self.memory, store, provider, tools, view, self._db_status, *terms, options.cache_ttl)
+        terms = self.billing, options.max_requests, self._redactor
+        self._jobs = Jobs(self, store, provider, tools, view, self._db_status, *terms, options.cache_ttl)
         self.can_ask = options.can_ask
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
         self.checks_mail = False  # which may begin a turn
@@ -162,6 +162,10 @@ class AgentLoop:
         if self._db_status.unreachable and isinstance(incoming, NEEDS_IDLE):
             self.queue.sent.append(typed_text(incoming))
             self.queue.show()
+
+    def put_result(self, incoming: Input) -> None:
+        """Put the result of a job into the inbox."""
+        self.inbox.put_nowait(incoming)
 
     async def run(self) -> None:
         self.checks_mail = self._mail is not None
@@ -372,7 +376,7 @@ class AgentLoop:
 
         before = self.memory
         try:
-            selected = await select_named(self._forget_context(), before, incoming)
+            selected = await select_named(self.forget_context(), before, incoming)
             if selected is None:
                 self._view.note("Nothing was forgotten.")
             elif self.memory is not before:
@@ -384,7 +388,8 @@ class AgentLoop:
         except IkigaiError as error:
             self._view.notice(str(error))
 
-    def _forget_context(self) -> ForgetContext:
+    def forget_context(self) -> ForgetContext:
+        """Return the services of a turn or command that forgets or condenses."""
         from ikigai.agent.forget import ForgetContext
 
         def load(reading: Reading[_T], /) -> Awaitable[_T]:

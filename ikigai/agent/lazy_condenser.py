@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ikigai.core.condense.threshold import CondenseOptions
+from ikigai.core.condense.threshold import TRIGGERS, CondenseOptions
 from ikigai.core.events import Event
 from ikigai.core.state.memory import Memory
 
@@ -52,7 +52,8 @@ class LazyCondenser:
             self._condenser.on_rejected(memory)
 
     def on_events(self, events: tuple[Event, ...], before: Memory, now: Memory) -> None:
-        if self._condenser or self._options(before).may_follow(events):
+        triggers = any(isinstance(event, TRIGGERS) for event in events)
+        if self._condenser or (triggers and self._options(before).may_follow(events)):
             self._load().on_events(events, before, now)
 
     def _load(self) -> Condenser:

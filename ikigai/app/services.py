@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ikigai.agent.request_pauses import RequestPauses
     from ikigai.agent.spending_guard import RunSpending
     from ikigai.app.tool_runtime import ToolRuntime
+    from ikigai.config.records import ContextSettings
     from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.spending import Caps
     from ikigai.store.agents import Agent
@@ -81,6 +82,7 @@ class Services:
         if caps := make_caps(config.limits):
             self.limit_spending(caps)
         self._too_short = self.redaction.warnings()
+        self._contexts: dict[str, ContextSettings] = {}  # by profile
         # Said once, where the history begins in a database of its own instead of that one.
         note = unused_address(config, os.environ) if lease and lease.initialized else ""
         self._unused_address = [note] if note else []
@@ -157,7 +159,7 @@ class Services:
 
     def default_system(self, memory: Memory) -> str:
         """Return the default system prompt of a turn that begins now with this memory; "" for none."""
-        if not with_profile(self.config, profile_in_force(memory)).context.default_system_prompt:
+        if not self._context_settings(memory).default_system_prompt:
             return ""
         from ikigai.app.surroundings import find_surroundings
 
@@ -407,4 +409,11 @@ class Services:
 
     def condensing(self, memory: Memory) -> CondenseOptions:
         """Return the options for condensing the oldest turns of this memory."""
-        return make_options(with_profile(self.config, profile_in_force(memory)).context)
+        return make_options(self._context_settings(memory))
+
+    def _context_settings(self, memory: Memory) -> ContextSettings:
+        """Return `[context]` under the profile in force. Each turn asks for it, and it stays the same in a run."""
+        profile = profile_in_force(memory)
+        if profile not in self._contexts:
+            self._contexts[profile] = with_profile(self.config, profile).context
+        return self._contexts[profile]

@@ -66,6 +66,7 @@ class AgentLog:
         self._news = news
         self._uuid = UUID(agent.id)
         self._session = session
+        self._followers_lock = follow.lock(self._uuid, session.schema)
         self._directory = storable(directory) or None
         self._locked_on: psycopg.AsyncConnection | None = None
         self._last_seq: int | None = None  # seq of the newest event that the caller knows
@@ -170,7 +171,7 @@ class AgentLog:
         async with self._write_lock() as cursor:
             self._has_draft = True
             values = (self._uuid, draft.asked_by, text, thinking, follow.encode_parts(draft.parts))
-            await cursor.execute(agents.SAVE_DRAFT, (*values, *follow.lock(self._uuid, self._session.schema)))
+            await cursor.execute(agents.SAVE_DRAFT, (*values, *self._followers_lock))
 
     async def draft(self) -> Draft | None:
         async with self._write_lock() as cursor:
@@ -242,18 +243,12 @@ class AgentLog:
 
     async def _store(self, cursor: Cursor, attempt: _Attempt, ends_reply: bool) -> tuple[StoredEvent, ...]:
         if len(attempt.rows) == 1 and not ends_reply:
-            values = (
-                self._uuid,
-                attempt.last_seq,
-                attempt.ids[0],
-                *attempt.rows[0],
-                *follow.lock(self._uuid, self._session.schema),
-            )
+            values = (self._uuid, attempt.last_seq, attempt.ids[0], *attempt.rows[0], *self._followers_lock)
             await cursor.execute(agents.APPEND_ONE, values)
         elif attempt.rows:
             kinds, contents, datas = (list(column) for column in zip(*attempt.rows, strict=True))
             values = {"agent": self._uuid, "after": attempt.after, "ids": attempt.ids, "forget": ends_reply}
-            following, key = follow.lock(self._uuid, self._session.schema)
+            following, key = self._followers_lock
             values |= {"kinds": kinds, "contents": contents, "datas": datas, "following": following, "key": key}
             await cursor.execute(agents.APPEND_ALL, values)
         else:

@@ -78,7 +78,7 @@ class Screen:
     def bind_keys(self, key_changes: Mapping[str, tuple[str, ...]]) -> None:
         """Bind the keys of all actions; `key_changes` as in ScreenOptions."""
         input = self._input
-        self._theme.key_changes = key_changes
+        self._theme.bind_keys(key_changes)
         parts = self._actions, input.buffer, input.pastes, input.menu, input.ghost
         self._terminal_app.bind(build_bindings(*parts, self._vi, key_changes))
 

@@ -13,6 +13,8 @@ DEFAULT_RESERVE = 8_192
 MIN_PERCENT, MAX_PERCENT = 5, 100
 INHERITED_THRESHOLD = -1
 """The threshold of a profile that leaves it to the others."""
+TRIGGERS = (TurnEnded, Cleared)
+"""Events from which condensing may follow by itself."""
 
 
 class CondenseOptions(Record, frozen=True):

@@ -10,7 +10,7 @@ decides.
 import re
 from collections.abc import Mapping
 
-from ikigai.core.key_actions import bound_key
+from ikigai.core.key_actions import KEY_ACTIONS, bound_key
 from ikigai.terminal.render.styles import ANSI_COLORS, TEXT_ATTRIBUTES, Styles, theme_styles
 
 USER, ASSISTANT, CALL, RESULT, NOTE, WARNING, STOPPED = "❯", "●", "→", "←", "·", "⚠", "✗"
@@ -56,15 +56,14 @@ class Theme:
     """The styles in use. Without `color` only bold, dim and reverse are left; with `plain` nothing.
 
     With `words`, for screen readers, words stand for signs, and output is drawn once and plain. `asks` says that the
-    terminal is to be asked for its background; the theme for it is then put on with `apply_styles`. `key_changes` are
-    the keys that the user gave to actions: texts name them. Without `wraps_prose` the terminal breaks the lines of
-    paragraphs in replies.
+    terminal is to be asked for its background; the theme for it is then put on with `apply_styles`. Without
+    `wraps_prose` the terminal breaks the lines of paragraphs in replies.
     """
 
     def __init__(self, color: bool = True, plain: bool = False, words: bool = False, asks: bool = False) -> None:
         self.color, self.words, self.asks = color and not plain, words, asks
         self.plain, self.wraps_prose = plain, True
-        self.key_changes: Mapping[str, tuple[str, ...]] = {}
+        self.bind_keys({})
         self.apply_styles(theme_styles(0))
 
     def apply_styles(self, styles: Styles) -> None:
@@ -82,9 +81,13 @@ class Theme:
             return sign
         return SPOKEN_FAILURES.get(sign, SPOKEN_SIGNS[sign]) if failed else SPOKEN_SIGNS[sign]
 
+    def bind_keys(self, changes: Mapping[str, tuple[str, ...]]) -> None:
+        """Name the keys in texts as they are bound; `changes` are the user's own keys, by the names of actions."""
+        self._keys = {action.name: bound_key(action.name, changes) for action in KEY_ACTIONS}
+
     def key(self, action: str) -> str:
         """Return the key of an action of `core.key_actions` as texts name it; "" if it has none."""
-        return bound_key(action, self.key_changes)
+        return self._keys[action]
 
     @property
     def stop_key(self) -> str:

@@ -412,7 +412,7 @@ def test_newest_long_result_can_be_opened():
 @pytest.mark.parametrize(("keys", "hint"), [(("f4", "ctrl-o"), " (F4)"), ((), "")])
 def test_hint_names_the_key_that_opens_a_cut_result(keys: tuple[str, ...], hint: str):
     theme = Theme()
-    theme.key_changes = {"output": keys}
+    theme.bind_keys({"output": keys})
     result = TranscriptBlock(1, Speaker.TOOL_RESULT, "a\n" * 9)
     assert strip_styles(render.draw_block(result, 40, theme, opens=True)).endswith(f"  … 9 lines in all{hint}")
 

@@ -249,10 +249,12 @@ class StreamingProvider(ABC):
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Send the request and yield its events. It raises only on cancellation, which closes the connection."""
         target = self.target(request.model)
-        reader = self.reader(request, target)
         watch = _StreamWatch(self._first, self._idle)
+        reader: StreamReader | None = None
         try:
-            async with aclosing(self._chunks(request, reader, watch)) as chunks:
+            answering, answer = await self._answer(request, watch)
+            reader = self.reader(request, target)
+            async with aclosing(self._chunks(answering, answer, reader, watch)) as chunks:
                 async for chunk in chunks:
                     for event in reader.events(chunk):
                         if isinstance(event, StreamFailed):
@@ -261,25 +263,36 @@ class StreamingProvider(ABC):
                         watch.record(event)
                         yield event
         except Exception as error:
-            if not reader.whole:
-                failure = self._presentable(self.failure_of(error, target, watch, reader.request_id))
+            if reader is None or not reader.whole:
+                id = reader.request_id if reader else ""
+                failure = self._presentable(self.failure_of(error, target, watch, id))
                 log.debug("%s: %s", type(error).__name__, failure.text)  # a traceback could hold the key
                 yield failure
                 return
         yield reader.end()
 
-    async def _chunks(
-        self, request: Request, reader: StreamReader, watch: "_StreamWatch"
-    ) -> AsyncGenerator[object, None]:
+    async def _answer(
+        self, request: Request, watch: "_StreamWatch"
+    ) -> tuple[AbstractAsyncContextManager[OpenStream], OpenStream]:
+        """Send the request and return the open answer, within the time for that."""
         async with asyncio.timeout(watch.timeout):
             client = await self.connected()
             try:
-                answering, answer = await self._open_answer(client, request)
+                return await self._open_answer(client, request)
             except Exception as error:
                 if self.refusal(error) or self._opener is None or not self._opener.give_up():
                     raise
                 log.debug("%s: %s after a HEAD request; sent again", self.name, type(error).__name__)
-                answering, answer = await self._open_answer(client, request)
+                return await self._open_answer(client, request)
+
+    async def _chunks(
+        self,
+        answering: AbstractAsyncContextManager[OpenStream],
+        answer: OpenStream,
+        reader: StreamReader,
+        watch: "_StreamWatch",
+    ) -> AsyncGenerator[object, None]:
+        """Yield the decoded chunks of the open answer, and close it."""
         try:
             watch.opened = True
             reader.request_id = request_id(answer.headers)

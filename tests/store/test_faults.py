@@ -15,7 +15,7 @@ from ikigai.core.errors import AgentLocked, Unavailable
 from ikigai.core.messages import Text
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import load_memory
-from ikigai.store import write_lock as write_lock
+from ikigai.store import write_lock
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 from tests.conftest import MIGRATIONS

@@ -14,8 +14,7 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, Rejected
 from ikigai.core.state.loading import load_memory
-from ikigai.store import address
-from ikigai.store import write_lock as write_lock
+from ikigai.store import address, write_lock
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN

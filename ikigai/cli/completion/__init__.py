@@ -2,6 +2,8 @@
 
 Nothing is said twice: subcommands, options, their values and their help are read from the parsers that parse them. The
 scripts get names when Tab is pressed, from `ikigai completion --names KIND`, see `completion.offered_names`.
+
+A library that asks Python at every Tab would load all parsers each time: 0.3 s of CPU time, twice what a Tab may take.
 """
 
 from __future__ import annotations

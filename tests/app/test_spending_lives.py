@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ikigai.agent.spending_guard import GuardedLoop, GuardTerms, RunSpending, SpendingGuard, Ticket, day_start
@@ -285,7 +285,10 @@ async def live(dsn: str, caps: dict[str, Cap], life: list[Step], seed: int) -> W
 
 @pytest.mark.parametrize("lives", [12, pytest.param(1_000, marks=pytest.mark.long)])
 def test_no_sum_of_real_costs_passes_a_cap(dsn: str, lives: int) -> None:
-    @settings(max_examples=lives, deadline=None, suppress_health_check=list(HealthCheck))
+    # A life takes a real database: to shrink one would take minutes, and the events of any show what went wrong.
+    @settings(
+        max_examples=lives, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.reuse, Phase.generate)
+    )
     @given(caps_of, steps, st.integers(0, 2**16))
     def check(caps: dict[str, Cap], life: list[Step], seed: int) -> None:
         asyncio.run(live(dsn, caps, life, seed))

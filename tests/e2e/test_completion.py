@@ -82,7 +82,7 @@ def test_bash(account: Account, on_path: Path):
     assert {"history", "db", "login", "doctor", "setup"} <= told[""] and told["h"] == {"history"}
     assert told["history export --f"] == {"--format", "--from", "--force"}
     assert told["history export --format "] == {"md", "html", "json", "jsonl"}
-    assert told["--config x.toml his"] == {"history"} and told["usage --by m"] == {"model"}
+    assert told["--config x.toml his"] == {"history"} and told["usage --by m"] == {"model", "month"}
     assert told["history import a"] == {"a", "file.txt"} and "assistant" in told["history search --kind "]
     assert told["-m x/y --resume "] == set() and told["config "] >= {
         "show",
@@ -95,7 +95,7 @@ def test_bash(account: Account, on_path: Path):
     }
     assert told["history export --agent a -o x --form"] == {"--format"}
     assert told["usage --plot a"] == {"a", "file.txt"} and told["usage --plot --b"] == {"--by"}
-    assert told["usage --plot --by "] == {"day", "model", "agent"}
+    assert told["usage --plot --by "] == {"day", "month", "model", "agent"}
 
     # Every command of the parsers with every option, and no other.
     told = asked(account, on_path, *(f"{path} -" for path, _ in parsers()))

@@ -6,6 +6,7 @@
 import json
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -15,6 +16,7 @@ import pytest
 from ikigai.core.commands import table
 from ikigai.core.commands.spec import PrintMode
 from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of
+from tests.e2e.test_mcp import SCRIPT
 from tests.support import json_schema
 from tests.support.wire_server import Answer, completion, failure
 
@@ -97,6 +99,8 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "config set": ("config", "set", "terminal.theme", "dark", "--json"),
     "config validate": ("config", "validate", "--json"),
     "config get": ("config", "get", "context.keep_first_turn", "--json"),
+    "mcp list": ("mcp", "list", "--json"),
+    "mcp test": ("mcp", "test", "--json"),
     "status": ("db", "status", "--json"),
     "migrate": ("db", "migrate", "--json"),
 }
@@ -104,6 +108,8 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("words", SUBCOMMANDS.values(), ids=SUBCOMMANDS.keys())
 def test_subcommand(used: Account, words: tuple[str, ...]):
+    if words[0] == "mcp":
+        assert used.run("mcp", "add", "scripted", "--", sys.executable, SCRIPT, "good").returncode == 0
     result = used.run(*words, IKIGAI_MODEL="wire/x", WIRE_KEY="key")
     assert (
         result.returncode,

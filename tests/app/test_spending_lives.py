@@ -121,6 +121,7 @@ class World:
         self.dsn, self.caps, self.draw, self.bill = dsn, caps, Random(seed), Bill()
         self.told = list[str]()
         self.programs: dict[int, tuple[Database, RunSpending]] = {}
+        self.opening = asyncio.Lock()
         self.seats: dict[int, Seat] = {}
         self.agents: list[Agent] = []
         self.admitted = self.refused = 0
@@ -139,10 +140,11 @@ class World:
             run.caps = Caps(**self.caps)
 
     async def program(self, number: int) -> tuple[Database, RunSpending]:
-        if number not in self.programs:
-            database = await Database.open(self.dsn, MIGRATIONS, deadline=60)
-            self.programs[number] = database, RunSpending(Caps(**self.caps))
-        return self.programs[number]
+        async with self.opening:  # agents that start at the same time share one program
+            if number not in self.programs:
+                database = await Database.open(self.dsn, MIGRATIONS, deadline=60)
+                self.programs[number] = database, RunSpending(Caps(**self.caps))
+            return self.programs[number]
 
     async def seat(self, number: int) -> Seat:
         """Return the seat of an agent, in the program that it belongs to: agents 0, 1 and 2 share one."""

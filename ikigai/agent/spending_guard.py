@@ -223,6 +223,7 @@ class SpendingGuard:
             usd = float(amount.usd) if ticket.bound.has_price else None
             report = replace(report, most=MostSpent(usd, amount.tokens))
         ticket.amount, ticket.report = amount, report
+        self._refresh()  # if the program dies before the row is stored, only the reservation tells the cost
         self._run.spent += amount
         if report.usage.input and report.size:
             self._rates[ticket.model] = report.usage.input / report.size
@@ -252,12 +253,12 @@ class SpendingGuard:
 
     async def _write(self) -> None:
         """Store what is under way now, until nothing changes meanwhile."""
-        written: list[Ticket] | None = None
-        while written != self._tickets:
+        written: ReservedAmount | None = None
+        while written != _total(self._tickets):
             async with self._run.lock:
-                written = list(self._tickets)
+                written = _total(self._tickets)
                 try:
-                    await self._terms.store.set_reserved(self._run.id, _total(written))
+                    await self._terms.store.set_reserved(self._run.id, written)
                 except IkigaiError:  # the next admission writes it, or the row ends with the write lock
                     log.debug("a reservation was not released", exc_info=True)
                     return
@@ -281,6 +282,7 @@ class SpendingGuard:
         ticket = Ticket(model, Request(model), RequestBound(0, 0), amount)
         ticket.report = report
         self._tickets.append(ticket)
+        self._refresh()  # a row of the dead writer would count in full again, and outlive this one
         self._loop.put_input(UsageRecorded(report))
 
     async def _is_allowed(self, refusal: Refusal, model: str, waived: set[CapScope]) -> bool:

@@ -47,6 +47,13 @@ def cost(input: int, output: int) -> Money:
     return Money(input * WRITTEN + output * OUT, input + output)
 
 
+async def reservations_written() -> None:
+    """Wait until the guards have written, or failed to write, what is under way."""
+    for task in asyncio.all_tasks():
+        if task.get_name() == "reservations":
+            await asyncio.wait({task})
+
+
 class Bill:
     """The real costs so far, by what they count for."""
 
@@ -197,6 +204,7 @@ class World:
         known = cast("float", price(MODEL, usage, 0)[0])
         failure = "interrupted" if cut else ""
         seat.ended.append(seat.guard.settle(ticket, UsageReported(MODEL, usage, cost=known, failure=failure), seen))
+        await reservations_written()  # before that, what is known of a reply is its draft
 
     async def fail(self, number: int) -> None:
         """Let a request fail before a model has worked: it costs nothing."""
@@ -225,9 +233,7 @@ class World:
         with psycopg.connect(self.dsn, autocommit=True) as admin:
             pid = database._session.greeting.backend
             admin.execute("select pg_terminate_backend(%s, 10000)", (pid,))
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            if task.get_name() == "reservations":
-                await asyncio.wait({task})
+        await reservations_written()
         await database.close()
 
     async def close(self) -> None:
@@ -303,6 +309,49 @@ async def test_cap_lets_requests_start_and_stops_them(dsn: str) -> None:
     caps = {"turn": Cap(), "run": Cap(), "day": Cap(Decimal(1)), "agent": Cap()}
     world = await live(dsn, caps, [("start", n % 4) for n in range(24)], 1)
     assert world.admitted >= 3 and world.refused >= 3
+
+
+async def test_killed_program_has_spent_the_whole_of_a_finished_request(dsn: str) -> None:
+    """The reply has ended, the row with its cost is not stored, and of the reply there is no draft."""
+    caps = {"turn": Cap(), "run": Cap(), "day": Cap(Decimal("0.7")), "agent": Cap()}
+    world = World(dsn, caps, 1)
+    try:
+        await world.open()
+        seat = await world.seat(3)
+        await seat.begin_turn()
+        ticket = await seat.guard.admit(Request("x", (Message(Role.USER, (Text("hi"),)),), max_output=8_000), MODEL)
+        assert isinstance(ticket, Ticket)
+        seat.guard.settle(ticket, UsageReported(MODEL, Usage(1, 7_000, written=1), cost=float(cost(1, 7_000).usd)), 0)
+        await reservations_written()
+        database, _ = world.programs[0]
+        query = SpendingQuery("", day_start())
+        before = (await database.spent(world.agents[0].id, query))["day"]
+        await world.kill(1)
+        assert (await database.spent(world.agents[0].id, query))["day"] == before
+        assert before.usd - world.bill.sums["day", 0].usd == cost(1, 7_000).usd
+    finally:
+        await world.close()
+
+
+async def test_recovered_request_is_spent_once(dsn: str) -> None:
+    caps = {"turn": Cap(), "run": Cap(), "day": Cap(Decimal("0.7")), "agent": Cap()}
+    world = World(dsn, caps, 1)
+    try:
+        await world.open()
+        query = SpendingQuery("", day_start())
+        await world.start(3)
+        await world.kill(1)
+        database, _ = world.programs[0]
+        lost = (await database.spent(world.agents[0].id, query))["day"]
+        assert lost.usd > 0
+        for _ in range(2):
+            await world.seat(3)
+            await reservations_written()
+            assert (await database.spent(world.agents[0].id, query))["day"] == lost
+            await world.kill(1)
+            assert (await database.spent(world.agents[0].id, query))["day"] == lost
+    finally:
+        await world.close()
 
 
 async def test_killed_program_blocks_no_more_than_it_had_sent(dsn: str) -> None:

@@ -42,7 +42,7 @@ BEFORE = {
     "ikigai config init": 'rm -f "$(ikigai config path)"',
     "ikigai --config other.toml config init": "rm -f other.toml",
 }
-"""What makes an example possible after those before it."""
+"""Commands that make an example possible after those before it."""
 STAND_INS = {"jq": "cat", "less": "cat", "age": "cat", "code": "true"}
 """Programs that examples use beside ikigai, and what stands for one that is not installed."""
 

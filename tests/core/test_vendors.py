@@ -8,13 +8,13 @@ from genai_prices.data import providers
 from ikigai.config.value_types import Api
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import Rejected
-from ikigai.core.vendors import VENDORS
+from ikigai.core.vendors import CLOUDS, VENDORS
 from ikigai.providers import bundled_models
 
 
 def test_apis_are_the_allowed_values_of_the_setting():
     literal, _ = get_args(Api)
-    assert {"", *(api for vendor in VENDORS.values() for api in vendor.apis)} == {*get_args(literal)}
+    assert {"", *(api for vendor in VENDORS.values() for api in vendor.apis), *CLOUDS} == {*get_args(literal)}
 
 
 @pytest.mark.parametrize("name", VENDORS)

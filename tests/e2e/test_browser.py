@@ -113,7 +113,7 @@ def test_actions_do_what_they_say(account: Account, tmp_path: Path):
         program.type("N")
         program.wait(lambda: "● the first one" in selected(program), "the one before")
         program.type("c")
-        program.wait(lambda: "copied" in foot(program), "that it was copied")
+        program.wait(lambda: "Copied" in foot(program), "that it was copied")
         (copied,) = re.findall(rb"\x1b\]52;c;([^\x07]*)\x07", program.raw)
         assert b64decode(copied) == b"the first one"
         program.type("]")

@@ -186,7 +186,9 @@ CASES: dict[str, list[Case]] = {
     ],
 }  # fmt: skip
 ELSEWHERE = {("db purge", 1), ("history import", 0), ("history recover", 0), ("db restore", 0), ("db restore", 75)}
-"""Codes that other tests show: the word is not typed at a terminal, a history is imported, recovered, restored."""
+"""Codes that other tests show: the word is not typed at a terminal, a history is imported, recovered, restored.
+test_mcp shows those of `ikigai mcp`.
+"""
 
 
 def documented() -> set[tuple[str, int]]:
@@ -203,7 +205,8 @@ def documented() -> set[tuple[str, int]]:
 
 def test_every_documented_code_is_shown_and_no_other():
     shown = {(page, code) for page, cases in CASES.items() for code, _, _ in cases}
-    assert documented() - shown == ELSEWHERE and not shown - documented()
+    elsewhere = ELSEWHERE | {each for each in documented() if each[0].split()[0] == "mcp"}
+    assert documented() - shown == elsewhere and not shown - documented()
 
 
 @pytest.mark.parametrize("page", CASES)

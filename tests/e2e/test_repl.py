@@ -163,7 +163,7 @@ def test_commands(account: Account):
             ("/system", "There is no system prompt."),
             ("/budget", "100k (from default)"),
             ("/status", "model limit"),
-            ("/config", "start_with = "),
+            ("/config start_with", "start_with = "),
         ):
             program.say(command)
             program.wait_for(told)

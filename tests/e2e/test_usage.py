@@ -147,7 +147,7 @@ def test_since_and_days(account: Account, priced: Wire):
         (("--since", "2026-02-30"), "'2026-02-30' is not a date"),
         (("--since", "20261130"), "is not a date"),
         (("--since", "0d"), "is not a date"),
-        (("--by", "moon"), "There is no 'moon'. Choose one of"),
+        (("--by", "moon"), "There is no 'moon'. Did you mean month?"),
     ],
 )
 def test_what_cannot_be_asked(account: Account, arguments: tuple[str, ...], words: str):

@@ -400,7 +400,8 @@ def test_limits_alone_say_nothing_of_thinking():
 
 
 def test_how_a_provider_speaks_says_how_its_models_are_told():
-    known = ModelCatalog(api={"work": "anthropic", "proxy": "google", "anthropic": "chat"}.__getitem__)
+    apis = {"work": "anthropic", "proxy": "google", "anthropic": "chat"}
+    known = ModelCatalog(api=lambda model: apis[model.partition("/")[0]])
     assert known.traits("work/claude-opus-4-1").thinking == "budget"
     assert known.traits("work/claude-sonnet-5-5").off == "between_tools"
     assert known.traits("work/gpt-oss-120b") == ModelTraits("adaptive", LMH, False)

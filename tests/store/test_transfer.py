@@ -13,6 +13,7 @@ from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.state.effective_settings import WindowRules
 from ikigai.core.state.inputs import CallModel, Change, Clear, Filter, Replied, RewindTo, SetMark, Submitted, Undo
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import work
@@ -168,8 +169,11 @@ async def test_part(database: Database) -> None:
 
 
 async def test_conversation_written_by_hand_comes_to_what_living_it_did(database: Database, tmp_path: Any) -> None:
-    """Without ends, settings or anything else that only ikigai knows of."""
-    run = replace(RUN, below={**RUN.below, "budget": 1_000})
+    """Without ends, settings or anything else that only ikigai knows of.
+
+    The ends of an import have sizes of their own, on which the steps of the window depend: so it moves turn by turn.
+    """
+    run = replace(RUN, below={**RUN.below, "budget": 1_000}, rules=WindowRules(prune_fraction=0))
     lived = await Talk.open(database, await database.agents.create("lived"), run)
     for n in range(40):
         await lived.happen(Submitted(f"question {n} {'x' * 7 * n}"))

@@ -65,7 +65,7 @@ def log() -> MemoryLog:
     return log
 
 
-@pytest.mark.parametrize("rules", RULES, ids=["plain", "first", "capped"])
+@pytest.mark.parametrize("rules", RULES, ids=["plain", "steps", "first", "capped"])
 def test_loading_reads_only_the_window_of_100_000_turns(rules: WindowRules, log: MemoryLog) -> None:
     counting, run = run_of(rules)
     log.asked = 0

@@ -23,7 +23,7 @@ NUMBERS = {  # whole numbers that are no ids
     ("turn_end", "size"), ("turn_end", "before"), ("turn_end", "before_previous"), ("turn_end", "tokens"),
     ("filter_plan", "messages"), ("filter_plan", "tokens"),
     ("filter", "messages"), ("filter", "before"), ("filter", "after"),
-    ("usage", "usage"), ("usage", "attempt"), ("usage", "size"), ("usage", "out"),
+    ("usage", "usage"), ("usage", "attempt"), ("usage", "size"), ("usage", "out"), ("usage", "most"),
     ("summary", "turns"), ("summary", "unseen"), ("summary", "before"), ("summary", "after"),
     ("user", "images"), ("user", "documents"), ("tool_result", "images"), ("tool_result", "whole"),
     ("mail_sent", "answers"),

@@ -48,7 +48,7 @@ def offered(before: str) -> list[Candidate]:
         ("", []),
         ("hello", []),
         ("/cl", ["/clear"]),
-        ("/m", ["/model", "/mark"]),
+        ("/m", ["/model", "/mark", "/mcp"]),
         ("/quit", ["/exit"]),
         ("/rewind ", ["one", "two", "three and a half"]),
         ("/rewind t", ["two", "three and a half"]),

@@ -60,6 +60,7 @@ def asked(wire: Wire, number: int = -1) -> tuple[str, int]:
     [
         (1, ""),
         pytest.param(2, "prune_fraction = 0.5\n", marks=pytest.mark.long),
+        pytest.param(4, "prune_fraction = 0\n", marks=pytest.mark.long),
         pytest.param(3, "keep_first_turn = true\n", marks=pytest.mark.long),
     ],
 )

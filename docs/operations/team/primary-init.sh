@@ -1,0 +1,8 @@
+#!/bin/sh
+# Runs once, when the primary's cluster is made: makes the role that standby and backup connect as.
+set -eu
+# The password goes by standard input, so that no list of processes shows it.
+psql -q -v ON_ERROR_STOP=1 -U "$POSTGRES_USER" -d "$POSTGRES_DB" <<SQL
+create role replication with replication login password '$(cat /run/secrets/replication)';
+SQL
+echo "host replication replication all scram-sha-256" >> "$PGDATA/pg_hba.conf"

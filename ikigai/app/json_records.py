@@ -415,6 +415,7 @@ class ContextRecord(JsonObject, tag="context"):
     counter: str
     takes_tools: bool
     compared: CountComparison | None
+    mcp_deferred: tuple[str, ...]
 
 
 class StatusRecord(JsonObject, tag="status"):

@@ -34,6 +34,7 @@ from ikigai.config import Config, split_layers, unused_address, with_profile
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.events import Choices
+from ikigai.core.mcp_tools import MCP_TOOLS_KEY
 from ikigai.core.ports import View
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, with_instructions
 from ikigai.core.state.effective_settings import RunConfig
@@ -196,20 +197,23 @@ class Services:
         return tuple(dict.fromkeys(filter(None, models)))
 
     def before_turn(self, memory: Memory) -> Memory:
-        """Return the memory as it counts between turns: before the first one with the system prompt of that turn."""
-        has_begun = memory.open or memory.full_window.turns or memory.settings.get(DEFAULT_SYSTEM_KEY)
-        return memory if has_begun or not memory.model else self._with_turn_prompt(memory)
-
-    def _with_turn_prompt(self, memory: Memory) -> Memory:
-        next_turn = msgspec.structs.replace(memory, settings={**memory.settings, **self.turn_prompt(memory)})
-        return msgspec.structs.replace(next_turn, envelope=envelope(next_turn))
+        """Return the memory as it counts between turns: with the tools of MCP servers that the next turn is offered,
+        and before the first one with the system prompt of that turn.
+        """
+        if memory.open or not memory.model:
+            return memory
+        has_begun = memory.full_window.turns or memory.settings.get(DEFAULT_SYSTEM_KEY)
+        coming = {} if has_begun else self.turn_prompt(memory)
+        if self.tool_runtime.mcp:
+            coming = {**coming, MCP_TOOLS_KEY: self.tool_runtime.mcp_offer(memory) or None}
+        return _with_settings(memory, coming)
 
     def check(self, memory: Memory, values: Choices) -> None:
         """Raise if an agent cannot change to these settings: no provider serves the model, it lacks the level, or the
         budget has no room for a request.
         """
         if values.get("budget"):
-            check_budget(self._with_turn_prompt(memory), values["budget"])
+            check_budget(_with_settings(memory, self.turn_prompt(memory)), values["budget"])
         chosen = with_choices(memory, values)
         resolved = chosen.run.resolve(chosen.own)
         inherited = {key: resolved.get(key) for key, value in values.items() if value is None}
@@ -417,3 +421,11 @@ class Services:
         if profile not in self._contexts:
             self._contexts[profile] = with_profile(self.config, profile).context
         return self._contexts[profile]
+
+
+def _with_settings(memory: Memory, settings: Choices) -> Memory:
+    """Return the memory with these settings, as it counts with them."""
+    if all(memory.settings.get(key) == value for key, value in settings.items()):
+        return memory
+    changed = msgspec.structs.replace(memory, settings={**memory.settings, **settings})
+    return msgspec.structs.replace(changed, envelope=envelope(changed))

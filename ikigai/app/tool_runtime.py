@@ -118,6 +118,7 @@ class ToolRuntime:
         self._allowed = _allowed(config.tools.allow)
         self.external: tuple[ExternalTool, ...] = ()
         self.mcp: McpServers | None = None
+        self._offered: tuple[object, str] = None, ""  # the tools of MCP servers, and from which they follow
         self.problems: list[str] = []
         self._loading: asyncio.Task[object] | None = None
 
@@ -239,9 +240,12 @@ class ToolRuntime:
             return ""
         from ikigai.core.mcp_tools import DEFAULT_SHARE, MCP_TOOLS_KEY, read_offer
 
-        before = read_offer(str(memory.settings.get(MCP_TOOLS_KEY) or ""))
+        before = str(memory.settings.get(MCP_TOOLS_KEY) or "")
         limit = self.config.tools.mcp_tools_tokens or int(DEFAULT_SHARE * (memory.budget or memory.room))
-        return self.mcp.offer(before, limit).text
+        key = before, limit, self.mcp.changes
+        if self._offered[0] != key:  # the meter asks with each key press
+            self._offered = key, self.mcp.offer(read_offer(before), limit).text
+        return self._offered[1]
 
     def withdraw(self, folder: Path) -> None:
         """Withdraw the tools of this folder."""

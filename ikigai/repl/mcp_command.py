@@ -77,6 +77,7 @@ def format_server(servers: McpServers, name: str) -> str:
     lines += [f"  {each.name}: {_first_line(each.description)}" for each in status.definitions]
     lines += [f"  @{name}:{clean_line(each.uri)}  {_first_line(each.name)}" for each in status.resources]
     lines += [f"  /{name}:{clean_line(each.name)}  {_first_line(each.description)}" for each in status.prompts]
+    lines += [f"  {each}" for each in status.problems]
     return "\n".join(lines)
 
 

@@ -83,6 +83,8 @@ def test_prompt_resource_and_question_of_a_server_in_a_conversation(account: Acc
     with account.terminal(*model, rows=40, env=TOOLS) as program:
         program.ready()
         wait_for_server(program, "good")
+        program.say("/context")
+        program.wait_for("mcp good")
         program.say("/good:explain tides")
         program.wait_for("● Tides are slow.")
         program.say("what does @good:note://one say")

@@ -4,13 +4,16 @@ The parts of a request add up to its size. A turn that was counted by something 
 its messages by their bytes.
 """
 
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any
 
 import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.events import UsageReported
-from ikigai.core.messages import Document, Image, Message, Role, Text, ToolResult
+from ikigai.core.mcp_tools import CALL_TOOL, MCP_SET, MCP_TOOLS_KEY, SEARCH_TOOL, SEPARATOR, read_offer
+from ikigai.core.messages import Document, Image, Message, Role, Text, ToolResult, ToolSpec
 from ikigai.core.record import Record
 from ikigai.core.request.pins import list_pins, without_pins
 from ikigai.core.request.system_prompt import system_prompt
@@ -21,6 +24,8 @@ replace = msgspec.structs.replace
 
 PART_BAR_CELLS = 8
 """Width of a part's bar."""
+MAX_PART_CHARACTERS = 13
+"""Characters of a part's name in the table."""
 COUNTER_NAMES = {
     "bytes": "4 bytes per token",
     "provider": "each turn by its provider, the rest by bytes",
@@ -52,6 +57,7 @@ class ContextReport(Record, frozen=True):
 
     `turns` are sent whole, `turns_out` and `messages_out` are not. `images` is the size of all pictures in the parts.
     `documents` is the number of attached files, folders and pages, `documents_size` their size in the parts.
+    `mcp_deferred` names the MCP servers whose tools are found by a search.
     """
 
     model: str
@@ -76,6 +82,7 @@ class ContextReport(Record, frozen=True):
     counter: str
     takes_tools: bool
     compared: CountComparison | None = None
+    mcp_deferred: tuple[str, ...] = ()
 
 
 def build_report(memory: Memory, learned: bool = False, last: UsageReported | None = None) -> ContextReport:
@@ -107,6 +114,7 @@ def build_report(memory: Memory, learned: bool = False, last: UsageReported | No
         counter=memory.run.counter,
         takes_tools=memory.limits.tools,
         compared=_compared(memory, last),
+        mcp_deferred=read_offer(str(memory.settings.get(MCP_TOOLS_KEY) or "")).deferred,
     )
 
 
@@ -132,6 +140,7 @@ def _sizes(memory: Memory) -> dict[str, int]:
     pinned = encoder.envelope(replace(request, tools=())) - bare - system
     window, first = memory.window, memory.window.first
     summary = measure(memory, summary_messages(memory))
+    foreign = _sizes_of_servers(memory, request.tools)
     first_words, first_results = _split(memory, first.messages, first.size) if first else (0, 0)
     words = results = 0
     for turn in window.turns:
@@ -142,7 +151,8 @@ def _sizes(memory: Memory) -> dict[str, int]:
         "overhead": bare,
         "system prompt": system,
         "pins": pinned,
-        "tools": memory.envelope - bare - system - pinned - summary,
+        "tools": memory.envelope - bare - system - pinned - summary - sum(foreign.values()),
+        **foreign,
         "summary": summary,
         "first turn": first_words + first_results,
         "notice": notice_size(memory, window.older.messages),
@@ -151,6 +161,22 @@ def _sizes(memory: Memory) -> dict[str, int]:
         "open turn": open_words,
         "its results": open_results,
     }
+
+
+def _sizes_of_servers(memory: Memory, tools: Iterable[ToolSpec]) -> dict[str, int]:
+    """Return the bytes of each MCP server's tools, and of the pair of tools that stands for deferred ones."""
+    encoder, sizes = memory.run.encoder(memory.model), dict[str, int]()
+    request = replace(request_frame(memory), tools=tuple(each for each in tools if each.set != MCP_SET))
+    before = encoder.envelope(request)
+    for part, found in groupby((each for each in tools if each.set == MCP_SET), key=_mcp_part):
+        request = replace(request, tools=(*request.tools, *found))
+        size = encoder.envelope(request)
+        sizes[part], before = sizes.get(part, 0) + size - before, size
+    return sizes
+
+
+def _mcp_part(tool: ToolSpec) -> str:
+    return "mcp search" if tool.name in (CALL_TOOL, SEARCH_TOOL) else f"mcp {tool.name.partition(SEPARATOR)[0]}"
 
 
 def _split(memory: Memory, messages: tuple[Message, ...], size: int) -> tuple[int, int]:
@@ -226,6 +252,8 @@ def format_report(of: ContextReport) -> str:
     }
     if not of.takes_tools:
         rows["tools"] = "none: the model does not support them"
+    if of.mcp_deferred:
+        rows["mcp"] = f"tools of {', '.join(of.mcp_deferred)} are found with {SEARCH_TOOL}"
     if of.pictures:
         rows["images"] = f"{of.pictures:,}, {_short(of.images)} tokens of the above"
     if of.documents:
@@ -237,7 +265,8 @@ def format_report(of: ContextReport) -> str:
 def _row(part: RequestPart) -> str:
     filled = min(PART_BAR_CELLS, round(part.share * PART_BAR_CELLS))
     bar = "█" * filled + "░" * (PART_BAR_CELLS - filled)
-    return f"{part.name:<13} {_short(part.tokens):>6} {part.share * 100:>4.0f}% {bar}"
+    name = part.name if len(part.name) <= MAX_PART_CHARACTERS else f"{part.name[: MAX_PART_CHARACTERS - 1]}…"
+    return f"{name:<{MAX_PART_CHARACTERS}} {_short(part.tokens):>6} {part.share * 100:>4.0f}% {bar}"
 
 
 def _describe_turns(of: ContextReport) -> str:

@@ -130,10 +130,19 @@ class ListedPrompt(msgspec.Struct, frozen=True, omit_defaults=True):
     arguments: tuple[tuple[str, bool], ...] = ()
 
 
+class InvalidEntry(msgspec.Struct, frozen=True):
+    """A tool, resource or prompt (`kind`) that does not follow the protocol, for the reason `why`."""
+
+    kind: str
+    name: str
+    why: str
+
+
 class ServerState(McpMessage, frozen=True, kw_only=True):
     """The state of a server: "starting", "ready", "failed" or "login", with the reason in `detail`.
 
-    `protocol` is the version of the protocol, `pause` the seconds until the next try of a failed one.
+    `protocol` is the version of the protocol, `pause` the seconds until the next try of a failed one. `invalid` are the
+    entries of its lists that are left out.
     """
 
     server: str
@@ -145,6 +154,7 @@ class ServerState(McpMessage, frozen=True, kw_only=True):
     tools: tuple[ListedTool, ...] = ()
     resources: tuple[ListedResource, ...] = ()
     prompts: tuple[ListedPrompt, ...] = ()
+    invalid: tuple[InvalidEntry, ...] = ()
     changed: bool = False
 
 

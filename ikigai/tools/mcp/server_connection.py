@@ -28,9 +28,6 @@ from ikigai.tools.mcp.host_messages import (
     CallResult,
     CallTool,
     GetPrompt,
-    ListedPrompt,
-    ListedResource,
-    ListedTool,
     ReadResource,
     Report,
     ServerLaunch,
@@ -42,6 +39,7 @@ from ikigai.tools.mcp.oauth import Login, LoginNeeded
 from ikigai.tools.mcp.offers import list_prompts, list_resources, list_tools
 from ikigai.tools.mcp.results import prompt_result, resource_result, tool_result
 from ikigai.tools.mcp.stdio_transport import ServerEnded, StdioServer, connect
+from ikigai.tools.mcp.valid_entries import ValidEntries
 
 PAUSES_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0, 300.0)
 """Pauses before a server is started again; the last one repeats."""
@@ -67,6 +65,7 @@ class ServerConnection:
         self._questions: dict[str, asyncio.Future[AnswerQuestion]] = {}
         self._numbers = itertools.count(1)
         self._login = Login(launch, report, login) if launch.url else None
+        self._entries = ValidEntries(lambda: self._client.protocol_version if self._client else "")
         self._reload: set[asyncio.Task[None]] = set()
         self._task = asyncio.create_task(self._run(), name=launch.name)
 
@@ -153,7 +152,7 @@ class ServerConnection:
 
     def _session(self, transport: Any) -> Client:
         return Client(
-            transport,
+            self._entries.around(transport),
             elicitation_callback=self._ask,
             message_handler=self._on_message,
             client_info=types.Implementation(name="ikigai", version=__version__),
@@ -180,14 +179,18 @@ class ServerConnection:
         tools = await list_tools(client) if capabilities.tools else ()
         resources = await list_resources(client) if capabilities.resources else ()
         prompts = await list_prompts(client) if capabilities.prompts else ()
-        self._state(
-            "ready",
-            protocol=client.protocol_version,
-            title=_title(client),
-            tools=tools,
-            resources=resources,
-            prompts=prompts,
-            changed=changed,
+        self._report(
+            ServerState(
+                server=self.launch.name,
+                state="ready",
+                protocol=client.protocol_version,
+                title=_title(client),
+                tools=tools,
+                resources=resources,
+                prompts=prompts,
+                invalid=self._entries.left_out,
+                changed=changed,
+            )
         )
 
     async def _on_message(self, message: Any) -> None:
@@ -306,33 +309,8 @@ class ServerConnection:
 
     # ── reports ──
 
-    def _state(
-        self,
-        state: str,
-        detail: str = "",
-        *,
-        protocol: str = "",
-        title: str = "",
-        pause: float = 0,
-        tools: tuple[ListedTool, ...] = (),
-        resources: tuple[ListedResource, ...] = (),
-        prompts: tuple[ListedPrompt, ...] = (),
-        changed: bool = False,
-    ) -> None:
-        self._report(
-            ServerState(
-                server=self.launch.name,
-                state=state,
-                detail=detail,
-                protocol=protocol,
-                title=title,
-                pause=pause,
-                tools=tools,
-                resources=resources,
-                prompts=prompts,
-                changed=changed,
-            )
-        )
+    def _state(self, state: str, detail: str = "", pause: float = 0) -> None:
+        self._report(ServerState(server=self.launch.name, state=state, detail=detail, pause=pause))
 
     def _describe(self, error: BaseException | None) -> str:
         """Return the reason of a failure, without a period."""

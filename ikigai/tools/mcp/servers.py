@@ -51,6 +51,7 @@ HOST_MODULE = "ikigai.tools.mcp.host"
 HOST_PAUSES_SECONDS = (1.0, 5.0, 30.0)
 """Pauses before the process is started again; it is not started a further time."""
 MAX_ERROR_BYTES = 4096
+MAX_PROBLEMS_TOLD = 3
 
 ServerOrder: TypeAlias = CallTool | ReadResource | GetPrompt
 
@@ -69,7 +70,10 @@ class McpServer(Record, frozen=True):
 
 
 class McpStatus(Record, frozen=True):
-    """The state of a server: "starting", "ready", "failed" or "login", the reason, and what it offers."""
+    """The state of a server: "starting", "ready", "failed" or "login", the reason, and what it offers.
+
+    `problems` are sentences about what it has and cannot be offered.
+    """
 
     name: str
     state: str = "starting"
@@ -79,6 +83,7 @@ class McpStatus(Record, frozen=True):
     definitions: tuple[McpDefinition, ...] = ()
     resources: tuple[ListedResource, ...] = ()
     prompts: tuple[ListedPrompt, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class _RunningCall:
@@ -114,6 +119,9 @@ class McpServers:
         self._calls: dict[str, _RunningCall] = {}
         self._numbers = itertools.count(1)
         self._changed = asyncio.Event()
+        self._told = dict[str, tuple[str, ...]]()  # the problems of each server
+        self.changes = 0
+        """Number of changes of the states so far."""
         self._tasks: set[asyncio.Task[object]] = set()
         self._outgoing = asyncio.Queue[bytes]()
         self._starts, self._closed = 0, False
@@ -294,11 +302,11 @@ class McpServers:
             definitions,
             report.resources,
             report.prompts,
+            problems,
         )
         self._set(status)
         if report.state == "ready":
-            for problem in problems:
-                self.on_notice(problem)
+            self._tell_problems(status)
             if report.changed and definitions != before.definitions:
                 self.on_notice(f"The MCP server {name} changed its tools. They are used from the next turn on.")
             if definitions != self._known[name]:
@@ -307,8 +315,19 @@ class McpServers:
         elif report.state in ("failed", "login") and report.detail != before.detail:
             self.on_notice(describe_failure(status))
 
+    def _tell_problems(self, status: McpStatus) -> None:
+        """Tell what a server has and cannot be offered; again only once that has changed."""
+        if self._told.get(status.name, ()) == status.problems:
+            return
+        self._told[status.name] = status.problems
+        for problem in status.problems[:MAX_PROBLEMS_TOLD]:
+            self.on_notice(problem)
+        if (more := len(status.problems) - MAX_PROBLEMS_TOLD) > 0:
+            self.on_notice(f"{more} more definitions of {status.name} are not offered: /mcp {status.name} lists them.")
+
     def _set(self, status: McpStatus) -> None:
         self.statuses[status.name] = status
+        self.changes += 1
         self._changed.set()
 
     # ── calls ──
@@ -344,18 +363,19 @@ class McpServers:
         self._send(answer)
 
 
-def _clean(report: ServerState) -> tuple[tuple[McpDefinition, ...], list[str]]:
-    """Return the definitions of a server's tools, and sentences about tools that cannot be offered."""
+def _clean(report: ServerState) -> tuple[tuple[McpDefinition, ...], tuple[str, ...]]:
+    """Return the definitions of a server's tools, and sentences about what cannot be offered."""
     found, problems = dict[str, McpDefinition](), list[str]()
+    for each in report.invalid:
+        name, why = clean_line(each.name)[:80], clean_line(each.why)
+        problems.append(f"The {each.kind} {name!r} of {report.server} is not offered: {why}.")
     for tool in report.tools:
         try:
             definition = clean_definition(report.server, tool.name, tool.description, tool.schema, found)
             found[definition.name] = definition
         except ValueError as error:
             problems.append(f"The tool {clean_line(tool.name)[:80]!r} of {report.server} is not offered: {error}.")
-    if len(problems) > 3:
-        problems = [*problems[:3], f"{len(problems) - 3} more tools of {report.server} are not offered."]
-    return tuple(sorted(found.values(), key=lambda each: each.name)), problems
+    return tuple(sorted(found.values(), key=lambda each: each.name)), tuple(problems)
 
 
 def describe_failure(status: McpStatus) -> str:

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikigai.core import events as ev
+from ikigai.core.mcp_tools import MCP_TOOLS_KEY, McpDefinition, McpOffer
 from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.state.memory import Memory
+from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.views.context_report import CountComparison, build_report, cramped_notice, format_report
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits
@@ -150,3 +151,29 @@ def test_budget_that_leaves_no_room_for_turns(system: str, tools: tuple[ToolSpec
     assert small.endswith(
         f"sent. {'/system makes it shorter, ' * bool(system)}/model chooses a model with a larger context."
     )
+
+
+def test_each_mcp_server_has_a_part_and_deferred_ones_are_named():
+    schema = '{"properties":{},"type":"object"}'
+    found = tuple(
+        McpDefinition(server, tool, f"{server}__{tool}", "Does it. " * length, schema)
+        for server, tool, length in (("a-b", "x", 1), ("a", "x", 10), ("a", "y", 10), ("a-very-long-name", "z", 1))
+    )
+    offers = McpOffer(tuple(sorted(found, key=lambda each: each.name))), McpOffer(deferred=("a", "b"))
+    direct, deferred = (run_with(MCP_TOOLS_KEY, offer.text) for offer in offers)
+    report = build_report(direct)
+    counts = {part.name: part.tokens for part in report.parts}
+    assert sum(counts.values()) == report.used == direct.used
+    assert [name for name in counts if name.startswith("mcp")] == ["mcp a-b", "mcp a-very-long-name", "mcp a"]
+    assert counts["mcp a"] > 2 * counts["mcp a-b"] > 0
+    assert counts["tools"] == {part.name: part.tokens for part in build_report(Agent(run()).memory).parts}["tools"]
+    assert "mcp a-very-l…" in format_report(report)
+    report = build_report(deferred)
+    assert "mcp search" in {part.name for part in report.parts} and report.mcp_deferred == ("a", "b")
+    assert "mcp          tools of a, b are found with mcp_search" in format_report(report)
+
+
+def run_with(key: str, value: str) -> Memory:
+    agent = Agent(run())
+    memory = msgspec.structs.replace(agent.memory, settings={**agent.memory.settings, key: value})
+    return msgspec.structs.replace(memory, envelope=envelope(memory))

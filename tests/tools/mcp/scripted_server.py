@@ -8,7 +8,7 @@ huge        answers a call with one message of 40 MiB
 escapes     descriptions and results with escape sequences and invisible characters
 many        10,000 tools
 strange     a schema that is too long, colliding and unspeakable names
-invalid     a schema that is none
+invalid     a schema that is none, a tool without a name, and what is no tool, beside a good one; likewise resources
 children    starts a daemon in a session of its own and goes on as good; FILE gets its pid
 changing    the description of its tool is that in FILE
 """
@@ -46,7 +46,7 @@ def tools() -> list[dict]:
                 tool("fine"),
             ]
         case "invalid":
-            return [tool("no-object", schema={"type": "array"})]
+            return [tool("no-object", schema={"type": "array"}), {"inputSchema": OBJECT}, 7, tool("fine")]
         case "escapes":
             return [tool("paint", "\x1b[2J\x1b]0;title\x07red\u202eder\U000e0041")]
         case "changing":
@@ -95,7 +95,9 @@ def answer(message: dict) -> None:
     elif method == "tools/call":
         call(id, params["name"], params.get("arguments") or {})
     elif method == "resources/list":
-        send({"id": id, "result": {"resources": [{"uri": "note://one", "name": "one", "mimeType": "text/plain"}]}})
+        found = [{"uri": "note://one", "name": "one", "mimeType": "text/plain"}]
+        found += [{"uri": "note://two"}, None] * (MODE == "invalid")
+        send({"id": id, "result": {"resources": found}})
     elif method == "resources/read":
         send({"id": id, "result": {"contents": [{"uri": params["uri"], "text": "The note says seven."}]}})
     elif method == "prompts/list":

@@ -51,19 +51,17 @@ async def call(servers: McpServers, name: str, tool: str, arguments: str = "{}",
 
 async def test_servers_of_all_kinds_side_by_side(tmp_path: Path) -> None:
     """Bad servers fail alone, each with its reason, while the good one works."""
-    kinds = ("good", "flood", "escapes", "many", "strange", "huge")
-    bad = ("dead", "invalid")
-    servers = [server(kind, kind) for kind in (*kinds, *bad)]
+    kinds = ("good", "flood", "escapes", "many", "strange", "huge", "invalid")
+    servers = [server(kind, kind) for kind in (*kinds, "dead")]
     silent = server("silent", "silent", startup_seconds=1)
     missing = McpServer(ServerLaunch("missing", ("/nowhere/server",), {}, str(ROOT)))
     async with running(tmp_path, *servers, silent, missing) as (made, notices):
-        for kind in (*kinds, *bad, "silent", "missing"):
+        for kind in (*kinds, "dead", "silent", "missing"):
             await asyncio.wait_for(made.wait_settled(kind), 60)
         states = {name: (status.state, status.detail) for name, status in made.statuses.items()}
         assert states["dead"] == ("failed", "it exited with status 3: license expired")
         assert states["silent"] == ("failed", "it did not answer within 1 s")
         assert states["missing"] == ("failed", "/nowhere/server cannot be run: no such file or directory")
-        assert states["invalid"][0] == "failed" and "array" in states["invalid"][1]
         assert {kind: states[kind] for kind in kinds} == dict.fromkeys(kinds, ("ready", ""))
 
         assert len(made.statuses["many"].definitions) == 1_000
@@ -71,6 +69,19 @@ async def test_servers_of_all_kinds_side_by_side(tmp_path: Path) -> None:
         assert len(names) == 4 and {"strange__a_b", "strange__fine"} <= set(names)
         assert all(len(name) <= 64 for name in names)
         assert any("'long' of strange is not offered: its schema is longer" in notice for notice in notices)
+        invalid = made.statuses["invalid"]
+        assert [each.name for each in invalid.definitions] == ["invalid__fine"]
+        assert [each.uri for each in invalid.resources] == ["note://one"]
+        assert [problem.split(" of invalid is not offered: ")[0] for problem in invalid.problems] == [
+            "The tool 'no-object'",
+            "The tool 'number 2'",
+            "The tool 'number 3'",
+            "The resource 'note://two'",
+            "The resource 'number 3'",
+        ]
+        assert invalid.problems[0].endswith("inputSchema.type: Input should be 'object'.")
+        assert "2 more definitions of invalid are not offered: /mcp invalid lists them." in notices
+
         (painted,) = made.statuses["escapes"].definitions
         assert "\x00" not in painted.description
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +43,7 @@ from ikigai.core.request.reply import (
     StreamFailed,
     TextDelta,
     ThinkingDelta,
+    describe_retry,
 )
 from ikigai.core.sanitize import Cleaner, clean, storable
 from ikigai.core.state.inputs import Command, Interrupted, Plan, Retry, Submitted
@@ -236,9 +236,9 @@ class PrintView:
 
     def show_delta(self, asked_by: int, event: Delta | RetryScheduled) -> None:
         if isinstance(event, RetryScheduled):
-            if event.why != self._last_failure:  # once: there may be many attempts
-                self._last_failure = event.why
-                self.notice(f"{event.why} Trying again in {math.ceil(event.seconds)} s.")
+            why = f"{event.why} " if event.why != self._last_failure else ""  # once: there may be many attempts
+            self._last_failure = event.why
+            self.notice(f"{why}{describe_retry(event, event.seconds)}.")
         elif isinstance(event, ThinkingDelta) and event.text and self._format == "stream-json":
             self._write_record(ThinkingRecord(text=storable(event.text)))
         elif isinstance(event, TextDelta):

@@ -425,7 +425,7 @@ def test_request_is_retried_when_the_model_is_busy(account: Account, wire: Wire,
     wire.answers(failure(status, "busy", Retry_After="0.2"), "Here I am.")
     result = account.run(*WIRE, "-p", "hi")
     assert (result.stdout, result.returncode) == ("Here I am.\n", 0)
-    told_plainly(result.stderr, f"({status}): busy.", "Trying again in 1 s.")
+    told_plainly(result.stderr, f"({status}): busy.", "Trying again in 1 s (attempt 2 of 8).")
     assert len(wire.requests) == 2 and account.endings() == ["completed"]
 
 
@@ -433,8 +433,9 @@ def test_retries_end_when_the_model_stays_busy(account: Account, wire: Wire):
     wire.answers(*[failure(503, "busy", Retry_After="0.05")] * 8)
     result = account.run(*WIRE, "-p", "hi")
     assert result.returncode == 75 and len(wire.requests) == 8
-    first, last = result.stderr.splitlines()
-    assert "Trying again in 1 s." in first and "Stopped after 8 attempts. Send the message again" in last
+    first, *_, last = result.stderr.splitlines()
+    assert "Trying again in 1 s (attempt 2 of 8)." in first
+    assert "Stopped after 8 attempts. Send the message again" in last
     assert account.endings() == ["failed"]
 
 

@@ -331,8 +331,9 @@ def test_stopped_before_a_word_came(account: Account, wire: Wire):
 def test_unreachable_after_retries(account: Account, wire: Wire):
     result = account.run("-m", "dead/x", "-p", "go", module="tests.e2e.hasty")
     assert result.returncode == 75 and not result.stdout
-    first, last = result.stderr.splitlines()
-    assert first.endswith("connection refused. Trying again in 1 s.")
+    first, *more, last = result.stderr.splitlines()
+    assert first.endswith("connection refused. Trying again in 1 s (attempt 2 of 8).")
+    assert more == [f"ikigai: Trying again in 1 s (attempt {attempt} of 8)." for attempt in range(3, 9)]
     assert last.endswith("connection refused. Stopped after 8 attempts. Check the network and the address.")
     assert account.endings() == ["failed"]
 

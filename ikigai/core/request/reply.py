@@ -1,5 +1,6 @@
 """This module defines the events of a provider's stream, and turns a finished reply into events of the log."""
 
+import math
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -46,6 +47,13 @@ class RetryScheduled(Record, frozen=True):
     failure: str = ""
     request_id: str = ""
     max_attempts: int = 0
+
+
+def describe_retry(waiting: RetryScheduled, left: float) -> str:
+    """Return the words about the retry of a failed request, `left` seconds before it is made."""
+    of = f" of {waiting.max_attempts}" if waiting.max_attempts else ""
+    when = f"in {math.ceil(left)} s " if left > 0 else ""
+    return f"Trying again {when}(attempt {waiting.attempt}{of})"
 
 
 class UsageUpdate(Record, frozen=True):

@@ -11,14 +11,14 @@ import msgspec
 
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.questions import Question, QuestionAnswer
-from ikigai.core.request.reply import Delta, RetryScheduled
+from ikigai.core.request.reply import Delta, RetryScheduled, describe_retry
 from ikigai.core.views import usage_totals
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.output.entries import Entries
-from ikigai.terminal.output.live_area import LiveArea, describe_retry
+from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.live_reply import FoldedThinking, Rising
 from ikigai.terminal.output.scrollback import Scrollback, ScrollbackEntry
 from ikigai.terminal.render import blocks

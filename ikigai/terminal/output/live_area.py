@@ -15,7 +15,6 @@ quarters with a question or with the lines of an agent that has no conversation 
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.buffer import Buffer
 
-from ikigai.core.request.reply import RetryScheduled
+from ikigai.core.request.reply import describe_retry
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.views.live_state import LiveState
 from ikigai.core.views.transcript import TranscriptBlock
@@ -293,10 +292,3 @@ def _under_way(activity: str, ago: str, stops: str, room: int) -> str:
     else:
         end = end if room - len(end) >= MIN_ACTIVITY_CELLS else ""
     return cut(activity, room - len(end)) + end
-
-
-def describe_retry(waiting: RetryScheduled, left: float) -> str:
-    """Return the words about the retry of a failed request, `left` seconds before it is made."""
-    of = f" of {waiting.max_attempts}" if waiting.max_attempts else ""
-    when = f"in {math.ceil(left)} s " if left > 0 else ""
-    return f"Trying again {when}(attempt {waiting.attempt}{of})"

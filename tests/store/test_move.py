@@ -1,6 +1,7 @@
 """Tests of the move of an earlier version's tables out of `public`: whole or not at all, and seen by old programs."""
 
 import asyncio
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,14 +26,15 @@ IN_PUBLIC = "select relkind, relname from pg_class where relnamespace = 'public'
 FUNCTIONS_IN_PUBLIC = "select proname from pg_proc where pronamespace = 'public'::regnamespace"
 PROGRAMS = "select from pg_stat_activity where application_name like 'ikigai/%' and datname = current_database()"
 
-# Migrates, and dies before the statement with this number of those that the move sends.
+# For each number that it reads it forks a process, which migrates and dies before the statement with this number, and
+# prints how that ended. The libraries are imported once: they take ten times as long as a migration.
 PROGRAM = """
 import asyncio, os, sys
 from pathlib import Path
 import psycopg
 from ikigai.store.connection import Connection
 from ikigai.store.database import Database
-dsn, migrations, left = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+dsn, migrations = sys.argv[1], Path(sys.argv[2])
 execute = Connection.execute
 async def counted(self, query, *args, **kwargs):
     global left
@@ -41,7 +43,13 @@ async def counted(self, query, *args, **kwargs):
     left -= 1
     return await execute(self, query, *args, **kwargs)
 Connection.execute = counted
-asyncio.run(Database.open(dsn, migrations))
+for line in sys.stdin:
+    if pid := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    else:
+        left = int(line)
+        asyncio.run(Database.open(dsn, migrations))
+        os._exit(0)
 """
 
 
@@ -135,20 +143,19 @@ async def test_ten_programs_move_the_tables_at_once(empty_dsn: str) -> None:
 
 async def test_program_that_is_killed_at_any_step_leaves_the_old_state_or_the_new(empty_dsn: str) -> None:
     earlier(empty_dsn)
-    before, survived, step = rows(empty_dsn, "public"), False, 0
-    while not survived:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", PROGRAM, empty_dsn, str(MIGRATIONS), str(step), stderr=asyncio.subprocess.PIPE
-        )
-        _, said = await process.communicate()
-        survived = process.returncode == 0
-        assert survived or process.returncode == -9, said.decode()
-        moved = await _settled(empty_dsn)
-        assert rows(empty_dsn, "ikigai" if moved else "public") == before, step
-        assert not survived or moved
-        if moved and not survived:  # it died behind the commit
-            await (await Database.open(empty_dsn, MIGRATIONS)).close()
-        step += 1
+    before, ended, step = rows(empty_dsn, "public"), -9, 0
+    program = [sys.executable, "-c", PROGRAM, empty_dsn, str(MIGRATIONS)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin and process.stdout
+        while ended == -9:
+            print(step, file=process.stdin, flush=True)
+            ended = int(process.stdout.readline())
+            moved = await _settled(empty_dsn)
+            assert rows(empty_dsn, "ikigai" if moved else "public") == before, step
+            if moved and ended:  # it died behind the commit
+                await (await Database.open(empty_dsn, MIGRATIONS)).close()
+            step += 1
+    assert (ended, moved) == (0, True)
     assert step > len(move.MOVES) + 8, "each statement of the move was reached"
     assert description(empty_dsn) == SCHEMA.read_text()
 

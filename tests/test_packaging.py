@@ -1,5 +1,6 @@
 """The wheel and the sdist: their files, their metadata, and a program installed from them."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -92,16 +93,50 @@ def test_installed_program_runs_without_the_checkout(wheel: Path, tmp_path: Path
     install = [sys.executable, "-m", "pip", "--python", str(bin / "python"), "install", "-q", "--no-deps", "--no-index"]
     subprocess.run([*install, str(wheel)], check=True, capture_output=True)
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    ikigai = bin / "ikigai"
+    assert run(ikigai, "--version", cwd=tmp_path) == f"ikigai {__version__}\n"
+    assert run(ikigai, "config", "init", cwd=tmp_path)
+    assert "[context]" in (tmp_path / ".config" / "ikigai" / "config.toml").read_text()
+    assert run(bin / "python", "-c", "import ikigai; print(ikigai.__file__)", cwd=tmp_path).startswith(str(site))
+    assert "hello" in run(ikigai, "-m", "scripted/echo", "-p", "hello", cwd=tmp_path)
 
-    def run(*arguments: str) -> str:
-        done = subprocess.run(
-            [bin / "ikigai", *arguments], cwd=tmp_path, env=environ, capture_output=True, text=True, check=True
-        )
-        return done.stdout
 
-    assert run("--version") == f"ikigai {__version__}\n"
-    assert run("config", "init") and "[context]" in (tmp_path / ".config" / "ikigai" / "config.toml").read_text()
-    where = [bin / "python", "-c", "import ikigai; print(ikigai.__file__)"]
-    assert subprocess.run(where, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.startswith(str(site))
-    assert "hello" in run("-m", "scripted/echo", "-p", "hello")
+IMPORT_ALL = """
+import importlib, pkgutil
+import ikigai
+failed = {}
+for module in pkgutil.walk_packages(ikigai.__path__, "ikigai."):
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        failed[module.name] = error.name
+print(failed)
+"""
+"""Prints the modules that cannot be imported, each with the name of the one that lacks."""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_wheel_and_sdist_install_with_the_dependencies_of_an_index(wheel: Path, sdist: Path, tmp_path: Path) -> None:
+    """Without extras everything is importable but what runs in the processes of the extras."""
+    bin = tmp_path / "venv" / "bin"
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    for archive, flags in ((wheel, []), (sdist, ["--force-reinstall", "--no-deps"])):
+        run(bin / "python", "-m", "pip", "install", "-q", *flags, str(archive), cwd=tmp_path)
+        assert run(bin / "python", "-m", "pip", "check", cwd=tmp_path) == "No broken requirements found.\n"
+        assert run(bin / "ikigai", "--version", cwd=tmp_path) == f"ikigai {__version__}\n"
+        missing = ast.literal_eval(run(bin / "python", "-c", IMPORT_ALL, cwd=tmp_path))
+        assert {*missing.values()} <= {"mcp", "mcp_types", "xllamacpp", "matplotlib"}, missing
+        print(f"{archive.name} lacks {missing}")
+        help = run(bin / "ikigai", "--help", cwd=tmp_path)
+        assert "exit codes:" in help
+        assert run(bin / "ikigai", "-m", "scripted/echo", "-p", "hello", cwd=tmp_path) == "hello\n"
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Run a program in a home of its own; return what it prints."""
+    taken = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))}
+    environ = {**taken, "PATH": os.environ["PATH"], "HOME": str(cwd), "LANG": "C.UTF-8"}
+    done = subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done
+    return done.stdout

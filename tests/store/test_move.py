@@ -1,8 +1,8 @@
 """Tests of the move of an earlier version's tables out of `public`: whole or not at all, and seen by old programs."""
 
 import asyncio
-import subprocess
 import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import psycopg
@@ -145,16 +145,20 @@ async def test_program_that_is_killed_at_any_step_leaves_the_old_state_or_the_ne
     earlier(empty_dsn)
     before, ended, step = rows(empty_dsn, "public"), -9, 0
     program = [sys.executable, "-c", PROGRAM, empty_dsn, str(MIGRATIONS)]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin and process.stdout
+    process = await asyncio.create_subprocess_exec(*program, stdin=PIPE, stdout=PIPE)
+    assert process.stdin and process.stdout
+    try:
         while ended == -9:
-            print(step, file=process.stdin, flush=True)
-            ended = int(process.stdout.readline())
+            process.stdin.write(f"{step}\n".encode())
+            ended = int(await process.stdout.readline())
             moved = await _settled(empty_dsn)
             assert rows(empty_dsn, "ikigai" if moved else "public") == before, step
             if moved and ended:  # it died behind the commit
                 await (await Database.open(empty_dsn, MIGRATIONS)).close()
             step += 1
+    finally:
+        process.stdin.close()
+        await process.wait()
     assert (ended, moved) == (0, True)
     assert step > len(move.MOVES) + 8, "each statement of the move was reached"
     assert description(empty_dsn) == SCHEMA.read_text()

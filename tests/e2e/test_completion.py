@@ -132,6 +132,8 @@ CONFIGURED = """
 favorite_models = ["ollama/qwen3:8b"]
 [providers.ollama]
 base_url = "http://127.0.0.1:1/v1"
+[mcp_servers.tracker]
+url = "http://127.0.0.1:1/mcp"
 [models."ollama/gemma"]
 context = 4096
 [profiles.fast]
@@ -145,6 +147,7 @@ def test_names_of_other_kinds(account: Account):
         (["models"], {"ollama/qwen3:8b", "ollama/gemma"}),
         (["profiles"], {"fast", "default"}),
         (["providers"], {"anthropic", "openai", "google", "ollama"}),
+        (["servers"], {"tracker"}),
         (["keys"], {"model", "terminal.theme", "providers.ollama.base_url"}),
         (["values", "terminal.editing"], {"emacs", "vi"}),
         (["values", "profiles.fast.tools_off"], {"agents", "external", "files", "memory", "shell", "web"}),
@@ -174,6 +177,9 @@ TABS = (
     (b"\x15ikigai config set terminal.edit\t", b"terminal.editing"),
     (b"\x15ikigai config set terminal.editing em\t", b"terminal.editing emacs"),
     (b"\x15ikigai config set profiles.fast.tools_off sh\t", b"tools_off shell"),
+    (b"\x15ikigai mcp te\t", b"mcp test "),
+    (b"tra\t", b"mcp test tracker"),
+    (b"\x15ikigai mcp rem\ttr\t", b"mcp remove tracker"),
     (b"\x15ikigai config validate not\t", b"validate notes.txt"),
     (b"\x15ikigai -p @not\t", b"@notes.txt"),
     (b"\x15ikigai usage --plot not\t", b"--plot notes.txt"),

@@ -34,7 +34,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         description="MCP servers give models further tools. Yours are in your configuration, as [mcp_servers.NAME]; "
         "those of a project are in its .mcp.json, and are used once you trust the folder.",
     )
-    actions = command.add_subparsers(dest="what", required=True, metavar="ACTION")
+    actions = command.add_subparsers(dest="what", required=True)
     new = actions.add_parser(
         "add",
         parents=[common],
@@ -52,11 +52,11 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     listed = actions.add_parser("list", parents=[common], help="list the servers, without connecting")
     listed.set_defaults(name="")
     test = actions.add_parser("test", parents=[common], help="connect, and show what a server offers")
-    test.add_argument("name", nargs="?", default="", metavar="NAME", help="the server; all without it")
+    test.add_argument("name", nargs="?", default="", metavar="SERVER", help="its name; all without it")
     login = actions.add_parser("login", parents=[common], help="log in to a server by OAuth")
-    login.add_argument("name", metavar="NAME", help="the server")
+    login.add_argument("name", metavar="SERVER", help="its name")
     remove = actions.add_parser("remove", parents=[common], help="remove a server, and its login")
-    remove.add_argument("name", metavar="NAME", help="the server")
+    remove.add_argument("name", metavar="SERVER", help="its name")
     for each in (listed, test):
         each.add_argument("--json", action="store_true", help="one object per server")
     for each in (new, listed, test, login, remove):
@@ -75,7 +75,7 @@ async def run_mcp(config: Config, arguments: argparse.Namespace) -> int:
         case "test":
             return await _test(config, name, arguments.json)
         case _:
-            return _list(config, arguments.json)
+            return _list(_make(config), arguments.json)
 
 
 # ── the configuration ──
@@ -129,8 +129,8 @@ def _known(servers: Any, name: str, remedy: str = "") -> None:
         raise Rejected(f"There is no MCP server {clean_line(name)!r}.", f"{hint} {remedy}".strip())
 
 
-def _list(config: Config, as_json: bool) -> int:
-    if not (servers := _make(config)):
+def _list(servers: McpServers | None, as_json: bool) -> int:
+    if not servers:
         if not as_json:
             print_lines("There are no MCP servers. Add one: ikigai mcp add NAME -- COMMAND [ARGUMENT ...]")
         return 0
@@ -171,10 +171,12 @@ def require_sdk() -> None:
 async def _test(config: Config, name: str, as_json: bool) -> int:
     """Connect to a server, or to all, and print what they offer; fail if one cannot be used."""
     require_sdk()
-    if not (servers := _make(config)):
-        return _list(config, as_json)
+    servers = _make(config)
     if name:
-        _known(servers.servers, name)
+        _known(servers.servers if servers else {}, name)
+    if not servers:
+        return _list(servers, as_json)
+    if name:
         servers.keep_only(name)
     began, code = time.monotonic(), 0
     try:

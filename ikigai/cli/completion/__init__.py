@@ -24,6 +24,7 @@ from ikigai.cli.completion.nodes import (
     NOTHING,
     PROFILES,
     PROVIDERS,
+    SERVERS,
     Node,
     Option,
 )
@@ -37,6 +38,7 @@ METAVARS = {
     "NAME|ID": AGENTS,
     "PROVIDER/NAME[:LEVEL]": MODELS,
     "PROVIDER": PROVIDERS,
+    "SERVER": SERVERS,
 }
 """Kinds of values, by the name that the parser shows for them in its help."""
 DESTS = {"file": FILES, "words": MENTIONS, "profile": PROFILES, "key": KEYS, "setting": KEY_VALUES}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 FILES, MENTIONS, NOTHING = "files", "mentions", ""
-AGENTS, MODELS, PROFILES, PROVIDERS, KEYS, KEY_VALUES = "agents", "models", "profiles", "providers", "keys", "settings"
+AGENTS, MODELS, PROFILES, PROVIDERS, SERVERS = "agents", "models", "profiles", "providers", "servers"
+KEYS, KEY_VALUES = "keys", "settings"
 """Kinds of values that are not one of a few. A mention is a file behind an @; a setting is a key and then its value."""
-NAMES = (AGENTS, MODELS, PROFILES, PROVIDERS, KEYS)
+NAMES = (AGENTS, MODELS, PROFILES, PROVIDERS, SERVERS, KEYS)
 """Kinds of names that `ikigai completion --names` lists."""
 
 

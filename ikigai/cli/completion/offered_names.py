@@ -1,4 +1,4 @@
-"""This module finds the names that a shell offers when Tab is pressed: agents, models, profiles, providers, keys.
+"""This module finds the names that a shell offers when Tab is pressed: agents, models, profiles, providers, MCP servers, keys.
 
 Agents come from the database if that is running; everything else from the configuration. Nothing is started for it,
 and the database has only a moment.
@@ -49,6 +49,8 @@ def _find_names(kind: str, key: str, config: Config) -> Iterable[str]:
             return (*config.profiles, NO_PROFILE)
         case "providers":
             return dict.fromkeys((*sellers(), *config.providers))
+        case "servers":
+            return config.mcp_servers
         case "keys":
             from ikigai.config.key_table import all_paths, dotted_path
 

@@ -45,8 +45,9 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         help="from this day on (2026-11-30), or the last N days with today",
     )
     usage.add_argument("--agent", metavar="NAME|ID", help="only the requests of this agent")
-    usage.add_argument("--json", action="store_true", help="one object: by, since, agent, rows, total")
-    usage.add_argument("--csv", action="store_true", help="a table for spreadsheets: the columns of --json")
+    format = usage.add_mutually_exclusive_group()
+    format.add_argument("--json", action="store_true", help="one object: by, since, agent, rows, total")
+    format.add_argument("--csv", action="store_true", help="a table for spreadsheets: the columns of --json")
     usage.add_argument(
         "--plot",
         nargs="?",

@@ -13,8 +13,10 @@ from contextlib import closing
 import jsonschema
 import pytest
 
+from ikigai.app.usage_report import GROUPINGS
 from ikigai.core.commands import table
 from ikigai.core.commands.spec import PrintMode
+from tests.cli.test_help_pages import parsers
 from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of
 from tests.e2e.test_mcp import SCRIPT
 from tests.support import json_schema
@@ -90,6 +92,7 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "search, nothing": ("history", "search", "elsewhere", "--json"),
     "usage by day": ("usage", "--json"),
     "usage by model": ("usage", "--by", "model", "--since", "2d", "--json"),
+    "usage by month": ("usage", "--by", "month", "--json"),
     "usage by agent": ("usage", "--by", "agent", "--agent", "docs", "--json"),
     "models": ("models", "--json"),
     "agents, listed": ("agents", "list", "--all", "--json"),
@@ -118,25 +121,29 @@ def test_subcommand(used: Account, words: tuple[str, ...]):
     assert all(" " not in line.split(":")[0] for line in result.stdout.splitlines()), "compact"
 
 
-def commands_with_json() -> list[str]:
-    """Return the commands that take --json, by the words that lead to them."""
-    from tests.cli.test_help_pages import parsers
+COMMANDS = {path: "--json" in parser._option_string_actions for path, parser in parsers() if path}
+"""All commands, by the words that lead to them; True for those that take --json."""
+WITH_JSON = [path for path, takes_json in COMMANDS.items() if takes_json]
 
-    return [path for path, parser in parsers() if "--json" in parser._option_string_actions and path]
+
+def command_of(words: tuple[str, ...]) -> str:
+    """Return the command that these words are for."""
+    return max((path for path in COMMANDS if " ".join(words).startswith(path)), key=len)
 
 
 def test_every_command_that_prints_json_is_tried():
     """A command that is added needs a sample in SUBCOMMANDS."""
-    known = sorted(commands_with_json(), key=len, reverse=True)
-    tried = {next(path for path in known if " ".join(words).startswith(path)) for words in SUBCOMMANDS.values()}
-    assert {*known} - tried == {"doctor"}
+    assert {*WITH_JSON} - {*map(command_of, SUBCOMMANDS.values())} == {"doctor"}
+    assert {words[2] for words in SUBCOMMANDS.values() if words[:2] == ("usage", "--by")} | {"day"} == {*GROUPINGS}
 
 
-@pytest.mark.parametrize("path", commands_with_json())
-def test_every_command_that_prints_json_refuses_in_json(account: Account, path: str):
-    result = account.run(*path.split(), "--nonsense", "--json")
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_refuses_in_json(account: Account, path: str):
+    """One that has no such output, too: a program that asks for it reads standard output alone."""
+    result = account.run(*path.split(), "--nonsense", "--json", IKIGAI_DATABASE_URL=AWAY)
     (record,) = lines_of(result.stdout)
-    assert (result.returncode, record["type"], record["code"]) == (2, "error", 2), result
+    assert (result.returncode, record["type"]) == (record["code"], "error"), result
+    assert record["code"] == (75 if path == "db psql" else 2), "what psql does not take it says itself"
 
 
 def test_doctor(account: Account):
@@ -274,6 +281,7 @@ REFUSED_SUBCOMMANDS: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
     "nothing to search for": (2, ("history", "search", " "), {}),
     "unknown kind": (2, ("history", "search", "x", "--kind", "y"), {}),
     "history of nobody": (2, ("history", "list", "--agent", "nobody"), {}),
+    "two formats of usage": (2, ("usage", "--csv"), {}),
     "usage of nobody": (2, ("usage", "--agent", "nobody"), {}),
     "usage since never": (2, ("usage", "--since", "yesterday"), {}),
     "unknown provider": (2, ("models", "nobody"), {}),
@@ -283,8 +291,24 @@ REFUSED_SUBCOMMANDS: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
     "database away, history": (75, ("history", "list"), {"IKIGAI_DATABASE_URL": AWAY}),
     "database away, usage": (75, ("usage",), {"IKIGAI_DATABASE_URL": AWAY}),
     "database away, status": (75, ("db", "status"), {"IKIGAI_DATABASE_URL": AWAY}),
+    "database away, migrate": (75, ("db", "migrate"), {"IKIGAI_DATABASE_URL": AWAY}),
+    "database away, agents": (75, ("agents", "list"), {"IKIGAI_DATABASE_URL": AWAY}),
+    "rename to a name in use": (1, ("agents", "rename", "kid", "docs"), {}),
+    "archive again": (1, ("agents", "archive", "ghost"), {}),
+    "revive of the living": (1, ("agents", "revive", "kid"), {}),
+    "value of a key": (2, ("config", "set", "terminal.theme", "0"), {}),
+    "file with an error": (2, ("config", "validate", "/dev/zero/x"), {}),
+    "bad setting, shown": (2, ("config", "show"), {"IKIGAI_PRUNE_FRACTION": "much"}),
+    "bad setting, servers": (2, ("mcp", "list"), {"IKIGAI_PRUNE_FRACTION": "much"}),
+    "unknown server": (1, ("mcp", "test", "nowhere"), {}),
     "password in --db": (2, ("--db", "postgresql://u:secret@h/x", "agents"), {}),
 }
+
+
+def test_every_command_that_prints_json_fails_in_json():
+    """Each has a failure of its own above, and not of its options alone; a finding of doctor's is no failure."""
+    own = (words for case, (_, words, _) in REFUSED_SUBCOMMANDS.items() if case != "unknown flag")
+    assert {*WITH_JSON} - {*map(command_of, own)} == {"doctor"}
 
 
 @pytest.mark.parametrize("case", REFUSED_SUBCOMMANDS)

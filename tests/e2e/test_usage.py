@@ -93,6 +93,7 @@ def test_every_request_is_a_row_and_the_reports_add_them_up(account: Account, pr
     assert f"{first}: 150 tokens in (80 cached), 15 out, ≥$0.1200, 4 requests" in words and "█" not in words
     assert re.search(r"\n100 tokens\n\d+ tokens\n50 tokens\n", words), "turn by turn, the refused one, too"
     refused(account.run("usage", "--plot", "--json"), 2, "--json applies only to a picture", "name a file")
+    refused(account.run("usage", "--plot", "x.png", "--csv"), 2, "--csv is a table", "Leave out one")
     refused(account.run("usage", "--plot", "x.pdf"), 2, "is not known", ".png or .svg")
 
 

@@ -67,6 +67,8 @@ def parse_flags(arguments: argparse.Namespace) -> PlotRequest:
         if arguments.force:
             raise ConfigError("--force replaces the file of a picture.", "Add --plot FILE.")
         return PlotRequest()
+    if arguments.csv:
+        raise ConfigError("--csv is a table and --plot a picture.", "Leave out one of the two.")
     if arguments.plot:
         return PlotRequest(True, _target(arguments.plot), arguments.force)
     if arguments.json or arguments.force:

@@ -37,9 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     _start_log()
     try:
-        return _run(words)
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else ExitCode.UNUSABLE
+        return _run_and_flush(words)
     except IkigaiError as error:
         logging.getLogger(__name__).debug("refused", exc_info=True)
         return _fail(error, words)
@@ -75,6 +73,18 @@ def wants_json(words: Sequence[str]) -> bool:
     options, _ = _split_at_dashes([*words])
     formats = re.findall(r"--output-format[ =](?:stream-)?json(?= |$)", " ".join(options))
     return "--json" in options or bool(formats)
+
+
+def _run_and_flush(words: list[str]) -> int:
+    """Run ikigai. Help and the version are written here: argparse does not look whether they could be."""
+    try:
+        return _run(words)
+    except SystemExit as leaving:
+        if sys.stdout is not None:
+            from ikigai.system.output import write_output
+
+            write_output()
+        return leaving.code if isinstance(leaving.code, int) else ExitCode.UNUSABLE
 
 
 def _run(words: list[str]) -> int:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import re
+import signal
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Callable
@@ -250,11 +251,20 @@ async def _run(command: list[str], environment: dict[str, str], stdout: int | No
 
 
 async def _finish(process: Process) -> None:
-    """Wait for the process to end; raise BadDatabase with its own reason if it failed."""
+    """Wait for the process to end.
+
+    Raise BrokenPipeError if nobody reads its output, Rejected if that cannot be written, and BadDatabase with its own
+    reason if it failed otherwise.
+    """
     _, stderr = await process.communicate()
+    if process.returncode == -signal.SIGPIPE:
+        raise BrokenPipeError
     if process.returncode:
         lines = [line for line in stderr.decode(errors="replace").splitlines() if "error:" in line]
         reason = lines[0].partition("error:")[2].strip() if lines else "it gave no reason"
+        if "could not write" in reason:
+            why = reason.rpartition(": ")[2].rstrip(".")
+            raise Rejected(f"The dump cannot be written: {why}.", "Write it where there is room.")
         raise BadDatabase(
             f"PostgreSQL's program could not do it: {reason.rstrip('.')}.",
             "Use the programs of the server's version or later." if "version" in reason else "",

@@ -18,8 +18,15 @@ def print_lines(text: str = "", painted: bool = False) -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors != "replace":
         sys.stdout.reconfigure(errors="replace")  # not every encoding has every character
+    write_output(f"{text if painted else clean(text)}\n")
+
+
+def write_output(text: str = "") -> None:
+    """Write `text` and all that is still in the buffer. Raise BrokenPipeError when nobody reads, IkigaiError when it
+    cannot be written.
+    """
     try:
-        sys.stdout.write(f"{text if painted else clean(text)}\n")
+        sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         raise

@@ -622,8 +622,11 @@ def test_output_to_a_full_disk(account: Account):
         "No space left on device. It is stored: ikigai -r ",
     )
     assert account.said("assistant") == ["hello"] and account.endings() == ["completed"]
-    refused(account.shell("ikigai config >/dev/full"), 1, "No space left on device.")
+    for words in ("config", "--help", "db dump --help", "--version", "db dump -"):
+        refused(account.shell(f"ikigai {words} >/dev/full"), 1, "cannot be written: No space left on device.")
     assert account.shell("ikigai config | head -1; echo ${PIPESTATUS[0]}").stdout.endswith("\n0\n")
+    unread = account.shell("ikigai db dump - | true; echo ${PIPESTATUS[0]}")
+    assert (unread.stdout, unread.stderr) == ("0\n", "")
 
 
 def test_closed_streams(account: Account):

@@ -1,4 +1,4 @@
-"""This module finds the names that a shell offers when Tab is pressed: agents, models, profiles, providers, MCP servers, keys.
+"""This module finds the names that a shell offers when Tab is pressed: agents, models, profiles, providers, keys …
 
 Agents come from the database if that is running; everything else from the configuration. Nothing is started for it,
 and the database has only a moment.

@@ -295,13 +295,13 @@ REFUSED_SUBCOMMANDS: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
     "database away, agents": (75, ("agents", "list"), {"IKIGAI_DATABASE_URL": AWAY}),
     "rename to a name in use": (1, ("agents", "rename", "kid", "docs"), {}),
     "archive again": (1, ("agents", "archive", "ghost"), {}),
-    "revive of the living": (1, ("agents", "revive", "kid"), {}),
+    "revive of the living": (1, ("agents", "revive", "docs"), {}),
     "value of a key": (2, ("config", "set", "terminal.theme", "0"), {}),
     "file with an error": (2, ("config", "validate", "/dev/zero/x"), {}),
     "bad setting, shown": (2, ("config", "show"), {"IKIGAI_PRUNE_FRACTION": "much"}),
     "bad setting, servers": (2, ("mcp", "list"), {"IKIGAI_PRUNE_FRACTION": "much"}),
     "unknown server": (1, ("mcp", "test", "nowhere"), {}),
-    "password in --db": (2, ("--db", "postgresql://u:secret@h/x", "agents"), {}),
+    "password in --db": (2, ("agents", "--db", "postgresql://u:secret@h/x"), {}),
 }
 
 

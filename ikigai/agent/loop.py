@@ -51,6 +51,7 @@ from ikigai.core.state.inputs import (
     Steered,
     Submitted,
     ToolDone,
+    ToolsRefused,
     UsageRecorded,
     is_command,
 )
@@ -84,12 +85,17 @@ class MailSource(Protocol):
         ...
 
 
+NO_TOOLS_REMEDY = 'Remove tools = "yes" under [models] in the configuration, or choose another model.'
+"""The advice where the configuration promises tools that a model refuses."""
+
+
 class LoopOptions(NamedTuple):
     """The optional parts of an AgentLoop.
 
     `max_requests` limits the requests of a turn; 0 means no limit. `db_timeout` is the time in seconds to wait for a
     lost database before Unavailable is raised; None waits for ever. `price` returns the cost of a request. `learn`
-    takes a model and the context in tokens that its provider reported. `instructions` returns the current instructions
+    takes a model and the context in tokens that its provider reported; `learn_no_tools` takes a model that refused
+    tools. `instructions` returns the current instructions
     of the project, `default_system` the default system prompt of a turn that begins with a memory, `mcp_tools` its
     tools of MCP servers. `condensing` returns the options for a memory; without it, only a request condenses. `mail`
     provides the mail that a turn begins with. `cache_ttl` returns the lifetime of the provider's cache for the next
@@ -102,6 +108,7 @@ class LoopOptions(NamedTuple):
     db_timeout: float | None = None
     price: PriceOf = no_price
     learn: Callable[[str, int], None] = lambda model, context: None
+    learn_no_tools: Callable[[str], None] = lambda model: None
     instructions: Callable[[], str] | None = None
     default_system: Callable[[Memory], str] | None = None
     mcp_tools: Callable[[Memory], str] | None = None
@@ -136,7 +143,7 @@ class AgentLoop:
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._view = store, provider, view
         self.billing = Billing(options.price)
-        self._learn, self._outputs = options.learn, options.outputs
+        self._learn, self._learn_no_tools, self._outputs = options.learn, options.learn_no_tools, options.outputs
         self._instructions, self._default_system = options.instructions, options.default_system
         self._mcp_tools = options.mcp_tools
         self._mail, self._redactor = options.mail, options.redactor
@@ -270,6 +277,8 @@ class AgentLoop:
             return
         if isinstance(incoming, ContextOverflowed) and incoming.job in work(self.memory):
             incoming = await self._shrink_request(incoming)
+        if isinstance(incoming, ToolsRefused) and incoming.job in work(self.memory):
+            incoming = await self._leave_out_tools(incoming)
         prompt = self._changed_prompt() if isinstance(incoming, Submitted | Plan | Retry | MailDelivered) else ()
         try:
             if isinstance(incoming, RewindTo) and not find_mark(self.memory, label := incoming.label) and is_id(label):
@@ -423,6 +432,17 @@ class AgentLoop:
             return Failed(incoming.job, overflow.overflow_message(smaller, incoming.reason), (), incoming.usage)
         sizes = " → ".join(tokens.format_tokens(each.used) for each in (memory, smaller))
         self._view.notice(f"{incoming.reason} Sending a smaller request: {sizes} tokens.")
+        self._jobs.discard(incoming.job)
+        return UsageRecorded(incoming.usage) if incoming.usage else incoming
+
+    async def _leave_out_tools(self, incoming: ToolsRefused) -> Input:
+        """Send the request again without tools, and offer this model none from now on."""
+        model = self.memory.model
+        self._learn_no_tools(model)
+        memory = await self._reload(self.memory.run)
+        if memory.limits.tools:  # the configuration says that it takes some
+            return Failed(incoming.job, f"{incoming.reason} {NO_TOOLS_REMEDY}", (), incoming.usage)
+        self._view.notice(f"{model} does not support tools: it is offered none from now on.")
         self._jobs.discard(incoming.job)
         return UsageRecorded(incoming.usage) if incoming.usage else incoming
 

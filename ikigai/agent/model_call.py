@@ -28,7 +28,16 @@ from ikigai.core.request.reply import (
     reply_events,
     storable_blocks,
 )
-from ikigai.core.state.inputs import CallModel, ContextOverflowed, Failed, Input, Interrupted, Replied, UsageRecorded
+from ikigai.core.state.inputs import (
+    CallModel,
+    ContextOverflowed,
+    Failed,
+    Input,
+    Interrupted,
+    Replied,
+    ToolsRefused,
+    UsageRecorded,
+)
 from ikigai.core.state.memory import Memory, measure, next_request, plain_size, request_frame
 from ikigai.core.views.usage_totals import INTERRUPTED_FAILURE
 
@@ -67,6 +76,7 @@ class ModelCall:
             from ikigai.core.state.fallback import next_fallback  # most runs have no list
 
             request = replace(request, has_fallback=bool(next_fallback(memory)))
+        self._has_tools = bool(request.tools)
         size, out = partial(plain_size, memory), memory.window.older.turns
         meter = UsageMeter(provider, request, memory.model, price, size=size, out=out)
         self._reader = ReplyReader(meter, redactor)
@@ -95,6 +105,8 @@ class ModelCall:
                 put_input(replace(replied, counted=await self._count_tokens(replied)))
             case StreamFailed(FailureKind.CONTEXT, text) if not reader.reply.blocks():
                 put_input(ContextOverflowed(job, text, reader.usage))
+            case StreamFailed(FailureKind.NO_TOOLS, text) if not reader.reply.blocks() and self._has_tools:
+                put_input(ToolsRefused(job, text, reader.usage))
             case StreamFailed(kind, text, remedy):
                 blocks = reader.blocks()
                 outage = text if not blocks and self._is_outage(kind) else ""

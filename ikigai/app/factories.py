@@ -102,7 +102,8 @@ def make_models(config: Config) -> ModelCatalog:
             settings.context or server.context or least,
             settings.max_output or server.max_output,
             settings.levels or None,
-            {"yes": True, "no": False}.get(settings.images),
+            _SWITCHES.get(settings.images),
+            tools=_SWITCHES.get(settings.tools),
         )
 
     def api(model: str) -> str:
@@ -112,6 +113,10 @@ def make_models(config: Config) -> ModelCatalog:
 
     listed = {provider: found.models for provider, found in model_list_cache.load(model_list_file()).items()}
     return ModelCatalog(listed, known, api)
+
+
+_SWITCHES = {"yes": True, "no": False}
+"""Values of settings that can be left open, by "auto"."""
 
 
 def model_list_file() -> Path:

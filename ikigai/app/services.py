@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import html  # noqa: F401  here, where one thread loads: later pygments in one and markdown-it in another may want it
 import os
+import time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,6 +26,7 @@ from ikigai.app.factories import (
     make_workshop,
     missing_level_message,
     model_and_level,
+    model_list_file,
     tighten,
 )
 from ikigai.app.open_database import import_module, open_database
@@ -41,6 +43,8 @@ from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.state.settings import check_budget, default_system, with_choices
+from ikigai.core.vendors import PRESETS
+from ikigai.providers import model_list_cache
 from ikigai.providers.pool import ProviderPool
 from ikigai.system.paths import current_directory, unsaved_files, unsent_files
 from ikigai.system.process_memory import protect_process_memory
@@ -192,7 +196,8 @@ class Services:
         with contextlib.suppress(ConfigError):  # weights are configured but missing
             models += [self.pool.default_model(self.config.keys), self.pool.local_model()]
         models += self.config.models
-        for provider in dict.fromkeys((*self.config.keys, *self.config.providers)):
+        servers = [name for name, preset in PRESETS.items() if not preset.key_variables]  # those found on this machine
+        for provider in dict.fromkeys((*self.config.keys, *self.config.providers, *servers)):
             models += [f"{provider}/{name}" for name in self.pool.known.names(provider)]
         return tuple(dict.fromkeys(filter(None, models)))
 
@@ -331,6 +336,11 @@ class Services:
         """Return True if a provider reported in this run that the model's context is smaller than known."""
         return self.pool.limits(model).context < self.pool.known.limits(model).context
 
+    def _learn_no_tools(self, model: str) -> None:
+        """Remember with the list of its provider, until that is fetched anew, that a model refused tools."""
+        provider = model.partition("/")[0]
+        model_list_cache.save(model_list_file(), provider, self.pool.known.without_tools(model), time.time())
+
     async def _recall(self, question: str) -> str:
         from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS, format_excerpts
 
@@ -357,6 +367,7 @@ class Services:
         options = options._replace(
             price=make_price(self.config),
             learn=self.pool.learn,
+            learn_no_tools=self._learn_no_tools,
             instructions=instructions,
             default_system=self.default_system,
             mcp_tools=self.tool_runtime.mcp_offer if self.tool_runtime.mcp else None,

@@ -229,6 +229,7 @@ class ModelSettings(MaskedRecord, frozen=True):
         Levels, help_meta('Its thinking levels, ["off"] if it does not think; [] uses the known ones.')
     ] = ()
     images: Annotated[Sight, help_meta('Image support; "auto" uses what is known.')] = "auto"
+    tools: Annotated[Sight, help_meta('Support of tools; "auto" uses what is known.')] = "auto"
     input_price: Annotated[
         PriceNumber, help_meta("US dollars for a million input tokens; -1 uses the known price.")
     ] = -1.0

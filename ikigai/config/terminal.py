@@ -101,6 +101,13 @@ class TerminalSettings(Record, frozen=True):
     editing: Annotated[
         Editing, help_meta('The editing keys of the input: "emacs", or "vi", where Esc leaves insert mode.')
     ] = "emacs"
+    find_servers: Annotated[
+        Switch,
+        help_meta(
+            "Look for Ollama, LM Studio, llama.cpp and vLLM on this machine after the start, while no model of a "
+            "provider is chosen."
+        ),
+    ] = True
     update_notice: Annotated[
         Switch,
         help_meta(

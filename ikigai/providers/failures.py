@@ -26,6 +26,15 @@ CONTEXT_EXCEEDED = (
 TOO_LARGE = r"(?i)request too large"
 PER_TIME = r"(?i)per (second|min|hour|day)|rate.?limit|wait before"
 
+TOOLS_REFUSED = (
+    r"(?i)(not|n't) support (the )?(use of )?(tool|function)|\b(tool|function)s?\b.{0,20} not supported"
+    r"|support tool use|function calling is not enabled|unsupported param(eter)?: tools|tools param requires"
+    r"|tool choice requires --enable-auto-tool"
+)
+"""Matches a message of Ollama, OpenRouter, Google, llama.cpp or vLLM about a model that takes no tools, or a server
+that was started without them.
+"""
+
 BAD_KEY = r"(?i)api key (not valid|expired|not found)"
 """Matches a message with status 400 for what other servers report with 401."""
 
@@ -67,6 +76,10 @@ FAILURE_MESSAGES = {
         "Check the model's name and the address, which often ends in /v1.",
     ),
     FailureKind.REFUSED: ("{name} refused the request", "The same request will fail again: change it or the model."),
+    FailureKind.NO_TOOLS: (
+        "{name} refused the request",
+        "Start ikigai with --no-tools, or choose another model.",
+    ),
     FailureKind.QUOTA: ("{name}: the credit is used up", "Add credit there or choose another model."),
     FailureKind.CONTEXT: (
         "The conversation is too long for {model}",
@@ -78,10 +91,6 @@ FAILURE_MESSAGES = {
 
 
 REFUSAL_REMEDIES = (
-    (
-        r"(not|n't) support (tool|function)|(tool|function).{0,20} not supported|support tool use",
-        "Start ikigai with --no-tools, or choose another model.",
-    ),
     (
         r"max_(completion_|output_)?tokens",
         'Set max_output under [models."{name}/{model}"] in the configuration to what the server allows.',
@@ -264,6 +273,8 @@ def _by_status(status: int, message: str, codes: frozenset[str], wait: float | N
         or (status == 429 and _is_exhausted(message, codes, wait))
     ):
         return FailureKind.QUOTA
+    if status not in (401, 403, 429) and re.search(TOOLS_REFUSED, message):
+        return FailureKind.NO_TOOLS
     if status in (401, 403) or (status == 400 and re.search(BAD_KEY, message)):
         return FailureKind.AUTH
     if status in (404, 405, 410) or 300 <= status < 400 or "model_not_found" in codes:

@@ -6,6 +6,8 @@ There are three sources, and the first that says something counts: the configura
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from ikigai.core.commands.arguments import THINKING_LEVELS
 from ikigai.core.errors import ConfigError
 from ikigai.core.model import ModelLimits
@@ -43,7 +45,7 @@ class ListedModel(Record, frozen=True):
     """A model as its vendor's list endpoint, or the configuration, describes it; open values are 0 or None.
 
     A model with no `levels` at all, or off alone, does not think. `thinking` and `off` are as in `ModelTraits`; ""
-    leaves them open.
+    leaves them open. `tools` says that it takes tools.
     """
 
     id: str
@@ -53,6 +55,7 @@ class ListedModel(Record, frozen=True):
     images: bool | None = None
     thinking: str = ""
     off: str = ""
+    tools: bool | None = None
 
 
 def _nothing(model: str) -> None:
@@ -85,6 +88,13 @@ class ModelCatalog:
         """Replace the provider's list by the one its list endpoint returned now."""
         self._listed[provider] = {_bare(model.id): model for model in listed}
 
+    def without_tools(self, model: str) -> Iterable[ListedModel]:
+        """Take no tools of this model for granted: it has refused them. Return the list of its provider."""
+        provider, _, name = model.partition("/")
+        listing = self._listed.setdefault(provider, {})
+        listing[_bare(name)] = replace(self._listing(model), tools=False)
+        return listing.values()
+
     def names(self, provider: str) -> list[str]:
         """Return the names of a provider's models, for completion: those known to be sold, then others that it has
         listed.
@@ -93,7 +103,9 @@ class ModelCatalog:
         return list(dict.fromkeys([*sold, *self._listed.get(provider, ())]))
 
     def limits(self, model: str) -> ModelLimits:
-        """Return the context, and the output to ask for. The default output is at most a quarter of the context."""
+        """Return the context, the output to ask for, and True for tools. The default output is at most a quarter of the
+        context.
+        """
         known, listed, family = self._configured(model), self._listing(model), self._family(model)
         if model.startswith("local/"):
             guess = LOCAL_LIMITS
@@ -103,7 +115,8 @@ class ModelCatalog:
             thinks = bool(listed.thinking) or (family is not None and family.thinking not in ("", "none"))
             reply = MAX_THINKING_REPLY_TOKENS if thinks else MAX_REPLY_TOKENS
             guess = ModelLimits(context, min(reply, most or reply, context // 4))
-        return ModelLimits(known.context or guess.context, known.max_output or guess.max_output)
+        tools = next((says for says in (known.tools, listed.tools) if says is not None), guess.tools)
+        return ModelLimits(known.context or guess.context, known.max_output or guess.max_output, tools)
 
     def traits(self, model: str) -> ModelTraits:
         provider, api = model.partition("/")[0], self._api(model)

@@ -26,6 +26,14 @@ def is_loopback(host: str) -> bool:
     return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")
 
 
+def is_local_address(address: str) -> bool:
+    """Return True if an address is one of this machine."""
+    try:
+        return is_loopback(urlsplit(address).hostname or "")
+    except ValueError:
+        return False
+
+
 def keeps_connections(base_url: str) -> bool:
     """Return False for servers without TLS or on this machine.
 

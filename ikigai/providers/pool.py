@@ -93,7 +93,7 @@ class ProviderPool:
     def limits(self, model: str) -> ModelLimits:
         known = self.known.limits(model)
         context = min(known.context, self._learned.get(model, known.context))
-        takes_tools = not model.startswith("local/") or self._local.takes_tools()
+        takes_tools = known.tools and (not model.startswith("local/") or self._local.takes_tools())
         return ModelLimits(context, known.max_output, takes_tools)
 
     def learn(self, model: str, context: int) -> None:
@@ -128,6 +128,12 @@ class ProviderPool:
         Raise TimeoutError after `within` seconds, counted once its SDK is loaded.
         """
         vendor = self._vendor(provider, self._key(provider) if key is None else key)
+        endpoint = self._endpoint(provider) if provider != "local" else None
+        if endpoint and endpoint.preset and not endpoint.preset.key_variables:  # its own API says more
+            from ikigai.providers import machine_servers
+
+            if models := await machine_servers.list_models(provider, endpoint.base_url):
+                return list(models)
         try:
             await vendor.preload()
             async with asyncio.timeout(within):

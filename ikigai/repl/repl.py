@@ -120,6 +120,8 @@ class Repl:
             with contextlib.suppress(IkigaiError):  # those of a program that was killed
                 await self._session.services.purge_ephemeral(LEFT_BEHIND_AFTER)
             self._session.track(asyncio.create_task(self._session.services.database.indexer.run(), name="index"))
+        if self._session.config.terminal.find_servers:
+            self._session.spawn(self._offer_servers(), "servers")
         if self._session.config.terminal.update_notice:
             self._session.spawn(self._show_update(), "update notice")
 
@@ -128,6 +130,12 @@ class Repl:
         if servers := services.tool_runtime.mcp:
             servers.on_notice = self._view.note
             servers.start()
+
+    async def _offer_servers(self) -> None:
+        await asyncio.to_thread(importlib.import_module, "ikigai.repl.server_offers")
+        from ikigai.repl import server_offers
+
+        await server_offers.offer_servers(self._session)
 
     async def _show_update(self) -> None:
         """Print a line if there is a newer version."""

@@ -170,6 +170,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "prompt_marks": "false",
         "suggestions": "false",
         "editing": "vi",
+        "find_servers": "false",
         "update_notice": "true",
         "update_index": "http://127.0.0.1:3141/simple",
         "enabled": "false",

@@ -42,6 +42,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "TERM": "xterm-256color",
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(ROOT),
+        "IKIGAI_TERMINAL_FIND_SERVERS": "false",  # what else runs on this machine is no matter of a test
         **TOOLLESS,
         **more,
     }

@@ -51,7 +51,8 @@ def test_limit_that_its_owner_set_is_no_credit(status: int, words: str):
 )
 def test_refusal_says_what_to_do(said: str, words: str):
     refused = failure_of_response(RequestTarget("openai", "m", "http://x"), 400, {"error": {"message": said}}, {}, 0)
-    assert refused.kind is FailureKind.REFUSED and words in refused.remedy
+    kind = FailureKind.NO_TOOLS if words == "--no-tools" else FailureKind.REFUSED
+    assert refused.kind is kind and words in refused.remedy
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

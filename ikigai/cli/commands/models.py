@@ -16,7 +16,7 @@ from ikigai.config import Config
 from ikigai.core import tokens
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, Unavailable
 from ikigai.core.sanitize import clean
-from ikigai.core.vendors import VENDORS
+from ikigai.core.vendors import PRESETS, VENDORS
 from ikigai.providers import model_list_cache
 from ikigai.providers.pool import ProviderPool
 from ikigai.system.output import format_table, print_lines
@@ -70,7 +70,8 @@ def _usable_providers(config: Config, pool: ProviderPool, only: str) -> list[str
             raise Rejected("There is no local model.", "Fetch one with: ikigai setup")
         return local
     usable: list[str] = []
-    for name in dict.fromkeys((*VENDORS, *config.keys, *config.providers)):
+    servers = [name for name, preset in PRESETS.items() if not preset.key_variables and pool.known.names(name)]
+    for name in dict.fromkeys((*VENDORS, *config.keys, *config.providers, *servers)):
         try:
             pool.require(name)
             usable.append(name)

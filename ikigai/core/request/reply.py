@@ -77,6 +77,7 @@ class FailureKind(StrEnum):
     AUTH = "auth"  # 401, 403: the key
     NOT_FOUND = "not_found"  # 404: model or address
     REFUSED = "refused"  # other 4xx: the request itself
+    NO_TOOLS = "no_tools"  # the model or its server takes no tools
     QUOTA = "quota"  # out of credit; waiting does not help
     CONTEXT = "context"  # the request is larger than the model's context
     RATE = "rate"  # 429: too fast

@@ -128,6 +128,14 @@ class ContextOverflowed(Record, frozen=True):
     usage: UsageReported | None = None
 
 
+class ToolsRefused(Record, frozen=True):
+    """The provider refused the tools of the request, `reason` in its words; no part of a reply came."""
+
+    job: CallModel
+    reason: str
+    usage: UsageReported | None = None
+
+
 class UsageRecorded(Record, frozen=True):
     """A request without a reply was sent: an attempt that failed and is repeated, or a one-shot call."""
 
@@ -319,6 +327,7 @@ Outcome: TypeAlias = (
     | Replied
     | Failed
     | ContextOverflowed
+    | ToolsRefused
     | UsageRecorded
     | Approved
     | Denied

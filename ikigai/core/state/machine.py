@@ -10,6 +10,7 @@
     Failed          -                             settings with the next model, if this one is down and there is one;
                                                   else the partial text as interrupted reply, turn_end failed
     ContextOverflowed   -                         usage (the loop sends less, or turns it into a Failed)
+    ToolsRefused        -                         usage (the loop sends no tools, or turns it into a Failed)
     UsageRecorded   usage                         usage
     CommandFinished command                       command
     Send            mail_sent                     mail_sent
@@ -33,8 +34,8 @@ The settings of the first model follow a turn_end behind which another one answe
 The filter of a planning talk follows the turn_end, however the talk ended: the planned events and the talk itself leave
 memory.
 
-A Replied, Failed, ContextOverflowed, Approved or ToolDone whose job is no longer wanted is late: no event follows from
-it.
+A Replied, Failed, ContextOverflowed, ToolsRefused, Approved or ToolDone whose job is no longer wanted is late: no event
+follows from it.
 """
 
 from ikigai.core import tokens
@@ -100,6 +101,7 @@ from ikigai.core.state.inputs import (
     Steered,
     Submitted,
     ToolDone,
+    ToolsRefused,
     Undo,
     UsageRecorded,
 )
@@ -148,7 +150,9 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
             settings = {key: value for key, value in memory.settings.items() if key != FALLBACK_KEY}
             recovered = _recover_turn(replace(memory, settings=settings), draft)
             return (*recovered, *settings_of_run(memory))  # which name the first model again
-        case Replied(job=job) | Failed(job=job) | ContextOverflowed(job=job) if job not in work(memory):
+        case Replied(job=job) | Failed(job=job) | ContextOverflowed(job=job) | ToolsRefused(job=job) if job not in work(
+            memory
+        ):
             return ()
         case Approved(job=job) | Denied(job=job) | ToolDone(job=job) | NoteClosed(job=job) if job not in work(memory):
             return ()
@@ -160,7 +164,7 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
             return (replace(mail, text=storable(mail.text)),)
         case CommandFinished(line, output):
             return (CommandRan(storable(line), storable(output)),)
-        case ContextOverflowed(_, _, usage):  # the loop sends less, or comes with a Failed
+        case ContextOverflowed(_, _, usage) | ToolsRefused(_, _, usage):  # the loop sends less, or comes with a Failed
             return (usage,) if usage else ()
         case Interrupted(blocks, usage):
             spent = (usage,) if usage else ()

@@ -25,6 +25,7 @@ from ikigai.core.state.inputs import (
     Input,
     MailDelivered,
     Submitted,
+    ToolsRefused,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 replace = msgspec.structs.replace
 
-FOREIGN_INPUTS = (Submitted, MailDelivered, Condensed, Failed, ContextOverflowed, CommandFinished)
+FOREIGN_INPUTS = (Submitted, MailDelivered, Condensed, Failed, ContextOverflowed, ToolsRefused, CommandFinished)
 """Inputs that may hold words of others than the user, and are not redacted where they are made."""
 
 TYPED_EVENTS = (UserMessage, MailSent, Filtered)
@@ -58,7 +59,7 @@ def redact_input(incoming: Input, redactor: Redactor) -> Input:
             return replace(incoming, summary=replace(summary, text=own(summary.text)))
         case Failed(_, reason, outage=outage):
             return replace(incoming, reason=own(reason), outage=own(outage))
-        case ContextOverflowed(_, reason):
+        case ContextOverflowed(_, reason) | ToolsRefused(_, reason):
             return replace(incoming, reason=own(reason))
         case CommandFinished(_, output):
             return replace(incoming, output=own(output))

@@ -55,6 +55,7 @@ from ikigai.core.state.inputs import (
     Steered,
     Submitted,
     ToolDone,
+    ToolsRefused,
     Undo,
     UsageRecorded,
 )
@@ -87,6 +88,7 @@ idle    | mail               | user mail_taken mail_taken                       
 idle    | reply              |                                                           | idle    |
 idle    | fail               |                                                           | idle    |
 idle    | exceeded           |                                                           | idle    |
+idle    | tools refused      |                                                           | idle    |
 idle    | approve c1         |                                                           | idle    |
 idle    | deny c1            |                                                           | idle    |
 idle    | result of c2       |                                                           | idle    |
@@ -162,6 +164,8 @@ waiting | late fail          |                                                  
 waiting | exceeded           | usage                                                     | waiting | call
 waiting | exceeded, unsent   |                                                           | waiting | call
 waiting | late exceeded      |                                                           | waiting | call
+waiting | tools refused      | usage                                                     | waiting | call
+waiting | late tools refused |                                                           | waiting | call
 waiting | approve c1         |                                                           | waiting | call
 waiting | deny c1            |                                                           | waiting | call
 waiting | result of c2       |                                                           | waiting | call
@@ -201,6 +205,7 @@ tools   | send               | mail_sent                                        
 tools   | reply              |                                                           | tools   | start c1, run c2
 tools   | fail               |                                                           | tools   | start c1, run c2
 tools   | exceeded           |                                                           | tools   | start c1, run c2
+tools   | tools refused      |                                                           | tools   | start c1, run c2
 tools   | approve c1         | tool_started(c1)                                          | tools   | run c1, run c2
 tools   | approve c1, why    | approval tool_started(c1)                                 | tools   | run c1, run c2
 tools   | deny c1            | approval tool_result(c1)!                                 | tools   | run c2
@@ -414,6 +419,8 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "exceeded": lambda agent: ContextOverflowed(asked(agent, False), "Too long.", USAGE),
     "exceeded, unsent": lambda agent: ContextOverflowed(asked(agent, False), "Too long."),
     "late exceeded": lambda agent: ContextOverflowed(asked(agent, True), "Too long.", USAGE),
+    "tools refused": lambda agent: ToolsRefused(asked(agent, False), "No tools.", USAGE),
+    "late tools refused": lambda agent: ToolsRefused(asked(agent, True), "No tools.", USAGE),
     "approve c1": lambda agent: Approved(StartTool(*call(agent, "c1"))),
     "approve c2": lambda agent: Approved(StartTool(*call(agent, "c2"))),
     "approve c3": lambda agent: Approved(StartTool(*call(agent, "c3"))),

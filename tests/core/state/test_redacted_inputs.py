@@ -14,6 +14,7 @@ from ikigai.core.state.inputs import (
     Input,
     MailDelivered,
     Submitted,
+    ToolsRefused,
 )
 from ikigai.core.state.redacted_inputs import FOREIGN_INPUTS, TYPED_EVENTS, key_notice, redact_input
 
@@ -30,10 +31,11 @@ def inputs(text: str) -> list[Input]:
         Failed(CallModel(1), text, ()),
         ContextOverflowed(CallModel(1), text),
         CommandFinished("/recall it", text),
+        ToolsRefused(CallModel(1), text),
     ]
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(7))
 def test_words_of_others_lose_the_key(number: int):
     before, after = inputs(f"take {KEY}!")[number], inputs(f"take {MARKER}!")[number]
     assert redact_input(before, OWN) == after and isinstance(before, FOREIGN_INPUTS)

@@ -33,7 +33,7 @@ from ikigai.core.mentions import Mention, find_mentions
 from ikigai.core.messages import Attachment, Document, DocumentKind, Image
 from ikigai.core.questions import yes_or_no
 from ikigai.core.sanitize import clean_line, storable
-from ikigai.images import PICTURE_ENDINGS, read_picture
+from ikigai.images import PICTURE_ENDINGS, read_picture, unseen_notice
 from ikigai.system import paths
 from ikigai.tools.files.contents import read_prefix
 from ikigai.tools.files.encodings import first_binary_byte, recognize_encoding, visible_text
@@ -150,6 +150,22 @@ async def attach(
 def _redacted(document: Document, text: str) -> Document:
     """Return the document with this text; without its file if the text has changed, since the file has the secret."""
     return replace(document, text=text, data=document.data if text == document.text else "")
+
+
+def notices(local: LocalMentions, attached: Attached, services: Services, model: str) -> list[str]:
+    """Return the notices about what a message brings: images that the model sees none of, PDFs that it gets as text,
+    and words with an @ that name nothing.
+    """
+    found = [unseen_notice(model)] if attached.images and not services.sees_images(model) else []
+    pdfs = [each for each in attached.documents if each.kind is DocumentKind.PDF]
+    if not services.takes_pdfs(model):
+        as_text, why = pdfs, f"{model} takes no PDFs"
+    else:
+        as_text, why = [each for each in pdfs if not each.data], "it is too large to be sent, or holds a key of yours"
+    if as_text:
+        names = ", ".join(clean_line(each.name) for each in as_text)
+        found.append(f"Only the text of {names} goes along: {why}.")
+    return [*found, *filter(None, [unknown_notice(local.unknown)])]
 
 
 def unknown_notice(unknown: Sequence[str]) -> str:

@@ -45,6 +45,7 @@ from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.state.settings import check_budget, default_system, with_choices
 from ikigai.core.vendors import PRESETS
 from ikigai.providers import model_list_cache
+from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.pool import ProviderPool
 from ikigai.system.paths import current_directory, unsaved_files, unsent_files
 from ikigai.system.process_memory import protect_process_memory
@@ -263,6 +264,11 @@ class Services:
     def sees_images(self, model: str) -> bool:
         """Return True if this model is known to see images."""
         return self.pool.known.traits(model).images
+
+    def takes_pdfs(self, model: str) -> bool:
+        """Return True if this model takes PDFs themselves."""
+        encoder = self.pool.encoder(model)
+        return isinstance(encoder, BodyEncoder) and encoder.takes_pdfs
 
     def unseen_images_notice(self, memory: Memory, values: Choices) -> str:
         """Return the notice about images in the context that a newly chosen model does not see; "" for none."""

@@ -229,13 +229,10 @@ def _read_mentions(text: str, config: Config) -> LocalMentions:
 
 async def _attach(text: str, local: LocalMentions, services: Services, memory: Memory, printer: PrintView) -> Submitted:
     """Return the message with what it mentions. Raise Rejected if it cannot be attached."""
-    from ikigai import images
     from ikigai.app import attachments
 
     attached = await attachments.attach(local, services, memory.settings, printer.ask, lambda waiting: None)
-    if attached.images and not services.sees_images(memory.model):
-        printer.notice(images.unseen_notice(memory.model))
-    if notice := attachments.unknown_notice(local.unknown):
+    for notice in attachments.notices(local, attached, services, memory.model):
         printer.notice(notice)
     return Submitted(text, attached.images, documents=attached.documents)
 

@@ -21,9 +21,10 @@ PDF_PAGE_TOKENS = {
     "anthropic": (1_600, True),
     # An image of each page and its text (guides/pdf-files). Its size is not published: the largest image is counted.
     "openai": (2_489, True),
-    # 258 tokens of each page (gemini-api/docs/document-processing).
-    "gemini": (258, False),
-    # 560 tokens of each page at the default resolution, and none for its text (gemini-api/docs/media-resolution).
+    # 258 tokens of each page (gemini-api/docs/document-processing), and its text (the table in media-resolution).
+    "gemini": (258, True),
+    # 560 tokens of each page at the default resolution (gemini-api/docs/media-resolution); its text is not charged
+    # (document-processing).
     "gemini level": (560, False),
 }
 """By the vendor's rule: the tokens of each page of a PDF, and True if its text counts besides."""
@@ -65,6 +66,11 @@ class BodyEncoder(ABC):
     @abstractmethod
     def image_tokens(self, image: Image) -> int:
         """Return the tokens that the vendor counts for an image."""
+
+    @property
+    def takes_pdfs(self) -> bool:
+        """True if the model takes PDFs themselves."""
+        return self._cross_model.pdfs
 
     def pdf_tokens(self, pdf: Document) -> int:
         """Return the tokens that the vendor counts for a PDF, where the model takes one."""

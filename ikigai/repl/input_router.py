@@ -71,7 +71,6 @@ class InputRouter:
 
     async def _send_with_attachments(self, text: str, kind: SendKind) -> None:
         """Send a message with what it mentions; if that cannot be attached, return it to the input."""
-        from ikigai import images
         from ikigai.app import attachments
 
         to, services = self._active_agent.runtime, self._session.services
@@ -84,9 +83,7 @@ class InputRouter:
             settings = to.memory.settings
             attached = await attachments.attach(local, services, settings, self._view.ask, self._show_fetching)
             self.route(kind(text, attached.images, documents=attached.documents), to)
-            if attached.images and not services.sees_images(to.memory.model):
-                self._view.notice(images.unseen_notice(to.memory.model))
-            if notice := attachments.unknown_notice(local.unknown):
+            for notice in attachments.notices(local, attached, services, to.memory.model):
                 self._view.notice(notice)
         except asyncio.CancelledError:
             self._view.notice("Stopped. Nothing was sent.")

@@ -12,6 +12,7 @@ from PIL import Image as Pillow
 from tests.e2e.account import ECHO, WIRE, Account, Wire, refused
 from tests.e2e.test_tools import answer
 from tests.support.invariants import check
+from tests.support.pdf import make_pdf
 from tests.support.wire_server import Answer, completion
 
 PREFIX = "data:image/png;base64,"
@@ -470,3 +471,16 @@ def test_dropped_pictures_become_mentions(account: Account, wire: Wire):
         program.type("\x15")
         program.leave()
     assert stored(account)[0][1] == [cat, dog]
+
+
+def test_line_says_that_only_the_text_of_a_pdf_goes_along(account: Account, wire: Wire):
+    account.configure(f'[providers.wire]\nbase_url = "{wire.server.base_url}"\n')
+    (account.home / "a.pdf").write_bytes(make_pdf("Words of the page"))
+    wire.answers("Read.", "Read.")
+    result = account.run("-m", "wire/x", "-p", "Sum up @a.pdf")
+    assert result.stdout == "Read.\n"
+    assert "Only the text of a.pdf goes along: wire/x takes no PDFs." in result.stderr
+    assert "Words of the page" in wire.requests[-1].body.decode()
+    account.configure(f'[providers.openai]\nbase_url = "{wire.server.base_url}"\napi = "chat"\n')
+    result = account.run("-m", "openai/gpt-5", "-p", "Sum up @a.pdf", OPENAI_API_KEY="k")
+    assert "takes no PDFs" in result.stderr, "another server than OpenAI's own"

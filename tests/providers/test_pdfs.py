@@ -50,7 +50,7 @@ TAKING: dict[str, tuple[BodyEncoder, Any, int]] = {
     "gemini 2.5": (
         ContentsEncoder("gemini-2.5-flash", ModelTraits("budget")),
         {"inlineData": {"mimeType": "application/pdf", "data": DATA}},
-        3 * 258,
+        3 * 258 + TEXT_TOKENS,
     ),
     "gemini 3": (
         ContentsEncoder("gemini-3.8-flash", ModelTraits("level")),

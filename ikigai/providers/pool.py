@@ -129,7 +129,7 @@ class ProviderPool:
         """
         vendor = self._vendor(provider, self._key(provider) if key is None else key)
         endpoint = self._endpoint(provider) if provider != "local" else None
-        if endpoint and endpoint.preset and not endpoint.preset.key_variables:  # its own API says more
+        if key is None and endpoint and endpoint.preset and not endpoint.preset.key_variables:  # its own API says more
             from ikigai.providers import machine_servers
 
             if models := await machine_servers.list_models(provider, endpoint.base_url):

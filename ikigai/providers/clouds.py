@@ -34,10 +34,10 @@ def require_package(cloud: CloudInfo) -> None:
         )
 
 
-def aws_session(region: str) -> Any:
+def aws_session(region: str, with_credentials: bool) -> Any:
     """Return boto3's session, whose profile and region are those of the environment and of `aws configure`.
 
-    Raise IkigaiError if it has no region.
+    Raise IkigaiError if it has no region, or with `with_credentials` no credentials.
     """
     require_package(CLOUDS["bedrock"])
     session = import_module("boto3").Session(region_name=region or None)
@@ -46,13 +46,9 @@ def aws_session(region: str) -> Any:
             "There is no AWS region for Amazon Bedrock.",
             "Set AWS_REGION, or region under [providers.bedrock], or run: aws configure",
         )
-    return session
-
-
-def require_aws_credentials(session: Any) -> None:
-    """Raise IkigaiError if boto3 finds no credentials."""
-    if session.get_credentials() is None:
+    if with_credentials and session.get_credentials() is None:
         raise missing_credentials(CLOUDS["bedrock"], "none were found")
+    return session
 
 
 def google_region() -> str:

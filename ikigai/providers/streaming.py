@@ -117,16 +117,18 @@ class NoStream(Exception):
 
 
 class StreamingProvider(ABC):
-    """A model behind an SDK. Construction is cheap; `warm` or the first request loads the SDK.
+    """A model behind an SDK. Construction is cheap; `preload` or the first request loads it.
 
     An empty `base_url` is OWN_ADDRESS. `first` and `idle` are seconds, as FIRST_PIECE_TIMEOUT and PIECE_TIMEOUT.
     `traits` returns the abilities of a model. `headers` go with every request, and a query in `base_url` does; `body`
-    returns fields that requests to a model have besides their own. Raise ConfigError for a key or an address that
-    cannot work.
+    returns fields that requests to a model have besides their own. `region` and `project` are those of a cloud. Raise
+    ConfigError for a key or an address that cannot work.
     """
 
     OWN_ADDRESS: ClassVar[str]
     """The vendor's own address."""
+    SIGN_IN: ClassVar[str] = ""
+    """The command that makes the credentials of a cloud, for requests without a key."""
 
     def __init__(
         self,
@@ -139,8 +141,11 @@ class StreamingProvider(ABC):
         traits: Callable[[str], ModelTraits] = lambda model: ModelTraits(),
         headers: Mapping[str, str] = MappingProxyType({}),
         body: Callable[[str], Mapping[str, Any]] = lambda model: {},
+        region: str = "",
+        project: str = "",
     ) -> None:
         self.name = name
+        self._region, self._project, self._has_address = region, project, bool(base_url)
         self.base_url, _, query = (base_url or self.OWN_ADDRESS).partition("?")
         self._query, self._more_headers, self._more_body = parse_qsl(query, keep_blank_values=True), headers, body
         self.host, self.address = check_address(name, self.base_url)
@@ -244,7 +249,7 @@ class StreamingProvider(ABC):
         self.host, self.address = check_address(self.name, base_url)
 
     def target(self, model: str) -> RequestTarget:
-        return RequestTarget(self.name, model, self.address)
+        return RequestTarget(self.name, model, self.address, "" if self.key else self.SIGN_IN)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Send the request and yield its events. It raises only on cancellation, which closes the connection."""

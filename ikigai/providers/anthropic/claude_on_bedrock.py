@@ -13,7 +13,6 @@ from ikigai.core.vendors import CLOUDS
 from ikigai.providers import clouds
 from ikigai.providers.anthropic.cloud_messages import BedrockMessagesEncoder
 from ikigai.providers.anthropic.provider import AnthropicProvider
-from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
 from ikigai.providers.models import ListedModel
 from ikigai.providers.streaming import OpenStream
@@ -23,22 +22,14 @@ class BedrockProvider(AnthropicProvider):
     """Claude on Amazon Bedrock (`StreamingProvider`); `region` "" is that of the environment or of `aws configure`."""
 
     OWN_ADDRESS = "https://bedrock-runtime.us-east-1.amazonaws.com"
+    SIGN_IN = CLOUDS["bedrock"].sign_in
     encoder_class = BedrockMessagesEncoder
-
-    def __init__(self, name: str, base_url: str = "", *arguments: Any, region: str = "", **more: Any) -> None:
-        self._region, self._has_address = region, bool(base_url)
-        super().__init__(name, base_url, *arguments, **more)
-
-    def target(self, model: str) -> RequestTarget:
-        return RequestTarget(self.name, model, self.address, "" if self.key else CLOUDS["bedrock"].sign_in)
 
     def connect(self) -> tuple[Any, Any]:
         import anthropic
         from anthropic.lib.bedrock import AsyncAnthropicBedrock
 
-        session = clouds.aws_session(self._region)
-        if not self.key:
-            clouds.require_aws_credentials(session)
+        session = clouds.aws_session(self._region, with_credentials=not self.key)
         if not self._has_address:
             self.move_to(f"https://bedrock-runtime.{session.region_name}.amazonaws.com")
         options = self.http_options()
@@ -77,9 +68,7 @@ class BedrockProvider(AnthropicProvider):
             raise self.listing_error(error, self._idle) from None
 
     def _list(self) -> list[ListedModel]:
-        session = clouds.aws_session(self._region)
-        if not self.key:
-            clouds.require_aws_credentials(session)
+        session = clouds.aws_session(self._region, with_credentials=not self.key)
         control = session.client("bedrock")
         pages = control.get_paginator("list_inference_profiles").paginate()
         profiles = [one for page in pages for one in as_sequence(page.get("inferenceProfileSummaries"))]

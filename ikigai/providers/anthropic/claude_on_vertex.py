@@ -8,7 +8,6 @@ from ikigai.core.vendors import CLOUDS
 from ikigai.providers import clouds
 from ikigai.providers.anthropic.cloud_messages import VertexMessagesEncoder
 from ikigai.providers.anthropic.provider import AnthropicProvider
-from ikigai.providers.failures import RequestTarget
 
 
 class ClaudeVertexProvider(AnthropicProvider):
@@ -17,16 +16,8 @@ class ClaudeVertexProvider(AnthropicProvider):
     """
 
     OWN_ADDRESS = "https://aiplatform.googleapis.com/v1"
+    SIGN_IN = CLOUDS["vertex"].sign_in
     encoder_class = VertexMessagesEncoder
-
-    def __init__(
-        self, name: str, base_url: str = "", *arguments: Any, region: str, project: str = "", **more: Any
-    ) -> None:
-        self._region, self._project, self._has_address = region, project, bool(base_url)
-        super().__init__(name, base_url, *arguments, **more)
-
-    def target(self, model: str) -> RequestTarget:
-        return RequestTarget(self.name, model, self.address, CLOUDS["vertex"].sign_in)
 
     def connect(self) -> tuple[Any, Any]:
         import anthropic
@@ -35,7 +26,7 @@ class ClaudeVertexProvider(AnthropicProvider):
         if self.key:
             raise IkigaiError(
                 f"Claude on {self.name} takes no API key.",
-                f"Run: ikigai login {self.name} --remove, and {CLOUDS['vertex'].sign_in}",
+                f"Run: ikigai login {self.name} --remove, and {self.SIGN_IN}",
             )
         arguments: dict[str, Any] = {"project_id": self._project} if self._project else {}
         if self._has_address:

@@ -6,7 +6,6 @@ from urllib.parse import quote
 from ikigai.core.request.build import Request
 from ikigai.core.vendors import CLOUDS
 from ikigai.providers import clouds
-from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.provider import API_VERSION, GoogleProvider
 from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
 from ikigai.providers.models import ListedModel
@@ -24,15 +23,7 @@ class GeminiVertexProvider(GoogleProvider):
     """
 
     OWN_ADDRESS = "https://aiplatform.googleapis.com"
-
-    def __init__(
-        self, name: str, base_url: str = "", *arguments: Any, region: str, project: str = "", **more: Any
-    ) -> None:
-        self._region, self._project, self._has_address = region, project, bool(base_url)
-        super().__init__(name, base_url, *arguments, **more)
-
-    def target(self, model: str) -> RequestTarget:
-        return RequestTarget(self.name, model, self.address, "" if self.key else CLOUDS["vertex"].sign_in)
+    SIGN_IN = CLOUDS["vertex"].sign_in
 
     def sdk_arguments(self) -> dict[str, Any]:
         if self.key:

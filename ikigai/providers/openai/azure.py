@@ -14,7 +14,6 @@ from urllib.parse import quote
 from ikigai.core.errors import ConfigError
 from ikigai.core.vendors import CLOUDS
 from ikigai.providers import clouds
-from ikigai.providers.failures import RequestTarget
 from ikigai.providers.models import ListedModel
 from ikigai.providers.openai.provider import OpenAIProvider
 
@@ -36,6 +35,7 @@ class AzureProvider(OpenAIProvider):
     """A resource of Azure OpenAI (`StreamingProvider`); the name of a model is that of its deployment."""
 
     OWN_ADDRESS = ""
+    SIGN_IN = CLOUDS["azure"].sign_in
 
     def __init__(self, name: str, base_url: str = "", *arguments: Any, **more: Any) -> None:
         address = base_url or os.environ.get(ENDPOINT_VARIABLE, "").strip()
@@ -53,9 +53,6 @@ class AzureProvider(OpenAIProvider):
         self._is_newer = (found and found[1] == "/v1") or not self._version
         self.base_url = f"{root}/openai{'/v1' if self._is_newer else ''}"
         self._official = True
-
-    def target(self, model: str) -> RequestTarget:
-        return RequestTarget(self.name, model, self.address, "" if self.key else CLOUDS["azure"].sign_in)
 
     def connect(self) -> tuple[Any, Any]:
         import openai

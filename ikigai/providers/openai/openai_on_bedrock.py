@@ -5,7 +5,6 @@ from typing import Any
 
 from ikigai.core.vendors import CLOUDS
 from ikigai.providers import clouds
-from ikigai.providers.failures import RequestTarget
 from ikigai.providers.openai.provider import OpenAIProvider
 
 
@@ -13,20 +12,12 @@ class BedrockOpenAIProvider(OpenAIProvider):
     """Models of Amazon Bedrock other than Claude (`StreamingProvider`); `region` "" is that of the environment."""
 
     OWN_ADDRESS = "https://bedrock-mantle.us-east-1.api.aws/openai/v1"
-
-    def __init__(self, name: str, base_url: str = "", *arguments: Any, region: str = "", **more: Any) -> None:
-        self._region, self._has_address = region, bool(base_url)
-        super().__init__(name, base_url, *arguments, **more)
-
-    def target(self, model: str) -> RequestTarget:
-        return RequestTarget(self.name, model, self.address, "" if self.key else CLOUDS["bedrock"].sign_in)
+    SIGN_IN = CLOUDS["bedrock"].sign_in
 
     def connect(self) -> tuple[Any, Any]:
         import openai
 
-        session = clouds.aws_session(self._region)
-        if not self.key:
-            clouds.require_aws_credentials(session)
+        session = clouds.aws_session(self._region, with_credentials=not self.key)
         if not self._has_address:
             self.move_to(f"https://bedrock-mantle.{session.region_name}.api.aws/openai/v1")
         options = self.http_options()

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from ikigai.core.commands.arguments import quoted
-from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument, as_config_error
 from ikigai.export.atomic_file import write_atomically
+from ikigai.system.output import writing_output
 from ikigai.system.progress import show_progress
 
 if TYPE_CHECKING:
@@ -147,10 +148,8 @@ def parse_flags(arguments: argparse.Namespace) -> ExportRequest:
 
 async def named_or_last(database: Database, name: str | None) -> Agent:
     """Return the agent of this name, without one that which the user used last. Raise ConfigError if there is none."""
-    try:
+    with as_config_error():
         agent = await (database.agents.find(name) if name else database.agents.last())
-    except Rejected as refusal:
-        raise ConfigError(refusal.what, refusal.remedy) from None
     if agent is None:
         raise ConfigError(
             "There is no agent that you used last.", "Add --agent NAME; `ikigai agents --all` lists them."
@@ -217,15 +216,9 @@ def _form(name: str) -> ExportFormat:
 
 
 def _put(text: str) -> None:
-    try:
+    with writing_output():
         sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise IkigaiError(
-            f"The output cannot be written: {error.strerror}.", "Write it to another file or program."
-        ) from None
 
 
 # ── import ──

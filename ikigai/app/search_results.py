@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai.app import export, usage_report
 from ikigai.core.codec import SEARCHED_KINDS
-from ikigai.core.errors import ConfigError, Rejected
+from ikigai.core.errors import as_config_error
 from ikigai.core.events import StoredEvent
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.search.snippets import MarkedText
@@ -101,11 +101,9 @@ async def search(database: Database, arguments: argparse.Namespace) -> str | Hit
     query = " ".join(arguments.query)
     agent = (await export.named_or_last(database, arguments.agent)).id if arguments.agent else None
     since = usage_report.day_start(arguments.since) if arguments.since else None
-    try:
+    with as_config_error():
         limits = arguments.kind, since, arguments.order, arguments.limit, arguments.before
         result = await database.search(query, agent, *limits)
-    except Rejected as refusal:
-        raise ConfigError(refusal.what, refusal.remedy) from None
     return hits_record(query, result) if arguments.json else _paint(format_hits(result))
 
 
@@ -189,10 +187,8 @@ async def list_events(database: Database, arguments: argparse.Namespace) -> str 
 
 async def show_event(database: Database, arguments: argparse.Namespace) -> str | EventsRecord:
     """Return the output of `ikigai history show`. Raise ConfigError for an unknown id."""
-    try:
+    with as_config_error():
         name, events = await database.neighbors(arguments.id, arguments.beside, arguments.beside)
-    except Rejected as refusal:
-        raise ConfigError(refusal.what, refusal.remedy) from None
     if arguments.json:
         return events_record(name, events[0].agent, events)
     return format_neighbors(name, events, arguments.id, most=None)

@@ -34,7 +34,7 @@ from ikigai.app.run_profiles import profile_in_force
 from ikigai.app.trusted_project import Project
 from ikigai.config import Config, split_layers, unused_address, with_profile
 from ikigai.core.condense.threshold import CondenseOptions
-from ikigai.core.errors import ConfigError, Rejected
+from ikigai.core.errors import ConfigError, as_config_error
 from ikigai.core.events import Choices
 from ikigai.core.mcp_tools import MCP_TOOLS_KEY
 from ikigai.core.ports import View
@@ -301,10 +301,8 @@ class Services:
         """Return the agent to start with, by the flags or by `start_with`. Raise ConfigError."""
         agents = self.database.agents
         if resume:
-            try:
+            with as_config_error():
                 found = await agents.find(resume)
-            except Rejected as refusal:
-                raise ConfigError(refusal.what, refusal.remedy) from None
             if found.killed_at:
                 raise ConfigError(f"Agent {found.name} was killed.", f"Run: ikigai agents revive {found.name}")
             return found

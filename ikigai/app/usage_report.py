@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ikigai.core.agents.tree import descendants
-from ikigai.core.errors import ConfigError, Rejected
+from ikigai.core.errors import as_config_error
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.usage_totals import CENT, UsageTotals, at_least, format_dollars, sum_totals
 
@@ -77,10 +77,8 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
     """Return the output of `ikigai usage`. Raise ConfigError for an unknown agent."""
     agent = None
     if arguments.agent:
-        try:
+        with as_config_error():
             agent = await database.agents.find(arguments.agent)
-        except Rejected as refusal:
-            raise ConfigError(refusal.what, refusal.remedy) from None
     id = agent.id if agent else None
     start = day_start(arguments.since) if arguments.since else None
     rows = await database.usage_totals_by(arguments.by, id, start)

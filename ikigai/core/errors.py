@@ -22,7 +22,8 @@ Failures of models and tools are not here: they are data (`StreamFailed`, a `Too
 Every other exception is a bug, logged where it ends, and shown as `Bug`.
 """
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Generator, Iterable, Sequence
 from enum import IntEnum
 
 
@@ -112,6 +113,15 @@ class TimedOut(IkigaiError):
 
 class Rejected(IkigaiError):
     """A request of the user that the present state does not allow; nothing was stored."""
+
+
+@contextlib.contextmanager
+def as_config_error() -> Generator[None]:
+    """Raise a Rejected from inside as a ConfigError: a command line asked for what is refused."""
+    try:
+        yield
+    except Rejected as refusal:
+        raise ConfigError(refusal.what, refusal.remedy) from None
 
 
 class NotReady(Rejected):

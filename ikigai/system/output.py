@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from ikigai.core.errors import IkigaiError
 from ikigai.core.sanitize import clean
@@ -25,9 +26,16 @@ def write_output(text: str = "") -> None:
     """Write `text` and all that is still in the buffer. Raise BrokenPipeError when nobody reads, IkigaiError when it
     cannot be written.
     """
-    try:
+    with writing_output():
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def writing_output() -> Generator[None]:
+    """Raise IkigaiError if the standard output cannot be written inside, BrokenPipeError when nobody reads it."""
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:

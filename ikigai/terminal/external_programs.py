@@ -97,7 +97,7 @@ class ExternalPrograms:
             return await picker.run()
         finally:
             self._lent = False
-            self._terminal_app.press(picker.ahead)
+            self._terminal_app.press(picker.keys.ahead)
 
     def _lend(self, program: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def run() -> None:
@@ -128,7 +128,7 @@ class ExternalPrograms:
         browser = Browser(self._tty, self._theme, self._terminal_app, prompt, source, rewinding, place)
         if line := await browser.run():
             self._handler.submit(line)
-        self._terminal_app.press(browser.ahead)
+        self._terminal_app.press(browser.keys.ahead)
 
     async def _edit(self) -> None:
         from ikigai.terminal.editor import edit_text

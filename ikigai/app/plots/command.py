@@ -14,7 +14,7 @@ from ikigai.app.plots import image_chart, text_chart
 from ikigai.app.plots.data import PlotData, gather_data
 from ikigai.app.usage_report import day_start
 from ikigai.config import Config
-from ikigai.core.errors import ConfigError, Rejected
+from ikigai.core.errors import ConfigError, Rejected, as_config_error
 from ikigai.export import atomic_file
 from ikigai.system.output import print_lines
 from ikigai.system.progress import show_waiting
@@ -81,10 +81,8 @@ async def run(database: Database, config: Config, arguments: argparse.Namespace,
     """Draw or write the plot of `ikigai usage --plot`, and print the message. Raise IkigaiError."""
     agent = None
     if arguments.agent:
-        try:
+        with as_config_error():
             agent = await database.agents.find(arguments.agent)
-        except Rejected as refusal:
-            raise ConfigError(refusal.what, refusal.remedy) from None
     since = day_start(arguments.since) if arguments.since else None
     window = agent or await database.agents.last()
     work = gather_data(database, config, arguments.by, agent, since, window)

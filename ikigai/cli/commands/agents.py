@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ikigai.app import agent_tree
 from ikigai.app.json_records import AgentRecord, DoneRecord, PrintedRecord
 from ikigai.core.commands.parsers import parse_rename
-from ikigai.core.errors import ConfigError, Rejected
+from ikigai.core.errors import as_config_error
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
@@ -63,7 +63,8 @@ async def run(database: Database, arguments: argparse.Namespace) -> str | Printe
     if what == "list":
         lines = await agent_tree.list_agents(database, unlisted=arguments.all)
         return agent_tree.agents_record(lines) if arguments.json else agent_tree.format_tree(lines)
-    agent = await _find(database, arguments.agent)
+    with as_config_error():
+        agent = await database.agents.find(arguments.agent)
     if what == "show":
         return await _format_agent(database, agent, arguments.json)
     match what:
@@ -80,13 +81,6 @@ async def run(database: Database, arguments: argparse.Namespace) -> str | Printe
         return report
     name = arguments.new if what == "rename" else agent.name
     return DoneRecord(did=what, text=report, agent=name, agent_id=agent.id)
-
-
-async def _find(database: Database, name: str) -> Agent:
-    try:
-        return await database.agents.find(name)
-    except Rejected as refusal:
-        raise ConfigError(refusal.what, refusal.remedy) from None
 
 
 async def _format_agent(database: Database, agent: Agent, as_json: bool) -> str | AgentRecord:

@@ -14,7 +14,7 @@ from ikigai.app.open_database import PREPARING_DATABASE, open_database
 from ikigai.cli import ask
 from ikigai.cli.commands import purge_files
 from ikigai.config import Config
-from ikigai.core.errors import ConfigError, Rejected
+from ikigai.core.errors import ConfigError, Rejected, as_config_error
 from ikigai.core.sanitize import clean_line
 from ikigai.core.transfer.redact import PURGED_TEXT, PurgeTarget
 from ikigai.system.output import format_table, print_lines
@@ -126,10 +126,8 @@ def _read_text(match: str | None) -> str:
 async def _find_agent_id(database: Database, name: str | None) -> str | None:
     if name is None:
         return None
-    try:
+    with as_config_error():
         return (await database.agents.find(name)).id
-    except Rejected as refusal:
-        raise ConfigError(refusal.what, refusal.remedy) from None
 
 
 async def _show(database: Database, plan: PurgePlan) -> None:

@@ -73,18 +73,25 @@ select id::text, name, parent::text, extract(epoch from created_at)::float8, kil
 from agents where purged_at is null
 order by created_at, id
 """
+_LAST_WORDS = """left join lateral (
+  select left(content, 400) as words
+  from (select id, kind, content from messages where agent_id = agents.id order by id desc limit 200) newest
+  where kind in ('user', 'assistant') and content <> ''
+  order by id desc limit 1
+) said on true"""
+_IS_IN_TURN = """exists (
+  select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
+    (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
+  )
+)"""
 # The state of agents without loading them: their newest rows tell it. Images and long texts are not read.
-AGENT_INFOS = """
+AGENT_INFOS = f"""
 select agents.id::text, agents.name, agents.parent::text, extract(epoch from agents.created_at)::float8,
        agents.killed_at is not null, agents.archived_at is not null, agents.forked_at,
        extract(epoch from agents.last_used_at)::float8,
        (select count(*) from messages where agent_id = agents.id and kind = 'turn_end'),
        coalesce(chosen.model, ''), coalesce(asked.tokens, 0), coalesce(said.words, ''),
-       exists (
-         select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
-           (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
-         )
-       ),
+       {_IS_IN_TURN},
        coalesce((
          select data ->> 'ending' = 'failed' from messages where id = (
            select max(id) from messages where agent_id = agents.id and kind = 'turn_end'
@@ -92,24 +99,19 @@ select agents.id::text, agents.name, agents.parent::text, extract(epoch from age
        ), false)
 from agents
 left join lateral (
-  select case kind when 'usage' then data ->> 'model' else data #>> '{values,model}' end as model
+  select case kind when 'usage' then data ->> 'model' else data #>> '{{values,model}}' end as model
   from (select id, kind, data from messages where agent_id = agents.id order by id desc limit 200) newest
   where kind = 'usage' and not data ? 'purpose' or kind = 'settings' and data -> 'values' ? 'model'
   order by id desc limit 1
 ) chosen on true
 left join lateral (
-  select (coalesce(ikigai_number(data #> '{usage,input}'), 0)
-          + coalesce(ikigai_number(data #> '{usage,output}'), 0))::bigint as tokens
+  select (coalesce(ikigai_number(data #> '{{usage,input}}'), 0)
+          + coalesce(ikigai_number(data #> '{{usage,output}}'), 0))::bigint as tokens
   from (select id, kind, data from messages where agent_id = agents.id order by id desc limit 200) newest
   where kind = 'usage' and not data ? 'purpose'
   order by id desc limit 1
 ) asked on true
-left join lateral (
-  select left(content, 400) as words
-  from (select id, kind, content from messages where agent_id = agents.id order by id desc limit 200) newest
-  where kind in ('user', 'assistant') and content <> ''
-  order by id desc limit 1
-) said on true
+{_LAST_WORDS}
 where agents.purged_at is null and (%(unlisted)s or agents.killed_at is null and agents.archived_at is null)
 order by agents.created_at, agents.id
 """
@@ -144,24 +146,16 @@ update agents set archived_at = null from below, (select archived_at as at from 
 where agents.id = below.id and archived_at = moment.at
 """
 # The agents among these whose newest turn is open.
-IN_TURN = """
-select id::text from agents where id = any(%s) and exists (
-  select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
-    (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
-  )
-)
+IN_TURN = f"""
+select id::text from agents where id = any(%s) and {_IS_IN_TURN}
 """
 # A page of the agents to choose from, the most recently used first; the page before it ended with the row `after`.
 # Last words are read for this page alone.
-AGENT_PAGE = """
+AGENT_PAGE = f"""
 select agents.id::text, agents.name, coalesce(agents.directory, ''),
        extract(epoch from agents.last_used_at)::float8, agents.last_used_at::text,
        agents.killed_at is not null, agents.archived_at is not null, agents.made,
-       coalesce(said.words, ''), exists (
-         select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
-           (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
-         )
-       )
+       coalesce(said.words, ''), {_IS_IN_TURN}
 from (
   select * from agents
   where purged_at is null and killed_at is null and (%(everything)s or archived_at is null and not made)
@@ -170,11 +164,6 @@ from (
     and (%(after)s::timestamptz is null or (last_used_at, id) < (%(after)s::timestamptz, %(id)s::uuid))
   order by last_used_at desc, id desc limit %(limit)s
 ) agents
-left join lateral (
-  select left(content, 400) as words
-  from (select id, kind, content from messages where agent_id = agents.id order by id desc limit 200) newest
-  where kind in ('user', 'assistant') and content <> ''
-  order by id desc limit 1
-) said on true
+{_LAST_WORDS}
 order by agents.last_used_at desc, agents.id desc
 """

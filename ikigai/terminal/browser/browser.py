@@ -20,7 +20,8 @@ from ikigai.terminal.browser.frame import draw_foot, draw_head, draw_query
 from ikigai.terminal.browser.reader import HistoryReader, Work
 from ikigai.terminal.browser.view import BrowserView
 from ikigai.terminal.clipboard import copy_text
-from ikigai.terminal.output.application import ESCAPE_AFTER, TerminalApp
+from ikigai.terminal.guest_keys import GuestKeys
+from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.pager import page_text
 from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.tty import Tty
@@ -72,18 +73,16 @@ class Browser:
         self._query: str | None = None  # being typed
         self._help: int | None = None  # the first row of it on the screen, while it is there
         self._message = ""  # until the next key
-        self._flush: asyncio.TimerHandle | None = None
-        self._alt = False  # Alt+key is on its way
-        self.ahead: list[KeyPress] = []  # keys after the one that left: they belong to the input
+        self.keys = GuestKeys(terminal_app, self)
 
     async def run(self) -> str:
         with self._terminal_app.away(takes_keys=True):
             self._terminal_app.frames.guest = self
             try:
                 self.take_again()
-                with self._terminal_app.keyboard.attach(self._keys):
+                with self._terminal_app.keyboard.attach(self.keys.read):
                     try:
-                        self._flush_later()
+                        self.keys.flush_later()
                         self.load(self._open)
                         self._paint()
                         return await self._done
@@ -93,8 +92,7 @@ class Browser:
                             await asyncio.gather(self._pager, return_exceptions=True)
             finally:
                 self._terminal_app.frames.guest = None
-                if self._flush:
-                    self._flush.cancel()
+                self.keys.close()
                 self.give_up()
 
     # ── the terminal ──
@@ -213,37 +211,25 @@ class Browser:
 
     # ── keys ──
 
-    def _keys(self) -> None:
-        keyboard = self._terminal_app.keyboard
-        self._handle_keys(keyboard.read_keys())
-        if keyboard.closed:
-            self.leave()
-        self._flush_later()
+    @property
+    def has_left(self) -> bool:
+        return self._done.done()
 
-    def _flush_later(self) -> None:
-        """Take an Esc that nothing follows as this key; it may have come together with the key that opened this."""
-        if self._flush:
-            self._flush.cancel()
-        keyboard, loop = self._terminal_app.keyboard, asyncio.get_running_loop()
-        self._flush = loop.call_later(ESCAPE_AFTER, lambda: self._handle_keys(keyboard.take_held()))
+    def press(self, press: KeyPress) -> None:
+        """Handle a key. What was typed after the one that opened the pager is dropped."""
+        if self._pager:
+            return
+        if self._query is not None:
+            self._type_query(press)
+        else:
+            self._key(press.key)
 
-    def _handle_keys(self, presses: list[KeyPress]) -> None:
-        for number, press in enumerate(presses):
-            if self._done.done():
-                self.ahead += presses[number:]
-                return
-            if self._pager:
-                return
-            if press.key == Keys.Escape:
-                self._alt = True
-            elif self._alt:
-                self._alt = False  # Alt with anything means nothing here
-            elif self._query is not None:
-                self._type_query(press)
-            else:
-                self._key(press.key)
-        if presses:
+    def pressed(self) -> None:
+        if not self._pager:
             self._refresh()
+
+    def quit(self) -> None:
+        self.leave()
 
     def _key(self, key: str) -> None:
         self._message = ""

@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
 from ikigai.core.errors import Bug, IkigaiError
 from ikigai.terminal.alternate_screen import AlternateScreen
+from ikigai.terminal.guest_keys import GuestKeys
 from ikigai.terminal.keyboard import ESC_KEY
-from ikigai.terminal.output.application import ESCAPE_AFTER, TerminalApp
+from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.picker import picker_frame
 from ikigai.terminal.picker.source import PickerRow, PickerSource
 from ikigai.terminal.render.theme import Theme
@@ -38,9 +39,7 @@ class Picker:
         self._cursor = self._top = 0
         self._message = ""  # until the next key
         self._loading: asyncio.Task[None] | None = None
-        self._flush: asyncio.TimerHandle | None = None
-        self._alt = False  # Alt+key is on its way
-        self.ahead: list[KeyPress] = []  # keys after the one that left: they belong to the input
+        self.keys = GuestKeys(terminal_app, self)
 
     async def run(self) -> str | None:
         """Return the value of the picked row, or None if the user left."""
@@ -48,8 +47,8 @@ class Picker:
             self._terminal_app.frames.guest = self
             try:
                 self.take_again()
-                with self._terminal_app.keyboard.attach(self._on_keys):
-                    self._flush_later()
+                with self._terminal_app.keyboard.attach(self.keys.read):
+                    self.keys.flush_later()
                     self._refresh()
                     value = await self._done
                     if self._loading:  # it is never cancelled: that would cost the connection
@@ -57,8 +56,7 @@ class Picker:
                     return value
             finally:
                 self._terminal_app.frames.guest = None
-                if self._flush:
-                    self._flush.cancel()
+                self.keys.close()
                 self.give_up()
 
     # ── the terminal ──
@@ -131,35 +129,20 @@ class Picker:
 
     # ── keys ──
 
-    def _on_keys(self) -> None:
-        keyboard = self._terminal_app.keyboard
-        self._handle(keyboard.read_keys())
-        if keyboard.closed:
-            self._leave(None)
-        self._flush_later()
+    @property
+    def has_left(self) -> bool:
+        return self._done.done()
 
-    def _flush_later(self) -> None:
-        """Take an Esc that nothing follows as this key; it may have come together with the key that opened the list."""
-        if self._flush:
-            self._flush.cancel()
-        keyboard, loop = self._terminal_app.keyboard, asyncio.get_running_loop()
-        self._flush = loop.call_later(ESCAPE_AFTER, lambda: self._handle(keyboard.take_held()))
+    def press(self, press: KeyPress) -> None:
+        self._message, self._picks = "", False
+        self._press(press)
+        self._fresh = self._fresh and self._wanted == self._read
 
-    def _handle(self, presses: Sequence[KeyPress]) -> None:
-        for number, press in enumerate(presses):
-            if self._done.done():
-                self.ahead += presses[number:]
-                return
-            self._message, self._picks = "", False
-            if press.key == Keys.Escape:
-                self._alt = True
-            elif self._alt:
-                self._alt = False  # Alt with anything means nothing here
-            else:
-                self._press(press)
-            self._fresh = self._fresh and self._wanted == self._read
-        if presses:
-            self._refresh()
+    def pressed(self) -> None:
+        self._refresh()
+
+    def quit(self) -> None:
+        self._leave(None)
 
     def _press(self, press: KeyPress) -> None:
         key, (typed, everything) = press.key, self._wanted

@@ -1,0 +1,73 @@
+"""This module reads the keyboard for a guest of the TerminalApp: a list or the history browser."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
+
+from ikigai.terminal.output.application import ESCAPE_AFTER, TerminalApp
+
+
+class KeyReader(Protocol):
+    """The guest whose keys are read."""
+
+    @property
+    def has_left(self) -> bool: ...
+
+    def press(self, press: KeyPress) -> None:
+        """Handle a key."""
+        ...
+
+    def pressed(self) -> None:
+        """Draw what the keys changed that came together."""
+        ...
+
+    def quit(self) -> None:
+        """Leave: there will be no more keys."""
+        ...
+
+
+class GuestKeys:
+    """Gives a guest its keys one by one. Keys with Alt mean nothing to it.
+
+    `ahead` holds the keys after the one with which the guest left: they belong to the input.
+    """
+
+    def __init__(self, terminal_app: TerminalApp, guest: KeyReader) -> None:
+        self._keyboard, self._guest = terminal_app.keyboard, guest
+        self._flush: asyncio.TimerHandle | None = None
+        self._alt = False  # Alt+key is on its way
+        self.ahead: list[KeyPress] = []
+
+    def read(self) -> None:
+        """Handle the keys that have come."""
+        self._handle(self._keyboard.read_keys())
+        if self._keyboard.closed:
+            self._guest.quit()
+        self.flush_later()
+
+    def flush_later(self) -> None:
+        """Take an Esc that nothing follows as this key; it may have come with the key that opened the guest."""
+        self.close()
+        loop = asyncio.get_running_loop()
+        self._flush = loop.call_later(ESCAPE_AFTER, lambda: self._handle(self._keyboard.take_held()))
+
+    def close(self) -> None:
+        if self._flush:
+            self._flush.cancel()
+
+    def _handle(self, presses: Sequence[KeyPress]) -> None:
+        for number, press in enumerate(presses):
+            if self._guest.has_left:
+                self.ahead += presses[number:]
+                return
+            if press.key == Keys.Escape:
+                self._alt = True
+            elif self._alt:
+                self._alt = False
+            else:
+                self._guest.press(press)
+        if presses:
+            self._guest.pressed()

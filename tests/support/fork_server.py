@@ -1,9 +1,10 @@
-"""This module runs a Python interpreter with the program's libraries loaded, which forks for each run of the
+"""This module runs a Python interpreter with the program and its libraries loaded, which forks for each run of the
 program.
 
-A start of the program spends most of its CPU time in the libraries' imports. Here they are paid once per test process:
-each run is a fork of an interpreter that has imported them, and nothing of ikigai. From there on the run is a real one:
-its own process, environment, working directory, streams and terminal, and Python's own end.
+A start of the program spends nine tenths of its CPU time in imports. Here they are paid once per test process: each run
+is a fork of an interpreter that has imported what most runs need. From there on the run is a real one: its own process,
+environment, working directory, streams and terminal, and Python's own end. No module may read the environment while it
+is loaded here: it would be that of another run. Tests with the mark `own_interpreter` and long ones start without.
 
 A message on the socket is one run: a file with its pickled `Run`, its three streams, and another socket. That receives
 the process id and, when the process has ended, its exit code.
@@ -22,14 +23,23 @@ import sys
 import termios
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, NoReturn, TextIO
 
 LIBRARIES = (
     "anyio._backends._asyncio", "asyncio", "html.entities", "httpx2", "markdown_it", "msgspec.json", "openai",
     "prompt_toolkit", "prompt_toolkit.input.vt100", "psycopg", "pygments.lexers", "rich.markdown", "rich.rule",
+)  # fmt: skip
+PROGRAM = (
+    "ikigai.app.build_tools", "ikigai.app.open_database", "ikigai.app.own_secrets", "ikigai.app.services",
+    "ikigai.app.surroundings", "ikigai.app.tool_runtime", "ikigai.cli.main", "ikigai.cli.subcommands",
+    "ikigai.core.request.default_prompt", "ikigai.core.token_formats", "ikigai.headless.print_mode",
+    "ikigai.providers.openai.provider", "ikigai.providers.prices", "ikigai.repl.first_screen", "ikigai.repl.repl",
+    "ikigai.store.database", "ikigai.store.ephemeral", "ikigai.store.search.search", "ikigai.terminal.screen",
+    "ikigai.terminal.render.markdown_elements", "ikigai.tools.approval.gate",
 )  # fmt: skip
 NUMBER = struct.Struct("i")
 
@@ -109,10 +119,30 @@ def _stream(number: int, before: TextIO, mode: str) -> TextIO:
     return TextIOWrapper(opened, before.encoding, before.errors, newline="\n", line_buffering=by_line)  # type: ignore[type-var]
 
 
+class _Unread(dict[str, str]):
+    """The environment of the shared interpreter, which no module of the program may read while it is loaded."""
+
+    def _refuse(self, *arguments: object) -> NoReturn:
+        raise AssertionError("a module reads the environment while it is loaded")
+
+    __getitem__ = get = __contains__ = __iter__ = keys = items = values = copy = _refuse  # type: ignore[assignment]
+
+
+@contextmanager
+def _unread_environment() -> Iterator[None]:
+    environment, os.environ = os.environ, _Unread()  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        os.environ = environment  # noqa: B003  (it is only put back)
+
+
 def main() -> None:
     for name in LIBRARIES:
         import_module(name)
-    assert not [name for name in sys.modules if name.partition(".")[0] == "ikigai"]
+    with _unread_environment():
+        for name in PROGRAM:
+            import_module(name)
     assert threading.active_count() == 1
     gc.freeze()  # collections of the runs are not to touch, and so copy, what they share
     run = serve(socket.socket(fileno=int(sys.argv.pop())))

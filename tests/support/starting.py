@@ -1,4 +1,4 @@
-"""This module starts the program: as a fork of an interpreter that has loaded its libraries, or with its own one."""
+"""This module starts the program: as a fork of an interpreter that has loaded it, or with its own one."""
 
 import os
 import pickle

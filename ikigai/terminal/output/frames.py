@@ -13,7 +13,7 @@ from ikigai.terminal.tty import Tty
 
 STREAMING_FRAME_SECONDS, CLOCK_FRAME_SECONDS = 0.07, 0.1
 """Seconds between two frames while text streams in, and while only the time changes."""
-RESIZE_SETTLE = 0.3 if "TMUX" in os.environ else 0.1
+RESIZE_SETTLE_SECONDS, TMUX_RESIZE_SETTLE_SECONDS = 0.1, 0.3
 """Seconds without a change until the terminal's size is believed: tmux reports changes every 250 ms at most."""
 
 
@@ -100,7 +100,8 @@ class Frames:
         self._painter.holds.add("size")
         if self._settling:
             self._settling.cancel()
-        self._settling = asyncio.get_running_loop().call_later(RESIZE_SETTLE, self._settled)
+        settle = TMUX_RESIZE_SETTLE_SECONDS if "TMUX" in os.environ else RESIZE_SETTLE_SECONDS
+        self._settling = asyncio.get_running_loop().call_later(settle, self._settled)
 
     def _settled(self) -> None:
         self._settling = None

@@ -83,9 +83,6 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "agents": ("agents", "--json"),
     "agents, all": ("agents", "--all", "--json"),
     "agent": ("agents", "show", "kid", "--json"),
-    "rename": ("agents", "rename", "kid", "child", "--json"),
-    "archive": ("agents", "archive", "docs", "--json"),
-    "kill": ("agents", "kill", "kid", "--yes", "--json"),
     "list": ("history", "list", "--agent", "kid", "--json"),
     "show": ("history", "show", "1", "--beside", "3", "--json"),
     "search": ("history", "search", "wörd", "--json"),
@@ -96,7 +93,6 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "usage by agent": ("usage", "--by", "agent", "--agent", "docs", "--json"),
     "models": ("models", "--json"),
     "agents, listed": ("agents", "list", "--all", "--json"),
-    "revive": ("agents", "revive", "ghost", "--json"),
     "config": ("config", "--json"),
     "config show": ("config", "show", "--json"),
     "config set": ("config", "set", "terminal.theme", "dark", "--json"),
@@ -106,19 +102,22 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "mcp test": ("mcp", "test", "--json"),
     "status": ("db", "status", "--json"),
     "migrate": ("db", "migrate", "--json"),
+    "revive": ("agents", "revive", "ghost", "--json"),
+    "rename": ("agents", "rename", "kid", "child", "--json"),
+    "kill": ("agents", "kill", "child", "--yes", "--json"),
+    "archive": ("agents", "archive", "docs", "--json"),
 }
 
 
-@pytest.mark.parametrize("words", SUBCOMMANDS.values(), ids=SUBCOMMANDS.keys())
-def test_subcommand(used: Account, words: tuple[str, ...]):
-    if words[0] == "mcp":
-        assert used.run("mcp", "add", "scripted", "--", sys.executable, SCRIPT, "good").returncode == 0
-    result = used.run(*words, IKIGAI_MODEL="wire/x", WIRE_KEY="key")
-    assert (
-        result.returncode,
-        result.stderr.replace("ikigai: No list yet from dead. To fetch it: ikigai models --refresh\n", ""),
-    ) == (0, "") and lines_of(result.stdout)
-    assert all(" " not in line.split(":")[0] for line in result.stdout.splitlines()), "compact"
+@pytest.mark.timeout(600)  # on a busy machine the program takes seconds to start
+def test_subcommands(used: Account):
+    """All of one user: those that change the agents come behind those that show them."""
+    assert used.run("mcp", "add", "scripted", "--", sys.executable, SCRIPT, "good").returncode == 0
+    for case, words in SUBCOMMANDS.items():
+        result = used.run(*words, IKIGAI_MODEL="wire/x", WIRE_KEY="key")
+        errors = result.stderr.replace("ikigai: No list yet from dead. To fetch it: ikigai models --refresh\n", "")
+        assert (result.returncode, errors) == (0, "") and lines_of(result.stdout), case
+        assert all(" " not in line.split(":")[0] for line in result.stdout.splitlines()), f"{case} is not compact"
 
 
 COMMANDS = {path: "--json" in parser._option_string_actions for path, parser in parsers() if path}
@@ -137,13 +136,14 @@ def test_every_command_that_prints_json_is_tried():
     assert {words[2] for words in SUBCOMMANDS.values() if words[:2] == ("usage", "--by")} | {"day"} == {*GROUPINGS}
 
 
-@pytest.mark.parametrize("path", COMMANDS)
-def test_every_command_refuses_in_json(account: Account, path: str):
+@pytest.mark.timeout(600)
+def test_every_command_refuses_in_json(account: Account):
     """One that has no such output, too: a program that asks for it reads standard output alone."""
-    result = account.run(*path.split(), "--nonsense", "--json", IKIGAI_DATABASE_URL=AWAY)
-    (record,) = lines_of(result.stdout)
-    assert (result.returncode, record["type"]) == (record["code"], "error"), result
-    assert record["code"] == (75 if path == "db psql" else 2), "what psql does not take it says itself"
+    for path in COMMANDS:
+        result = account.run(*path.split(), "--nonsense", "--json", IKIGAI_DATABASE_URL=AWAY)
+        (record,) = lines_of(result.stdout)
+        assert (result.returncode, record["type"]) == (record["code"], "error"), result
+        assert record["code"] == (75 if path == "db psql" else 2), "what psql does not take it says itself"
 
 
 def test_doctor(account: Account):
@@ -258,10 +258,11 @@ REFUSALS: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
-def test_refusal_of_print_mode(used: Account, case: str):
-    code, words, env = REFUSALS[case]
-    for format in FORMATS:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("format", FORMATS, ids=" ".join)
+def test_refusals_of_print_mode(used: Account, format: tuple[str, ...]):
+    """None of them changes what the others find."""
+    for code, words, env in REFUSALS.values():
         result = used.run(*words, *format, **{"IKIGAI_MODEL": "scripted/echo", **env})
         (record,) = lines_of(result.stdout)
         assert (result.returncode, record["type"], record["code"]) == (code, "error", code), result
@@ -311,13 +312,13 @@ def test_every_command_that_prints_json_fails_in_json():
     assert {*WITH_JSON} - {*map(command_of, own)} == {"doctor"}
 
 
-@pytest.mark.parametrize("case", REFUSED_SUBCOMMANDS)
-def test_refusal_of_subcommand(used: Account, case: str):
-    code, words, env = REFUSED_SUBCOMMANDS[case]
-    result = used.run(*words, "--json", **env)
-    *_, record = lines_of(result.stdout)
-    assert (result.returncode, record["type"], record["code"]) == (code, "error", code), result
-    assert record["message"].rstrip(".") in result.stderr.replace("\n", " ")
+@pytest.mark.timeout(600)
+def test_refusals_of_subcommands(used: Account):
+    for code, words, env in REFUSED_SUBCOMMANDS.values():
+        result = used.run(*words, "--json", **env)
+        *_, record = lines_of(result.stdout)
+        assert (result.returncode, record["type"], record["code"]) == (code, "error", code), result
+        assert record["message"].rstrip(".") in result.stderr.replace("\n", " ")
 
 
 def test_json_is_asked_for_by_options_alone(account: Account):

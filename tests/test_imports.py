@@ -13,8 +13,11 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests import ROOT
 
@@ -22,8 +25,9 @@ NAMED = ("import_module", "imported")
 """Functions that load the module of this name."""
 
 
+@pytest.mark.timeout(600)  # it loads every SDK, several times
 def test_one_way_into_each_circle() -> None:
-    command, statements = [sys.executable, "-m", "tests.test_imports"], json.dumps(sorted(set(late())))
+    command, statements = [sys.executable, "-m", "tests.test_imports"], json.dumps(longest(set(late())))
     ran = subprocess.run(command, cwd=ROOT, input=statements, stdout=subprocess.PIPE, text=True, check=True)
     loads = [tuple(load) for load in json.loads(ran.stdout)]
     wanted = {name for _, name in loads}
@@ -50,6 +54,12 @@ def test_one_way_into_each_circle() -> None:
             if name in circle and holder not in circle and not inside:
                 ways[name].add(holder or "ikigai, where it runs")
         assert len(ways) <= 1, f"two threads may stop one another in here: {dict(ways)}"
+
+
+def longest(statements: set[str]) -> list[str]:
+    """Return the statements that are not the beginning of others, which load all that these load."""
+    ordered = sorted(f"{each}\n" for each in statements)
+    return [each for each, after in pairwise([*ordered, ""]) if not after.startswith(each)]
 
 
 def late() -> Iterator[str]:

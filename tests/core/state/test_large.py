@@ -38,10 +38,10 @@ def run_of(rules: WindowRules, budget: int = 20_000) -> tuple[Counting, RunConfi
     return counting, RunConfig(settings, limits, lambda model: counting, tools=TOOLS, rules=rules)
 
 
-def conversation(turns: int) -> Iterator[ev.StoredEvent]:
-    """Return turns of one question and one answer, as the agent itself would have stored them."""
-    before = previous = ev.Totals()
-    for n in range(turns):
+def conversation(turns: int, first: int = 0) -> Iterator[ev.StoredEvent]:
+    """Return turns of one question and one answer from the turn `first` on, as the agent would have stored them."""
+    before, previous = totals(first), totals(max(first - 1, 0))
+    for n in range(first, turns):
         id = 3 * n + 1
         events = (
             ev.UserMessage(f"{n}?"),
@@ -51,6 +51,10 @@ def conversation(turns: int) -> Iterator[ev.StoredEvent]:
         for place, event in enumerate(events):
             yield ev.StoredEvent(id + place, "a", id + place, 0.0, event)
         before, previous = before + ev.Totals(1, 2, 130), before
+
+
+def totals(turns: int) -> ev.Totals:
+    return ev.Totals(turns, 2 * turns, 130 * turns)
 
 
 TURNS = 100_000
@@ -77,9 +81,7 @@ def test_loading_reads_only_the_window_of_100_000_turns(rules: WindowRules, log:
     assert (memory.window.first is not None) is rules.keep_first_turn
     assert next_request(memory).messages[0].text == ("0?" if rules.keep_first_turn else f"[{notice_of(memory)}]")
     counting.measured = left = 0
-    for stored in conversation(TURNS + 2_000):
-        if stored.id <= 3 * TURNS:
-            continue
+    for stored in conversation(TURNS + 2_000, first=TURNS):
         before = len(memory.window.turns)
         memory = evolve(memory, stored)
         left += max(0, before - len(memory.window.turns))

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from ikigai.cli.main import wants_json
-from tests.e2e.program import Program, command, environment, run
+from tests.e2e.program import PATIENCE, Program, command, environment, run
 from tests.support import json_schema
 from tests.support.invariants import check
 from tests.support.wire_server import Answer, Received, WireServer
@@ -98,7 +98,7 @@ class Account:
 
     def alone(self, but: Callable[[str], bool] = lambda pid: True) -> None:
         """Wait until no program is connected any more, of those whose process ids `but` accepts."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while there := [pid for pid in self._connected() if but(pid)]:
             assert time.monotonic() < deadline, f"programs are still connected: {there}"
             time.sleep(0.01)
@@ -180,7 +180,7 @@ class Wire:
     def requests(self) -> list[Received]:
         return self.server.requests
 
-    def asked(self, seconds: float = 30) -> bool:
+    def asked(self, seconds: float = PATIENCE) -> bool:
         """Wait for a request."""
         return asyncio.run_coroutine_threadsafe(self.server.got_one.wait(), self._loop).result(seconds)
 

@@ -20,9 +20,9 @@ from tests import ROOT
 from tests.support import starting
 from tests.support.starting import Forked
 from tests.terminal.alternate import Screen, is_dim
-from tests.terminal.modes import left_on
+from tests.terminal.modes import MAX_FRAME_SECONDS, is_halfway, left_on
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds to wait for something to appear: the machine may be busy with other tests."""
 KEPT = ("PATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "TMPDIR")
 
@@ -202,8 +202,7 @@ class Program:
     @property
     def halfway(self) -> bool:
         """Return True if the screen is in the middle of an update that terminals show as a whole."""
-        begun = self.raw.rfind(b"\x1b[?2026h", max(0, len(self.raw) - (1 << 17)))
-        return begun >= 0 and b"\x1b[?2026l" not in self.raw[begun:] and time.monotonic() - self._came < 0.5
+        return is_halfway(self.raw) and time.monotonic() - self._came < MAX_FRAME_SECONDS
 
     def wait(self, true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         deadline = time.monotonic() + seconds

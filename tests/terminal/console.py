@@ -20,7 +20,7 @@ import pyte
 from tests import ROOT
 from tests.support import starting
 from tests.terminal.alternate import Screen
-from tests.terminal.modes import left_on
+from tests.terminal.modes import MAX_FRAME_SECONDS, is_halfway, left_on
 
 DEMO = [sys.executable, "-m", "tests.terminal.demo"]
 STATUS = "amber-fox"
@@ -35,7 +35,7 @@ class Console:
         self.columns, self.rows = size
         self.screen = Screen(self.columns, self.rows, history=5000, ratio=0.5)
         self.stream = pyte.ByteStream(self.screen)
-        self.raw = b""
+        self.raw, self._came = b"", 0.0
         self._log = folder / "log"
         self._status: int | None = None
         child = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TMUX", "TERM")}
@@ -90,6 +90,7 @@ class Console:
         except OSError:
             return False
         self.raw += data
+        self._came = time.monotonic()
         self.stream.feed(data)
         return bool(data)
 
@@ -97,10 +98,15 @@ class Console:
         """Read for `seconds`."""
         self.until(lambda: False, seconds, fail=False)
 
-    def until(self, wanted: str | Callable[[], object], seconds: float = 40, fail: bool = True) -> None:
+    @property
+    def halfway(self) -> bool:
+        """Return True if the screen is in the middle of a frame, the rest of which is to come soon."""
+        return is_halfway(self.raw) and time.monotonic() - self._came < MAX_FRAME_SECONDS
+
+    def until(self, wanted: str | Callable[[], object], seconds: float = 60, fail: bool = True) -> None:
         """Read until a text is on the screen, or a condition is true."""
         deadline = time.monotonic() + seconds
-        while not (wanted in self.text if isinstance(wanted, str) else wanted()):
+        while self.halfway or not (wanted in self.text if isinstance(wanted, str) else wanted()):
             left = deadline - time.monotonic()
             if left <= 0:
                 assert not fail, f"{wanted!r} did not come; the screen:\n{self.text}\nlog: {self.log}"
@@ -152,7 +158,7 @@ class Console:
     def sent(self) -> list[object]:
         return [line["text"] for line in self.told("submit")]
 
-    def ended(self, seconds: float = 40) -> int:
+    def ended(self, seconds: float = 60) -> int:
         """Wait for the program to end; return its exit code, negative for a signal."""
 
         def over() -> bool:

@@ -1,4 +1,4 @@
-"""This module finds modes that a program has left on in a terminal, in the bytes that it wrote."""
+"""This module finds modes that a program has set in a terminal and not reset, in the bytes that it wrote."""
 
 import re
 
@@ -7,6 +7,18 @@ _USUAL = {"?7": "h", "?25": "h"}
 _SEQUENCE = re.compile(
     rb"\x1b\[(?P<csi>[0-?]*[ -/]*[@-~])|\x1b\](?P<osc>[^\x07\x1b]*)(?:\x07|\x1b\\)|\x1b(?P<short>[ -/]*[0-Zc-~=>])"
 )
+
+
+MAX_FRAME_SECONDS = 5.0
+"""Seconds after which the rest of a frame is not waited for: the program was stopped in the middle of it, say."""
+FRAME_BEGINS, FRAME_ENDS = b"\x1b[?2026h", b"\x1b[?2026l"
+MAX_FRAME_BYTES = 1 << 17
+
+
+def is_halfway(raw: bytes) -> bool:
+    """Return True if these bytes end in the middle of an update that terminals show as a whole."""
+    begun = raw.rfind(FRAME_BEGINS, max(0, len(raw) - MAX_FRAME_BYTES))
+    return begun >= 0 and FRAME_ENDS not in raw[begun:]
 
 
 def left_on(raw: bytes) -> dict[str, str]:

@@ -130,10 +130,11 @@ async def test_filling_the_index_beside_appends_is_measured(dsn: str) -> None:
     assert len(_judged(await s08_search.append(dsn, events=20))) == 1
 
 
-def test_exchange_is_measured_in_every_format(dsn: str) -> None:
+@pytest.mark.parametrize("formats", [["chat"], pytest.param(list(FORMATS), marks=pytest.mark.long)])
+def test_exchange_is_measured(dsn: str, formats: list[str]) -> None:
     fill(dsn, 10)
-    figures = s11_delay.compare(list(FORMATS), 1, dsn, {"IKIGAI_DATABASE_URL": dsn}, warm_up=0)
-    assert len(_judged(figures)) == 2 * len(FORMATS)
+    figures = s11_delay.compare(formats, 1, dsn, {"IKIGAI_DATABASE_URL": dsn}, warm_up=0)
+    assert len(_judged(figures)) == 2 * len(formats)
 
 
 def test_modules_on_the_way_of_a_message_are_counted(dsn: str) -> None:
@@ -145,6 +146,7 @@ def test_modules_on_the_way_of_a_message_are_counted(dsn: str) -> None:
     assert "repl/repl" not in delta and "terminal/output/live_reply" not in request
 
 
+@pytest.mark.long
 async def test_tokens_are_compared_with_what_the_provider_counts() -> None:
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     figures = await s13_tokens.compare(300, ["CJK", "tool calls"])

@@ -98,13 +98,13 @@ def test_what_this_run_says_goes_before_it(tmp_path: Path):
     assert bounds.approval is ApprovalMode.YOLO and bounds.tools_off == NO_TOOLS
 
 
-@pytest.mark.parametrize("key", sorted(map(dotted_path, KEY_SPECS.keys() - ALLOWED_KEYS.keys())))
-def test_no_other_key_is_taken(tmp_path: Path, key: str):
-    key = key.replace('"*"', "openai" if key.startswith("providers") else '"openai/x"')
-    with pytest.raises(ConfigError) as caught:
-        tried(tmp_path, "", f"\n{key} = 1\n")
-    assert caught.value.what == f"{tmp_path}/.ikigai/config.toml:2: {key} cannot be set by a project."
-    assert caught.value.remedy.startswith("Remove it; a project can only tighten: tools.enabled, tools.approval")
+def test_no_other_key_is_taken(tmp_path: Path):
+    for key in sorted(map(dotted_path, KEY_SPECS.keys() - ALLOWED_KEYS.keys())):
+        key = key.replace('"*"', "openai" if key.startswith("providers") else '"openai/x"')
+        with pytest.raises(ConfigError) as caught:
+            tried(tmp_path, "", f"\n{key} = 1\n")
+        assert caught.value.what == f"{tmp_path}/.ikigai/config.toml:2: {key} cannot be set by a project."
+        assert caught.value.remedy.startswith("Remove it; a project can only tighten: tools.enabled, tools.approval")
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 models, levels for models that do not think, a failure before the first word.
 """
 
-import asyncio
 import json
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -145,36 +143,3 @@ async def test_overload_after_a_thought_is_not_tried_again():
         await provider.close()
         assert len(server.requests) == 1
     assert not any(isinstance(event, RetryScheduled) for event in events)
-
-
-LATE = """
-import asyncio, sys
-from ikigai.core.messages import Message, Role, Text
-from ikigai.core.request.build import Request
-from ikigai.providers.{module}.provider import {name}
-
-async def main():
-    provider = {name}("wire", sys.argv[1], "key-of-the-test")
-    await provider.preload()
-    before = set(sys.modules)
-    async for event in provider.stream(Request("m", (Message(Role.USER, (Text("hi"),)),))):
-        pass
-    print(type(event).__name__, *sorted(set(sys.modules) - before))
-    await provider.close()
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [("anthropic", "AnthropicProvider"), ("google", "GoogleProvider"), ("openai", "OpenAIProvider")],
-)
-async def test_warm_provider_imports_nothing_when_a_request_is_sent(module: str, name: str):
-    async with WireServer([Answer()]) as server:
-        script = LATE.format(module=module, name=name)
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", script, server.base_url, stdout=asyncio.subprocess.PIPE
-        )
-        out, _ = await child.communicate()
-    assert out.decode().split() == ["StreamFailed"]

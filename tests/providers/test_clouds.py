@@ -531,7 +531,6 @@ print(" ".join(sorted({"anthropic", "openai", "google.genai", "boto3", "azure.id
     cases = {
         ("bedrock", f"bedrock/{CLAUDE}", "k"): "anthropic boto3",
         ("bedrock", "bedrock/openai.gpt-oss", "k"): "boto3 openai",
-        ("vertex", "vertex/claude-opus-5", ""): "anthropic",
         ("vertex", "vertex/gemini-3.8-flash", "k"): "google.genai",
         ("azure", "azure/gpt-5", "k"): "openai",
     }

@@ -235,7 +235,7 @@ async def test_answer_in_a_form(adapters: dict[str, Any], server: LocalServer):
             "You tell stories.",
             words,
             purpose="matching",
-            max_output=200,
+            max_output=80,
             schema=ANSWER_SCHEMA,
         )
         assert done.failure is None and done.stop in (StopReason.END, StopReason.LENGTH)  # it may not find an end

@@ -2,14 +2,11 @@
 
 import asyncio
 import gc
-import os
 import socket
 import ssl
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,21 +217,36 @@ async def test_nothing_is_left_behind(form: Format, recwarn: pytest.WarningsReco
     assert not [warning for warning in recwarn if issubclass(warning.category, ResourceWarning)]
 
 
-def test_sdk_is_loaded_by_warm_and_not_before(form: Format):
+async def test_sdk_is_loaded_by_warm_and_not_before_and_a_request_loads_nothing(form: Format):
     api = f", api={form.api!r}" if form.path else ""
     sdk = {"anthropic": "anthropic", "google": "google.genai"}.get(form.api, "openai")
     code = f"""
 import asyncio, sys
+from ikigai.core.messages import Message, Role, Text
 from ikigai.core.request.build import Request
 from {form.make.__module__} import {form.make.__name__} as Provider
-provider = Provider("{form.provider}", "http://127.0.0.1:1", "key"{api})
+provider = Provider("{form.provider}", sys.argv[1], "key"{api})
 provider.encoder("{form.name}").body(Request("{form.name}"))
 heavy = {{"anthropic", "google", "openai", "httpx2", "httpx", "pydantic"}}
 assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
-asyncio.run(provider.preload())
-assert "{sdk}" in sys.modules
+
+async def main():
+    await provider.preload()
+    assert "{sdk}" in sys.modules
+    before = set(sys.modules)
+    async for event in provider.stream(Request("{form.name}", (Message(Role.USER, (Text("hi"),)),))):
+        pass
+    print(type(event).__name__, *sorted(set(sys.modules) - before))
+    await provider.close()
+
+asyncio.run(main())
 """
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+    async with WireServer([Answer()]) as server:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", code, f"http://127.0.0.1:{server.port}{form.path}", stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await child.communicate()
+    assert out.decode().split() == ["StreamFailed"]
 
 
 async def test_collector_holds_no_key_while_an_sdk_loads(vendor: Any, monkeypatch: pytest.MonkeyPatch):

@@ -24,11 +24,8 @@ from ikigai.tools.approval.path_policy import PathScope
 from tests import GOLDEN
 from tests.tools import project
 
-BYPASS = [
-    pytest.param(command, id=f"{group}-{number}")
-    for group, commands in tomllib.loads((GOLDEN / "approval_bypass.toml").read_text("utf-8")).items()
-    for number, command in enumerate(commands)
-]
+BYPASS: dict[str, list[str]] = tomllib.loads((GOLDEN / "approval_bypass.toml").read_text("utf-8"))
+"""Commands that no allow-list may approve, by the trick in them."""
 HARMLESS: list[str] = tomllib.loads((GOLDEN / "approval_harmless.toml").read_text("utf-8"))["commands"]
 
 OWN = rules.parse_rules(
@@ -89,15 +86,16 @@ def ran(command: str, place: PathScope, calls: Path) -> list[list[str]]:
     return project.calls_in(calls)
 
 
-@pytest.mark.parametrize("command", BYPASS)
-def test_nothing_of_the_bypass_corpus_is_approved(command: str, world: tuple[PathScope, Path]):
-    for own in ((), OWN):
-        judgement = judged(command, world[0], own)
-        assert not judgement.approved and judgement.why, judgement
+@pytest.mark.parametrize("group", BYPASS)
+def test_nothing_of_the_bypass_corpus_is_approved(group: str, world: tuple[PathScope, Path]):
+    for command in BYPASS[group]:
+        for own in ((), OWN):
+            judgement = judged(command, world[0], own)
+            assert not judgement.approved and judgement.why, (command, judgement)
 
 
 def test_corpus_is_large_and_says_nothing_twice():
-    commands = [param.values[0] for param in BYPASS]
+    commands = [command for group in BYPASS.values() for command in group]
     assert len(commands) >= 300
     assert [command for command, count in Counter(commands).items() if count > 1] == []
     assert len(HARMLESS) == len(set(HARMLESS)) == 100

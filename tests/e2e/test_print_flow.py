@@ -7,7 +7,7 @@ import struct
 import subprocess
 import termios
 import time
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -36,15 +36,19 @@ def piped(account: Account, *arguments: str, stdin: int = subprocess.DEVNULL) ->
     )
 
 
+def bytes_in(pipe: IO[bytes]) -> int:
+    """Return the bytes in a pipe that nobody has read."""
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))[0]
+
+
 def has_full_pipe(program: "subprocess.Popen[bytes]") -> bool:
     """Return True if there is no more room in the pipe that the program writes to."""
     assert program.stdout
-    waiting = struct.unpack("i", fcntl.ioctl(program.stdout, termios.FIONREAD, b"\0" * 4))[0]
-    return waiting >= fcntl.fcntl(program.stdout, fcntl.F_GETPIPE_SZ) or program.poll() is not None
+    return bytes_in(program.stdout) >= fcntl.fcntl(program.stdout, fcntl.F_GETPIPE_SZ) or program.poll() is not None
 
 
 def until(true: Any, what: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.02)
@@ -59,7 +63,7 @@ def test_signal_ends_a_run_whose_output_is_not_read(account: Account, number: in
     until(lambda: account.turns() == ["completed"] or program.poll() is not None, "the end of the turn")
     assert program.poll() is None
     program.send_signal(number)
-    assert program.wait(10) == code
+    assert program.wait(60) == code
     assert account.endings() == ["completed"]  # the turn went on although nobody read
 
 
@@ -67,15 +71,19 @@ def test_signal_ends_a_command_whose_output_is_not_read(account: Account):
     program = piped(account, *ECHO, "-p", "--system-prompt", "x" * 100_000, "/system")
     until(lambda: has_full_pipe(program), "a full pipe")
     program.send_signal(signal.SIGTERM)
-    assert program.wait(10) == 143
+    assert program.wait(60) == 143
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signal_ends_the_wait_for_input(account: Account, number: int, code: int):
     program = piped(account, *ECHO, "-p", stdin=subprocess.PIPE)
-    time.sleep(1.5)
+    stdin = program.stdin
+    assert stdin
+    stdin.write(b"words ")
+    stdin.flush()
+    until(lambda: not bytes_in(stdin), "a program that reads its input")
     program.send_signal(number)
-    assert program.wait(10) == code and not account.agents()
+    assert program.wait(60) == code and not account.agents()
 
 
 def test_closed_output_pipe_is_no_failure(account: Account):

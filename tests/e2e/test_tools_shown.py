@@ -49,6 +49,7 @@ def test_all_that_wait_are_shown_and_answered_together(account: Account):
         assert "  3 of 3\n  shell in" in text and "echo 'three<U+202E>' >> log" in text
         assert not account.rows("approval") and not (account.home / "log").exists()
         program.type("\x7f")
+        program.wait_for_input("")
         time.sleep(0.6)
         program.type("y")
         program.wait_for("● All done.")

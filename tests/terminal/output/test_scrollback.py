@@ -161,8 +161,10 @@ def test_started_at_the_top_of_the_screen(tmux: Tmux):
     tmux.start()
     tmux.keys("notice one", "Enter")
     tmux.until("⚠ one")
-    tmux.keys("/", "C-c")
-    time.sleep(0.3)
+    tmux.keys("/")
+    tmux.until("❯ /")
+    tmux.keys("C-c")
+    tmux.until(lambda text: re.search(r"^❯$", text, re.MULTILINE) is not None)
     text = tmux.settled()
     assert text.count(STATUS) == 1 and text.count("❯") == 1 and text.count("⚠ one") == 1
 

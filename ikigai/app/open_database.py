@@ -10,14 +10,18 @@ import threading
 from typing import TYPE_CHECKING
 
 from ikigai.config import Config
+from ikigai.core.errors import StoreError
 from ikigai.system import paths
 
+MAX_PROBED_SERVERS = 100
+"""Servers that are remembered, the newest."""
 PREPARING_DATABASE = "Preparing the database"
 """The message while opening the database takes long."""
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from ikigai.store.connection import DatabaseSession
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
     from ikigai.system.progress import Far
@@ -68,15 +72,40 @@ async def open_database(
         from ikigai.store.database import Database
 
         migrations = paths.shipped_path("migrations")
-        name = config.database.schema
+        name, check = config.database.schema, check_server if write and lease is None else None
         database = await Database.open(
-            dsn, migrations, write, revive=revive, on_progress=on_progress, name=name, old=old
+            dsn, migrations, write, revive=revive, on_progress=on_progress, name=name, old=old, check=check
         )
         return lease, database
     except BaseException:
         if lease:
             lease.close()
         raise
+
+
+async def check_server(session: DatabaseSession) -> None:
+    """Probe a server that no program of this user has probed yet. Raise BadDatabase if it lacks what ikigai needs.
+
+    Where a second connection cannot be had, or the server takes no writes now, the next start tries again.
+    """
+    async with session.use():
+        server = session.server
+    file, known = paths.state_dir() / "probed_servers", list[str]()
+    with contextlib.suppress(OSError):
+        known = file.read_text(errors="replace").splitlines()
+    if server in known:
+        return
+    await import_module("ikigai.store.server_probe")
+    from ikigai.store.server_probe import probe
+
+    try:
+        found = await probe(session)
+    except StoreError:
+        return
+    found.check(session.place)
+    with contextlib.suppress(OSError):
+        paths.make_private(paths.state_dir())
+        file.write_text("".join(f"{line}\n" for line in (*known, server)[-MAX_PROBED_SERVERS:]))
 
 
 @contextlib.asynccontextmanager

@@ -165,6 +165,14 @@ class DatabaseSession:
         return address.place(self.parameters)
 
     @property
+    def server(self) -> str:
+        """The server of the present connection: its host, port, database, and what it calls its version."""
+        if self._connected is None:
+            return ""
+        info = self._connected[0].info
+        return f"{info.host}:{info.port}/{info.dbname} {info.parameter_status('server_version')}"
+
+    @property
     def passwords(self) -> dict[str, str]:
         """The passwords of this connection by name; once connected also one that libpq took from a file."""
         found = {f"database {name}": self.parameters.get(name) for name in ("password", "sslpassword")}

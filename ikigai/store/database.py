@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ikigai.store.paging import LineageNames
     from ikigai.store.purge import Ids, Purge
     from ikigai.store.search.search import EventSearch
+    from ikigai.store.server_probe import ServerProbe
     from ikigai.store.transfer import Export, Import
     from ikigai.store.unsaved_place import UnsavedPosition
     from ikigai.store.window_history import WindowFill
@@ -96,13 +97,15 @@ class Database:
         on_progress: Callable[[int, int], None] = lambda done, total: None,
         name: str = DEFAULT_SCHEMA,
         old: bool = False,
+        check: Callable[[DatabaseSession], Awaitable[None]] | None = None,
     ) -> Self:
         """Connect, and bring the schema `name` up to this program's.
 
         `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a newer schema is allowed,
         with `old` an older one, too, of which `status` alone can be asked. `deadline` is how many seconds any one
         statement may take. `revive` runs before each reconnect and returns the address. `on_progress` is called with
-        the number of each migration and of all. Raise BadDatabase (NewerSchema among them) or Unavailable.
+        the number of each migration and of all. `check` is called with the session before anything is changed. Raise
+        BadDatabase (NewerSchema among them) or Unavailable.
         """
         lock = asyncio.Lock()
 
@@ -115,6 +118,8 @@ class Database:
         session = DatabaseSession(dsn, write, deadline, again, newest, schema=name)
         beside = DatabaseSession(dsn, write, deadline, again, newest, IDLE_TIMEOUT, name)
         try:
+            if check:
+                await check(session)
             return cls(session, beside, await schema.make_current(session, migrations, write, on_progress, old))
         except BaseException:
             await session.close()
@@ -136,6 +141,12 @@ class Database:
     def passwords(self) -> dict[str, str]:
         """The passwords of its connection, by name."""
         return self._session.passwords
+
+    async def probe(self) -> ServerProbe:
+        """Try session locks and notifications of the server."""
+        from ikigai.store.server_probe import probe
+
+        return await probe(self._session)
 
     def keep_unlisted(self) -> None:
         """Archive the agents made from now on, and let none become the one that the user used last."""

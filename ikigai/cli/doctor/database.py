@@ -7,12 +7,16 @@ import os
 import shutil
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ikigai.app.open_database import import_module, open_database
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.config import Config, unused_address
-from ikigai.core.errors import IkigaiError
+from ikigai.core.errors import IkigaiError, StoreError
 from ikigai.system import paths
+
+if TYPE_CHECKING:
+    from ikigai.store.database import Database
 
 LOW_BYTES, CRITICAL_BYTES = 1_000_000_000, 100_000_000
 """Free bytes on the disk of the embedded database: worth a word, and too few to go on for long."""
@@ -39,6 +43,7 @@ async def check_database(config: Config) -> list[Finding]:
         began = time.perf_counter()
         status = await database.status()
         milliseconds = (time.perf_counter() - began) * 1000
+        probes = await _probe(database)
     finally:
         await database.close()
         if lease:
@@ -53,11 +58,30 @@ async def check_database(config: Config) -> list[Finding]:
     return [
         Finding("database", OK, text),
         _schema(status.schema_version, len(read_migrations(paths.shipped_path("migrations")))),
-        Finding("connection", OK, "direct connection (no transaction-mode pooler)"),
+        *probes,
         _durable(status.durable),
         Finding("holds", OK, holds),
         *_unused(config),
         *findings,
+    ]
+
+
+async def _probe(database: Database) -> list[Finding]:
+    """Return what the server does with a lock and a notification between two connections."""
+    await import_module("ikigai.store.server_probe")
+    from ikigai.store.server_probe import REMEDY
+
+    try:
+        found = await database.probe()
+    except StoreError as error:
+        return [Finding("locks", WARN, f"could not be tried: {error.what}", error.remedy)]
+    locks = "a session lock of one connection is refused to another"
+    notices = "a notification of one connection reaches another"
+    return [
+        Finding("locks", OK, locks) if found.keeps_locks else Finding("locks", BAD, f"not so: {locks}", REMEDY),
+        Finding("notifications", OK, notices)
+        if found.notifies
+        else Finding("notifications", BAD, f"not so: {notices}", REMEDY),
     ]
 
 

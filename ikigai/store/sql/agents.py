@@ -163,6 +163,12 @@ def listen(schema: str) -> bytes:
     return f"listen {quoted(schema)}".encode()
 
 
+def unlisten(schema: str) -> bytes:
+    """Return the statement that ends `listen`."""
+    return f"unlisten {quoted(schema)}".encode()
+
+
+NOTIFY = "select pg_notify(%s, %s)"
 FOLLOW = "select pg_advisory_lock_shared(%s, %s)"
 AGENT_NAME = "select name from agents where id = %s"
 LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"

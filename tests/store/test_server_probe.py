@@ -22,6 +22,9 @@ from ikigai.store.database import Database
 from ikigai.store.server_probe import ServerProbe, probe
 from tests.conftest import MIGRATIONS, address
 from tests.store.proxy import TO_SERVER, Proxy, upstream
+from tests.store.test_dump import older_server
+
+__all__ = ["older_server"]
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 ALL_WELL = ServerProbe(keeps_locks=True, notifies=True)
@@ -108,6 +111,10 @@ async def test_postgresql_has_all(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         left = "select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
         assert not connection.execute(left + " and backend_type = 'client backend'").rowcount
+
+
+async def test_oldest_postgresql_has_all(older_server: str) -> None:
+    assert await found(older_server) == ALL_WELL
 
 
 async def test_programs_probe_at_once(dsn: str) -> None:

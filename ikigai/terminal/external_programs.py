@@ -72,6 +72,8 @@ class ExternalPrograms:
                 if hides_typing:
                     self._tty.hide_typing()
                     self._terminal_app.drop_keys(False)
+                else:
+                    self._tty.hold_typing()
                 process = await asyncio.create_subprocess_exec(*program)
                 try:
                     return await process.wait()

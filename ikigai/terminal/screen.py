@@ -107,7 +107,7 @@ class Screen:
     async def run_program(self, program: Sequence[str], hides_typing: bool = False) -> int | None:
         """Run a program on the terminal; return its exit code, or None if another one has the terminal.
 
-        With `hides_typing` keys are not echoed, from before it starts.
+        With `hides_typing` the keys are for the program, unechoed from before it starts; else they wait for the prompt.
         """
         return await self._external_programs.run(program, hides_typing)
 

@@ -76,6 +76,17 @@ class Tty:
             mode[3] &= ~termios.ECHO
             termios.tcsetattr(self.input, termios.TCSANOW, mode)
 
+    def hold_typing(self) -> None:
+        """Leave keys as they are typed, unechoed, until `raw` reads them: no other program that has the terminal does.
+
+        A signal from a key still reaches the program. With lines of its own the terminal would make Enter a line break.
+        """
+        with contextlib.suppress(termios.error):
+            mode = termios.tcgetattr(self.input)
+            mode[0] &= ~termios.ICRNL
+            mode[3] &= ~(termios.ECHO | termios.ICANON)
+            termios.tcsetattr(self.input, termios.TCSANOW, mode)
+
     def restore(self) -> None:
         """Restore the terminal as it was before `open`: safe to call from anywhere and any number of times."""
         if not self._is_raw or os.getpid() != self._pid:

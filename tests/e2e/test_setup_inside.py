@@ -90,6 +90,18 @@ def test_doctor_runs_in_the_repl(account: Account):
         program.leave()
 
 
+def test_lines_typed_while_the_doctor_runs_are_sent_after_it(account: Account):
+    """Each Enter stays an Enter: as a line break it would join the commands into a message."""
+    with account.terminal("-m", "scripted/echo") as program:
+        program.ready().say("/doctor")
+        program.type("/theme\r/mark\rhello\r")
+        program.wait_for("● hello")
+        program.settled()
+        assert "(configured)" in program.text() and "Mark" in program.text()
+        assert program.text().count("❯ hello") == 1
+        program.leave()
+
+
 def test_theme_holds_for_the_run(account: Account):
     with account.terminal("-m", "scripted/echo") as program:
         program.ready().say("/theme light")

@@ -1,5 +1,8 @@
 """This module lists the vendors, servers and clouds whose providers need no table in the configuration."""
 
+from collections.abc import Collection
+
+from ikigai.core.errors import ConfigError
 from ikigai.core.record import Record
 
 
@@ -207,3 +210,15 @@ def vendor_of_model(platform: str, model: str) -> str:
 def sellers() -> "dict[str, VendorInfo | ServerPreset | CloudInfo]":
     """Return what is known of every provider that needs no table in the configuration, by its name."""
     return {**VENDORS, **PRESETS, **CLOUDS}
+
+
+def unknown_provider(name: str, known: Collection[str]) -> ConfigError:
+    """Return the error about a provider that is not among the known ones; the way out is first, the long list last."""
+    from difflib import get_close_matches  # for a mistake alone
+
+    near = get_close_matches(name, known, 1)
+    meant = f"Did you mean {near[0]}? " if near else ""
+    return ConfigError(
+        f"There is no provider {name!r}.",
+        f"{meant}Add a server of your own as [providers.{name}] with a base_url, or use one of: {', '.join(known)}.",
+    )

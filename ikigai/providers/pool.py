@@ -13,7 +13,7 @@ from ikigai.core.model import Encoder, ModelLimits, Provider
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
-from ikigai.core.vendors import CLOUDS, ServerPreset, VendorInfo, sellers, vendor_of_model
+from ikigai.core.vendors import CLOUDS, ServerPreset, VendorInfo, sellers, unknown_provider, vendor_of_model
 from ikigai.providers import clouds, models
 from ikigai.providers.local.provider import LocalModel, LocalProvider
 from ikigai.providers.models import ListedModel, ModelCatalog, ModelTraits
@@ -227,11 +227,7 @@ class ProviderPool:
     def _endpoint(self, name: str) -> Endpoint:
         endpoint = self._endpoints.get(name)
         if endpoint is None:
-            names = ", ".join(sorted({"local", *self._endpoints}))
-            raise ConfigError(
-                f"There is no provider {name!r} (there are: {names}).",
-                f"To add your own server, write [providers.{name}] with a base_url in the configuration.",
-            )
+            raise unknown_provider(name, sorted({"local", *self._endpoints}))
         return endpoint
 
     def _key(self, name: str) -> str:

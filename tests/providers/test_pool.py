@@ -134,8 +134,9 @@ def test_key_that_cannot_be_one(tmp_path: Path):
 def test_whoever_is_not_there(tmp_path: Path):
     pool = pool_of(tmp_path, mine=Endpoint("http://h/v1", lambda: ""))
     for model in ("nobody/x", "minee/x"):
-        with pytest.raises(ConfigError, match=r"There is no provider .* \(there are: local, mine\)"):
+        with pytest.raises(ConfigError, match=r"There is no provider .* use one of: local, mine\.") as caught:
             pool.check(model)
+        assert ("Did you mean mine?" in str(caught.value)) == (model == "minee/x")
     with pytest.raises(IkigaiError, match=r"There is no model to ask\. .* ikigai login"):
         pool.check("")
     assert pool.encoder("nobody/x").envelope(ask()) > 0

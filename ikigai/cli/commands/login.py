@@ -13,7 +13,7 @@ from ikigai.cli.ask import interruptible, read_answer
 from ikigai.config import Config, login_keys
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.request.reply import FailureKind
-from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS, sellers
+from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS, sellers, unknown_provider
 from ikigai.providers.failures import ProviderRequestFailed
 from ikigai.system import paths
 from ikigai.system.output import format_table, print_lines
@@ -92,10 +92,7 @@ def _choose_provider(config: Config, provider: str, asks: bool) -> str:
     if cloud and not cloud.key_variables:
         raise Rejected(f"{cloud.title} is used with its own sign-in.", f"Run: {cloud.sign_in}")
     if provider not in known:
-        raise ConfigError(
-            f"There is no provider {provider!r} (there are: {', '.join(known)}).",
-            f"To add your own server, write [providers.{provider}] with a base_url in the configuration.",
-        )
+        raise unknown_provider(provider, known)
     return provider
 
 

@@ -80,8 +80,10 @@ class Picker:
     def _paint(self) -> None:
         columns, rows = self._tty.size()
         state = self._message or ("loading…" if self._loading else "")
-        foot = picker_frame.draw_foot(self._source, bool(self._message), state, columns, rows, self._theme)
-        body = picker_frame.body_height(rows) - len(foot) + 1
+        body = picker_frame.body_height(rows)
+        room = max(body // 2, 1) if self._rows else body + 1  # an empty list leaves its rows to a refusal
+        foot = picker_frame.draw_foot(self._source, state, columns, room, self._theme, failed=bool(self._message))
+        body -= len(foot) - 1
         each = picker_frame.rows_each(self._rows, body)
         self._top = picker_frame.scroll(self._top, self._cursor, max(body // each, 1))
         shown = self._rows[self._top : self._top + max(body // each, 1)]

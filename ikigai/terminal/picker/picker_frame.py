@@ -60,13 +60,11 @@ def draw_row(entry: PickerRow, chosen: bool, width: int, rows: int, theme: Theme
     return lines
 
 
-def draw_foot(source: PickerSource, failed: bool, state: str, width: int, rows: int, theme: Theme) -> list[str]:
-    """Draw the last rows: `state`, which `failed` makes a warning that may take half of the list's rows, else as many
-    keys as fit.
-    """
+def draw_foot(source: PickerSource, state: str, width: int, room: int, theme: Theme, failed: bool) -> list[str]:
+    """Draw the last rows: `state` in at most `room` rows, which `failed` makes a warning, else as many keys as fit."""
     if state:
         lines = list(wrap(clean_line(state), max(width - 1, 1)))
-        if len(lines) > (room := max(body_height(rows) // 2, 1)):
+        if len(lines) > room:
             lines[room - 1 :] = [cut(" ".join(lines[room - 1 :]), width - 1)]
         return [theme.paint("warning" if failed else "dim", f" {line}") for line in lines]
     tab = (f"Tab {source.more_key}",) if source.more_key else ()

@@ -59,7 +59,7 @@ from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus, Memory, replace
 from ikigai.core.state.redacted_inputs import FOREIGN_INPUTS, TYPED_EVENTS, key_notice, no_redactor, redact_input
-from ikigai.core.state.rewind import find_mark, newest_user_text
+from ikigai.core.state.rewind import find_mark, text_to_edit
 from ikigai.core.views.context_report import cramped_notice
 from ikigai.core.views.context_rule import context_rule
 
@@ -283,7 +283,7 @@ class AgentLoop:
         try:
             if isinstance(incoming, RewindTo) and not find_mark(self.memory, label := incoming.label) and is_id(label):
                 incoming = RewindAt(await self._turn_end_of(int(label)))
-            returned = newest_user_text(self.memory) if isinstance(incoming, Edit) else ""
+            returned = text_to_edit(self.memory, incoming.id) if isinstance(incoming, Edit) else ""
             events = decide(self.memory, incoming)
             events = (*prompt, *events) if events else ()
         except Rejected as refusal:

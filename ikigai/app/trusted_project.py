@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ikigai.config import Config, project_files, project_settings, toml_file, trusted_folders
 from ikigai.config.project_files import OwnFile
-from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.request.system_prompt import instructions_setting
 from ikigai.system import paths
 from ikigai.tools.shell.output_buffer import whole_characters
@@ -22,6 +22,7 @@ from ikigai.tools.tool_files import tool_files
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 TOOLS, CONFIG, MCP = Path(".ikigai/tools"), Path(".ikigai/config.toml"), Path(".mcp.json")
+COMMANDS = Path(".ikigai/commands")
 MAX_INSTRUCTIONS_BYTES = 64 * 1024
 """Bytes of instructions that are read: every request has them."""
 CHANGED_SINCE_TRUST = "it was added or changed since the folder was trusted"
@@ -51,7 +52,7 @@ class Project:
     @property
     def contents(self) -> tuple[str, ...]:
         """The names of its files and folders that are not used before the folder is trusted."""
-        names = (*INSTRUCTION_FILES, str(TOOLS), str(CONFIG), str(MCP))
+        names = (*INSTRUCTION_FILES, str(TOOLS), str(COMMANDS), str(CONFIG), str(MCP))
         return tuple(name for name in names if os.path.lexists(self.folder / name))
 
     @property
@@ -63,11 +64,16 @@ class Project:
     def files(self) -> tuple[str, ...]:
         """All its files that are used once they are trusted, by relative path."""
         names = (*INSTRUCTION_FILES, str(CONFIG), str(MCP))
-        return (*(name for name in names if os.path.lexists(self.folder / name)), *self.executables)
+        commands = sorted(f"{COMMANDS}/{file.name}" for file in self.commands.glob("*.md"))
+        return (*(name for name in names if os.path.lexists(self.folder / name)), *commands, *self.executables)
 
     @property
     def tools(self) -> Path:
         return self.folder / TOOLS
+
+    @property
+    def commands(self) -> Path:
+        return self.folder / COMMANDS
 
     @property
     def config(self) -> Path:
@@ -173,6 +179,17 @@ class Project:
         is_tool = name.startswith(f"{TOOLS}/")
         max_bytes = 0 if is_tool else toml_file.MAX_CONFIG_BYTES + 1
         return project_files.read_own(self.folder, self.folder / name, max_bytes, is_text=not is_tool)
+
+    def read_trusted(self, path: Path) -> bytes:
+        """Return the content of one of its text files. Raise Rejected unless it is the content that is trusted."""
+        name, why = str(path.relative_to(self.folder)), CHANGED_SINCE_TRUST
+        try:
+            own = self._own(name)
+        except OSError as error:
+            own, why = MISSING_FILE, project_files.error_reason(error)
+        if not self.trusted or self.approved.get(name) != own.digest:
+            raise Rejected(f"{name} is not used: {why}.", CONFIRM_REMEDY)
+        return own.head
 
     def mcp_servers(self) -> bytes:
         """Return the content of its file of MCP servers if that is trusted; b"" for none."""

@@ -97,7 +97,8 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
     schema = await asyncio.to_thread(_read_schema, arguments.schema) if arguments.schema else None
     has_agent = arguments.resume is not None or (getattr(arguments, "continue") and not arguments.new)
     try:
-        command = info_commands.print_command(typed)
+        own = await asyncio.to_thread(_own_message, typed) if table.is_command(typed) else ""
+        command, typed = (None, own) if own else (info_commands.print_command(typed), typed)
         if command is not None:
             _check_command(typed, command, arguments, has_agent)
         if isinstance(command, ProgramCommand) and command.name not in TREE_HANDLERS:
@@ -219,6 +220,17 @@ def _read_schema(file: str) -> ReplySchema:
     from ikigai.headless.reply_schema import ReplySchema
 
     return ReplySchema(file)
+
+
+def _own_message(typed: str) -> str:
+    """Return the message that one of the user's own commands stands for; "" for another text. Raise Rejected."""
+    from ikigai.app import own_commands
+    from ikigai.app.factories import make_project
+
+    project = make_project()
+    project.check_trust()
+    is_own = typed.split(maxsplit=1)[0][1:] in own_commands.command_files(project)
+    return own_commands.message_of(typed, project) if is_own else ""
 
 
 def _read_mentions(text: str, config: Config) -> LocalMentions:

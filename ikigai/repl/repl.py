@@ -259,7 +259,7 @@ class Repl:
             if text.startswith("!") and text.strip("!").strip() and not self._router.is_holding:
                 self._session.run(self._router.shell(text))
                 return
-            incoming = table.parse(text) if table.is_command(text) else inputs.Submitted(text)
+            incoming = table.parse(text, self._commands.is_own) if table.is_command(text) else inputs.Submitted(text)
             is_command = isinstance(incoming, ProgramCommand)
             timing = table.BY_NAME[incoming.name].timing if is_command else CommandTiming.QUEUED
             if self._router.is_holding and (timing is not CommandTiming.NOW or self._waits_for_answer(incoming)):
@@ -377,6 +377,8 @@ class Repl:
                 return self._commands.agents
             case "unlisted":
                 return self._commands.unlisted
+            case "own commands":
+                return self._commands.complete_own()
             case "providers" | "themes":
                 from ikigai.repl import setup_commands
 

@@ -151,6 +151,29 @@ class SlashCommands:
         else:
             self._view.print_text(mcp_command.run_mcp(servers, command.argument))
 
+    def is_own(self, name: str) -> bool:
+        """Return True if one of the user's own commands has this name."""
+        from ikigai.app import own_commands
+
+        return name in own_commands.command_files(self._session.services.project if self._session.services else None)
+
+    def complete_own(self) -> dict[str, str]:
+        """Return the user's own commands: a name with its arguments, and its help."""
+        from ikigai.app import own_commands
+
+        found = own_commands.describe_commands(self._session.services.project if self._session.services else None)
+        return {f"{name} {each.argument}".rstrip(): each.help for name, each in found.items()}
+
+    async def _list_or_send(self, command: ProgramCommand) -> None:
+        """List the user's own commands, or send one of them."""
+        from ikigai.app import own_commands
+
+        services, _ = self._require_open()
+        if command.argument:
+            self._router.send(own_commands.message_of(command.argument, services.project))
+        else:
+            self._view.print_text(own_commands.format_commands(services.project))
+
     async def _answer(self, command: ProgramCommand) -> None:
         try:
             self._active_agent.answer(command.argument)
@@ -463,6 +486,7 @@ HANDLERS: Mapping[str, Handler] = {
     "copy": SlashCommands._copy,
     "cost": SlashCommands._cost,
     "doctor": SlashCommands._doctor,
+    "commands": SlashCommands._list_or_send,
     "editor": SlashCommands._editor,
     "exit": SlashCommands._exit,
     "export": SlashCommands._export,

@@ -103,7 +103,7 @@ def test_actions_do_what_they_say(account: Account, tmp_path: Path):
         program.ready()
         talked(program, account, "the first one", "!seq 60", "the second one", "the third one")
         opened(program, "\x1b\x1b")  # Esc Esc, to rewind
-        assert "the third one" in selected(program) and "r goes back to this turn" in foot(program)
+        assert "the third one" in selected(program) and "e edits this message again" in foot(program)
         program.type("/FIRST\r")
         program.wait(lambda: "the first one" in selected(program), "a hit")
         program.type("n")

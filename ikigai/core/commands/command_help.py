@@ -78,6 +78,7 @@ HELP_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "config": ("/config terminal.theme", "theme keys"),
         "theme": ("/theme light", "config"),
         "doctor": ("/doctor", "login status"),
+        "commands": ("/commands", "help init trust"),
         "editor": ("/editor", "edit keys"),
     },
 }

@@ -121,6 +121,12 @@ def parse_undo(argument: str) -> Meaning:
     return inputs.Undo(int(argument or 0))
 
 
+def parse_edit(argument: str) -> Meaning:
+    if argument and not is_id(argument):
+        raise WrongArgument(f"{quoted(argument)} is not an event id.", "Use /edit for the newest turn, or /edit ID.")
+    return inputs.Edit(int(argument or 0))
+
+
 def parse_model_command(argument: str) -> Meaning | None:
     # Without a level: the program leaves it out where the agent's own level fits the new model.
     return inputs.Change({"level": "", **parse_model(argument)}) if argument else None
@@ -201,8 +207,8 @@ def command_line(meaning: inputs.Command) -> str:
             return "/redo"
         case inputs.Retry():
             return "/retry"
-        case inputs.Edit():
-            return "/edit"
+        case inputs.Edit(id):
+            return f"/edit {id or ''}".rstrip()
         case inputs.Change(values):
             key = next(iter(key for key in TYPED_SETTINGS if key in values), "")
             if pins := [name for name in values if name.startswith(PIN_PREFIX)]:

@@ -1,6 +1,7 @@
 """This module holds the table of slash commands, which the prompt, print mode, completion and help read."""
 
 import re
+from collections.abc import Callable
 
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands import parsers
@@ -31,8 +32,9 @@ COMMANDS: tuple[CommandSpec, ...] = (
         more="Repeat it for the undo before that."),
     CommandSpec("retry", "", "undo the newest turn and send its message again",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=lambda _: inputs.Retry()),
-    CommandSpec("edit", "", "undo the newest turn and edit its message",
-        timing=CommandTiming.AGENT, parser=lambda _: inputs.Edit()),
+    CommandSpec("edit", "[ID]", "undo the newest turn and edit its message",
+        timing=CommandTiming.AGENT, parser=parsers.parse_edit,
+        more="With the id of an event of another turn: go back to before that turn. In the history e does so."),
     CommandSpec("editor", "", "write the message in your editor ($VISUAL, $EDITOR)"),
     CommandSpec("forget", "CRITERIA|IDS", "forget messages: by meaning, or by ids (45-67, 70, last 3)",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_filter("forget"),
@@ -91,6 +93,10 @@ COMMANDS: tuple[CommandSpec, ...] = (
         completes="mcp",
         more="`ikigai mcp add` adds a server. /SERVER:PROMPT sends one of its prompts, @SERVER:URI attaches one of its "
         "resources."),
+    CommandSpec("commands", "", "list your own commands: files whose text is sent as a message",
+        timing=CommandTiming.QUEUED,
+        more="NAME.md in the folder commands beside your configuration, or in .ikigai/commands of a trusted folder, "
+        "makes /NAME. In it $ARGUMENTS stands for what is typed behind the name, $1 to $9 for single words of it."),
     CommandSpec("trust", "[yes|no [FOLDER]]", "show or set if this folder's AGENTS.md, tools and settings are used",
         timing=CommandTiming.BLOCKING, completes="trust",
         more="Alone: list the trusted folders. Trust does not include subfolders. Without FOLDER: this folder."),
@@ -172,8 +178,11 @@ MAX_COMPARED_CHARACTERS = 40
 BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
 
 
-def parse(line: str) -> Meaning:
-    """Return the meaning of a line that begins with a slash. Raise Rejected with the nearest names."""
+def parse(line: str, is_own: Callable[[str], bool] = lambda name: False) -> Meaning:
+    """Return the meaning of a line that begins with a slash; `is_own` finds the names of the user's own commands.
+
+    Raise Rejected with the nearest names.
+    """
     word = line.split(maxsplit=1)[0]
     name = word[1:]
     command = BY_NAME.get(name)
@@ -186,6 +195,8 @@ def parse(line: str) -> Meaning:
             else "There is no command after the slash."
         )
         raise Rejected(what, "/help lists the commands.")
+    if command is None and is_own(name):
+        return parsers.ProgramCommand("commands", line)
     if command is None:
         begun = [other for other in BY_NAME if other.startswith(name)]
         near = begun[:3] or closest_names(name[:MAX_COMPARED_CHARACTERS], BY_NAME, 3)

@@ -267,7 +267,11 @@ class Retry(Record, frozen=True):
 
 
 class Edit(Record, frozen=True):
-    """Go back to before the newest turn; the loop returns its message to the input line."""
+    """Go back to before the turn that holds the event `id`, the newest for 0; the loop returns its message to the input
+    line.
+    """
+
+    id: int = 0
 
 
 class Change(Record, frozen=True):

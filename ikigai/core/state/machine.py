@@ -116,7 +116,7 @@ from ikigai.core.state.memory import (
     used_with_summary,
     used_without_open,
 )
-from ikigai.core.state.rewind import next_label, redo_change, rewind_newest, rewind_to_mark, rewind_to_turn, undo_change
+from ikigai.core.state.rewind import next_label, redo_change, rewind_before, rewind_to_mark, rewind_to_turn, undo_change
 from ikigai.core.state.settings import (
     changed_default_system,
     changed_instructions,
@@ -264,10 +264,10 @@ def _decide_while_idle(
         case Redo():
             return (redo_change(memory),)
         case Retry():
-            back, message = rewind_newest(memory)
+            back, message = rewind_before(memory)
             return (back, *_submitted(memory, message))
-        case Edit():
-            return rewind_newest(memory)[:1]
+        case Edit(id):
+            return rewind_before(memory, id)[:1]
         case Change(values):
             return chosen_settings(memory, values)
 

@@ -37,26 +37,33 @@ def rewind_to_turn(memory: Memory, to: int) -> Rewound:
     return Rewound(to)
 
 
-def rewind_newest(memory: Memory) -> tuple[Rewound, UserMessage]:
-    """Return the rewind to before the newest turn, and the message that began it. Raise Rejected."""
-    newest = memory.full_window.turns[-1] if memory.full_window.turns else None
-    if newest is None:
+def rewind_before(memory: Memory, id: int = 0) -> tuple[Rewound, UserMessage]:
+    """Return the rewind to before the turn that holds the event `id`, the newest for 0, and the message that began it.
+
+    Raise Rejected.
+    """
+    turns, which = memory.full_window.turns, "that turn" if id else "the newest turn"
+    turn = next((turn for turn in reversed(turns) if not id or turn.id <= id <= turn.end), None)
+    if turn is None and id:
+        raise Rejected(f"Event {id} is in no turn of the context.", "/rewind ID goes back to any turn.")
+    if turn is None:
         raise Rejected("There is no turn yet.", "Send a message first.")
-    message = newest.messages[0]
+    message = turn.messages[0]
     if message.text == REMOVED_TEXT:
-        raise Rejected("The message of the newest turn was forgotten.", "/undo may bring it back.")
+        raise Rejected(f"The message of {which} was forgotten.", "/undo may bring it back.")
     if is_planning(message.text):  # its filter was undone
-        raise Rejected("The newest turn is a /forget dialog.", "Type that command again, or /rewind ID.")
+        raise Rejected(f"{which.capitalize()} is a /forget dialog.", "Type that command again, or /rewind ID.")
     if is_mail(message.text):
-        raise Rejected("The newest turn began with a message of another agent.", "/rewind ID goes back before it.")
+        what = f"{which.capitalize()} began with a message of another agent."
+        raise Rejected(what, "/rewind ID goes back before it.")
     images = tuple(block for block in message.blocks if isinstance(block, Image))
     documents = tuple(block for block in message.blocks if isinstance(block, Document))
-    return Rewound(newest.id - 1), UserMessage(message.text, images, documents=documents)
+    return Rewound(turn.id - 1), UserMessage(message.text, images, documents=documents)
 
 
-def newest_user_text(memory: Memory) -> str:
-    """Return the message that began the newest turn. Raise Rejected as `Edit` does."""
-    return rewind_newest(memory)[1].text
+def text_to_edit(memory: Memory, id: int) -> str:
+    """Return the message that began a turn. Raise Rejected as `Edit` does."""
+    return rewind_before(memory, id)[1].text
 
 
 def undo_change(memory: Memory, id: int) -> Undone:

@@ -62,7 +62,7 @@ class Browser:
         columns, rows = tty.size()
         self.view = BrowserView(theme, columns, rows - CHROME_ROWS)
         self._actions = BrowserActions(self)
-        self._rewinding, self._place = rewinding, place
+        self.rewinding, self._place = rewinding, place
         self._done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._memory = source.memory
         self._screen = AlternateScreen(tty)
@@ -146,7 +146,7 @@ class Browser:
             state = "a question waits: q"
         elif self._loading:
             state = "loading…"
-        return draw_foot(self._message, state, self._rewinding, columns, self._theme)
+        return draw_foot(self._message, state, self.rewinding, columns, self._theme)
 
     def _refresh(self) -> None:
         """Draw the current state, and load more where it will be needed soon."""
@@ -185,7 +185,7 @@ class Browser:
         self.view.end()
         if self._place:
             self.view.open(self._place)
-        if self._rewinding:
+        if self.rewinding:
             self.view.turn(-1)
 
     def _load_ahead(self) -> None:

@@ -164,7 +164,11 @@ class BrowserActions:
     # ── what can be done to what is under the cursor ──
 
     def unfold(self) -> None:
-        if not self._browser.view.unfold():
+        if self._browser.view.unfold():
+            return
+        if self._browser.rewinding:
+            self.edit()
+        else:
             self._browser.say("Everything is shown.")
 
     def pager(self) -> None:
@@ -178,6 +182,9 @@ class BrowserActions:
     def fork(self) -> None:
         if item := self._item():  # an agent that is read-only here can be forked, too
             self._browser.leave(f"/fork at {item.id}")
+
+    def edit(self) -> None:
+        self._do("/edit {id}")
 
     def rewind(self) -> None:
         self._do("/rewind {id}")

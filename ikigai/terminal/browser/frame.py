@@ -11,7 +11,7 @@ from ikigai.terminal.render.text_width import cell_width, cut
 from ikigai.terminal.render.theme import Theme
 
 BROWSER_HINT = "? keys · / search · q leaves"
-REWIND_HINT = "r goes back to this turn · [ the one before · q leaves"
+REWIND_HINT = "e edits this message again · r keeps its turn · [ the one before · q leaves"
 
 
 def draw_head(agent: str, item: BrowserItem | None, name: Callable[[str], str], width: int, theme: Theme) -> str:

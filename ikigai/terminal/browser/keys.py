@@ -35,6 +35,7 @@ KEY_BINDINGS = (
     KeyBinding("pager", ("o", "v"), "o", "open it in $PAGER"),
     KeyBinding("copy", ("c", "y"), "c", "copy its text"),
     KeyBinding("fork", ("f",), "f", "continue from here in a new agent (/fork)"),
+    KeyBinding("edit", ("e",), "e", "go back to before this turn and edit its message (/edit)"),
     KeyBinding("rewind", ("r",), "r", "go back to this turn (/rewind)"),
     KeyBinding("forget", ("x", "d"), "x", "forget this message (/forget); you are asked"),
     KeyBinding(

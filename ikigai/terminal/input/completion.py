@@ -39,9 +39,14 @@ def find_candidates(before: str, complete: Complete) -> list[Candidate]:
     if not space:
         by_name = {command.name: command for command in command_help.sorted_commands()}
         aliased = [BY_NAME[each].name for each in BY_NAME if name and each.startswith(name)]
-        begun = [each for each in by_name if each.startswith(name) or each in aliased]
-        matches = begun or fuzzy.match_names(name, by_name)
-        return [Candidate("/" + each, len(before), by_name[each].help, by_name[each].argument) for each in matches]
+        rows = {each.name: (each.argument, each.help) for each in by_name.values()}
+        own = complete("own commands", "")  # each with its arguments
+        for line, help in own.items() if isinstance(own, Mapping) else ():
+            each, _, hint = line.partition(" ")
+            rows[each] = hint, help
+        begun = [each for each in rows if each.startswith(name) or each in aliased]
+        matches = begun or fuzzy.match_names(name, rows)
+        return [Candidate("/" + each, len(before), rows[each][1], rows[each][0]) for each in matches]
     command = BY_NAME.get(name)
     if command is None or not command.completes or (" " in argument and command.completes not in SPACED_KINDS):
         return []

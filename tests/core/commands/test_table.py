@@ -27,6 +27,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/undo 45", Undo(45)),
     ("/retry", Retry()),
     ("/edit", Edit()),
+    ("/edit 45", Edit(45)),
     ("/forget 45", Forget((EventRange(45, 45),), "45")),
     (
         "/forget 45-67, 70,last 3",
@@ -106,6 +107,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/quit", ProgramCommand("exit")),
     ("/keys", ProgramCommand("keys")),
     ("/editor", ProgramCommand("editor")),
+    ("/commands", ProgramCommand("commands")),
     ("/login openai", ProgramCommand("login", "openai")),
     ("/doctor --online", ProgramCommand("doctor", "--online")),
     ("/theme light", ProgramCommand("theme", "light")),
@@ -191,6 +193,13 @@ def test_refusal(line: str, what: str, remedy: str) -> None:
     assert refused.value.what == what and remedy in refused.value.remedy
     if command := commands.BY_NAME.get(line.split()[0][1:]):
         assert refused.value.remedy.endswith(command.usage)
+
+
+def test_own_command_is_a_line_of_its_own_unless_the_program_has_that_name() -> None:
+    assert parse("/review\ta b", {"review", "clear"}.__contains__) == ProgramCommand("commands", "/review\ta b")
+    assert parse("/clear", {"review", "clear"}.__contains__) == Clear()
+    with pytest.raises(Rejected, match="There is no command '/revw'"):
+        parse("/revw", {"review"}.__contains__)
 
 
 def test_every_command_of_the_table_is_tried_here() -> None:

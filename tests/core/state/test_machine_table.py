@@ -59,8 +59,9 @@ from ikigai.core.state.inputs import (
     Undo,
     UsageRecorded,
 )
-from ikigai.core.state.machine import work
+from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus
+from ikigai.core.state.rewind import text_to_edit
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 
@@ -653,6 +654,22 @@ def test_turn_is_attended_if_the_user_asked_for_it_also_through_an_agent_above()
         called(agent, "look")
         agent.happen(Steered("A word of the user's."))
         assert attended(agent)
+
+
+def test_edit_goes_back_before_the_turn_of_an_event() -> None:
+    agent = Agent()
+    for text in ("one", "two", "three"):
+        agent.turn(text)
+    _, second, third = agent.memory.full_window.turns
+    for id in (second.id, second.end):
+        assert text_to_edit(agent.memory, id) == "two"
+        assert decide(agent.memory, Edit(id)) == (ev.Rewound(second.id - 1),)
+    assert text_to_edit(agent.memory, 0) == text_to_edit(agent.memory, third.id) == "three"
+    agent.happen(Edit(second.id))
+    assert [turn.messages[0].text for turn in agent.memory.full_window.turns] == ["one"]
+    for gone in (second.id, third.end, 99_999):
+        with pytest.raises(Rejected, match=f"Event {gone} is in no turn of the context"):
+            agent.happen(Edit(gone))
 
 
 def test_retry_refuses_a_turn_that_another_agent_began() -> None:

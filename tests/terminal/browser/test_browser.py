@@ -324,6 +324,7 @@ class Hands:
     ("on", "key", "did", "what"),
     [
         ("❯ one", "f", "leave", "/fork at {id}"),
+        ("❯ one", "e", "leave", "/edit {id}"),
         ("● !", "r", "leave", "/rewind {id}"),
         ("❯ one", "x", "leave", "/forget {id}"),
         ("❯ one", "u", "say", "There is nothing to undo here"),

@@ -26,6 +26,7 @@ SOURCES = {
     "sets": lambda typed: {"off files": "read_file", "on shell": "shell"},
     "turns": lambda typed: {"at 12": "what is it?", "at 8": "hello"},
     "all": lambda typed: {"--all": "the dead, too"},
+    "own commands": lambda typed: {"review FILE": "Review a file"},
     "modes": lambda typed: {"auto": "edits run", "revoke ": "ask again"},
     "mentions": lambda typed: (
         [f"@{name}" for name in ("src/main.py", "a.png") if typed in name] + ['@"why\'s"'] * (typed == "y's")
@@ -65,8 +66,10 @@ def offered(before: str) -> list[Candidate]:
         ("/pin sub/a ", ["sub/a b.md"]),
         ("/unpin a b", ["a b.md"]),
         ("/help cle", ["clear"]),
-        ("/help cnd", ["condense"]),
-        ("/cnds", ["/condense"]),
+        ("/help cnd", ["condense", "commands"]),
+        ("/rev", ["/revive", "/review"]),
+        ("/rvw", ["/review"]),
+        ("/cnds", ["/condense", "/commands"]),
         ("/istor", ["/history"]),
         ("/rewind 3hlf", []),
         ("/model o5m", ["openai/gpt-5-mini"]),
@@ -106,6 +109,8 @@ def test_undoable_events_are_offered_with_their_help():
 
 def test_slash_offers_every_command_with_its_help():
     found = offered("/")
+    *found, own = found
+    assert own == Candidate("/review", 1, "Review a file", "FILE")
     assert [each.text for each in found] == ["/" + command.name for command in sorted_commands()]
     assert all(each.about for each in found)
     assert {each.text: each.hint for each in found} == {f"/{command.name}": command.argument for command in COMMANDS}

@@ -160,6 +160,11 @@ class Browser:
 
     # ── reading ──
 
+    @property
+    def is_opening(self) -> bool:
+        """True while the first rows are being read."""
+        return self._loading is not None and not self.reader.opened
+
     async def _load(self, work: Work) -> None:
         """Run `work`. It is never cancelled: a caller that does not wait for an answer loses the connection."""
         try:

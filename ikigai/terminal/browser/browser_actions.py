@@ -1,5 +1,6 @@
 """This module holds the actions of the history browser's keys: moves, searches, and changes of a turn."""
 
+from functools import partial
 from typing import Protocol
 
 from ikigai.core.views.exclusion_reason import ExclusionReason
@@ -15,6 +16,12 @@ class BrowserHost(Protocol):
     view: BrowserView
     reader: HistoryReader
     source: HistoryPages
+    rewinding: bool
+
+    @property
+    def is_opening(self) -> bool:
+        """True while the first rows are being read."""
+        ...
 
     def load(self, work: Work) -> None:
         """Read in the background, beside the keys."""
@@ -211,7 +218,13 @@ class BrowserActions:
         """Close the browser and run `line` for the item under the cursor, if the agent can be changed."""
         if self._browser.source.refusal:
             self._browser.say(self._browser.source.refusal)
+        elif self._browser.is_opening:  # the key came before the history
+            self._browser.load(partial(self._do_when_open, line))
         elif item := self._item():
+            self._browser.leave(line.format(id=item.id))
+
+    async def _do_when_open(self, line: str) -> None:
+        if item := self._item():
             self._browser.leave(line.format(id=item.id))
 
     def _item(self) -> BrowserItem | None:

@@ -298,6 +298,8 @@ class Hands:
         self.reader, self.view = HistoryReader(source), BrowserView(PLAIN, 60, 100)
         self.told: list[tuple[str, str]] = []
 
+        self.rewinding = self.is_opening = False
+
     def load(self, work: Work) -> None:
         self.told.append(("load", ""))
 

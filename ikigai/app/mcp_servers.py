@@ -101,6 +101,12 @@ def configured_server(
             f"{place}: [mcp_servers.{name}] needs a command or a url, and not both.",
             'Write command = "PROGRAM" with args = [...], or url = "https://HOST/mcp".',
         )
+    if settings.grant == "client_credentials" and not _has_credentials(settings):
+        raise ConfigError(
+            f"{place}: the grant client_credentials of [mcp_servers.{name}] needs a url, issuer, client_id, and either "
+            "client_secret or client_key.",
+            'Write client_secret = "env:NAME", or client_key = "FILE.pem".',
+        )
     secret = {"client_secret": settings.client_secret} if settings.client_secret else {}
     own = extra_fields.resolve_environment(f"the MCP server {name}", settings.env, os.environ)
     launch = ServerLaunch(
@@ -116,8 +122,16 @@ def configured_server(
         settings.client_id,
         extra_fields.resolve_environment(f"the MCP server {name}", secret, os.environ).get("client_secret", ""),
         settings.scopes,
+        settings.grant,
+        str(Path(settings.client_key).expanduser()) if settings.client_key else "",
+        settings.issuer,
     )
     return McpServer(launch, place, partial(_is_approved, settings))
+
+
+def _has_credentials(settings: McpServerSettings) -> bool:
+    complete = settings.url and settings.issuer and settings.client_id
+    return bool(complete) and bool(settings.client_secret) != bool(settings.client_key)
 
 
 def _is_approved(settings: McpServerSettings, tool: str) -> bool:

@@ -27,6 +27,7 @@ from ikigai.config.value_types import (
     Level,
     Levels,
     McpApproval,
+    McpGrant,
     ModelName,
     Percent,
     PriceNumber,
@@ -331,9 +332,24 @@ class McpServerSettings(MaskedRecord, frozen=True):
     headers: Annotated[
         Headers, help_meta('Headers of every request to it; "env:NAME" takes the value of that variable.')
     ] = msgspec.field(default_factory=dict)
-    client_id: Annotated[Text, help_meta('The client id for its login by OAuth; "" registers one.')] = ""
+    grant: Annotated[
+        McpGrant,
+        help_meta('Its login by OAuth: "authorization_code" by you in a browser, "client_credentials" without a user.'),
+    ] = "authorization_code"
+    client_id: Annotated[
+        Text,
+        help_meta(
+            'The client id for its login, or the https address of a client metadata document; "" registers a client.'
+        ),
+    ] = ""
     client_secret: Annotated[
         SecretPlace, help_meta('The secret that goes with client_id, as "env:NAME"; "" for none.')
+    ] = ""
+    client_key: Annotated[
+        File, help_meta('The file with the private key (PEM) of client_id, in place of a secret; "" for none.')
+    ] = ""
+    issuer: Annotated[
+        Url, help_meta("The authorization server that client_credentials belong to; no other one is sent them.")
     ] = ""
     scopes: Annotated[Text, help_meta('The scopes for its login, with blanks between; "" are those it asks for.')] = ""
     enabled: Annotated[Switch, help_meta("Start it, and offer its tools.")] = True

@@ -158,6 +158,9 @@ SecretPlace = Annotated[
     str, Meta(pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]*)?\Z", title='"env:VARIABLE", never the secret itself, or ""')
 ]
 McpApproval = Annotated[Literal["ask", "always"], Meta(title='"ask" or "always"')]
+McpGrant = Annotated[
+    Literal["authorization_code", "client_credentials"], Meta(title='"authorization_code" or "client_credentials"')
+]
 ToolPatterns = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^\S+\Z")], ...],
     Meta(title='a list of tools\' names, with * for any part, for example ["read_*", "search"]'),

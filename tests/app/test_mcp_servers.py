@@ -50,6 +50,10 @@ def test_table_makes_a_command_with_its_variables(tmp_path: Path, monkeypatch: p
             '[mcp_servers.x]\nurl = "https://b"\nheaders = { Authorization = "env:MISSING_VARIABLE" }\n',
             "MISSING_VARIABLE",
         ),
+        (
+            '[mcp_servers.x]\nurl = "https://b"\ngrant = "client_credentials"\nclient_id = "c"\nclient_key = "/k"\n',
+            "needs a url, issuer, client_id",
+        ),
     ],
 )
 def test_unusable_table_is_told_and_the_others_are_used(text: str, problem: str, tmp_path: Path) -> None:

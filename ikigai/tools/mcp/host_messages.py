@@ -21,8 +21,8 @@ class McpMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag=True):
 class ServerLaunch(msgspec.Struct, frozen=True, omit_defaults=True):
     """How to reach a server: a `command` to run in `directory`, or a `url`. Times are in seconds.
 
-    `token_file` keeps the tokens of OAuth, under the name of the server; `client_id`, `client_secret` and `scopes` are
-    for OAuth, too.
+    `token_file` keeps the tokens of OAuth, under the name of the server. The fields after it are for OAuth, too:
+    `client_key` is the file with a private key, `issuer` the only authorization server that gets client credentials.
     """
 
     name: str
@@ -37,6 +37,9 @@ class ServerLaunch(msgspec.Struct, frozen=True, omit_defaults=True):
     client_id: str = ""
     client_secret: str = ""
     scopes: str = ""
+    grant: str = "authorization_code"
+    client_key: str = ""
+    issuer: str = ""
 
 
 class StartServer(McpMessage, frozen=True):

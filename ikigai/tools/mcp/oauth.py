@@ -24,6 +24,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
+from ikigai.tools.mcp.client_credentials import CLIENT_CREDENTIALS, client_credentials
 from ikigai.tools.mcp.host_messages import LoginPage, Report, ServerLaunch
 from ikigai.tools.mcp.stored_logins import CALLBACK_PATH, CALLBACK_PORT, StoredLogin, change_login, read_login
 
@@ -80,6 +81,8 @@ class Login:
 
     async def _make(self) -> httpx2.Auth:
         """Return the authentication of the server's requests."""
+        if self._launch.grant == CLIENT_CREDENTIALS:
+            return await asyncio.to_thread(client_credentials, self._launch, self._file)
         stored = await asyncio.to_thread(self._file.read)
         if not (self._asks or stored.tokens):
             return _Refusing()
@@ -89,8 +92,11 @@ class Login:
             client_name="ikigai",
             scope=self._launch.scopes or None,
         )
-        provider = OAuthClientProvider(self._launch.url, metadata, self._file, self._open_page, self._wait_for_page)
-        if self._launch.client_id:
+        document = self._launch.client_id if self._launch.client_id.startswith("https://") else None
+        provider = OAuthClientProvider(
+            self._launch.url, metadata, self._file, self._open_page, self._wait_for_page, document
+        )
+        if self._launch.client_id and not document:
             client = OAuthClientInformationFull(
                 client_id=self._launch.client_id,
                 client_secret=self._launch.client_secret or None,

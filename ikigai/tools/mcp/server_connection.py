@@ -46,6 +46,8 @@ PAUSES_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0, 300.0)
 STABLE_SECONDS = 60.0
 """Seconds of a connection after which the pauses begin anew."""
 CONNECT_SECONDS = 30.0
+CLOSE_SECONDS = 10.0
+"""Seconds that a lost connection has to say why it ended."""
 MAX_ERROR_BYTES = 4096
 """Bytes at the end of a server's standard error that are kept."""
 MAX_TEXT_CHARACTERS = 300
@@ -59,9 +61,9 @@ class ServerConnection:
         self._report = report
         self._errors = bytearray()
         self._client: Client | None = None
-        self._server: StdioServer | None = None
         self._ready = asyncio.Event()
         self._lost = asyncio.Event()
+        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why the connection ended
         self._questions: dict[str, asyncio.Future[AnswerQuestion]] = {}
         self._numbers = itertools.count(1)
         self._login = Login(launch, report, login) if launch.url else None
@@ -76,7 +78,9 @@ class ServerConnection:
         while True:
             self._state("starting")
             began = asyncio.get_running_loop().time()
+            self._over = asyncio.get_running_loop().create_future()
             reason, is_login = await self._connect_once()
+            self._over.set_result(reason)
             if asyncio.get_running_loop().time() - began > STABLE_SECONDS:
                 tries = 0
             if is_login:
@@ -137,7 +141,6 @@ class ServerConnection:
                 yield client
             return
         server = StdioServer(self.launch.command, self.launch.directory, self.launch.environment, self._on_errors)
-        self._server = server
         watching = asyncio.create_task(self._watch(server))
         try:
             async with self._session(connect(server)) as client:
@@ -237,7 +240,7 @@ class ServerConnection:
         if not await self._wait_until_ready():
             why = self._with_errors("it is not connected")
             return CallResult(order.id, f"The MCP server {self.launch.name} cannot be used: {why}.", failed=True)
-        client, limit = self._client, self.launch.call_seconds
+        client, over, limit = self._client, self._over, self.launch.call_seconds
         assert client
         try:
             async with asyncio.timeout(limit):
@@ -245,14 +248,19 @@ class ServerConnection:
         except TimeoutError:
             text = f"The MCP server {self.launch.name} did not answer within {limit:g} s; the call was cancelled."
         except MCPError as error:
-            lost = self._server if self._server and self._server.is_lost else None
-            why = f"the connection ended: {lost.reason or _describe_exit(lost.status)}" if lost else str(error)[:2000]
-            text = f"The MCP server {self.launch.name} refused: {why}"
+            text = f"The MCP server {self.launch.name} refused: {str(error)[:2000]}"
+            if error.error.code == types.CONNECTION_CLOSED and (reason := await self._why_over(over)):
+                text = f"The connection to the MCP server {self.launch.name} ended: {reason}."
         except Exception as error:
             if self.launch.url and _find(error, LoginNeeded):
                 self._lost.set()
             text = f"The MCP server {self.launch.name} failed: {self._describe(error)}."
         return CallResult(order.id, text, failed=True)
+
+    async def _why_over(self, over: asyncio.Future[str]) -> str:
+        """Return why a connection ended; "" if it has not."""
+        await asyncio.wait({over}, timeout=CLOSE_SECONDS)
+        return over.result() if over.done() else ""
 
     async def _wait_until_ready(self) -> bool:
         """Wait until the server is connected, as long as it may take to start; return False if it is not."""

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -20,20 +21,28 @@ from ikigai.tools.mcp.host_messages import CallTool, GetPrompt, LoginPage, ReadR
 from ikigai.tools.mcp.servers import McpServer, McpServers
 
 SERVER = "scenario"
+DOCUMENT = "https://conformance-test.local/client-metadata.json"
+"""The client metadata document that auth/basic-cimd knows."""
 
 
 async def main(url: str) -> int:
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     with tempfile.TemporaryDirectory() as folder:
+        key = Path(folder) / "key.pem"
+        key.write_text(str(context.get("private_key_pem", "")))
+        is_client = "client-credentials" in scenario
         launch = ServerLaunch(
             SERVER,
             url=url,
             startup_seconds=15,
             call_seconds=15,
             token_file=str(Path(folder) / "logins.json"),
-            client_id=str(context.get("client_id", "")),
+            client_id=str(context.get("client_id", DOCUMENT if scenario == "auth/basic-cimd" else "")),
             client_secret=str(context.get("client_secret", "")),
+            grant="client_credentials" if is_client else "authorization_code",
+            client_key=str(key) if is_client and key.stat().st_size else "",
+            issuer=_issuer(url) if is_client else "",
         )
         environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         servers = McpServers({SERVER: McpServer(launch)}, environment, Path(folder) / "known.json", on_login=follow)
@@ -79,6 +88,13 @@ async def accept(question: Question) -> QuestionAnswer:
     """Answer as a user who agrees, skips what has a default, and types a word into the rest."""
     keys = [choice.key for choice in question.choices]
     return QuestionAnswer("s" if "s" in keys else keys[0], "word")
+
+
+def _issuer(url: str) -> str:
+    """Return the authorization server that a user would have registered the client with."""
+    place = urlsplit(url)
+    metadata = httpx.get(f"{place.scheme}://{place.netloc}/.well-known/oauth-protected-resource{place.path}").json()
+    return str(metadata["authorization_servers"][0])
 
 
 def _arguments(tool: str, schemas: dict[str, dict[str, Any]]) -> dict[str, Any]:

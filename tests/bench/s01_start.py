@@ -1,5 +1,8 @@
 """This module measures S1: the start as the user sees it, until the prompt takes keys and the last turns are shown."""
 
+import sys
+from pathlib import Path
+
 from tests.bench import histories
 from tests.bench.figures import Figure
 from tests.bench.histories import History
@@ -10,6 +13,7 @@ def measure(quick: bool) -> list[Figure]:
     rounds = 2 if quick else 30
     with histories.history(10) as history:
         figures = _running(history, rounds)
+        figures += _with_servers(history, rounds)
     return [*figures, *_stopped(history, 1 if quick else 5)]
 
 
@@ -31,6 +35,22 @@ def _running(history: History, rounds: int) -> list[Figure]:
         Figure("S1", "until keys are taken", "s", keys, "bare prompt_toolkit", bare, 1.25),
         Figure("S1", "until the last turns are on screen", "s", turns, "the same, connected", connected, 1.4),
         Figure("S1", "until the first paint", "s", seen, "python writes a sign", nothing),
+    ]
+
+
+def _with_servers(history: History, rounds: int) -> list[Figure]:
+    """Compare a start with three configured MCP servers with one without."""
+    table = '[mcp_servers.{}]\ncommand = "{}"\nargs = ["-m", "tests.tools.mcp.scripted_server", "good"]\n'
+    with home(history) as without, home(history) as environ:
+        file = Path(environ["HOME"]) / ".config/ikigai/config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text("".join(table.format(name, sys.executable) for name in ("one", "two", "three")))
+        (starts, bases) = sample([lambda: start(environ), lambda: start(without)], rounds)
+    _, keys, turns = zip(*starts, strict=True)
+    _, base_keys, base_turns = zip(*bases, strict=True)
+    return [
+        Figure("S1", "until keys are taken, three MCP servers", "s", keys, "none", base_keys, 1.05),
+        Figure("S1", "until the last turns, three MCP servers", "s", turns, "none", base_turns, 1.05),
     ]
 
 

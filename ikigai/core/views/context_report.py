@@ -265,7 +265,9 @@ def format_report(of: ContextReport) -> str:
 def _row(part: RequestPart) -> str:
     filled = min(PART_BAR_CELLS, round(part.share * PART_BAR_CELLS))
     bar = "█" * filled + "░" * (PART_BAR_CELLS - filled)
-    name = part.name if len(part.name) <= MAX_PART_CHARACTERS else f"{part.name[: MAX_PART_CHARACTERS - 1]}…"
+    name, half = part.name, MAX_PART_CHARACTERS // 2
+    if len(name) > MAX_PART_CHARACTERS:  # servers' names often differ at their ends
+        name = f"{name[:half]}…{name[-half:]}"
     return f"{name:<{MAX_PART_CHARACTERS}} {_short(part.tokens):>6} {part.share * 100:>4.0f}% {bar}"
 
 

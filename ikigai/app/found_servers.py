@@ -28,8 +28,9 @@ async def learn_servers(config: Config, pool: ProviderPool) -> list[MachineServe
     addresses = {name: server_address(config, name) for name in SERVER_PROVIDERS}
     found = await find_servers({name: each for name, each in addresses.items() if is_local_address(each)})
     for server in found:
-        pool.known.learn(server.name, server.models)
-        model_list_cache.save(model_list_file(), server.name, server.models, time.time())
+        models = pool.known.with_refusals(server.name, server.models)
+        pool.known.learn(server.name, models)
+        model_list_cache.save(model_list_file(), server.name, models, time.time())
     return found
 
 

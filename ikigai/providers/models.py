@@ -95,6 +95,16 @@ class ModelCatalog:
         listing[_bare(name)] = replace(self._listing(model), tools=False)
         return listing.values()
 
+    def with_refusals(self, provider: str, listed: Iterable[ListedModel]) -> tuple[ListedModel, ...]:
+        """Return a new list of the provider, with the refusals of tools that are known where it does not say."""
+        known = self._listed.get(provider, {})
+        return tuple(
+            replace(model, tools=known[_bare(model.id)].tools)
+            if model.tools is None and _bare(model.id) in known
+            else model
+            for model in listed
+        )
+
     def names(self, provider: str) -> list[str]:
         """Return the names of a provider's models, for completion: those known to be sold, then others that it has
         listed.

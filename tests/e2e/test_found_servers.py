@@ -3,7 +3,7 @@
 import time
 
 from tests.e2e.account import Account, Wire, lines_of
-from tests.support.machine_servers import ollama
+from tests.support.machine_servers import OLLAMA_MODELS, ollama
 from tests.support.wire_server import Answer, completion, failure
 
 LOOKING = {"IKIGAI_TERMINAL_FIND_SERVERS": "true"}
@@ -93,7 +93,19 @@ def test_model_that_refuses_tools_is_asked_without_them_and_that_is_remembered(a
     assert [data.get("failure", "") for _, _, data in account.rows("usage")] == ["no_tools", "", ""]
     result = account.run("-m", "ollama/old:latest", "-p", "Once more", **TOOLS)
     assert (result.stdout, result.stderr) == ("old:latest answers.\n", "")
-    assert "tools" not in wire.requests[-1].json and account.endings() == ["completed"] * 3
+    assert "tools" not in wire.requests[-1].json
+    with account.terminal("-c", "-m", "ollama/old:latest", env=TOOLS | LOOKING) as program:
+        program.ready()
+        shown = ["/api/show"] * len(OLLAMA_MODELS)
+        program.wait(lambda: [each.path for each in wire.requests if each.path in shown] == shown, "the description")
+        program.wait(lambda: "ctx" in program.status() and "/2." in program.status(), "the context of 4096 tokens")
+        program.say("And now?")
+        program.wait(lambda: account.turns() == ["completed"] * 4, "the answer")
+        program.settled()
+        assert REFUSED not in program.words()
+        program.leave()
+    assert wire.requests[-1].path == "/v1/chat/completions" and "tools" not in wire.requests[-1].json
+    assert account.endings() == ["completed"] * 4
 
 
 def test_other_servers_words_for_it_and_a_promise_of_the_configuration(account: Account, wire: Wire):

@@ -221,6 +221,41 @@ class HitsRecord(JsonObject, tag="hits"):
     reached: Id | None
 
 
+class RecalledMessageFields(JsonObject):
+    """A message of a recalled turn."""
+
+    id: Id
+    kind: str
+    at: Time
+    excerpt: str
+
+
+class RecalledTurnFields(JsonObject):
+    """A turn that a question recalls: `id` is the event that matches best, `first` and `last` are those of the turn.
+
+    `last` is null while the turn is open.
+    """
+
+    agent: str
+    agent_id: str
+    id: Id
+    first: Id
+    last: Id | None
+    score: float
+    messages: tuple[RecalledMessageFields, ...]
+
+
+class RecallRecord(JsonObject, tag="recall"):
+    """The turns that a question recalls, the best first: `ikigai history recall`.
+
+    `behind` is how many events are not indexed yet.
+    """
+
+    question: str
+    turns: tuple[RecalledTurnFields, ...]
+    behind: Count
+
+
 # ── usage ──
 
 
@@ -367,7 +402,8 @@ class DoctorRecord(JsonObject, tag="doctor"):
 class DatabaseRecord(JsonObject, tag="database"):
     """Where the database is and what is in it: `ikigai db status`. Sizes are bytes.
 
-    `schema_version` is that of the tables, `program_version` that of this ikigai.
+    `schema_version` is that of the tables, `program_version` that of this ikigai. `recall_behind`
+    counts the events that are not in the index of recall yet.
     """
 
     server: str
@@ -384,6 +420,7 @@ class DatabaseRecord(JsonObject, tag="database"):
     events: Count
     extensions: tuple[str, ...]
     durable: bool
+    recall_behind: Count
     connect: str
 
 
@@ -554,6 +591,7 @@ PrintedRecord: TypeAlias = (
     | DoneRecord
     | EventsRecord
     | HitsRecord
+    | RecallRecord
     | UsageRecord
     | ModelRecord
     | SettingRecord

@@ -1,26 +1,33 @@
-"""Implements /recall, which answers from the whole log, and /quote, which brings an event back."""
+"""Implements recall from the whole log: `ikigai history recall`, /recall, the excerpts of the tool, and /quote."""
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ikigai.agent.one_shot import complete
+from ikigai.app.export import named_or_last
 from ikigai.app.search_results import format_time, parse_event_id
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import IkigaiError, Rejected, WrongArgument
 from ikigai.core.events import UsageReported
 from ikigai.core.forget.matching import describe_row
 from ikigai.core.messages import StopReason
-from ikigai.core.search.snippets import SearchHit
+from ikigai.core.sanitize import clean_line
 from ikigai.core.state import inputs
 
 if TYPE_CHECKING:
     from ikigai.agent.usage_meter import PriceOf
+    from ikigai.app.json_records import RecallRecord
     from ikigai.core.model import Provider
     from ikigai.store.database import Database
+    from ikigai.store.search.turn_recall import Recalled, RecalledTurn
 
 MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS = 12, 12_000
-"""Excerpts that a question is answered from, and their characters in all."""
+"""Turns that a question is answered from, and the characters of their excerpts in all."""
+PRINTED_TURN_CHARACTERS = 600
+"""Characters of the excerpts of a turn that `ikigai history recall` prints."""
 RECALL_ANSWER_TOKENS = 1500
 MAX_QUOTED_CHARACTERS = 8_000
 """Characters of an event that are brought back."""
@@ -38,10 +45,10 @@ async def answer_from_log(
 
     Raise Rejected if nothing matches, IkigaiError if the model gives no answer.
     """
-    hits = await database.excerpts(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)
-    if not hits:
+    turns = (await database.recall(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)).turns
+    if not turns:
         raise Rejected("No message contains these words.", "/search also finds parts of words: *part*")
-    text = f"{format_excerpts(hits)}\n\nQuestion: {question}"
+    text = f"{format_excerpts(turns)}\n\nQuestion: {question}"
     done = await complete(
         provider, model, RECALL_SYSTEM_PROMPT, text, purpose="recall", max_output=RECALL_ANSWER_TOKENS, price=price
     )
@@ -50,13 +57,70 @@ async def answer_from_log(
     answer = done.text.strip() or "The model returned no text."
     if done.stop is StopReason.LENGTH:
         answer += " …"
-    sources = ", ".join(f"#{hit.id}" for hit in hits)
+    sources = ", ".join(f"#{turn.id}" for turn in turns)
     return f"{answer}\nSources: {sources}. /search #ID shows one, /quote ID adds one to the context.", done.usage
 
 
-def format_excerpts(hits: tuple[SearchHit, ...]) -> str:
-    """Return the hits as text for a model."""
-    return "\n\n".join(f"[#{hit.id} {format_time(hit.at)} {hit.agent} {hit.kind}]\n{hit.snippet.text}" for hit in hits)
+def format_excerpts(turns: Sequence[RecalledTurn]) -> str:
+    """Return the turns as text for a model: their messages with ids, in order."""
+    return "\n\n".join(
+        "\n".join(
+            f"[#{said.id} {format_time(said.at)} {turn.agent} {said.kind}]\n{said.excerpt}"
+            for said in turn.messages
+            if said.excerpt
+        )
+        for turn in turns
+    )
+
+
+async def print_recall(database: Database, arguments: argparse.Namespace) -> str | RecallRecord:
+    """Return the output of `ikigai history recall`: the turns that match, the best first. Raise ConfigError,
+    StoreError.
+    """
+    from ikigai.store.search.turn_recall import RecallScope
+
+    question, limit, scope = " ".join(arguments.question), arguments.limit, None
+    if arguments.agent:
+        scope = RecallScope(await database.lineage((await named_or_last(database, arguments.agent)).id))
+    found = await database.recall(question, limit, limit * PRINTED_TURN_CHARACTERS, scope)
+    return recall_record(question, found) if arguments.json else "\n".join(_lines(found))
+
+
+def _lines(found: Recalled) -> list[str]:
+    lines: list[str] = []
+    for turn in found.turns:
+        at = next((said.at for said in turn.messages if said.id == turn.id), None)
+        when = format_time(at) if at is not None else ""
+        lines.append(f"#{turn.id}  {when}  {clean_line(turn.agent)}  score {turn.score:.2f}")
+        lines += [f"  {said.kind}: {said.excerpt}" for said in turn.messages if said.excerpt]
+    if not found.turns:
+        lines.append("No message contains these words.")
+    if found.behind:
+        events = "1 event is" if found.behind == 1 else f"{found.behind:,} events are"
+        lines.append(f"{events} not in the index yet and may contain more; ask again later.")
+    return lines
+
+
+def recall_record(question: str, found: Recalled) -> RecallRecord:
+    """Return the turns as a JSON object."""
+    from ikigai.app.json_records import RecalledMessageFields, RecalledTurnFields, RecallRecord, timestamp
+
+    turns = tuple(
+        RecalledTurnFields(
+            agent=turn.agent,
+            agent_id=turn.agent_id,
+            id=turn.id,
+            first=turn.first,
+            last=turn.last,
+            score=turn.score,
+            messages=tuple(
+                RecalledMessageFields(id=said.id, kind=said.kind, at=timestamp(said.at), excerpt=said.excerpt)
+                for said in turn.messages
+            ),
+        )
+        for turn in found.turns
+    )
+    return RecallRecord(question=question, turns=turns, behind=found.behind)
 
 
 async def quote_event(database: Database, argument: str) -> inputs.Quote:

@@ -46,7 +46,6 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, arg
         "do not matter. Every hit holds all of them.",
     )
     search.add_argument("query", nargs="+", metavar="QUERY", help='words, "phrases", *parts*')
-    search.add_argument("--agent", metavar="NAME|ID", help="only messages of this agent and its ancestors")
     search.add_argument(
         "--kind",
         action="append",
@@ -63,17 +62,27 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, arg
     )
     search.add_argument("--order", choices=("time", "relevance"), default="time", help="newest or best first (time)")
     search.add_argument("--before", type=_id, metavar="ID", help="only what is older than this event")
+    recall = what.add_parser(
+        "recall",
+        parents=[common],
+        help="rank what was said by a question",
+        description="Ranks the turns of all conversations by how well they match a question, and shows excerpts. No "
+        "model is asked.",
+    )
+    recall.add_argument("question", nargs="+", metavar="QUESTION", help="a question, or words of it")
+    for each in (search, recall):
+        each.add_argument("--agent", metavar="NAME|ID", help="only messages of this agent and its ancestors")
     listed = what.add_parser("list", parents=[common], help="the last events of an agent")
     listed.add_argument("--agent", metavar="NAME|ID", help="the agent (default: the one used last)")
     listed.add_argument("--before", type=_id, metavar="ID", help="those before this event")
-    for each in (search, listed):
+    for each in (search, recall, listed):
         each.add_argument("--limit", type=_limit, default=20, metavar="N", help="the most results to show (20)")
     show = what.add_parser("show", parents=[common], help="one event and its neighbors")
     show.add_argument("id", type=_id, metavar="ID", help="its number, as lists and hits show it")
     show.add_argument("--beside", type=int, choices=range(101), default=0, metavar="N", help="N before and N after it")
-    for each in (search, listed, show):
+    for each in (search, recall, listed, show):
         each.add_argument("--json", action="store_true", help="the same as JSON")
-    return {"search": search, "list": listed, "show": show, **export.add(what, common)}
+    return {"search": search, "recall": recall, "list": listed, "show": show, **export.add(what, common)}
 
 
 def parse_event_id(text: str) -> int | None:

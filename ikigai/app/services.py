@@ -348,7 +348,7 @@ class Services:
     async def _recall(self, question: str) -> str:
         from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS, format_excerpts
 
-        return format_excerpts(await self.database.excerpts(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS))
+        return format_excerpts((await self.database.recall(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)).turns)
 
     def make_loop(
         self,

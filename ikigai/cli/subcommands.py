@@ -38,6 +38,7 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     agents.add_command(commands, common).set_defaults(act=_agents)
     history = search_results.add_command(commands, common)
     history["search"].set_defaults(act=_search)
+    history["recall"].set_defaults(act=_recall)
     history["list"].set_defaults(act=_list)
     history["show"].set_defaults(act=_show)
     history["export"].set_defaults(act=_export)
@@ -124,6 +125,14 @@ async def _search(config: Config, arguments: argparse.Namespace) -> None:
         print_lines(answer, painted=True) if isinstance(answer, str) else print_answer(answer)
 
 
+async def _recall(config: Config, arguments: argparse.Namespace) -> None:
+    from ikigai.app.recall_commands import print_recall
+
+    async with opened_database(config) as (_, database):  # to write: what is not indexed yet is indexed first
+        answer = await print_recall(database, arguments)
+        print_lines(answer) if isinstance(answer, str) else print_answer(answer)
+
+
 async def _list(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config, write=False) as (_, database):
         print_answer(await search_results.list_events(database, arguments))
@@ -159,6 +168,14 @@ async def _recover(config: Config, arguments: argparse.Namespace) -> None:
 # ── db ──
 
 
+def _recall_progress(behind: int, events: int) -> str:
+    """Return how far the index of recall is; `events` may be an estimate."""
+    if not behind:
+        return "index complete"
+    share = 100 * max(0, events - behind) // max(1, events)
+    return f"index {share} % filled, {_count(behind, 'event')} to go; it grows while ikigai is open"
+
+
 async def _status(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config, write=False, old=True) as (lease, database):
         from ikigai.store.schema import read_migrations
@@ -182,6 +199,7 @@ async def _status(config: Config, arguments: argparse.Namespace) -> None:
             events=status.events,
             extensions=status.extensions,
             durable=status.durable,
+            recall_behind=status.recall_behind,
             connect=connect,
         )
         print_answer(record)
@@ -194,6 +212,7 @@ async def _status(config: Config, arguments: argparse.Namespace) -> None:
         ("version", f"schema {status.schema_version}{older}"),
         ("holds", f"{_count(status.agents, 'agent')}, {_count(status.events, 'event')}"),
         ("size", f"{status.size / 1e6:,.1f} MB, the log {status.messages_size / 1e6:,.1f} MB"),
+        ("recall", _recall_progress(status.recall_behind, status.events)),
         ("extensions", ", ".join(status.extensions) or "none"),
         ("durable", "yes" if status.durable else "no: fsync or synchronous_commit is off on this server"),
         ("connect", connect),

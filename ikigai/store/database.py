@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ikigai.store.paging import LineageNames
     from ikigai.store.purge import Ids, Purge
     from ikigai.store.search.search import EventSearch
+    from ikigai.store.search.turn_recall import TurnRecall
     from ikigai.store.server_probe import ServerProbe
     from ikigai.store.transfer import Export, Import
     from ikigai.store.unsaved_place import UnsavedPosition
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
+RECALL_VERSION = 15
+"""The first version of the schema that has the index of stems."""
 IDLE_TIMEOUT = 10.0
 """Seconds until the second connection of a program is closed: idle programs hold one each."""
 
@@ -51,7 +54,8 @@ IDLE_TIMEOUT = 10.0
 class DatabaseInfo(Record, frozen=True):
     """The output of `ikigai db status`. Sizes are bytes; `events` is an estimate once there are many.
 
-    `durable` says that the server keeps confirmed writes even when the power fails.
+    `durable` says that the server keeps confirmed writes even when the power fails. `recall_behind` counts the events
+    that recall does not know yet.
     """
 
     where: str
@@ -66,6 +70,7 @@ class DatabaseInfo(Record, frozen=True):
     events: int
     extensions: tuple[str, ...]
     durable: bool
+    recall_behind: int
 
 
 class Database:
@@ -130,6 +135,12 @@ class Database:
         from ikigai.store.search.search import EventSearch
 
         return EventSearch(self._beside, self.indexer)
+
+    @cached_property
+    def _recall(self) -> TurnRecall:
+        from ikigai.store.search.turn_recall import TurnRecall
+
+        return TurnRecall(self._beside, self.indexer)
 
     @property
     def host(self) -> str:
@@ -275,9 +286,9 @@ class Database:
         return self._search.search
 
     @property
-    def excerpts(self):
-        """`EventSearch.excerpts`: passages that may answer a question."""
-        return self._search.excerpts
+    def recall(self):
+        """`TurnRecall.recall`: turns that may answer a question."""
+        return self._recall.recall
 
     @property
     def seeker(self):
@@ -333,8 +344,9 @@ class Database:
                 await cursor.execute(queries.COUNT_EVENTS)
                 ((rows,),) = await cursor.fetchall()
         where, version = str(self._session.place), self._session.greeting.schema_version
+        behind = await self.indexer.stems.behind() if version >= RECALL_VERSION else rows
         return DatabaseInfo(
-            where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable
+            where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable, behind
         )
 
     async def close(self) -> None:

@@ -83,7 +83,7 @@ async def test_tool_brings_excerpts_with_ids(database: Database):
     async def found(question: str) -> str:
         from ikigai.app.recall_commands import format_excerpts
 
-        return format_excerpts(await database.excerpts(question, 3, MAX_EXCERPT_CHARACTERS))
+        return format_excerpts((await database.recall(question, 3, MAX_EXCERPT_CHARACTERS)).turns)
 
     output = await Recall(found).run(RecallArguments("walrus"), lambda text: None)
     assert "[#" in output.text and "The walrus was turquoise." in output.text

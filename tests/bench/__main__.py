@@ -1,6 +1,6 @@
 """This module is the command line of the bench: it selects rows, sets their sizes, and writes the figures.
 
-    python -m tests.bench [S1 S2 …] [--json FILE] [--quick]
+    python -m tests.bench [S1 S2 …] [--json FILE] [--quick] [--data FOLDER]
 
 Both sides of every ratio are measured in turns in this one run: only ratios hold on another machine, or on a busy one.
 The exit code is 0 whether or not the bars hold, and 1 when something could not be measured.
@@ -34,6 +34,7 @@ ROWS = {
     "TYPE": ("s16_typing", "what a key waits for behind an @ in a folder of 100,000 files"),
     "HOPS": ("s17_hops", "modules and packages entered from Enter to the request, and from a delta to the terminal"),
     "PLAN": ("s18_plans", "an agent of 200,000 events opened without the planner's statistics, against the same with"),
+    "RECALL": ("s19_recall", "evidence that recall finds in the conversations of --data, against a plain BM25"),
     "REQ": ("s14_request", "building a request for a window of 100,000 tokens, against encoding it all anew"),
 }
 
@@ -45,7 +46,9 @@ def main() -> int:
     for row in arguments.rows or ROWS:
         print(f"{row}: {ROWS[row][1]} …", file=sys.stderr, flush=True)
         try:
-            figures += importlib.import_module(f"tests.bench.{ROWS[row][0]}").measure(arguments.quick)
+            module = importlib.import_module(f"tests.bench.{ROWS[row][0]}")
+            given = (arguments.data,) if row == "RECALL" else ()
+            figures += module.measure(arguments.quick, *given)
         except Exception as error:
             traceback.print_exc()
             failed[row] = f"{type(error).__name__}: {error}"
@@ -68,12 +71,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
         description="Measure ikigai's speed as ratios.",
-        epilog="rows:\n" + "\n".join(f"  {row:<4} {what}" for row, (_, what) in ROWS.items()),
+        epilog="rows:\n" + "\n".join(f"  {row:<6} {what}" for row, (_, what) in ROWS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("rows", nargs="*", metavar="ROW", type=_row, help="which rows; all without any")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: shows that it works, no more")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="conversations in LongMemEval's format, for RECALL")
     return parser
 
 

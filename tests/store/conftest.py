@@ -10,7 +10,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from ikigai.store.search import lookup, search
+from ikigai.store.search import lookup, search, turn_recall
 from tests.conftest import address
 
 
@@ -19,7 +19,7 @@ def patient_search() -> Iterator[None]:
     """A search finds all there is however slow the machine; not by `monkeypatch`, which tests undo."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(search, "CATCH_UP_SECONDS", 60.0)
-        patched.setattr(search, "SEARCH_TIMEOUT", 60.0)
+        patched.setattr(turn_recall, "CATCH_UP_SECONDS", 60.0)
         patched.setattr(lookup, "SEARCH_TIMEOUT", 60.0)
         yield
 

@@ -371,7 +371,7 @@ async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database
     talk = await Talk.open(database)
     await talk.turn(f"my key is {SECRET}", "keep it")
     await talk.log.close()
-    await database.indexer.catch_up(5.0)
+    await database.indexer.words.catch_up(5.0)
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute("update search_segments set words = %s", (f"keep {SECRET}",))
     indexed = "select count(*) from search_pieces where message = any(%s)"

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from ikigai.agent.loop import AgentLoop, LoopOptions
-from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS
+from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS, format_excerpts
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
@@ -175,8 +175,8 @@ async def ours(
         if needle.text in last:
             kept += 1
             continue
-        found = await database.excerpts(needle.question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)
-        text = "".join(hit.snippet.text for hit in found)
+        found = await database.recall(needle.question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)
+        text = format_excerpts(found.turns)
         recalled += needle.text in text
         recalling += WRITTEN * len(text) / 4
     price, window = priced(sent)

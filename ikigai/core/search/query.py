@@ -25,6 +25,8 @@ from ikigai.core.search.lexer import (
 MAX_QUERY_CHARACTERS = 1_000
 """The most characters of a query."""
 MAX_QUERY_TERMS = 32
+MAX_QUESTION_CHARACTERS = 4_000
+"""The characters of a question that recall looks at, the first ones."""
 
 _QUOTES = str.maketrans("“”„«»", '"""""')
 _AROUND = "()[]{}<>'`,;:!?."
@@ -160,17 +162,3 @@ def widen_terms(terms: tuple[Term, ...]) -> tuple[Term, ...]:
         Term(term.text, term.words, begins=False, ends=term.ends) if term.words and not term.phrase else term
         for term in terms
     )
-
-
-MAX_QUESTION_TERMS = 24
-
-
-def question_terms(question: str) -> tuple[Term, ...]:
-    """Return the words of a question, each as a term, the longest first: those say most. Return () if it has none."""
-    words = list(dict.fromkeys(split_tokens(fold(question))))
-    found: list[str] = []
-    for word in words:
-        unspaced = is_unspaced(word) and len(word) > 2
-        found += [word[n : n + 2] for n in range(len(word) - 1)] if unspaced else [word[:MAX_KEY_CHARACTERS]]
-    chosen = sorted(dict.fromkeys(found), key=len, reverse=True)[:MAX_QUESTION_TERMS]
-    return tuple(Term(word, (word,), ends=not is_unspaced(word) and len(word) < 4) for word in chosen)

@@ -1,9 +1,7 @@
-"""This module fills the word index after the log: a little at a time, over a connection of its own.
+"""This module fills the indexes of words and of stems after the log: a little at a time, over a connection of its own.
 
-Within an agent events are committed in the order of `seq`, because there is one write lock. So a number for each agent
-says how far its log is indexed, and no slow transaction of another agent is missed. Processes that index at once take
-different agents. A lexeme is three letters for the segment of ids and one of `lexer.index_keys`, so that every look-up
-is limited to its segment.
+A lexeme of the index of words is three letters for the segment of ids and one of `lexer.index_keys`, so that every
+look-up is limited to its segment.
 """
 
 import asyncio
@@ -11,14 +9,14 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
-
-import psycopg
 
 from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.errors import StoreError
 from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.search.fill import Filler, LoggedEvent, TextPiece, cut_pieces
 from ikigai.store.sql import search
 
 log = logging.getLogger(__name__)
@@ -27,19 +25,12 @@ SEGMENT_BITS = 14
 """Ids of a segment, as a power of two; `migrations/0006_search.sql` and the statements contain it, too."""
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-"
 
-STEP_EVENTS, STEP_CHARACTERS = 400, 100_000
-"""Limits of one step of indexing."""
-SEGMENT_CHARACTERS = 1_000_000
-"""Characters of a longer event in one step: the server unpacks all that is before them, each time."""
 STEP_INTERVAL = 0.02
 """Minimum seconds between two steps; as long as the step took, if that is longer."""
 SETTLE_SECONDS = 0.5
 """Seconds from the end of a turn until it is indexed: work that the user waits for comes first."""
 RETRY_INTERVAL = 30.0
 """Seconds after which an unreachable database is tried again."""
-
-READ_ONLY_ERRORS = (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege)
-"""Errors of a read-only database."""
 
 
 def segment_of(id: int) -> int:
@@ -68,32 +59,41 @@ class IndexPiece(NamedTuple):
     terms: str
 
 
-class _IndexedEvent(NamedTuple):
-    id: int
-    seq: int
-    kind: str
-    at: datetime
-    text: str | None
+class WordIndex:
+    """The index of words, which searches ask."""
+
+    progress, kinds = search.WORDS_PROGRESS, SEARCHED_KINDS
+
+    async def lock(self, cursor: Cursor) -> None:
+        pass
+
+    async def add(self, cursor: Cursor, agent: UUID, events: Sequence[LoggedEvent], place: int) -> tuple[int, int]:
+        pieces, seq, place = await asyncio.to_thread(_index_pieces, str(agent), events, place)
+        if pieces:
+            columns = [list(column) for column in zip(*pieces, strict=True)]
+            await cursor.execute(search.ADD_PIECES, columns, prepare=False)
+            touched = [segment_of(piece.message) for piece in pieces], [piece.at for piece in pieces]
+            await cursor.execute(search.ADD_SEGMENTS, touched, prepare=False)
+        return seq, place
 
 
 class Indexer:
-    """Fills the index over `session`, which no append uses. `news` is set when there may be something to do."""
+    """Fills the indexes over `session`, which no append uses. `news` is set when there may be something to do."""
 
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
+        self.words = Filler(session, WordIndex())
         self.news = asyncio.Event()
 
-    async def index_some(self) -> int:
-        """Take the next few events into the index: at most 400, and of a long one a part; return how many.
+    @cached_property
+    def stems(self) -> Filler:
+        from ikigai.store.search.stem_index import StemIndex  # not needed at start
 
-        0 means that all events are indexed, or that another process indexes them. Raise StoreError on failure.
-        """
-        async with self._session.use() as cursor:
-            await cursor.execute(search.BEHIND, (16,), prepare=False)
-            for (agent,) in await cursor.fetchall():
-                if count := await self._index(cursor, agent):
-                    return count
-            return 0
+        return Filler(self._session, StemIndex())
+
+    async def index_some(self) -> int:
+        """Take the next few events into the index of words, or of stems if that of words has all; return how many."""
+        return await self.words.index_some() or await self.stems.index_some()
 
     async def close_segment(self) -> bool:
         """List the words of one segment that the ids have left behind; return False if there is none."""
@@ -104,23 +104,6 @@ class Indexer:
                 await cursor.execute(search.CLOSE_SEGMENT, {"segment": number, "first": first, "last": last})
                 return True
             return False
-
-    async def catch_up(self, seconds: float) -> int:
-        """Index for at most `seconds`; return how many events are not in the index then.
-
-        A read-only database is left as it is. Raise StoreError on other failures.
-        """
-        until = time.monotonic() + seconds
-        try:
-            while time.monotonic() < until and await self.index_some():
-                pass
-        except StoreError as error:
-            if not isinstance(error.__cause__, READ_ONLY_ERRORS):
-                raise
-        async with self._session.use() as cursor:
-            await cursor.execute(search.BEHIND_BY, prepare=False)
-            ((behind,),) = await cursor.fetchall()
-        return behind
 
     async def run(self) -> None:
         """Index now, and again after every turn, until this is cancelled. Errors of the database are retried later."""
@@ -141,61 +124,25 @@ class Indexer:
                 await asyncio.sleep(max(STEP_INTERVAL, time.monotonic() - began))
                 began = time.monotonic()
 
-    async def _index(self, cursor: Cursor, agent: UUID) -> int:
-        """Run one step for one agent; return 0 if another process has it."""
-        async with cursor.connection.transaction():
-            await cursor.execute(search.BEGIN_PROGRESS, (agent,))
-            await cursor.execute(search.TAKE_PROGRESS, (agent,))
-            if not (rows := await cursor.fetchall()):
-                return 0
-            ((seq, place),) = rows
-            which = {"agent": agent, "seq": seq, "place": place, "kinds": list(SEARCHED_KINDS)}
-            sizes = {"events": STEP_EVENTS, "most": STEP_CHARACTERS, "stretch": SEGMENT_CHARACTERS}
-            await cursor.execute(search.NEXT_EVENTS, which | sizes, prepare=False)
-            events = [_IndexedEvent(*row) for row in await cursor.fetchall()]
-            if not events:
-                return 0
-            pieces, seq, place = await asyncio.to_thread(_cut_pieces, str(agent), events, place)
-            await _add(cursor, pieces)
-            await cursor.execute(search.SET_PROGRESS, (seq, place, agent))
-        return len(events)
 
-
-async def _add(cursor: Cursor, pieces: Sequence[IndexPiece]) -> None:
-    if pieces:
-        columns = [list(column) for column in zip(*pieces, strict=True)]
-        await cursor.execute(search.ADD_PIECES, columns, prepare=False)
-        touched = [segment_of(piece.message) for piece in pieces], [piece.at for piece in pieces]
-        await cursor.execute(search.ADD_SEGMENTS, touched, prepare=False)
-
-
-def _cut_pieces(agent: str, events: Sequence[_IndexedEvent], place: int) -> tuple[list[IndexPiece], int, int]:
-    """Return the pieces of these events, and the progress of the index; the first begins at `place`.
-
-    An event longer than one step is here alone, and its last piece is left for the next step.
-    """
+def _index_pieces(agent: str, events: Sequence[LoggedEvent], place: int) -> tuple[list[IndexPiece], int, int]:
+    """Return the rows of the index for these events, and its progress."""
     from ikigai.core.search import lexer  # not needed at start
 
+    cut, seq, place = cut_pieces(events, place)
     pieces: list[IndexPiece] = []
-    for event in events:
-        text = lexer.searchable_text(event.kind, event.text or "")
-        cut = list(lexer.split_pieces(text))
-        is_cut = len(text) == SEGMENT_CHARACTERS and len(cut) > 1
-        for start, piece in cut[:-1] if is_cut else cut:
-            if keys := lexer.index_keys(lexer.fold(piece)):
-                pieces.append(_piece(agent, event, place + start, piece, keys))
-            elif piece.strip():  # only punctuation, which can be searched for, too
-                pieces.append(_piece(agent, event, place + start, piece, set()))
-        if is_cut:
-            return pieces, event.seq - 1, place + cut[-1][0]
-        place = 0
-    return pieces, events[-1].seq, 0
+    for piece in cut:
+        keys = lexer.index_keys(lexer.fold(piece.text))
+        if keys or piece.text.strip():  # only punctuation can be searched for, too
+            pieces.append(_piece(agent, piece, keys))
+    return pieces, seq, place
 
 
-def _piece(agent: str, event: _IndexedEvent, start: int, text: str, keys: set[str]) -> IndexPiece:
+def _piece(agent: str, piece: TextPiece, keys: set[str]) -> IndexPiece:
+    event = piece.event
     before = segment_prefix(segment_of(event.id))
     terms = " ".join(before + key for key in (agent_key(agent), kind_key(event.kind), *keys))
-    return IndexPiece(event.id, start, len(text), event.at, terms)
+    return IndexPiece(event.id, piece.start, len(piece.text), event.at, terms)
 
 
 async def forget(cursor: Cursor, ids: Sequence[int]) -> None:

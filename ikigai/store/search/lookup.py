@@ -59,26 +59,16 @@ class PieceRow(NamedTuple):
 class Lookup:
     """One search of a list of terms, newest segments first."""
 
-    def __init__(self, cursor: Cursor, terms: tuple[Term, ...], which: SearchScope, until: float | None = None) -> None:
+    def __init__(self, cursor: Cursor, terms: tuple[Term, ...], which: SearchScope) -> None:
         self._cursor, self._terms, self._which = cursor, terms, which
-        self._until = until or time.monotonic() + SEARCH_TIMEOUT
+        self._until = time.monotonic() + SEARCH_TIMEOUT
         self.finder = TermFinder(terms)
         self.proven = all(term.proven for term in terms)
         self.reached: int | None = None
-        self.share = 0  # of all ids, how many were looked through
 
     @property
     def late(self) -> bool:
         return time.monotonic() > self._until
-
-    async def first(self, most: int) -> list[tuple[int, int]]:
-        """Return the newest pieces that may hold every term."""
-        found: list[tuple[int, int]] = []
-        async for places in self.places():
-            found += places
-            if len(found) >= most:
-                break
-        return found[:most]
 
     async def rows(self, limit: int) -> AsyncIterator[PieceRow]:
         """Yield the pieces that hold every term, of each event the first, newest events first; at most `limit`."""
@@ -111,7 +101,6 @@ class Lookup:
         while at < len(segments):
             batch = segments[at : at + size]
             at, size = at + len(batch), min(2 * size, 64)
-            self.share += len(batch) << SEGMENT_BITS
             async for found in self._probe_all(batch):
                 if found:
                     yield found

@@ -4,20 +4,18 @@ It first brings the index up to date, as far as there is time.
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
-from math import log
 from typing import Literal, TypeAlias
 from uuid import UUID
 
 from ikigai.core.errors import Rejected
 from ikigai.core.record import Record
-from ikigai.core.search.query import Term, parse, question_terms, widen_terms
+from ikigai.core.search.query import parse, widen_terms
 from ikigai.core.search.snippets import SearchHit, TermFinder
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.reading import NO_LIMIT
 from ikigai.store.search.indexer import Indexer
-from ikigai.store.search.lookup import SEARCH_TIMEOUT, Lookup, PieceRow, SearchScope, read_texts
+from ikigai.store.search.lookup import Lookup, PieceRow, SearchScope
 from ikigai.store.search.seek import SearchCursor
 from ikigai.store.sql import search as queries
 
@@ -29,8 +27,6 @@ MAX_RANKED = 200
 """Newest events of which the most relevant are chosen."""
 SNIPPET_CHARACTERS = 160
 """Characters of a snippet."""
-WEIGHED_EVENTS = 300
-"""Events of each word of a question that are weighed."""
 
 
 class SearchResult(Record, frozen=True):
@@ -68,7 +64,7 @@ class EventSearch:
         seconds since 1970, `before` an event's id. Raise Rejected for an empty query, and StoreError.
         """
         terms = parse(query)
-        behind = await self._indexer.catch_up(CATCH_UP_SECONDS)
+        behind = await self._indexer.words.catch_up(CATCH_UP_SECONDS)
         async with self._session.use() as cursor:
             which = await _which(cursor, agent, kinds, since, before)
             run = Lookup(cursor, terms, which)
@@ -84,30 +80,10 @@ class EventSearch:
         does.
         """
         terms = parse(query)
-        behind = await self._indexer.catch_up(CATCH_UP_SECONDS)
+        behind = await self._indexer.words.catch_up(CATCH_UP_SECONDS)
         async with self._session.use() as cursor:
             which = await _which(cursor, agent, (), None, None)
         return await SearchCursor.begin(self._session, terms, which, behind)
-
-    async def excerpts(self, question: str, limit: int = 8, most_characters: int = 8_000) -> tuple[SearchHit, ...]:
-        """Return passages that may answer the question, best first: excerpts with their ids, within `most_characters`
-        in all.
-        """
-        terms = question_terms(question)
-        if not terms or limit < 1:
-            return ()
-        await self._indexer.catch_up(CATCH_UP_SECONDS)
-        async with self._session.use() as cursor:
-            which = await _which(cursor, None, (), None, None)
-            samples: list[tuple[float, list[tuple[int, int]]]] = []
-            for term in terms:
-                run = Lookup(cursor, (term,), which, time.monotonic() + SEARCH_TIMEOUT / len(terms))
-                if found := await run.first(WEIGHED_EVENTS):
-                    samples.append((len(found) / run.share, found))
-            weights = _weights(samples)
-            best = sorted(weights, key=lambda place: (-weights[place], -place[0]))[: 4 * limit]
-            rows = await read_texts(cursor, best, which)
-        return await asyncio.to_thread(_excerpts, terms, rows, limit, most_characters)
 
 
 async def read_lineage_ids(cursor: Cursor, agent: str) -> dict[str, int | None]:
@@ -143,29 +119,3 @@ def _rank_hits(finder: TermFinder, rows: list[PieceRow], order: Order, limit: in
 
 def _hit(finder: TermFinder, row: PieceRow, width: int) -> SearchHit:
     return SearchHit(row.id, row.name, row.agent, row.at, row.kind, finder.snippet(row.said, width))
-
-
-def _weights(samples: Sequence[tuple[float, list[tuple[int, int]]]]) -> dict[tuple[int, int], float]:
-    """Return the weight of the words in each piece: a rarer word weighs more."""
-    commonest = max((rate for rate, _ in samples), default=0.0)
-    weights: dict[tuple[int, int], float] = {}
-    for rate, places in samples:
-        for place in places:
-            weights[place] = weights.get(place, 0.0) + log(1.5 * commonest / rate)
-    return weights
-
-
-def _excerpts(
-    terms: tuple[Term, ...], rows: Sequence[PieceRow], limit: int, most_characters: int
-) -> tuple[SearchHit, ...]:
-    finder, hits, seen = TermFinder(terms), list[SearchHit](), set[int]()
-    width = max(SNIPPET_CHARACTERS, most_characters // limit)
-    left = most_characters
-    for row in rows:
-        if row.id in seen or len(hits) == limit or left <= 0:
-            continue
-        seen.add(row.id)
-        hit = _hit(finder, row, min(width, left))
-        left -= len(hit.snippet.text)
-        hits.append(hit)
-    return tuple(hits)

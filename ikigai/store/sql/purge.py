@@ -47,6 +47,27 @@ PURGE_DRAFT = "update drafts set text = %s, thinking = '', parts = '[]' where ag
 # The tables whose rows hold messages, or a name that was given.
 WRITTEN = ("messages", "drafts", "agents")
 HAS_TABLE = "select to_regclass(%s) is not null"
+# Of the documents that go, the postings; what a stem has left is stored anew.
+_FORGET_POSTINGS: LiteralString = """
+with purged as (select number from recall_documents where {which}),
+touched as (select first from recall_parts where exists (select from purged where number between first and last)),
+gone as (
+  delete from recall_postings using touched where part = touched.first returning stem, part, postings
+)
+insert into recall_postings (stem, part, postings)
+select stem, part, string_agg(substr(postings, place, 4), ''::bytea order by place)
+from gone cross join lateral generate_series(1, octet_length(postings), 4) as place
+where not exists (
+  select from purged
+  where number = part / 4096 * 4096 + 256 * get_byte(postings, place - 1) + get_byte(postings, place)
+)
+group by stem, part
+"""
+_FORGET_DOCUMENTS: LiteralString = """
+with gone as (delete from recall_documents where {which} returning length)
+update recall_index set documents = documents - (select count(*) from gone),
+                        stems = stems - (select coalesce(sum(length), 0) from gone)
+"""
 # Further copies of messages: by the table, the statement that removes the copies of these events. They are the index of
 # the search; the words of a segment of ids are listed anew from the rest.
 PURGE_COPIES: dict[str, LiteralString] = {
@@ -54,6 +75,9 @@ PURGE_COPIES: dict[str, LiteralString] = {
     "search_segments": """
 update search_segments set words = null where segment = any(select id / 16384 from unnest(%s::bigint[]) as purged (id))
 """,
+    "recall_index": "select from recall_index where %s::bigint[] is not null for update",
+    "recall_postings": _FORGET_POSTINGS.format(which="message = any(%s)"),
+    "recall_documents": _FORGET_DOCUMENTS.format(which="message = any(%s)"),
 }
 FILE_OF = "select pg_relation_filenode(%s::regclass), pg_table_size(%s::regclass)"
 REWRITE = "vacuum (full, analyze, verbose) {}"
@@ -83,6 +107,9 @@ PURGE_AGENTS_WHOLE: tuple[LiteralString, ...] = (
     delete from search_pieces
     where message in (select id from messages where agent_id = any(%(agents)s))
     """,
+    "select from recall_index for update",
+    _FORGET_POSTINGS.format(which="agent_id = any(%(agents)s)"),
+    _FORGET_DOCUMENTS.format(which="agent_id = any(%(agents)s)"),
     "delete from drafts where agent_id = any(%(agents)s)",
     "delete from agent_uses where agent_id = any(%(agents)s)",
     "delete from reservations where agent_id = any(%(agents)s)",

@@ -3,23 +3,44 @@
 No statement may be planned by its order: `offset 0` and `+ 0` leave the index of terms as the only way to the pieces.
 """
 
+from typing import LiteralString, NamedTuple
+
 from ikigai.store.sql.fragments import ROW, lineage_query
 
 # Filling the index --------------------------------------------------------------------------------------------------
 
-_LOGS = """
-select id, last, seq, last_used_at from (
-  select agents.id, last_used_at, coalesce(progress.seq, 0) as seq,
-         (select max(seq) from messages where agent_id = agents.id) as last
-  from agents left join search_progress as progress on progress.agent_id = agents.id
-) log where last > seq
-"""
-# Agents whose logs go on after the indexed part, and by how much all of them do.
-BEHIND = f"select id from ({_LOGS}) behind order by last_used_at desc limit %s"
-BEHIND_BY = f"select coalesce(sum(last - seq), 0)::bigint from ({_LOGS}) behind"
-BEGIN_PROGRESS = "insert into search_progress (agent_id, seq) values (%s, 0) on conflict do nothing"
-TAKE_PROGRESS = "select seq, place from search_progress where agent_id = %s for update skip locked"
-SET_PROGRESS = "update search_progress set seq = %s, place = %s where agent_id = %s"
+
+class ProgressStatements(NamedTuple):
+    """Statements about how far the logs of the agents are in one index.
+
+    `behind` lists agents whose logs go on after the indexed part, `behind_by` counts those events.
+    """
+
+    behind: LiteralString
+    behind_by: LiteralString
+    begin: LiteralString
+    take: LiteralString
+    set: LiteralString
+
+
+def progress_statements(table: LiteralString) -> ProgressStatements:
+    logs = f"""
+    select id, last, seq, last_used_at from (
+      select agents.id, last_used_at, coalesce(progress.seq, 0) as seq,
+             (select max(seq) from messages where agent_id = agents.id) as last
+      from agents left join {table} as progress on progress.agent_id = agents.id
+    ) log where last > seq
+    """
+    return ProgressStatements(
+        f"select id from ({logs}) behind order by last_used_at desc limit %s",
+        f"select coalesce(sum(last - seq), 0)::bigint from ({logs}) behind",
+        f"insert into {table} (agent_id, seq) values (%s, 0) on conflict do nothing",
+        f"select seq, place from {table} where agent_id = %s for update skip locked",
+        f"update {table} set seq = %s, place = %s where agent_id = %s",
+    )
+
+
+WORDS_PROGRESS = progress_statements("search_progress")
 
 # The next events of an agent, up to a number of bytes; at least one, and of that a stretch of characters.
 NEXT_EVENTS = """

@@ -90,7 +90,8 @@ async def test_purge_leaves_no_byte_of_messages_samples_and_recycled_segments(
             await talk.turn(f"my key is {MARKER} {number}", f"{MARKER} " * 2_000)
         await talk.log.append((ev.CommandRan("/status", MARKER),))
         await talk.log.close()
-        await database.indexer.catch_up(10.0)
+        while await database.indexer.index_some():
+            pass
         with psycopg.connect(lease.dsn, autocommit=True) as other:
             other.execute("analyze")
             recycle(folder / "data" / "pg_wal", other)

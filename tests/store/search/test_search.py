@@ -253,7 +253,7 @@ async def test_several_programs_fill_it_at_once(database: Database, dsn: str):
 
     async def fill(database: Database) -> int:
         taken = 0
-        while some := await database.indexer.index_some():
+        while some := await database.indexer.words.index_some():
             taken += some
         return taken
 
@@ -309,7 +309,7 @@ async def test_closed_stretch_that_grows_is_listed_anew(database: Database, dsn:
         with psycopg.connect(dsn) as third:
             third.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 15,))
         await said(database, "behind")
-        await database.indexer.catch_up(60)
+        await database.indexer.words.catch_up(60)
         while await database.indexer.close_segment():
             pass
         assert len(await found(database, "*earl*")) == 1 and await found(database, "*late*") == []
@@ -324,7 +324,7 @@ async def test_there_is_no_time(database: Database, dsn: str, monkeypatch: pytes
     monkeypatch.setattr("ikigai.store.search.search.CATCH_UP_SECONDS", 0.0)
     result = await database.search("common")
     assert result.behind == 500 and result.hits == ()
-    assert await database.indexer.catch_up(60) == 0
+    assert await database.indexer.words.catch_up(60) == 0
     monkeypatch.setattr(lookup, "SEARCH_TIMEOUT", -1.0)
     result = await database.search('"common" =>')
     assert result.hits == () and result.reached and written[0] < result.reached <= written[-1]
@@ -361,31 +361,6 @@ async def test_what_is_forgotten_by_a_purge(database: Database, dsn: str):
     assert await found(database, "sesamekey") == [] and await found(database, "the") == [other]
 
 
-async def test_excerpts(database: Database):
-    chatter = [f"what did we say about the thing number {n}" for n in range(40)]
-    early, late, cjk, *_ = await said(
-        database,
-        "We decided to migrate the warehouse database in May, because of the license. " + "x " * 4_000,
-        "The warehouse is big",
-        "東京は日本の首都",
-        *chatter,
-    )
-    hits = await database.excerpts("What did we decide about the warehouse database?", limit=4, most_characters=2_000)
-    assert [hit.id for hit in hits[:2]] == [early, late] and len(hits) == 4
-    assert "migrate the warehouse" in hits[0].snippet.text
-    assert sum(len(hit.snippet.text) for hit in hits) <= 2_100
-    assert (await database.excerpts("日本の首都はどこですか", limit=1))[0].id == cjk
-    assert await database.excerpts("?!") == await database.excerpts("zzyzx qqfoo") == ()
-
-
-async def test_excerpts_of_what_is_forgotten(database: Database):
-    talk = await Talk.open(database)
-    await talk.turn("the password policy is twelve letters")
-    await talk.store((ev.Cleared(),))
-    (hit, *_) = await database.excerpts("password policy")
-    assert "twelve letters" in hit.snippet.text
-
-
 async def test_around(database: Database):
     agent = await database.agents.create("walker")
     written = await said(database, *(f"step {n}" for n in range(9)), ev.UsageReported("a/b"), agent=agent)
@@ -403,7 +378,7 @@ async def test_no_plan_depends_on_how_common_a_word_is(dsn: str):
     plans: Sequence[str] = []
     database = await Database.open(address(dsn), MIGRATIONS)
     await said(database, *(f"common word number{n}" for n in range(3_000)))
-    assert await database.indexer.catch_up(60) == 0
+    assert await database.indexer.words.catch_up(60) == 0
     queries = [f"'{indexing.segment_prefix(0)}common'", f"'{indexing.segment_prefix(0)}number5':*"]
     bounds = {"queries": queries, "before": 2**63 - 1, "since": None, "most": 1000}
     with psycopg.connect(dsn) as other:

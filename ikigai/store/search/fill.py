@@ -1,0 +1,144 @@
+"""This module takes the logs of the agents into an index, a few events at a time.
+
+Within an agent events are committed in the order of `seq`, because there is one write lock. So a number for each agent
+says how far its log is indexed, and no slow transaction of another agent is missed. Processes that index at once take
+different agents.
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+import psycopg
+
+from ikigai.core.errors import StoreError
+from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.sql import search
+from ikigai.store.sql.search import ProgressStatements
+
+STEP_EVENTS, STEP_CHARACTERS = 400, 100_000
+"""Limits of one step of indexing."""
+SEGMENT_CHARACTERS = 1_000_000
+"""Characters of a longer event in one step: the server unpacks all that is before them, each time."""
+
+READ_ONLY_ERRORS = (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege)
+"""Errors of a read-only database."""
+
+
+class LoggedEvent(NamedTuple):
+    id: int
+    seq: int
+    kind: str
+    at: datetime
+    text: str | None
+
+
+class TextPiece(NamedTuple):
+    """A piece of the text of an event, from the character `start` on."""
+
+    event: LoggedEvent
+    start: int
+    text: str
+
+
+class TextIndex(Protocol):
+    """An index of what events of some kinds say."""
+
+    @property
+    def progress(self) -> ProgressStatements:
+        """The statements about how far it is."""
+        ...
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kinds of events whose text it holds."""
+        ...
+
+    async def lock(self, cursor: Cursor) -> None:
+        """Wait until no other process adds to the index, if that is necessary."""
+        ...
+
+    async def add(self, cursor: Cursor, agent: UUID, events: Sequence[LoggedEvent], place: int) -> tuple[int, int]:
+        """Add the next events of an agent, the first from the character `place` on; return the new progress."""
+        ...
+
+
+class Filler:
+    """Fills `index` over `session`, which no append uses."""
+
+    def __init__(self, session: DatabaseSession, index: TextIndex) -> None:
+        self._session, self._index = session, index
+
+    async def index_some(self) -> int:
+        """Take the next few events into the index: at most 400, and of a long one a part; return how many.
+
+        0 means that all events are indexed, or that another process indexes them. Raise StoreError on failure.
+        """
+        async with self._session.use() as cursor:
+            await cursor.execute(self._index.progress.behind, (16,), prepare=False)
+            for (agent,) in await cursor.fetchall():
+                if count := await self._step(cursor, agent):
+                    return count
+            return 0
+
+    async def catch_up(self, seconds: float) -> int:
+        """Index for at most `seconds`; return how many events are not in the index then.
+
+        A read-only database is left as it is. Raise StoreError on other failures.
+        """
+        until = time.monotonic() + seconds
+        try:
+            while time.monotonic() < until and await self.index_some():
+                pass
+        except StoreError as error:
+            if not isinstance(error.__cause__, READ_ONLY_ERRORS):
+                raise
+        return await self.behind()
+
+    async def behind(self) -> int:
+        """Return how many events are not in the index."""
+        async with self._session.use() as cursor:
+            await cursor.execute(self._index.progress.behind_by, prepare=False)
+            ((behind,),) = await cursor.fetchall()
+        return behind
+
+    async def _step(self, cursor: Cursor, agent: UUID) -> int:
+        """Run one step for one agent; return 0 if another process has it."""
+        progress = self._index.progress
+        async with cursor.connection.transaction():
+            await self._index.lock(cursor)
+            await cursor.execute(progress.begin, (agent,))
+            await cursor.execute(progress.take, (agent,))
+            if not (rows := await cursor.fetchall()):
+                return 0
+            ((seq, place),) = rows
+            which = {"agent": agent, "seq": seq, "place": place, "kinds": list(self._index.kinds)}
+            sizes = {"events": STEP_EVENTS, "most": STEP_CHARACTERS, "stretch": SEGMENT_CHARACTERS}
+            await cursor.execute(search.NEXT_EVENTS, which | sizes, prepare=False)
+            events = [LoggedEvent(*row) for row in await cursor.fetchall()]
+            if not events:
+                return 0
+            seq, place = await self._index.add(cursor, agent, events, place)
+            await cursor.execute(progress.set, (seq, place, agent))
+        return len(events)
+
+
+def cut_pieces(events: Sequence[LoggedEvent], place: int) -> tuple[list[TextPiece], int, int]:
+    """Return the pieces of these events, and the progress of the index; the first begins at `place`.
+
+    An event longer than one step is here alone, and its last piece is left for the next step.
+    """
+    from ikigai.core.search import lexer  # not needed at start
+
+    pieces: list[TextPiece] = []
+    for event in events:
+        text = lexer.searchable_text(event.kind, event.text or "")
+        cut = list(lexer.split_pieces(text))
+        is_cut = len(text) == SEGMENT_CHARACTERS and len(cut) > 1
+        pieces += [TextPiece(event, place + start, piece) for start, piece in (cut[:-1] if is_cut else cut)]
+        if is_cut:
+            return pieces, event.seq - 1, place + cut[-1][0]
+        place = 0
+    return pieces, events[-1].seq, 0

@@ -1,0 +1,165 @@
+"""This module ranks documents by BM25 over postings, the packed lists of the documents that have a stem.
+
+A posting is four bytes: the number of the document within a block of 4,096 (two bytes), how often it has the stem, and
+its length as a code. The stems that say most are added up for every document that has them. What the common stems add
+is looked up for the best of these alone, so that a common word costs no more than a rare one.
+"""
+
+import sys
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from heapq import nlargest
+from itertools import chain
+from math import log
+from typing import NamedTuple
+
+BLOCK_BITS = 12
+"""Documents of a block, as a power of two: no part of the index reaches beyond it."""
+MAX_COUNT = 15
+"""Limit of how often a document is said to have a stem."""
+SATURATION, LENGTH_WEIGHT = 1.2, 0.75
+"""The parameters k1 and b of BM25."""
+MAX_SUMMED_POSTINGS = 120_000
+"""Postings that are added up one by one, but for those of the rarest stem; all others are looked up."""
+MAX_CANDIDATES = 400
+"""Documents for which all stems are looked up."""
+
+_STEPS_BITS = 4  # a length has this many bits behind its first one in its code
+
+
+def length_code(length: int) -> int:
+    """Return a length as one byte: exact up to 31, above it within 6 %."""
+    exponent = max(0, length.bit_length() - _STEPS_BITS - 1)
+    return min(255, (exponent << _STEPS_BITS) + (length >> exponent))
+
+
+def coded_length(code: int) -> int:
+    """Return the shortest length with this code."""
+    exponent = max(0, (code >> _STEPS_BITS) - 1)
+    return (code - (exponent << _STEPS_BITS)) << exponent
+
+
+def pack(number: int, count: int, length: int) -> bytes:
+    """Return the posting of the document with this number."""
+    within = number & (1 << BLOCK_BITS) - 1
+    return bytes((within >> 8, within & 255, min(count, MAX_COUNT), length_code(length)))
+
+
+def unpack(postings: bytes) -> "array[int]":
+    found = array("I", postings)
+    if sys.byteorder == "little":
+        found.byteswap()
+    return found
+
+
+@lru_cache(maxsize=4)
+def _weights(average: float) -> list[float]:
+    """Return the weight of each pair of a count and the code of a length, without the stem's own."""
+    found = [0.0] * (MAX_COUNT + 1 << 8)
+    for code in range(256):
+        norm = SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * coded_length(code) / average)
+        for count in range(1, MAX_COUNT + 1):
+            found[count << 8 | code] = count * (SATURATION + 1) / (count + norm)
+    return found
+
+
+class Run(NamedTuple):
+    """Numbers of documents, from the first to the last."""
+
+    first: int
+    last: int
+
+
+class Ranking:
+    """Scores of documents for one question.
+
+    `postings` are rows of stem, first document of the part, and postings. `counts` says how often the question has each
+    stem. `documents` is their number, `average` their mean length. With `runs`, ascending, no other documents count.
+    """
+
+    def __init__(
+        self,
+        postings: Iterable[tuple[str, int, bytes]],
+        counts: Mapping[str, int],
+        documents: int,
+        average: float,
+        runs: Sequence[Run] | None = None,
+    ) -> None:
+        self._blocks: dict[str, dict[int, list[array[int]]]] = {}
+        for stem, part, packed in postings:
+            self._blocks.setdefault(stem, {}).setdefault(part >> BLOCK_BITS, []).append(unpack(packed))
+        self._weights = _weights(average)
+        self._frequency = {
+            stem: sum(len(rows) for parts in blocks.values() for rows in parts) for stem, blocks in self._blocks.items()
+        }
+        self._weight = {
+            stem: counts[stem] * log(1 + (max(documents, n) - n + 0.5) / (n + 0.5))
+            for stem, n in self._frequency.items()
+        }
+        self._runs = runs
+        self._masks: dict[int, bytes | None] = {}
+
+    def candidates(self) -> list[int]:
+        """Return the numbers of the documents that may be the best."""
+        stems = sorted(self._weight, key=lambda stem: (self._frequency[stem], stem))
+        sums: dict[int, float] = {}
+        summed = 0
+        for stem in stems:
+            if sums and summed + self._frequency[stem] > MAX_SUMMED_POSTINGS:
+                break
+            summed += self._frequency[stem]
+            self._add(stem, sums)
+        return [number for number, _ in nlargest(MAX_CANDIDATES, sums.items(), key=lambda item: (item[1], -item[0]))]
+
+    def _add(self, stem: str, sums: dict[int, float]) -> None:
+        """Add what this stem weighs in each document."""
+        weights, weight = self._weights, self._weight[stem]
+        for block, parts in self._blocks[stem].items():
+            base, mask = block << BLOCK_BITS, self._mask(block)
+            for posting in chain(*parts) if mask != b"" else ():
+                within = posting >> 16
+                if mask is None or mask[within]:
+                    number = base + within
+                    sums[number] = sums.get(number, 0.0) + weight * weights[posting & 0xFFF]
+
+    def _mask(self, block: int) -> bytes | None:
+        """Return a byte for each document of a block, 1 where it counts; None if all do, b"" if none does."""
+        if self._runs is None:
+            return None
+        if block not in self._masks:
+            first, size = block << BLOCK_BITS, 1 << BLOCK_BITS
+            mask = bytearray(size)
+            place = max(0, bisect_left(self._runs, first, key=lambda run: run.first) - 1)
+            for run in self._runs[place:]:
+                if run.first >= first + size:
+                    break
+                low, high = max(run.first - first, 0), min(run.last - first + 1, size)
+                if low < high:
+                    mask[low:high] = b"\1" * (high - low)
+            self._masks[block] = bytes(mask) if any(mask) else b""
+        return self._masks[block]
+
+    def score(self, number: int) -> float:
+        """Return the score of a document by all stems."""
+        return sum(self._weight[stem] * self._weights[posting & 0xFFF] for stem, posting in self._postings(number))
+
+    def _postings(self, number: int) -> Iterator[tuple[str, int]]:
+        """Yield the stems of the question that a document has, each with its posting."""
+        block, within = number >> BLOCK_BITS, number & (1 << BLOCK_BITS) - 1
+        for stem, blocks in self._blocks.items():
+            for rows in blocks.get(block, ()):
+                place = bisect_left(rows, within << 16)
+                if place < len(rows) and rows[place] >> 16 == within:
+                    yield stem, rows[place]
+
+
+def pack_documents(documents: Sequence[tuple[int, Counter[str], int]]) -> dict[str, bytes]:
+    """Return the postings of each stem; documents are number, stems with their counts, and length, ascending."""
+    found: dict[str, bytearray] = {}
+    for number, stems, length in documents:
+        for stem, count in stems.items():
+            found.setdefault(stem, bytearray()).extend(pack(number, count, length))
+    return {stem: bytes(packed) for stem, packed in found.items()}

@@ -1,0 +1,114 @@
+"""This module turns a text into the stems that recall compares, each with how often it is there.
+
+The language is the one whose function words are the most frequent; without any the text is taken as English. Stems come
+from Snowball's algorithms in Python, so that they are the same with every server. Writing without spaces is held as
+pairs of characters, as in `lexer`.
+"""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
+from importlib import import_module
+
+from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, fold, is_unspaced, split_tokens
+from ikigai.store.search.function_words import FUNCTION_WORDS
+
+ANALYSIS = 1
+"""Number of this way to make stems; an index that was made in another way is made anew."""
+DEFAULT_LANGUAGE = "english"
+MAX_SAMPLED_WORDS = 400
+"""Words from which the language of a text is told."""
+MAX_QUERY_WORDS = 48
+"""Different words of a question that are looked up, the longest."""
+MIN_FUNCTION_WORDS = 2
+"""Function words that tell another language than English."""
+
+
+@cache
+def _languages() -> dict[str, tuple[str, ...]]:
+    """Return the languages of each function word."""
+    found: dict[str, tuple[str, ...]] = {}
+    for language, words in FUNCTION_WORDS.items():
+        for word in words.split():
+            found[word] = (*found.get(word, ()), language)
+    return found
+
+
+@cache
+def _function_words(language: str) -> frozenset[str]:
+    """Return the function words of a language, as they are and without their accents."""
+    words = FUNCTION_WORDS[language].split()
+    return frozenset((*words, *map(fold, words)))
+
+
+@cache
+def _stemmer(language: str) -> Callable[[str], str]:
+    import snowballstemmer
+
+    # Its own choice would be another package where that is installed, in whatever version.
+    module = import_module(f"{snowballstemmer.__name__}.{language}_stemmer")
+    stem = getattr(module, f"{language.capitalize()}Stemmer")().stemWord
+    return lru_cache(maxsize=1 << 16)(lambda word: fold(stem(word)))
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text in lower case, with their accents."""
+    return split_tokens(unicodedata.normalize("NFC", text).lower().replace("_", " "))
+
+
+def detect_language(words: Iterable[str]) -> str:
+    """Return the language whose function words are the most frequent among these words."""
+    languages, found = _languages(), Counter[str]()
+    for word in words:
+        for language in languages.get(word, ()):
+            found[language] += 1
+    best = max(FUNCTION_WORDS, key=lambda language: found[language])
+    return best if found[best] >= MIN_FUNCTION_WORDS else DEFAULT_LANGUAGE
+
+
+def is_common(word: str, language: str) -> bool:
+    """Return True for a function word of the language."""
+    return word in _function_words(language)
+
+
+def count_stems(text: str) -> tuple[str, Counter[str]]:
+    """Return the language of a text, and its stems without function words, each with its count."""
+    words = split_words(text)
+    language = detect_language(words[:MAX_SAMPLED_WORDS])
+    stem, common = _stemmer(language), _function_words(language)
+    found = Counter[str]()
+    for word, count in Counter(words).items():
+        if is_unspaced(word):
+            for pair in _pairs(word):
+                found[pair] += count
+        elif word not in common:
+            found[stem(word[:MAX_KEY_CHARACTERS])] += count
+    return language, found
+
+
+def query_stems(question: str, languages: Iterable[str]) -> dict[str, int]:
+    """Return the stems of a question with their counts: in the language of the question and in these languages.
+
+    Words that are function words in the question's language are left out, if there are others.
+    """
+    words = split_words(question)
+    language = detect_language(words)
+    common = _function_words(language)
+    counts = Counter(word for word in words if word not in common) or Counter(words)
+    chosen = sorted(counts, key=lambda word: (-len(word), word))[:MAX_QUERY_WORDS]
+    stemmers = [_stemmer(each) for each in dict.fromkeys((language, *languages))]
+    found: dict[str, int] = {}
+    for word in chosen:
+        if is_unspaced(word):
+            stems = _pairs(word)[:MAX_QUERY_WORDS]
+        else:
+            stems = [stem(word[:MAX_KEY_CHARACTERS]) for stem in stemmers]
+        found.update(dict.fromkeys(stems, counts[word]))
+    return found
+
+
+def _pairs(run: str) -> list[str]:
+    """Return the pairs of characters of a run of writing without spaces; of a single character, itself."""
+    folded = fold(run)
+    return [folded[n : n + 2] for n in range(len(folded) - 1)] or [folded]

@@ -1,0 +1,232 @@
+"""This module ranks the turns of all conversations by a question: BM25 over stems, with what stands beside a message.
+
+A message counts with half of the better one of its neighbors, and what users say with a little more than what models
+and tools say: it is short, and facts about the user are in it. A turn counts as its best message.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from ikigai.core.record import Record
+from ikigai.core.search.lexer import fold, is_unspaced
+from ikigai.core.search.query import MAX_QUESTION_CHARACTERS, Term
+from ikigai.core.search.snippets import TermFinder
+from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.search import stems
+from ikigai.store.search.indexer import Indexer
+from ikigai.store.search.postings import Ranking, Run
+from ikigai.store.sql import stem_postings as queries
+
+CATCH_UP_SECONDS = 1.0
+"""Seconds before a recall in which the index is brought up to date."""
+NEIGHBOR_WEIGHT = 0.5
+"""Share of the better neighbor's score that is added to that of a message."""
+USER_WEIGHT = 1.15
+"""Factor for the score of a user's message."""
+MAX_LANGUAGES = 4
+"""Languages of the log in which a question is stemmed, the most frequent."""
+MESSAGES_PER_TURN = 6
+"""Best messages looked through for each turn that is wanted: several may be of one turn."""
+BEST_SHARE = 0.7
+"""Share of the characters of a turn's excerpt for its best message."""
+
+
+class RecallScope(Record, frozen=True):
+    """`agents` with the last of their events (None: all of them); only events before the id `before` count."""
+
+    agents: dict[str, int | None]
+    before: int | None = None
+
+
+class RecalledMessage(Record, frozen=True):
+    """A message of a recalled turn; `at` is seconds since 1970, `excerpt` is on one line."""
+
+    id: int
+    kind: str
+    at: float
+    excerpt: str
+
+
+class RecalledTurn(Record, frozen=True):
+    """A turn that a question recalls. `id` is the event that matches best, `first` and `last` are those of the turn.
+
+    `last` is None while the turn is open.
+    """
+
+    agent: str
+    agent_id: str
+    first: int
+    last: int | None
+    id: int
+    score: float
+    messages: tuple[RecalledMessage, ...]
+
+
+class Recalled(Record, frozen=True):
+    """The turns that a question recalls, the best first; `behind` events are not in the index yet."""
+
+    turns: tuple[RecalledTurn, ...] = ()
+    behind: int = 0
+
+
+class _Candidate(NamedTuple):
+    message: int
+    start: int
+    kind: str
+    score: float
+
+
+class TurnRecall:
+    """Recalls turns over `session`; `indexer` fills the index."""
+
+    def __init__(self, session: DatabaseSession, indexer: Indexer) -> None:
+        self._session, self._indexer = session, indexer
+
+    async def recall(
+        self,
+        question: str,
+        limit: int = 12,
+        most_characters: int = 12_000,
+        scope: RecallScope | None = None,
+    ) -> Recalled:
+        """Return the turns that may answer the question, with excerpts of `most_characters`. Raise StoreError."""
+        question = question[:MAX_QUESTION_CHARACTERS]
+        if limit < 1 or not question.strip():
+            return Recalled()
+        behind = await self._indexer.stems.catch_up(CATCH_UP_SECONDS)
+        async with self._session.use() as cursor:
+            best = await self._candidates(cursor, question, scope)
+            turns = await _read_turns(cursor, best, limit)
+            said = await _read_said(cursor, [turn for turn, _ in turns])
+        made = await asyncio.to_thread(_with_excerpts, question, turns, said, most_characters // max(1, len(turns)))
+        return Recalled(made, behind)
+
+    async def _candidates(self, cursor: Cursor, question: str, scope: RecallScope | None) -> list[_Candidate]:
+        """Return the best messages by their words, best first."""
+        await cursor.execute(queries.FIGURES)
+        for _, documents, total, told in await cursor.fetchall():
+            languages = msgspec.json.decode(told, type=dict[str, int])
+            common = sorted(languages, key=lambda language: (-languages[language], language))[:MAX_LANGUAGES]
+            counts = await asyncio.to_thread(stems.query_stems, question, common)
+            runs = await _read_runs(cursor, scope) if scope else None
+            await cursor.execute(queries.POSTINGS, (list(counts),), binary=True, prepare=False)
+            rows = await cursor.fetchall()
+            ranking = await asyncio.to_thread(Ranking, rows, counts, documents, total / max(1, documents), runs)
+            numbers = await asyncio.to_thread(ranking.candidates)
+            await cursor.execute(queries.NEIGHBORS, (numbers,), prepare=False)
+            return _with_neighbors(ranking, await cursor.fetchall(), runs)
+        return []
+
+
+def _order(candidate: _Candidate) -> tuple[float, int, int]:
+    return -round(candidate.score, 9), -candidate.message, candidate.start
+
+
+def _with_neighbors(
+    ranking: Ranking, rows: Sequence[tuple[int, int, int, int, str, str]], runs: Sequence[Run] | None
+) -> list[_Candidate]:
+    """Return the candidates with the scores of their neighbors added, best first.
+
+    `rows` are a candidate, and a document that is it or stands beside it: number, event, start, agent, kind.
+    """
+    events = {near: (message, start, kind) for _, near, message, start, _, kind in rows}
+    beside: dict[int, set[int]] = {}
+    for number, near, *_ in rows:
+        if near != number:
+            beside.setdefault(number, set()).add(near)
+            beside.setdefault(near, set()).add(number)
+    score = {number: ranking.score(number) for number in events}
+    found: list[_Candidate] = []
+    for number, (message, start, kind) in events.items():
+        if runs is not None and not any(run.first <= number <= run.last for run in runs):
+            continue
+        near = beside.get(number, set())
+        total = score[number] + NEIGHBOR_WEIGHT * max((score[each] for each in near), default=0.0)
+        found.append(_Candidate(message, start, kind, total * (USER_WEIGHT if kind == "user" else 1.0)))
+    return sorted((each for each in found if each.score > 0), key=_order)
+
+
+async def _read_runs(cursor: Cursor, scope: RecallScope) -> list[Run]:
+    """Return the numbers of the documents in the scope, ascending."""
+    found: list[Run] = []
+    for agent, last in scope.agents.items():
+        bounds = [bound for bound in (last, scope.before - 1 if scope.before else None) if bound is not None]
+        end = None
+        if bounds:
+            await cursor.execute(queries.DOCUMENT_BEHIND, (UUID(agent), min(bounds)), prepare=False)
+            end = next((number for (number,) in await cursor.fetchall()), None)
+        await cursor.execute(queries.RUNS, (UUID(agent),), prepare=False)
+        runs = [Run(*row) for row in await cursor.fetchall()]
+        if end is not None:
+            runs = [Run(run.first, min(run.last, end - 1)) for run in runs if run.first < end]
+        found += runs
+    return sorted(found)
+
+
+class _Turn(NamedTuple):
+    agent_id: str
+    agent: str
+    first: int
+    last: int | None
+
+
+async def _read_turns(cursor: Cursor, best: Sequence[_Candidate], limit: int) -> list[tuple[_Turn, _Candidate]]:
+    """Return the turns of the best messages, each with its best one, best first; at most `limit`."""
+    best = best[: MESSAGES_PER_TURN * limit]
+    await cursor.execute(queries.TURNS_OF, ([each.message for each in best],), prepare=False)
+    turns = {
+        id: _Turn(agent_id, agent, first or id, last) for id, agent_id, agent, first, last in await cursor.fetchall()
+    }
+    found: dict[_Turn, _Candidate] = {}
+    for each in best:
+        if each.message in turns:
+            found.setdefault(turns[each.message], each)
+    return list(found.items())[:limit]
+
+
+async def _read_said(cursor: Cursor, turns: Sequence[_Turn]) -> dict[int, list[tuple[int, str, float, str]]]:
+    """Return for the first event of each turn the messages in it: id, kind, time, text."""
+    columns = [UUID(turn.agent_id) for turn in turns], [turn.first for turn in turns], [turn.last for turn in turns]
+    await cursor.execute(queries.SAID_IN, columns, prepare=False)
+    said: dict[int, list[tuple[int, str, float, str]]] = {}
+    for first, *message in await cursor.fetchall():
+        said.setdefault(first, []).append(tuple(message))
+    return said
+
+
+def _with_excerpts(
+    question: str,
+    turns: Sequence[tuple[_Turn, _Candidate]],
+    said: dict[int, list[tuple[int, str, float, str]]],
+    width: int,
+) -> tuple[RecalledTurn, ...]:
+    finder = TermFinder(_terms(question))
+    found: list[RecalledTurn] = []
+    for turn, best in turns:
+        messages = [message for message in said.get(turn.first, ()) if message[3]]
+        others = sum(id != best.message for id, *_ in messages)
+        rest = width - int(BEST_SHARE * width) if others else 0
+        excerpts = tuple(
+            RecalledMessage(
+                id, kind, at, finder.snippet(text, width - rest if id == best.message else rest // others).text
+            )
+            for id, kind, at, text in messages
+        )
+        found.append(
+            RecalledTurn(
+                turn.agent, turn.agent_id, turn.first, turn.last, best.message, round(best.score, 4), excerpts,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _terms(question: str) -> tuple[Term, ...]:
+    """Return the words of a question and their stems, for showing where they are in a text."""
+    words = [fold(word) for word in stems.split_words(question)]
+    language = stems.detect_language(stems.split_words(question))
+    found = dict.fromkeys([*stems.query_stems(question, ()), *(w for w in words if not stems.is_common(w, language))])
+    return tuple(Term(word, (word,), ends=not is_unspaced(word) and len(word) < 4) for word in found if word)

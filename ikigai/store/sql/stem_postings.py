@@ -1,0 +1,88 @@
+"""This module holds the SQL statements of the index of stems and of recall."""
+
+from ikigai.store.sql.search import progress_statements
+
+STEMS_PROGRESS = progress_statements("recall_progress")
+
+# Filling the index --------------------------------------------------------------------------------------------------
+
+# The one row of figures; it stays locked to the end of the transaction, so that numbers have no gaps.
+BEGIN_INDEX = (
+    "insert into recall_index (analysis) select %s where not exists (select from recall_index) on conflict do nothing"
+)
+LOCK_INDEX = "select analysis from recall_index for update"
+CLEAR_INDEX = (
+    "delete from recall_postings", "delete from recall_parts", "delete from recall_documents",
+    "delete from recall_runs", "delete from recall_progress", "delete from recall_index",
+)  # fmt: skip
+FIGURES = "select next_number, documents, stems, languages::text from recall_index"
+SET_FIGURES = "update recall_index set next_number = %s, documents = %s, stems = %s, languages = %s::jsonb"
+ADD_DOCUMENTS = """
+insert into recall_documents (number, message, start, agent_id, kind, length)
+select number, message, start, %s::uuid, kind, length
+from unnest(%s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::integer[])
+  as document (number, message, start, kind, length)
+"""
+GROW_RUN = "update recall_runs set last = %(last)s where agent_id = %(agent)s and last = %(first)s - 1"
+ADD_RUN = "insert into recall_runs (agent_id, first, last) values (%(agent)s, %(first)s, %(last)s)"
+ADD_PART = "insert into recall_parts (first, last) values (%s, %s)"
+ADD_POSTINGS = """
+insert into recall_postings (stem, part, postings)
+select stem, %s, postings from unnest(%s::text[], %s::bytea[]) as row (stem, postings)
+"""
+PARTS_OF_BLOCK = "select first, last from recall_parts where first >= %s order by first"
+# Parts that follow one another become one: the rows of a stem are put behind one another.
+MERGE_POSTINGS = """
+with gone as (delete from recall_postings where part = any(%(parts)s) returning stem, part, postings)
+insert into recall_postings (stem, part, postings)
+select stem, %(first)s, string_agg(postings, ''::bytea order by part) from gone group by stem
+"""
+GROW_PART = "update recall_parts set last = %s where first = %s"
+DROP_PARTS = "delete from recall_parts where first = any(%s)"
+
+# Ranking ------------------------------------------------------------------------------------------------------------
+
+POSTINGS = "select stem, part, postings from recall_postings where stem = any(%s) order by stem, part"
+# The documents of these numbers, each with the ones beside it in its agent.
+NEIGHBORS = """
+select wanted.number, near.number, near.message, near.start, near.agent_id::text, near.kind
+from unnest(%s::bigint[]) as wanted (number) join recall_documents as self using (number) cross join lateral (
+  (select * from recall_documents as before
+   where before.agent_id = self.agent_id and before.number <= self.number order by number desc limit 2)
+  union all
+  (select * from recall_documents as after
+   where after.agent_id = self.agent_id and after.number > self.number order by number limit 1)
+) near order by wanted.number, near.number
+"""
+RUNS = "select first, last from recall_runs where agent_id = %s order by first"
+# The first document of an agent behind an event; null if there is none.
+DOCUMENT_BEHIND = """
+select number from recall_documents
+where agent_id = %s and message > %s order by number limit 1
+"""
+# The turn of each of these events: its first event, and its turn_end, null while it is open.
+TURNS_OF = """
+select wanted.id, agents.id::text, agents.name, coalesce(
+         (ended.data ->> 'first')::bigint,
+         (select min(opened.id) from messages as opened
+          where opened.agent_id = self.agent_id and opened.kind = 'user' and opened.id > coalesce(
+            (select max(earlier.id) from messages as earlier
+             where earlier.agent_id = self.agent_id and earlier.kind = 'turn_end' and earlier.id < self.id), 0))
+       ), ended.id
+from unnest(%s::bigint[]) as wanted (id) join messages as self on self.id = wanted.id
+join agents on agents.id = self.agent_id
+left join lateral (
+  select id, data from messages
+  where agent_id = self.agent_id and kind = 'turn_end' and id > self.id order by id limit 1
+) ended on true
+"""
+# What was said in these turns.
+SAID_IN = """
+select turn.first, said.id, said.kind, extract(epoch from said.created_at)::float8, said.content
+from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) as turn (agent, first, last) cross join lateral (
+  select id, kind, created_at, left(content, 16000) as content from messages
+  where agent_id = turn.agent and id between turn.first and coalesce(turn.last, 9223372036854775807)
+    and kind in ('user', 'assistant')
+  order by id limit 20
+) said order by turn.first, said.id
+"""

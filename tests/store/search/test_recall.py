@@ -1,0 +1,218 @@
+"""Recall ranks turns: stems, length, neighbors, scopes, purges, and an index that is merged as it grows."""
+
+from collections import Counter
+from random import Random
+
+import psycopg
+import pytest
+
+from ikigai.core import events as ev
+from ikigai.core.messages import Text
+from ikigai.store.database import Database
+from ikigai.store.search import stem_index
+from ikigai.store.search.postings import Ranking, Run, coded_length, length_code, pack_documents
+from ikigai.store.search.stem_index import parts_to_merge
+from ikigai.store.search.stems import count_stems, detect_language, query_stems, split_words
+from ikigai.store.search.turn_recall import RecallScope
+from ikigai.store.sql import purge as purge_queries
+from tests.store.talk import Talk
+
+
+async def recalled(database: Database, question: str, **options) -> list[str]:
+    """Return the first words of the user's message in each turn that is recalled."""
+    found = await database.recall(question, **options)
+    return [" ".join(turn.messages[0].excerpt.split()[:2]) for turn in found.turns]
+
+
+async def test_recall_ranks_whole_turns_by_stems(database: Database):
+    talk = await Talk.open(database)
+    await talk.turn("early migration: we decided to migrate the warehouse database in May", "Noted. " + "x " * 4_000)
+    await talk.turn("late warehouse is big", "Yes.")
+    for n in range(20):
+        await talk.turn(f"chatter {n}: what did we say about the thing", f"thing {n}")
+    found = await database.recall("What did we decide about migrating warehouses?", limit=4, most_characters=2_000)
+    first = found.turns[0]
+    assert "migrate the warehouse" in first.messages[0].excerpt and found.behind == 0
+    assert first.id == first.first == first.messages[0].id and first.last and first.last > first.messages[1].id
+    assert [each.kind for each in first.messages] == ["user", "assistant"]
+    assert sum(len(said.excerpt) for turn in found.turns for said in turn.messages) <= 2_200
+    assert [turn.score for turn in found.turns] == sorted((turn.score for turn in found.turns), reverse=True)
+    await talk.log.close()
+
+
+@pytest.mark.parametrize("question", ["", "?!", "a", "the of and", "🦭", "zzyzx qqfoo", "\x00'\"\\", "x" * 100_000])
+async def test_recall_of_nothing_and_of_odd_questions(database: Database, question: str):
+    talk = await Talk.open(database)
+    await talk.turn("the harbor", "fine")
+    assert (await database.recall(question)).turns == ()
+    await talk.log.close()
+
+
+async def test_recall_in_mixed_scripts(database: Database):
+    talk = await Talk.open(database)
+    await talk.turn("東京は日本の首都です", "はい")
+    await talk.turn("Mikor voltam a fogorvosnál és hogy hívták az orvost?", "Kedden, és ő volt az.")
+    await talk.turn("🦭🦭 sighting", "at the pier")
+    assert (await recalled(database, "日本の首都 capital?"))[0].startswith("東京は")
+    assert (await recalled(database, "a fogorvosok"))[0].startswith("Mikor")
+    assert (await recalled(database, "🦭🦭"))[0].startswith("🦭🦭")
+    assert (await recalled(database, "x " * 50_000 + "日本"))[:1] == []
+    await talk.log.close()
+
+
+async def test_answer_is_found_by_its_question(database: Database):
+    """The reply has none of the words, and a turn that mentions one of them is no better."""
+    talk = await Talk.open(database)
+    await talk.turn("question about the marathon shoes", "Get the blue ones.")
+    await talk.turn("other shoes", "No.")
+    found = await database.recall("marathon shoes", limit=1)
+    assert [said.excerpt for said in found.turns[0].messages][1] == "Get the blue ones."
+    await talk.log.close()
+
+
+async def test_recall_keeps_to_its_scope(database: Database):
+    mine, other = await Talk.open(database), await Talk.open(database)
+    await mine.turn("one walrus", "ok")
+    await other.turn("two walrus", "ok")
+    await mine.turn("three walrus", "ok")
+    await mine.log.close()
+    await other.log.close()
+    both = await recalled(database, "walrus")
+    assert sorted(both) == ["one walrus", "three walrus", "two walrus"]
+    scope = RecallScope({mine.agent.id: None})
+    assert sorted(await recalled(database, "walrus", scope=scope)) == ["one walrus", "three walrus"]
+    third = (await database.recall("three", scope=scope)).turns[0].first
+    assert await recalled(database, "walrus", scope=RecallScope({mine.agent.id: None}, third)) == ["one walrus"]
+    assert await recalled(database, "walrus", scope=RecallScope({mine.agent.id: third - 1})) == ["one walrus"]
+
+
+async def test_purged_events_are_not_recalled(database: Database, dsn: str):
+    talk = await Talk.open(database)
+    await talk.turn("the sesamekey opens the door", "good")
+    await talk.turn("the door is red", "good")
+    (turn,) = (await database.recall("sesamekey")).turns
+    with psycopg.connect(dsn, autocommit=True) as other:
+        for table in ("recall_index", "recall_postings", "recall_documents"):
+            other.execute(purge_queries.PURGE_COPIES[table], ([turn.id],))
+        assert other.execute("select count(*) from recall_postings where stem like 'sesam%'").fetchone() == (0,)
+        assert other.execute("select documents, stems from recall_index").fetchone() == (3, 4)
+    assert not (await database.recall("sesamekey")).turns
+    assert (await recalled(database, "doors"))[0] == "the door"
+    await talk.log.close()
+
+
+async def test_merged_index_ranks_as_one_of_small_parts(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
+    random, words = Random(4), [f"w{n}" for n in range(60)]
+    talk = await Talk.open(database)
+    texts = [" ".join(random.choices(words, weights=range(1, 61), k=random.randint(1, 30))) for _ in range(90)]
+    monkeypatch.setattr(stem_index, "parts_to_merge", lambda parts, block: 0)
+    for text in texts[:45]:
+        await talk.turn(text, "fine")
+        await database.indexer.stems.catch_up(5)
+    questions = [" ".join(random.choices(words, k=4)) for _ in range(5)]
+    monkeypatch.undo()
+    for text in texts[45:]:
+        await talk.turn(text, "fine")
+        await database.indexer.stems.catch_up(5)
+    merged = [await database.recall(question) for question in questions]
+    with psycopg.connect(dsn, autocommit=True) as other:
+        ((parts,),) = other.execute("select count(*) from recall_parts").fetchall()
+        assert parts < 20, "small parts were merged"
+        assert other.execute("select max(last), count(*) from recall_documents, recall_parts").fetchone()
+        other.execute("update recall_index set analysis = 0")
+    await talk.turn("one more", "fine")
+    await database.indexer.stems.catch_up(5)
+    with psycopg.connect(dsn, autocommit=True) as other:
+        assert other.execute("select count(*) from recall_parts").fetchone() == (1,), "it was made anew"
+        other.execute("delete from recall_documents where message in (select id from messages where content = 'x')")
+    again = [await database.recall(question) for question in questions]
+    assert [[turn.id for turn in each.turns] for each in again] == [[turn.id for turn in each.turns] for each in merged]
+    await talk.log.close()
+
+
+def test_parts_are_merged_in_steps_and_fill_a_block():
+    parts, rows = list[tuple[int, int]](), 0
+    for number in range(1 << stem_index.BLOCK_BITS):
+        parts.append((number, number))
+        while count := parts_to_merge(parts, 0):
+            rows += parts[-1][1] - parts[-count][0] + 1
+            parts[-count:] = [(parts[-count][0], parts[-1][1])]
+        assert len(parts) <= 8 * 4
+    assert parts == [(0, 4095)] and rows <= 6 * 4096
+
+
+def naive(documents: list[Counter[str]], counts: dict[str, int]) -> list[float]:
+    from math import log
+
+    lengths = [coded_length(length_code(each.total())) for each in documents]
+    average = sum(each.total() for each in documents) / len(documents)
+    scores = [0.0] * len(documents)
+    for stem, times in counts.items():
+        n = sum(stem in each for each in documents)
+        for place, each in enumerate(documents):
+            if each[stem]:
+                count = min(each[stem], 15)
+                norm = 1.2 * (0.25 + 0.75 * lengths[place] / average)
+                scores[place] += times * log(1 + (len(documents) - n + 0.5) / (n + 0.5)) * count * 2.2 / (count + norm)
+    return scores
+
+
+def test_ranking_equals_naive_bm25(monkeypatch: pytest.MonkeyPatch):
+    random, words = Random(5), [f"w{n}" for n in range(40)]
+    documents = [
+        Counter(random.choices(words, weights=range(1, 41), k=random.choice((3, 20, 200)))) for _ in range(5_000)
+    ]
+    rows = [
+        (stem, first, packed)
+        for first in range(0, 5_000, 1_024)
+        for stem, packed in pack_documents(
+            [(n, documents[n], documents[n].total()) for n in range(first, min(first + 1_024, 5_000))]
+        ).items()
+    ]
+    average = sum(each.total() for each in documents) / len(documents)
+    for most in (120_000, 100):  # all summed; only the rarest summed, the others looked up
+        monkeypatch.setattr("ikigai.store.search.postings.MAX_SUMMED_POSTINGS", most)
+        for _ in range(5):
+            counts = dict.fromkeys(random.sample(words, 4), 1)
+            wanted = naive(documents, counts)
+            ranking = Ranking([row for row in rows if row[0] in counts], counts, len(documents), average)
+            found = ranking.candidates()
+            assert all(abs(ranking.score(n) - wanted[n]) < 1e-9 for n in found)
+            best = sorted(range(5_000), key=lambda n: -wanted[n])[:10]
+            if most > 1_000:
+                assert {round(wanted[n], 6) for n in best} <= {round(wanted[n], 6) for n in found}
+            within = Ranking(
+                [row for row in rows if row[0] in counts], counts, 5_000, average, [Run(7, 9), Run(4_090, 4_100)]
+            )
+            assert set(within.candidates()) <= {7, 8, 9, *range(4_090, 4_101)}
+
+
+def test_lengths_are_coded_within_six_percent():
+    for length in (*range(2_000), 16_000, 65_535):
+        assert length * 0.94 <= coded_length(length_code(length)) <= length
+    assert length_code(10**9) <= 255
+
+
+def test_languages_are_told_and_stemmed():
+    samples = {
+        "english": "where did we put the keys of the houses",
+        "german": "wir haben die Häuser nicht gesehen und waren nur im Garten",
+        "french": "nous avons vu les maisons de la ville et elles sont grandes",
+        "hungarian": "nem tudom hogy hol vannak az autók és a házak",
+        "russian": "мы не видели дома и были только в саду",
+    }
+    for language, text in samples.items():
+        assert detect_language(split_words(text)) == language
+        told, stems = count_stems(text)
+        assert told == language and stems
+    assert set(query_stems("house", ["english"])) & set(count_stems("the houses of the town are")[1])
+    assert set(query_stems("Haus Garten", ["german"])) & set(count_stems("die Gärten und Hauses sind")[1])
+    assert count_stems("snake_case東京都")[1].keys() == {"snake", "case", "東京", "京都"}
+
+
+async def test_recall_of_a_reply_without_text(database: Database):
+    talk = await Talk.open(database)
+    await talk.store((ev.UserMessage("open walrus"), ev.AssistantMessage((Text(""),))))
+    (turn,) = (await database.recall("walrus")).turns
+    assert turn.last is None and turn.first == turn.id
+    await talk.log.close()

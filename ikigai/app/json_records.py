@@ -222,11 +222,12 @@ class HitsRecord(JsonObject, tag="hits"):
 
 
 class RecalledMessageFields(JsonObject):
-    """A message of a recalled turn."""
+    """A message of a recalled turn. `score` ranks messages as that of turns does."""
 
     id: Id
     kind: str
     at: Time
+    score: float
     excerpt: str
 
 

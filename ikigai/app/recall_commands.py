@@ -114,7 +114,9 @@ def recall_record(question: str, found: Recalled) -> RecallRecord:
             last=turn.last,
             score=turn.score,
             messages=tuple(
-                RecalledMessageFields(id=said.id, kind=said.kind, at=timestamp(said.at), excerpt=said.excerpt)
+                RecalledMessageFields(
+                    id=said.id, kind=said.kind, at=timestamp(said.at), score=said.score, excerpt=said.excerpt
+                )
                 for said in turn.messages
             ),
         )

@@ -1,9 +1,12 @@
 """/recall and /quote over a real database and a real HTTP model: what is forgotten is found, and stays forgotten."""
 
+import argparse
+
 import pytest
 
 from ikigai.agent.usage_meter import no_price
-from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, answer_from_log, quote_event
+from ikigai.app.json_records import RecallRecord
+from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, answer_from_log, print_recall, quote_event
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.state.inputs import Filter, NoteClosed
@@ -90,3 +93,38 @@ async def test_tool_brings_excerpts_with_ids(database: Database):
     nothing = await Recall(found).run(RecallArguments("zeppelin"), lambda text: None)
     assert nothing.text.startswith("No message contains these words")
     await talk.log.close()
+
+
+def asked(*question: str, agent: str | None = None, json: bool = False, limit: int = 20) -> argparse.Namespace:
+    return argparse.Namespace(question=list(question), agent=agent, json=json, limit=limit)
+
+
+async def test_recalled_turns_are_printed_with_their_ids_and_scores(database: Database):
+    talk = await forgetful(database)
+    printed = await print_recall(database, asked("colour", "of", "the", "walrus"))
+    assert isinstance(printed, str)
+    first, user, reply = printed.splitlines()[:3]
+    assert first.startswith("#") and talk.agent.name in first and "score" in first
+    assert user == "  user: Which colour had the walrus?" and reply == "  assistant: The walrus was turquoise."
+    told = await print_recall(database, asked("colour of the walrus", json=True, limit=1))
+    assert isinstance(told, RecallRecord) and told.behind == 0
+    (turn,) = told.turns
+    assert turn.first == turn.messages[0].id and turn.id in {said.id for said in turn.messages}
+    assert max(said.score for said in turn.messages) == turn.score > 0
+    assert await print_recall(database, asked("zeppelin")) == "No message contains these words."
+    await talk.log.close()
+
+
+async def test_recall_of_a_fork_reads_what_it_inherits_alone(database: Database):
+    parent = await Talk.open(database)
+    await parent.turn("walrus before the fork", "yes")
+    place = parent.memory.window.turns[-1].end
+    child = await Talk.open(database, await database.agents.create("child", parent=parent.agent.id, forked_at=place))
+    await parent.turn("walrus after the fork", "no")
+    await child.turn("walrus of the child", "no")
+    told = await print_recall(database, asked("walrus", agent="child", json=True))
+    assert isinstance(told, RecallRecord)
+    said = {turn.messages[0].excerpt for turn in told.turns}
+    assert said == {"walrus before the fork", "walrus of the child"}
+    await parent.log.close()
+    await child.log.close()

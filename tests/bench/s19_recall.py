@@ -5,9 +5,8 @@ Every conversation goes into a schema of its own, one agent each, indexed as the
 plain BM25 over messages, with stems and half of the scores of both neighbors, written here a second time.
 
 "any" is the share of questions with at least one evidence message among the first k, "recall" the mean share of the
-evidence there. Two ways of counting are reported for both: k messages, for recall the best of each of k turns, and all
-messages of k turns, which is what a model is given. The bars compare whole turns of recall with messages of the
-baseline.
+evidence there. Both sides are counted in two ways: the first k messages, and all messages of the first k turns, which
+is what a model is given. The bars compare like with like.
 """
 
 import asyncio
@@ -32,11 +31,12 @@ from snowballstemmer.english_stemmer import EnglishStemmer
 
 from ikigai.store.database import Database
 from ikigai.store.search.function_words import FUNCTION_WORDS
-from tests.bench import histories
+from tests.bench import histories, recall_latency
 from tests.bench.figures import Figure, percentile
 from tests.bench.histories import MIGRATIONS
 
 K, SESSIONS = 12, 5
+UNITS = "messages", "whole turns"
 ASKED_TURNS = 40
 SAMPLES = 2_000
 """Samples of the bootstrap for an interval."""
@@ -89,20 +89,27 @@ def read(file: Path) -> Conversation | None:
 
 def measure(quick: bool, data: Path | None = None) -> list[Figure]:
     if data is None:
-        print("RECALL is measured on conversations in LongMemEval's format: --data FOLDER")
-        return []
+        print("What recall finds is measured on conversations in LongMemEval's format: --data FOLDER")
+        return recall_latency.measure(quick)
     files = sorted(data.rglob("*.json"))[: 5 if quick else None]
     talks = [talk for file in files if (talk := read(file))]
     if not talks:
         raise ValueError(f"no conversation with evidence is in {data}")
     with histories.empty("recall") as dsn:
-        turns, whole, plain, plain_whole, seconds = asyncio.run(_ask_all(dsn, talks))
-    named = {"best message of each turn": turns, "whole turns": whole, "BM25, messages": plain}
-    _report(named | {"BM25, whole turns": plain_whole})
+        scores, seconds = asyncio.run(_ask_all(dsn, talks))
+    _report(scores)
     print(f"recall: p50 {percentile(seconds, 50) * 1_000:.1f} ms, p99 {percentile(seconds, 99) * 1_000:.1f} ms\n")
+    return [*_against_baseline(scores), *recall_latency.measure(quick)]
+
+
+def _against_baseline(scores: dict[str, Scores]) -> list[Figure]:
     figures: list[Figure] = []
-    for what, ours, theirs in ((f"any@{K}", whole.any, plain.any), (f"recall@{K}", whole.recall, plain.recall)):
-        figures.append(Figure("RECALL", f"missed, {what}", "%", [missed(ours)], "BM25", [missed(theirs)], 1.0))
+    for unit in UNITS:
+        ours, theirs = scores[f"recall, {unit}"], scores[f"BM25, {unit}"]
+        for what, found, base in ((f"any@{K}", ours.any, theirs.any), (f"recall@{K}", ours.recall, theirs.recall)):
+            figures.append(
+                Figure("RECALL", f"missed, {what}, {unit}", "%", [missed(found)], "BM25", [missed(base)], 1.0)
+            )
     return figures
 
 
@@ -111,8 +118,9 @@ def missed(found: Sequence[float]) -> float:
     return max(0.01, 100 * (1 - sum(found) / len(found)))
 
 
-async def _ask_all(dsn: str, talks: Sequence[Conversation]) -> tuple[Scores, Scores, Scores, Scores, list[float]]:
-    turns, whole, plain, plain_whole, seconds = Scores(), Scores(), Scores(), Scores(), list[float]()
+async def _ask_all(dsn: str, talks: Sequence[Conversation]) -> tuple[dict[str, Scores], list[float]]:
+    scores: dict[str, Scores] = defaultdict(Scores)
+    seconds: list[float] = []
     for number, talk in enumerate(talks):
         schema = f"talk_{number}"
         database = await Database.open(dsn, MIGRATIONS, name=schema)
@@ -122,27 +130,31 @@ async def _ask_all(dsn: str, talks: Sequence[Conversation]) -> tuple[Scores, Sco
             while await database.indexer.stems.index_some():
                 pass
             began = time.perf_counter()
-            found = (await database.recall(talk.question, ASKED_TURNS)).turns
+            turns = (await database.recall(talk.question, ASKED_TURNS)).turns
             seconds.append(time.perf_counter() - began)
         finally:
             await database.close()
             with psycopg.connect(dsn, autocommit=True) as admin:
                 admin.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(schema)))
         places = _places(talk)
-        evidence = {n for n, message in enumerate(talk.messages) if message[3]}
-        sessions = [talk.messages[places[turn.id]][0] for turn in found]
-        best = {places[turn.id] for turn in found[:K]}
-        said = {places[each.id] for turn in found[:K] for each in turn.messages}
-        turns.add(talk.kind, best, evidence, sessions, talk.sessions)
-        whole.add(talk.kind, said, evidence, sessions, talk.sessions)
+        said = sorted((each for turn in turns for each in turn.messages), key=lambda each: (-each.score, -each.id))
+        _score(scores, "recall", talk, [places[each.id] for each in said], [places[turn.id] for turn in turns])
         order = baseline(talk)
-        sessions = [talk.messages[n][0] for n in order]
-        plain.add(talk.kind, set(order[:K]), evidence, sessions, talk.sessions)
-        turn_of = list(accumulate(role == "user" for _, role, *_ in talk.messages))
-        first = set(list(dict.fromkeys(turn_of[n] for n in order))[:K])
-        said = {n for n, turn in enumerate(turn_of) if turn in first}
-        plain_whole.add(talk.kind, said, evidence, sessions, talk.sessions)
-    return turns, whole, plain, plain_whole, seconds
+        _score(scores, "BM25", talk, order, order)
+    return scores, seconds
+
+
+def _score(
+    scores: dict[str, Scores], name: str, talk: Conversation, order: Sequence[int], turns: Sequence[int]
+) -> None:
+    """Count what is found by places of messages, best first; `turns` are messages of the turns, best first."""
+    evidence = {n for n, message in enumerate(talk.messages) if message[3]}
+    sessions = [talk.messages[n][0] for n in turns]
+    turn_of = list(accumulate(role == "user" for _, role, *_ in talk.messages))
+    first = set(list(dict.fromkeys(turn_of[n] for n in turns))[:K])
+    said = {n for n, turn in enumerate(turn_of) if turn in first}
+    for unit, found in zip(UNITS, (set(order[:K]), said), strict=True):
+        scores[f"{name}, {unit}"].add(talk.kind, found, evidence, sessions, talk.sessions)
 
 
 def _ids(talk: Conversation) -> list[tuple[int, int | None]]:

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import accumulate
 from math import log
 from typing import TypeAlias
@@ -50,8 +51,12 @@ class TermFinder:
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self._words = [word for term in terms for word in term.words or (term.text,)]
+        self._terms = terms
         self._patterns = [re.compile(term.pattern) for term in terms]
-        self._whole = [re.compile(msgspec.structs.replace(term, begins=True, ends=True).pattern) for term in terms]
+
+    @cached_property
+    def _whole(self) -> list[re.Pattern[str]]:
+        return [re.compile(msgspec.structs.replace(term, begins=True, ends=True).pattern) for term in self._terms]
 
     def finds(self, text: str) -> bool:
         """Return True if the text holds every term."""

@@ -9,7 +9,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from heapq import nlargest
 from itertools import chain
@@ -101,22 +101,28 @@ class Ranking:
         }
         self._runs = runs
         self._masks: dict[int, bytes | None] = {}
+        self._sums: dict[int, float] = {}
+        self._looked_up = self._sum_rarest()
+
+    def _sum_rarest(self) -> list[str]:
+        """Add up what the rarest stems weigh in every document; return the stems that are left."""
+        stems = sorted(self._weight, key=lambda stem: (self._frequency[stem], stem))
+        summed = 0
+        for place, stem in enumerate(stems):
+            if self._sums and summed + self._frequency[stem] > MAX_SUMMED_POSTINGS:
+                return stems[place:]
+            summed += self._frequency[stem]
+            self._add(stem)
+        return []
 
     def candidates(self) -> list[int]:
         """Return the numbers of the documents that may be the best."""
-        stems = sorted(self._weight, key=lambda stem: (self._frequency[stem], stem))
-        sums: dict[int, float] = {}
-        summed = 0
-        for stem in stems:
-            if sums and summed + self._frequency[stem] > MAX_SUMMED_POSTINGS:
-                break
-            summed += self._frequency[stem]
-            self._add(stem, sums)
-        return [number for number, _ in nlargest(MAX_CANDIDATES, sums.items(), key=lambda item: (item[1], -item[0]))]
+        best = nlargest(MAX_CANDIDATES, self._sums.items(), key=lambda item: (item[1], -item[0]))
+        return [number for number, _ in best]
 
-    def _add(self, stem: str, sums: dict[int, float]) -> None:
+    def _add(self, stem: str) -> None:
         """Add what this stem weighs in each document."""
-        weights, weight = self._weights, self._weight[stem]
+        sums, weights, weight = self._sums, self._weights, self._weight[stem]
         for block, parts in self._blocks[stem].items():
             base, mask = block << BLOCK_BITS, self._mask(block)
             for posting in chain(*parts) if mask != b"" else ():
@@ -143,17 +149,16 @@ class Ranking:
         return self._masks[block]
 
     def score(self, number: int) -> float:
-        """Return the score of a document by all stems."""
-        return sum(self._weight[stem] * self._weights[posting & 0xFFF] for stem, posting in self._postings(number))
-
-    def _postings(self, number: int) -> Iterator[tuple[str, int]]:
-        """Yield the stems of the question that a document has, each with its posting."""
+        """Return the score of a document by all stems; 0 if it does not count."""
         block, within = number >> BLOCK_BITS, number & (1 << BLOCK_BITS) - 1
-        for stem, blocks in self._blocks.items():
-            for rows in blocks.get(block, ()):
-                place = bisect_left(rows, within << 16)
-                if place < len(rows) and rows[place] >> 16 == within:
-                    yield stem, rows[place]
+        found = self._sums.get(number, 0.0)
+        if self._looked_up and (mask := self._mask(block)) != b"" and (mask is None or mask[within]):
+            for stem in self._looked_up:
+                for rows in self._blocks[stem].get(block, ()):
+                    place = bisect_left(rows, within << 16)
+                    if place < len(rows) and rows[place] >> 16 == within:
+                        found += self._weight[stem] * self._weights[rows[place] & 0xFFF]
+        return found
 
 
 def pack_documents(documents: Sequence[tuple[int, Counter[str], int]]) -> dict[str, bytes]:

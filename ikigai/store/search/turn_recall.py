@@ -34,6 +34,9 @@ MESSAGES_PER_TURN = 6
 BEST_SHARE = 0.7
 """Share of the characters of a turn's excerpt for its best message."""
 
+MIN_PART_CHARACTERS, MIN_STEM_CHARACTERS = 5, 4
+"""Characters of a word that an excerpt is chosen by within other words, and at their beginning."""
+
 
 class RecallScope(Record, frozen=True):
     """`agents` with the last of their events (None: all of them); only events before the id `before` count."""
@@ -43,11 +46,15 @@ class RecallScope(Record, frozen=True):
 
 
 class RecalledMessage(Record, frozen=True):
-    """A message of a recalled turn; `at` is seconds since 1970, `excerpt` is on one line."""
+    """A message of a recalled turn; `at` is seconds since 1970, `excerpt` is on one line.
+
+    `score` is 0 if neither it nor a message beside it has a word of the question.
+    """
 
     id: int
     kind: str
     at: float
+    score: float
     excerpt: str
 
 
@@ -102,8 +109,9 @@ class TurnRecall:
             best = await self._candidates(cursor, question, scope)
             turns = await _read_turns(cursor, best, limit)
             said = await _read_said(cursor, [turn for turn, _ in turns])
-        made = await asyncio.to_thread(_with_excerpts, question, turns, said, most_characters // max(1, len(turns)))
-        return Recalled(made, behind)
+        scores = {each.message: each.score for each in reversed(best)}  # the best of the pieces of a message
+        width = most_characters // max(1, len(turns))
+        return Recalled(await asyncio.to_thread(_with_excerpts, question, turns, said, scores, width), behind)
 
     async def _candidates(self, cursor: Cursor, question: str, scope: RecallScope | None) -> list[_Candidate]:
         """Return the best messages by their words, best first."""
@@ -115,11 +123,22 @@ class TurnRecall:
             runs = await _read_runs(cursor, scope) if scope else None
             await cursor.execute(queries.POSTINGS, (list(counts),), binary=True, prepare=False)
             rows = await cursor.fetchall()
-            ranking = await asyncio.to_thread(Ranking, rows, counts, documents, total / max(1, documents), runs)
-            numbers = await asyncio.to_thread(ranking.candidates)
+            average = total / max(1, documents)
+            ranking, numbers = await asyncio.to_thread(_rank, rows, counts, documents, average, runs)
             await cursor.execute(queries.NEIGHBORS, (numbers,), prepare=False)
-            return _with_neighbors(ranking, await cursor.fetchall(), runs)
+            return await asyncio.to_thread(_with_neighbors, ranking, await cursor.fetchall(), runs)
         return []
+
+
+def _rank(
+    rows: list[tuple[str, int, bytes]],
+    counts: dict[str, int],
+    documents: int,
+    average: float,
+    runs: Sequence[Run] | None,
+) -> tuple[Ranking, list[int]]:
+    ranking = Ranking(rows, counts, documents, average, runs)
+    return ranking, ranking.candidates()
 
 
 def _order(candidate: _Candidate) -> tuple[float, int, int]:
@@ -202,6 +221,7 @@ def _with_excerpts(
     question: str,
     turns: Sequence[tuple[_Turn, _Candidate]],
     said: dict[int, list[tuple[int, str, float, str]]],
+    scores: dict[int, float],
     width: int,
 ) -> tuple[RecalledTurn, ...]:
     finder = TermFinder(_terms(question))
@@ -210,17 +230,14 @@ def _with_excerpts(
         messages = [message for message in said.get(turn.first, ()) if message[3]]
         others = sum(id != best.message for id, *_ in messages)
         rest = width - int(BEST_SHARE * width) if others else 0
-        excerpts = tuple(
-            RecalledMessage(
-                id, kind, at, finder.snippet(text, width - rest if id == best.message else rest // others).text
-            )
-            for id, kind, at, text in messages
-        )
+        excerpts: list[RecalledMessage] = []
+        for id, kind, at, text in messages:
+            excerpt = finder.snippet(text, width - rest if id == best.message else rest // others).text
+            excerpts.append(RecalledMessage(id, kind, at, round(scores.get(id, 0.0), 4), excerpt))
+        score = round(best.score, 4)
         found.append(
-            RecalledTurn(
-                turn.agent, turn.agent_id, turn.first, turn.last, best.message, round(best.score, 4), excerpts,
-            )
-        )  # fmt: skip
+            RecalledTurn(turn.agent, turn.agent_id, turn.first, turn.last, best.message, score, tuple(excerpts))
+        )
     return tuple(found)
 
 
@@ -229,4 +246,12 @@ def _terms(question: str) -> tuple[Term, ...]:
     words = [fold(word) for word in stems.split_words(question)]
     language = stems.detect_language(stems.split_words(question))
     found = dict.fromkeys([*stems.query_stems(question, ()), *(w for w in words if not stems.is_common(w, language))])
-    return tuple(Term(word, (word,), ends=not is_unspaced(word) and len(word) < 4) for word in found if word)
+    return tuple(_term(word) for word in found if word)
+
+
+def _term(word: str) -> Term:
+    """Return the term that finds a word or stem. A long one is found within words, too: its pattern is made at once,
+    that of a border of words takes a millisecond.
+    """
+    short = not is_unspaced(word) and len(word) < MIN_PART_CHARACTERS
+    return Term(word, (word,), begins=short, ends=short and len(word) < MIN_STEM_CHARACTERS)

@@ -223,10 +223,3 @@ def test_what_is_more_relevant():
     assert better("the window is open", "the windows are opened")
     assert better("window open", f"window {'x ' * 500} open")
     assert better("window open, window open, window open", "window open, and so on, and so forth, again")
-
-
-def test_words_of_a_question():
-    terms = searching.question_terms("What did we decide about the 日本語 database, in May?")
-    texts = [term.text for term in terms]
-    assert {"database", "decide", "日本", "本語", "may", "we"} <= set(texts)
-    assert texts[0] == "database" and searching.question_terms("?!") == ()

@@ -108,6 +108,7 @@ class Filler:
         """Run one step for one agent; return 0 if another process has it."""
         progress = self._index.progress
         async with cursor.connection.transaction():
+            await cursor.execute(search.COMMIT_LATER)
             await self._index.lock(cursor)
             await cursor.execute(progress.begin, (agent,))
             await cursor.execute(progress.take, (agent,))

@@ -26,7 +26,9 @@ SEGMENT_BITS = 14
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-"
 
 STEP_INTERVAL = 0.02
-"""Minimum seconds between two steps; as long as the step took, if that is longer."""
+"""Minimum seconds between two steps."""
+REST_FACTOR = 2
+"""Rest after a step as a multiple of the time that it took, if that is longer: appends share the server with it."""
 SETTLE_SECONDS = 0.5
 """Seconds from the end of a turn until it is indexed: work that the user waits for comes first."""
 RETRY_INTERVAL = 30.0
@@ -121,7 +123,7 @@ class Indexer:
         for step in (self.index_some, self.close_segment):
             began = time.monotonic()
             while await step():
-                await asyncio.sleep(max(STEP_INTERVAL, time.monotonic() - began))
+                await asyncio.sleep(max(STEP_INTERVAL, REST_FACTOR * (time.monotonic() - began)))
                 began = time.monotonic()
 
 

@@ -40,6 +40,8 @@ def progress_statements(table: LiteralString) -> ProgressStatements:
     )
 
 
+# A step need not reach the disk at once: a crash takes its rows and its progress alike, and appends need the disk.
+COMMIT_LATER = "select set_config('synchronous_commit', 'off', true)"
 WORDS_PROGRESS = progress_statements("search_progress")
 
 # The next events of an agent, up to a number of bytes; at least one, and of that a stretch of characters.

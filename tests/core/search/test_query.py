@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from ikigai.core.errors import Rejected
 from ikigai.core.sanitize import clean
 from ikigai.core.search import lexer as lexemes
-from ikigai.core.search import query as searching
 from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, PIECE_CHARACTERS, fold, index_keys, split_pieces
 from ikigai.core.search.query import IndexKey, MatchMode, parse, widen_terms
 from ikigai.core.search.snippets import MarkedText, TermFinder

@@ -310,6 +310,20 @@ def test_code_of_a_turn(account: Account, wire: Wire, answer: Answer, code: int)
     assert account.run(*WIRE, "-p", "hello").returncode == code
 
 
+def test_wish_that_is_met_already_changes_nothing(used: Account):
+    """All commands of a script answer it alike: with 1, a sentence, and no event."""
+    lines = ("/budget 5000", "/think high", "/profile default", "/rename docs", "/system be brief")
+    for line in lines:
+        used.run(*ECHO, "-r", "docs", "-p", line)
+    before = used.rows()
+    for line in lines:
+        told = used.run(*ECHO, "-r", "docs", "-p", line)
+        assert told.returncode == ExitCode.FAILED and "Nothing was changed" in told.stderr, (line, told)
+    for words in (("agents", "rename", "docs", "docs"), ("agents", "revive", "docs")):
+        assert used.run(*words).returncode == ExitCode.FAILED, words
+    assert used.rows() == before
+
+
 def test_purge_that_is_not_confirmed(used: Account):
     with used.terminal("db", "purge", "--match", "hello") as program:
         program.wait_for("Type purge to go on:")

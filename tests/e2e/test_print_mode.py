@@ -156,7 +156,8 @@ def test_files_are_attached(account: Account):
     (account.home / "main.py").write_text("print('hi')\n")
     said = account.run(*ECHO, "-p", "explain", "@main.py", "please").stdout
     assert said == "explain @main.py please\n\n<file name=\"main.py\">\nprint('hi')\n</file>\n"
-    assert account.said("user") == ["explain @main.py please"]
+    assert account.run(*ECHO, "-p", "explain @main.py please").stdout == said
+    assert account.said("user") == ["explain @main.py please"] * 2
 
 
 @pytest.mark.parametrize(

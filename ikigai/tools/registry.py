@@ -44,6 +44,7 @@ class ToolRegistry:
         self._most, self._find = max_result_bytes, find
         self._asks: dict[str, Ask] = {}
         self._gate, self._schedule, self._batch = gate, CallSchedule(), ApprovalBatch()
+        self._started = dict[str, Tool]()  # the tools of calls, as they were when their calls were decided
         self._extra_events: dict[str, tuple[MailSent | MailTaken, ...]] = {}
         self.specs = tuple(_spec(tool) for tool in self._tools.values())
 
@@ -53,13 +54,14 @@ class ToolRegistry:
             if why := self._describe_off(call, settings):
                 return StartDecision(refusal=why)
             self._asks[call.id] = ask
-            effect = await self._preview_now(call, settings) if slot.has_predecessors else None
+            shown = await self._preview_now(call, settings) if slot.has_predecessors else None
             previewed.set()
             await slot.wait_for_commands()
             try:
-                tool, arguments = self._decode_call(call)
-                if effect is None or slot.has_waited:  # the calls before it may have changed its effect
-                    effect = await tool.preview(arguments)
+                if shown is None or slot.has_waited:  # the calls before it may have changed its effect
+                    tool, arguments = self._decode_call(call)
+                    shown = tool, arguments, await tool.preview(arguments)
+                tool, arguments, effect = shown
             except Exception as error:  # a tool's failure is the model's to read
                 return StartDecision(refusal=_error_text(error))
             had_waited = slot.has_waited
@@ -72,6 +74,8 @@ class ToolRegistry:
             decision = StartDecision()
             if self._gate:
                 decision = await self._gate().decide(call, effect, settings, ask, self._batch)
+            if not decision.refusal:
+                self._started[call.id] = tool
             slot.is_running = not decision.refusal
             return decision if effect.kind is not EffectKind.NOTHING else StartDecision(refusal=decision.refusal)
 
@@ -85,8 +89,10 @@ class ToolRegistry:
             return f"The tool {call.name} is switched off here; it was not run."
         return ""
 
-    async def _preview_now(self, call: ToolCall, settings: Choices) -> Effect | None:
-        """Return the effect as things are now, or None if it has no preview; announce a question about the call."""
+    async def _preview_now(self, call: ToolCall, settings: Choices) -> tuple[Tool, Any, Effect] | None:
+        """Return the tool, its arguments and its effect as things are now, or None if it has no preview; announce a
+        question about the call.
+        """
         try:
             tool, arguments = self._decode_call(call)
             effect = await tool.preview(arguments)
@@ -98,11 +104,11 @@ class ToolRegistry:
             verdict = self._gate().judge(call, effect, settings)
             if isinstance(verdict, AskUser):
                 self._batch.will_ask(PendingApproval(call, effect, verdict.why))
-        return effect
+        return tool, arguments, effect
 
     async def run(self, call: ToolCall, progress: OnOutput) -> ToolResult:
         try:
-            tool, arguments = self._decode_call(call)
+            tool, arguments = self._decode_call(call, self._started.get(call.id))
             if isinstance(tool, AskingTool):
                 output = await tool.run_asking(arguments, progress, self._asks.get(call.id))
             else:
@@ -114,6 +120,7 @@ class ToolRegistry:
         finally:
             self._schedule.leave(call.id)
             self._asks.pop(call.id, None)
+            self._started.pop(call.id, None)
         if output.extra_events:
             self._extra_events[call.id] = output.extra_events
         text = shorten_middle(storable(output.text), self._most)
@@ -125,9 +132,11 @@ class ToolRegistry:
     def _tool(self, name: str) -> Tool | None:
         return self._tools.get(name) or self._find(name)
 
-    def _decode_call(self, call: ToolCall) -> tuple[Tool, Any]:
-        """Return the tool and its arguments. Raise InvalidCall, in words for the model."""
-        tool = self._tool(call.name)
+    def _decode_call(self, call: ToolCall, started: Tool | None = None) -> tuple[Tool, Any]:
+        """Return the tool and its arguments; `started` is the tool of a call that was decided. Raise InvalidCall, in
+        words for the model.
+        """
+        tool = started or self._tool(call.name)
         if tool is None:
             known = ", ".join(self._tools) or "none"
             raise InvalidCall(f"There is no tool {call.name!r}. Tools: {known}.")

@@ -5,14 +5,16 @@ import json
 import os
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests import ROOT
-from tests.e2e.account import Account, lines_of
+from tests.e2e.account import Account, Wire, lines_of
 from tests.e2e.program import Program
 from tests.e2e.test_tools import TOOLS, asked, call, decisions
+from tests.support.wire_server import Received, completion
 
 SCRIPT = str(ROOT / "tests" / "tools" / "mcp" / "scripted_server.py")
 READY = "ready"
@@ -23,6 +25,11 @@ def configure(account: Account, *modes: str, more: str = "") -> None:
         f'[mcp_servers.{mode}]\ncommand = "{sys.executable}"\nargs = ["{SCRIPT}", "{mode}"]\n{more}' for mode in modes
     )
     account.configure("".join(tables))
+
+
+def table(mode: str, file: Path | str = "") -> str:
+    """Return the table of a scripted server with a file."""
+    return f'[mcp_servers.{mode}]\ncommand = "{sys.executable}"\nargs = ["{SCRIPT}", "{mode}", "{file}"]\n'
 
 
 def wait_for_server(program: Program, name: str) -> None:
@@ -101,6 +108,74 @@ def test_prompt_resource_and_question_of_a_server_in_a_conversation(account: Acc
     assert said[0] == "Explain tides plainly."
     assert json.dumps(account.rows("user")).count("The note says seven.") == 1
     assert account.said("tool_result") == ['{"color": "blue"}']
+
+
+def test_tool_that_changes_is_asked_about_again_and_not_called_on_an_old_answer(account: Account, tmp_path: Path):
+    text = tmp_path / "text"
+    text.write_text("Reads.")
+    account.configure(table("changing", text))
+    model = account.script([call("changing__act")], "One.", [call("changing__act")], "Two.")
+    with account.terminal(*model, rows=40, env=TOOLS) as program:
+        program.ready()
+        wait_for_server(program, "changing")
+        program.say("first")
+        asked(program, "Run it?")
+        program.type("p")
+        asked(program, "Always run this tool?")
+        program.type("y")
+        program.wait_for("● One.")
+        for number in range(2):
+            text.write_text(f"Deletes {number}.")
+            program.wait(lambda: program.words().count("changed its tools") > number, "the notice")  # noqa: B023
+            if not number:
+                program.say("second")
+                asked(program, "Run it?")
+        program.type("y")
+        program.wait_for("● Two.")
+        program.leave()
+    ran, refused = account.said("tool_result")
+    assert ran == "act {}" and "changing__act was not called: its server has changed it" in refused
+
+
+def test_requests_keep_their_prefix_over_50_turns_but_for_a_changed_list(account: Account, wire: Wire, tmp_path: Path):
+    """Three servers: one is late, one changes its list in the middle of a turn. The definitions are known before."""
+    late = tmp_path / "late"
+    late.touch()
+    config = account.home / ".config/ikigai/config.toml"
+    configured = config.read_text() + table("good") + table("late", late) + table("children", tmp_path / "pids")
+    account.configure(configured + "[tools]\nmcp_tools_tokens = 10000\n")
+    assert account.run("-m", "wire/x", "-p", "hello", **TOOLS, WIRE_KEY="k").returncode == 0  # all have been met
+    late.unlink()
+    del wire.requests[:]
+    with account.terminal("-m", "wire/x", "--yolo", rows=30, env={**TOOLS, "WIRE_KEY": "k"}) as program:
+        program.ready()
+        wait_for_server(program, "good")
+        for turn in range(1, 51):
+            if turn == 10:
+                late.touch()
+                wait_for_server(program, "late")
+            if turn == 25:
+                wire.answers(completion(calls=[{"name": "good__change", "arguments": {}, "id": "c"}]), "Changed.")
+            program.say(f"turn {turn} of many")
+            program.wait_for("● Changed." if turn == 25 else f"You said: turn {turn} of many")
+        program.leave()
+    assert len(wire.requests) == 51
+    tools = [sent(request, "tools") for request in wire.requests]
+    assert all(f'"{mode}__add"' in tools[0] for mode in ("good", "late", "children")), "those of the late one, too"
+    changes = [number for number in range(1, 51) if tools[number] != tools[number - 1]]
+    assert changes == [26], "with the turn behind the one in which the list changed"
+    assert '"good__later"' in tools[26] and '"good__later"' not in tools[25]
+    messages = [sent(request, "messages") for request in wire.requests]
+    for before, after in pairwise(messages):
+        assert after.startswith(before.removesuffix("]"))
+
+
+def sent(request: Received, field: str) -> str:
+    """Return a field of a request as it was sent."""
+    text = request.body.decode()
+    begin = text.index(f'"{field}":') + len(field) + 3
+    _, end = json.JSONDecoder().raw_decode(text, begin)
+    return text[begin:end]
 
 
 def test_print_mode_waits_for_new_servers_and_tells_of_those_that_fail(account: Account):

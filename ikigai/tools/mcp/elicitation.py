@@ -76,7 +76,9 @@ def _field_question(question: ServerQuestion, name: str, field: Mapping[str, Any
     label = clean_line(str(field.get("title") or name))
     about = clean_line(str(field.get("description") or ""))
     lines = (*_head(question), f"{label}: {about}" if about else label)
-    known = f"skip ({clean_line(str(field['default']))[:40]})" if "default" in field else "skip"
+    default = field.get("default")
+    words = ", ".join(map(str, default)) if isinstance(default, list) else str(default)
+    known = f"skip ({clean_line(words)[:40]})" if "default" in field else "skip"
     skip = () if field["required"] and "default" not in field else (Choice("s", known),)
     choices = (*_answers(field, label), *skip, DECLINE, CANCEL)
     return Question(_title(question), lines, choices, default=CANCEL.key, subject=(len(lines) - 1,))

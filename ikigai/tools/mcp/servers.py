@@ -119,6 +119,7 @@ class McpServers:
         self._calls: dict[str, _RunningCall] = {}
         self._numbers = itertools.count(1)
         self._changed = asyncio.Event()
+        self._failures = dict[str, str]()  # the states told since the servers were ready
         self._told = dict[str, tuple[str, ...]]()  # the problems of each server
         self.changes = 0
         """Number of changes of the states so far."""
@@ -169,6 +170,15 @@ class McpServers:
             await self._wait_for_change()
         return self.statuses[name]
 
+    async def wait_ready(self, name: str) -> McpStatus:
+        """Wait until a server is ready or wants a login, no longer than its start may take; return its state."""
+        self.start()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.servers[name].launch.startup_seconds):
+                while self._process and self.statuses[name].state not in ("ready", "login"):
+                    await self._wait_for_change()
+        return self.statuses[name]
+
     async def _wait_for_change(self) -> None:
         self._changed.clear()
         await self._changed.wait()
@@ -212,6 +222,7 @@ class McpServers:
     def restart(self, name: str) -> None:
         """Connect to a server anew."""
         self.start()
+        self._failures.pop(name, None)
         self._set(McpStatus(name))
         self._send(StopServer(name))
         self._send(StartServer(self.servers[name].launch))
@@ -312,7 +323,9 @@ class McpServers:
             if definitions != self._known[name]:
                 self._known[name] = definitions
                 known_definitions.store(self._cache, self.servers[name].launch, definitions)
-        elif report.state in ("failed", "login") and report.detail != before.detail:
+            self._failures.pop(name, None)
+        elif report.state in ("failed", "login") and self._failures.get(name) != report.state:
+            self._failures[name] = report.state
             self.on_notice(describe_failure(status))
 
     def _tell_problems(self, status: McpStatus) -> None:

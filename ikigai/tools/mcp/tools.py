@@ -19,7 +19,7 @@ from ikigai.core.sanitize import storable
 from ikigai.tools.base import Effect, EffectKind, OnOutput, Tool, ToolOutput
 from ikigai.tools.files.read_file import Picture
 from ikigai.tools.mcp.host_messages import CallResult, CallTool
-from ikigai.tools.mcp.servers import McpServers
+from ikigai.tools.mcp.servers import McpServers, describe_failure
 
 DEFAULT_MATCHES = 5
 
@@ -50,6 +50,13 @@ class McpTool:
         return await self.run_asking(arguments, progress, None)
 
     async def run_asking(self, arguments: Mapping[str, Any], progress: OnOutput, ask: Ask | None) -> ToolOutput:
+        status = await self._servers.wait_ready(self.definition.server)
+        if status.state != "ready":
+            return ToolOutput(describe_failure(status), failed=True)
+        now = self._servers.find(self.name)
+        if now is None or now.digest != self.definition.digest:
+            text = f"{self.name} was not called: its server has changed it since this call was decided. Call it again."
+            return ToolOutput(text, failed=True)
         encoded = msgspec.json.encode(arguments).decode()
         order = CallTool(self._servers.next_id(), self.definition.server, self.definition.tool, encoded)
         result = await self._servers.carry_out(order, progress, ask)
@@ -109,6 +116,7 @@ class McpCall:
 
     def __init__(self, servers: McpServers, picture: Picture | None) -> None:
         self._servers, self._picture = servers, picture
+        self._decided: McpTool | None = None  # the tool of the call, as it was previewed
 
     def _tool(self, name: str) -> McpTool:
         if definition := self._servers.find(name):
@@ -116,14 +124,16 @@ class McpCall:
         raise ValueError(f"there is no tool {name!r}; {SEARCH_TOOL} finds the names")
 
     async def preview(self, arguments: McpCallArguments) -> Effect:
-        effect = await self._tool(arguments.tool).preview(arguments.arguments)
+        self._decided = self._tool(arguments.tool)
+        effect = await self._decided.preview(arguments.arguments)
         return msgspec.structs.replace(effect, shown=f"{arguments.tool} {effect.shown}")
 
     async def run(self, arguments: McpCallArguments, progress: OnOutput) -> ToolOutput:
-        return await self._tool(arguments.tool).run(arguments.arguments, progress)
+        return await self.run_asking(arguments, progress, None)
 
     async def run_asking(self, arguments: McpCallArguments, progress: OnOutput, ask: Ask | None) -> ToolOutput:
-        return await self._tool(arguments.tool).run_asking(arguments.arguments, progress, ask)
+        tool = self._decided or self._tool(arguments.tool)
+        return await tool.run_asking(arguments.arguments, progress, ask)
 
 
 def find_tool(servers: McpServers, name: str, picture: Picture | None) -> Tool | None:

@@ -10,7 +10,8 @@ many        10,000 tools
 strange     a schema that is too long, colliding and unspeakable names
 invalid     a schema that is none, a tool without a name, and what is no tool, beside a good one; likewise resources
 children    starts a daemon in a session of its own and goes on as good; FILE gets its pid
-changing    the description of its tool is that in FILE
+changing    the description of its tool is that in FILE; it says so when that has changed
+late        begins to answer once there is FILE, and goes on as good
 """
 
 import json
@@ -18,6 +19,7 @@ import os
 import subprocess
 import sys
 import time
+from threading import Thread
 
 MODE, FILE = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
 OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -130,8 +132,22 @@ def main() -> None:
         child = subprocess.Popen(["sleep", "3600"], start_new_session=True, stdin=subprocess.DEVNULL)
         with open(FILE, "w") as file:
             file.write(f"{os.getpid()} {child.pid}")
+    if MODE == "late":
+        while not os.path.exists(FILE):
+            time.sleep(0.02)
+    if MODE == "changing":
+        Thread(target=watch, daemon=True).start()
     for line in sys.stdin:
         answer(json.loads(line))
+
+
+def watch() -> None:
+    before = tools()
+    while True:
+        time.sleep(0.02)
+        if (now := tools()) != before:
+            before = now
+            send({"method": "notifications/tools/list_changed"})
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ikigai.core.mcp_tools import McpOffer
+from ikigai.core.mcp_tools import CALL_TOOL, McpOffer
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.tools.mcp.host_messages import CallResult, CallTool, GetPrompt, ReadResource, ServerLaunch
 from ikigai.tools.mcp.servers import HOST_MODULE, McpServer, McpServers
+from ikigai.tools.mcp.tools import McpCallArguments, find_tool
 from tests import ROOT
 
 SCRIPT = ROOT / "tests" / "tools" / "mcp" / "scripted_server.py"
@@ -56,9 +57,8 @@ async def test_servers_of_all_kinds_side_by_side(tmp_path: Path) -> None:
     silent = server("silent", "silent", startup_seconds=1)
     missing = McpServer(ServerLaunch("missing", ("/nowhere/server",), {}, str(ROOT)))
     async with running(tmp_path, *servers, silent, missing) as (made, notices):
-        for kind in (*kinds, "dead", "silent", "missing"):
-            await asyncio.wait_for(made.wait_settled(kind), 60)
-        states = {name: (status.state, status.detail) for name, status in made.statuses.items()}
+        found = {kind: await made.wait_settled(kind) for kind in (*kinds, "dead", "silent", "missing")}
+        states = {name: (status.state, status.detail) for name, status in found.items()}
         assert states["dead"] == ("failed", "it exited with status 3: license expired")
         assert states["silent"] == ("failed", "it did not answer within 1 s")
         assert states["missing"] == ("failed", "/nowhere/server cannot be run: no such file or directory")
@@ -90,6 +90,7 @@ async def test_servers_of_all_kinds_side_by_side(tmp_path: Path) -> None:
         assert huge.failed and "longer than 32 MiB" in huge.text
         refused = await call(made, "good", "nothing")
         assert refused.text == "nothing {}"
+        assert notices.count("The MCP server dead failed: it exited with status 3: license expired.") == 1
         gone = await call(made, "dead", "add")
         assert gone.failed and "cannot be used" in gone.text
         resource = await made.carry_out(ReadResource(made.next_id(), "good", "note://one"))
@@ -147,6 +148,31 @@ async def test_definitions_of_an_earlier_run_are_offered_before_the_server_is_re
     assert late.statuses["good"].state == "starting" and late.offer(McpOffer(), 10_000) == known
     other = McpServers({"good": server("good", "silent")}, {}, tmp_path / "known.json")
     assert other.offer(McpOffer(), 10_000) == McpOffer(), "another command is another server"
+
+
+async def test_tool_that_changes_between_decision_and_call_is_not_called(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("Reads.")
+    async with running(tmp_path, server("changing", "changing", text)) as (made, _):
+        await made.wait_settled("changing")
+        arguments = McpCallArguments("changing__act", {})
+        for name, given in (("changing__act", {}), (CALL_TOOL, arguments)):
+            found = [find_tool(made, name, None) for _ in range(2)]
+            shown, other = (each for each in found if each)
+            await shown.preview(given)
+            await other.preview(given)
+            assert (await shown.run(given, print)).text == "act {}"
+            text.write_text(f"Deletes, {name}.")
+            await until(lambda: any(name in each.description for each in made.all_definitions()))  # noqa: B023
+            refused = await other.run(given, print)
+            assert refused.failed and "was not called: its server has changed it" in refused.text
+    text.write_text("Something else.")
+    async with running(tmp_path, server("changing", "changing", text)) as (made, _):
+        known = find_tool(made, "changing__act", None)
+        assert known and made.statuses["changing"].state == "starting"
+        await known.preview({})
+        refused = await known.run({}, print)
+        assert refused.failed and "has changed it" in refused.text, "it was decided by what an earlier run knew"
 
 
 async def test_no_process_is_left_however_it_ends(tmp_path: Path) -> None:

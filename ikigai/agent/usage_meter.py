@@ -216,12 +216,26 @@ class UsageMeter:
                 size=self._size(),
                 out=self._out,
             )
+            self._log_end(self._ended)
         if self._ended.cost is None:
             self._ended = await self._with_cost(self._ended)
         if self._guard and self._ticket and self._ticket.report is None:
             streamed = tokens.count_tokens("", "", self._received)
             self._ended = self._guard.settle(self._ticket, self._ended, streamed)
         return self._ended
+
+    def _log_end(self, report: UsageReported) -> None:
+        log.debug(
+            "request to %s, attempt %d: %d bytes, %d tokens in, %d out, first word after %s s, %s after %.3f s",
+            report.model,
+            report.attempt,
+            report.size,
+            report.usage.input,
+            report.usage.output,
+            report.first_token_seconds,
+            report.failure or "complete",
+            report.seconds,
+        )
 
     async def _with_cost(self, report: UsageReported) -> UsageReported:
         if report.usage == Usage() and report.failure in UNANSWERED_FAILURES and report.first_token_seconds is None:

@@ -226,7 +226,10 @@ def _load_config(arguments: argparse.Namespace) -> Config:
     from ikigai.core.approval_mode import ApprovalMode
 
     if arguments.debug:
-        logging.getLogger("ikigai").setLevel(logging.DEBUG)
+        logger = logging.getLogger("ikigai")
+        logger.setLevel(logging.DEBUG)
+        python = ".".join(map(str, sys.version_info[:3]))
+        logger.debug("ikigai %s, Python %s, %s, %s", __version__, python, sys.platform, _config_file(arguments))
     flags = {
         "model": getattr(arguments, "model", None),
         "system_prompt": getattr(arguments, "system_prompt", None),

@@ -24,6 +24,7 @@ from ikigai.core.condense.plan import (
 from ikigai.core.condense.threshold import CondenseOptions, CondenseVerdict
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import Cleared, Event, Summarized, TurnEnded, Undone, UserMessage
+from ikigai.core.ports import View
 from ikigai.core.state.inputs import Condensed
 from ikigai.core.state.memory import AgentStatus, Memory
 
@@ -35,17 +36,17 @@ log = logging.getLogger(__name__)
 class Condenser:
     """Requests summaries for one agent: one at a time, and beside it the summary of a cleared context.
 
-    `notice` takes sentences for the user. Results go as inputs to the `put_input` of `context`. `options` returns the
+    `view` takes sentences for the user. Results go as inputs to the `put_input` of `context`. `options` returns the
     options in force for a memory.
     """
 
     def __init__(
         self,
         context: ForgetContext,
-        notice: Callable[[str], None],
+        view: View,
         options: Callable[[Memory], CondenseOptions],
     ) -> None:
-        self._context, self._notice, self._options = context, notice, options
+        self._context, self._view, self._options = context, view, options
         self._task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._is_manual = False
@@ -72,7 +73,7 @@ class Condenser:
         if not self.running or not self._task:
             return False
         self._task.cancel()
-        self._notice("Condensing was stopped; nothing was changed.")
+        self._view.note("Condensing was stopped; nothing was changed.")
         return True
 
     def toggle(self, memory: Memory, focus: str) -> None:
@@ -94,7 +95,7 @@ class Condenser:
                 case UserMessage() if self.running and self._task and self._is_local(now):
                     self._task.cancel()  # it does one thing at a time, and no request waits
                     if self._is_manual:
-                        self._notice("Condensing was stopped: a local model does one thing at a time.")
+                        self._view.notice("Condensing was stopped: a local model does one thing at a time.")
                 case TurnEnded() if now.status is AgentStatus.IDLE:
                     self._check_pressure(now)
                 case Cleared():
@@ -132,18 +133,18 @@ class Condenser:
             self._task = asyncio.create_task(self._condense(memory, "", automatic=True), name="condense")
         elif self._hinted is None or has_grown(self._hinted, memory):
             self._hinted = memory
-            self._notice(f"The context is {decision.threshold} % full. /condense summarises its oldest turns.")
+            self._view.notice(f"The context is {decision.threshold} % full. /condense summarises its oldest turns.")
 
     async def _condense(self, memory: Memory, focus: str, automatic: bool) -> None:
         try:
             await self._summarize_oldest(memory, focus, automatic)
         except IkigaiError as error:
             self._failed = memory
-            self._notice(str(error))
+            self._view.notice(str(error))
         except Exception:
             self._failed = memory
             log.exception("condensing failed")
-            self._notice("Condensing failed inside ikigai; the log file has the details. Nothing was changed.")
+            self._view.notice("Condensing failed inside ikigai; the log file has the details. Nothing was changed.")
 
     async def _summarize_oldest(self, memory: Memory, focus: str, automatic: bool) -> None:
         """Summarize the oldest turns; raise Rejected with the reason if that is impossible."""
@@ -160,7 +161,7 @@ class Condenser:
             raise Rejected("Nothing to condense yet: the latest two turns are always kept.")
         if not automatic:
             turns = f"{len(scope.turns):,} turn{'s' * (len(scope.turns) != 1)}"
-            self._notice(f"Condensing {turns} in the background; /condense again stops it.")
+            self._view.note(f"Condensing {turns} in the background; /condense again stops it.")
         summary = await self._write_summary(memory, scope, focus, options)
         covers = tuple((turn.id, turn.end) for turn in scope.turns)
         earlier = (scope.earlier.id,) if scope.earlier else ()
@@ -183,7 +184,7 @@ class Condenser:
         try:
             summary = await self._write_summary(memory, scope, "", self._options(memory))
         except IkigaiError as error:
-            self._notice(f"What was cleared was not summarised. {error}")
+            self._view.notice(f"What was cleared was not summarised. {error}")
             return
         except Exception:
             log.exception("what was cleared was not summarised")

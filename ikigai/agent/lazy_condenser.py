@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ikigai.core.condense.threshold import TRIGGERS, CondenseOptions
 from ikigai.core.events import Event
+from ikigai.core.ports import View
 from ikigai.core.state.memory import Memory
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ class LazyCondenser:
     def __init__(
         self,
         context: Callable[[], ForgetContext],
-        notice: Callable[[str], None],
+        view: View,
         options: Callable[[Memory], CondenseOptions],
     ) -> None:
-        self._context, self._notice, self._options = context, notice, options
+        self._context, self._view, self._options = context, view, options
         self._condenser: Condenser | None = None
 
     @property
@@ -60,5 +61,5 @@ class LazyCondenser:
         if self._condenser is None:
             from ikigai.agent.condenser import Condenser
 
-            self._condenser = Condenser(self._context(), self._notice, self._options)
+            self._condenser = Condenser(self._context(), self._view, self._options)
         return self._condenser

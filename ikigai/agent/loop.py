@@ -148,7 +148,7 @@ class AgentLoop:
         self._mcp_tools = options.mcp_tools
         self._mail, self._redactor = options.mail, options.redactor
         condensing = options.condensing or (lambda memory: CondenseOptions())
-        self._condenser = LazyCondenser(self.forget_context, view.notice, condensing)
+        self._condenser = LazyCondenser(self.forget_context, view, condensing)
         self.queue = InputQueue(view, lambda: self.unsaved)
         self._db_status = DatabaseStatus(view)
         shown = self.queue.show, self.queue.sent.clear

@@ -62,7 +62,7 @@ class DraftStash:
         self._drafts[:0] = found
         if count := len(found):
             what = "A draft is" if count == 1 else f"{count} drafts are"
-            self._screen.view.notice(f"{what} put aside. {self._label()} on an empty line brings the newest back.")
+            self._screen.view.note(f"{what} put aside. {self._label()} on an empty line brings the newest back.")
 
     async def close(self) -> None:
         """Finish saving; the drafts that are left stay for the next program."""

@@ -13,6 +13,7 @@ listens on a port may be anything: little of it is read, for a short time, and n
 import asyncio
 import importlib
 import re
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ from ikigai.providers.models import ListedModel
 from ikigai.providers.openai.models import parse_models
 
 CONNECT_SECONDS = 0.05
-"""Seconds in which a server on this machine takes a connection; all ports are tried at once."""
+"""Seconds in which the servers on this machine take a connection, together."""
 ANSWER_SECONDS = 3.0
 """Seconds that a server has to describe all its models, once it took a connection."""
 MAX_ANSWER_BYTES = 1 << 20
@@ -47,8 +48,9 @@ class MachineServer(NamedTuple):
 async def find_servers(addresses: Mapping[str, str]) -> list[MachineServer]:
     """Return the servers at these addresses, by the names of their providers. Never raise but for cancellation."""
     ports = {name: address for name, address in addresses.items() if name in _SERVERS}
-    listening = await asyncio.gather(*(_is_listening(address) for address in ports.values()))
-    names = [name for name, listens in zip(ports, listening, strict=True) if listens]
+    limit = CONNECT_SECONDS / max(len(ports), 1)
+    # In a thread: a time limit of the event loop would also count what else that does after the start.
+    names = await asyncio.to_thread(lambda: [name for name, address in ports.items() if _is_listening(address, limit)])
     listed = await asyncio.gather(*(list_models(name, ports[name]) for name in names))
     found = zip(names, listed, strict=True)
     return [MachineServer(name, _SERVERS[name][0], models) for name, models in found if models]
@@ -56,14 +58,17 @@ async def find_servers(addresses: Mapping[str, str]) -> list[MachineServer]:
 
 async def list_models(name: str, base_url: str) -> tuple[ListedModel, ...]:
     """Return the models of the server of provider `name` at this address; none if it is not such a server."""
+    url = urlsplit(base_url.replace("//localhost", "//127.0.0.1", 1))
+    if url.scheme != "http":
+        return ()
     await asyncio.to_thread(importlib.import_module, "httpx")
     import httpx
 
-    url = urlsplit(base_url.replace("//localhost", "//127.0.0.1", 1))
     client = httpx.AsyncClient(
         base_url=f"{url.scheme}://{url.netloc}",
         headers={"Accept-Encoding": "identity"},
         timeout=ANSWER_SECONDS,
+        verify=False,  # no TLS: reading all certificates would hold up the event loop for up to a second
         trust_env=False,  # a proxy is not meant for servers on this machine
         follow_redirects=False,
     )
@@ -89,16 +94,14 @@ async def list_models(name: str, base_url: str) -> tuple[ListedModel, ...]:
     return tuple(named.values())[:MAX_MODELS]
 
 
-async def _is_listening(base_url: str) -> bool:
-    """Return True if something takes connections at this address."""
+def _is_listening(base_url: str, seconds: float) -> bool:
+    """Return True if something takes connections at this address; block for at most so many seconds."""
     try:
         url = urlsplit(base_url)
         host, port = (url.hostname or "").replace("localhost", "127.0.0.1"), url.port or 80
-        async with asyncio.timeout(CONNECT_SECONDS):
-            _, writer = await asyncio.open_connection(host, port)
+        socket.create_connection((host, port), seconds).close()
     except (OSError, ValueError):
         return False
-    writer.transport.abort()
     return True
 
 

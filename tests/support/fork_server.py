@@ -3,13 +3,16 @@ program.
 
 A start of the program spends nine tenths of its CPU time in imports. Here they are paid once per test process: each run
 is a fork of an interpreter that has imported what most runs need. From there on the run is a real one: its own process,
-environment, working directory, streams and terminal, and Python's own end. No module may read the environment while it
-is loaded here: it would be that of another run. Tests with the mark `own_interpreter` and long ones start without.
+environment, working directory, streams and terminal. At its end Python would take all modules apart, and so copy the
+memory that the forks share, which costs as much as the run; that alone is left out. No module may read the environment
+while it is loaded here: it would be that of another run. Tests with the mark `own_interpreter` and long ones start
+without.
 
 A message on the socket is one run: a file with its pickled `Run`, its three streams, and another socket. That receives
 the process id and, when the process has ended, its exit code.
 """
 
+import atexit
 import fcntl
 import gc
 import os
@@ -119,6 +122,16 @@ def _stream(number: int, before: TextIO, mode: str) -> TextIO:
     return TextIOWrapper(opened, before.encoding, before.errors, newline="\n", line_buffering=by_line)  # type: ignore[type-var]
 
 
+def _end(code: int) -> None:
+    """End the process as Python does, but leave the modules as they are; return if a stream cannot be written."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code & 0xFF)
+
+
 class _Unread(dict[str, str]):
     """The environment of the shared interpreter, which no module of the program may read while it is loaded."""
 
@@ -146,7 +159,12 @@ def main() -> None:
     assert threading.active_count() == 1
     gc.freeze()  # collections of the runs are not to touch, and so copy, what they share
     run = serve(socket.socket(fileno=int(sys.argv.pop())))
-    runpy.run_module(run.module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(run.module, run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            _end(ended.code or 0)
+        raise
 
 
 if __name__ == "__main__":

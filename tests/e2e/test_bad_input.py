@@ -457,7 +457,9 @@ def test_stream_that_ends_before_any_text_is_retried(account: Account, wire: Wir
     wire.answers(*[Answer(end=end)] * 2, "Now then.")
     result = account.run(*WIRE, "-p", "hi", module="tests.e2e.hasty")
     assert (result.stdout, result.returncode) == ("Now then.\n", 0)
-    told_plainly(result.stderr, "Trying again")
+    first, second = result.stderr.splitlines()
+    told_plainly(first, "Trying again")
+    assert second.startswith("ikigai: Trying again") and "attempt 3" in second
     assert account.endings() == ["completed"]
 
 

@@ -35,7 +35,6 @@ from ikigai.core.events import (
     Value,
     change_command,
 )
-from ikigai.core.mcp_tools import MCP_TOOLS_KEY, describe_offer
 from ikigai.core.messages import Document, DocumentKind, Image, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.pins import PIN_PREFIX, parse_pin, pin_tokens
@@ -261,7 +260,9 @@ def _setting(key: str, value: Value, origin: str) -> str:
             text = str(value or "")
             size = tokens.format_tokens(tokens.count_tokens("", "", len(text.encode())))
             return f"Project instructions: {f'{instructions_file(text)}, {size} tokens' if text else 'none'}"
-        case _ if key == MCP_TOOLS_KEY:
+        case "mcp_tools":
+            from ikigai.core.mcp_tools import describe_offer  # most conversations have no server
+
             return describe_offer(str(value or ""))
         case "system":
             shown = "changed" if value else "default" if value is None else "none"

@@ -20,7 +20,6 @@ import msgspec
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
-from ikigai.terminal.render import diff
 from ikigai.terminal.render.markdown import MarkdownStream, render
 from ikigai.terminal.render.text_width import TAB_CELLS, cell_width, cut, format_duration, wrap
 from ikigai.terminal.render.theme import ASSISTANT, CALL, NOTE, RESULT, STOPPED, THOUGHT, USER, WARNING, Theme
@@ -55,15 +54,26 @@ def is_long(block: TranscriptBlock) -> bool:
     lines = block.text.rstrip("\n").count("\n")
     if block.speaker is Speaker.USER:
         return lines >= MAX_MESSAGE_ROWS
-    long = lines >= MAX_RESULT_ROWS or block.whole
-    return block.speaker is Speaker.TOOL_RESULT and (bool(long) or diff.is_long(block.diff))
+    if block.speaker is not Speaker.TOOL_RESULT:
+        return False
+    if lines >= MAX_RESULT_ROWS or block.whole:
+        return True
+    if not block.diff:
+        return False
+    from ikigai.terminal.render import diff  # the first prompt needs none
+
+    return diff.is_long(block.diff)
 
 
 def full_text(block: TranscriptBlock) -> str:
     """Return the text that the key opens of a long result: its words, and its changes."""
     if block.whole:
         return f"{block.text}\n\n[{block.whole:,} bytes in all: ikigai history show {block.id}]"
-    return f"{block.text}\n\n{diff.plain_diff(block.diff)}" if block.diff else block.text
+    if not block.diff:
+        return block.text
+    from ikigai.terminal.render import diff
+
+    return f"{block.text}\n\n{diff.plain_diff(block.diff)}"
 
 
 def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = False, links: bool = False) -> str:
@@ -94,8 +104,11 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
                 last = block.text.rstrip()[-MAX_SCANNED_CHARACTERS:].rpartition("\n")[2]
                 rows.append(cut(clean_line(last), width - BLOCK_INDENT))
             drawn = _hang(RESULT, "error" if block.failed else "dim", rows, "dim", theme, block.failed)
-            changes = diff.draw_first_rows(block.diff, width - BLOCK_INDENT, theme, hint)
-            drawn = "\n".join((drawn, *(" " * BLOCK_INDENT + row for row in changes)))
+            if block.diff:
+                from ikigai.terminal.render import diff
+
+                changes = diff.draw_first_rows(block.diff, width - BLOCK_INDENT, theme, hint)
+                drawn = "\n".join((drawn, *(" " * BLOCK_INDENT + row for row in changes)))
         case Speaker.STOPPED:
             style = "error" if block.failed else "warning"
             drawn = _hang(STOPPED, style, _rows(block.text, width, MAX_MESSAGE_ROWS), "", theme, block.failed)
@@ -214,6 +227,8 @@ def draw_proposed(lines: Sequence[str], width: int, theme: Theme, subject: Seque
 
     A bar stands before every row of the lines whose indexes are in `subject`: they are what the question is about.
     """
+    from ikigai.terminal.render import diff
+
     drawn = list[str]()
     bar = "" if theme.words else f"{SUBJECT_BAR} "
     for number, (line, style) in enumerate(zip(lines, diff.line_styles(lines), strict=True)):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from ikigai.agent.model_call import ModelCall
+from ikigai.agent.model_call import ModelCall, turn_request
 from ikigai.agent.reply_drafts import DatabaseStatus
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.core.errors import Bug
@@ -128,6 +128,12 @@ class Jobs:
             self.discard(job)
         for job in sorted(wanted - self._jobs.keys(), key=lambda job: job.asked_by):
             self._jobs[job] = asyncio.create_task(self._run_job(job), name=f"{self._owner.memory.agent} {_name(job)}")
+
+    async def prepare(self, expected: Memory) -> None:
+        """Prepare the model call that the memory `expected` wants, while the events that it needs are being stored."""
+        if any(isinstance(job, CallModel) for job in work(expected) - self._jobs.keys()):
+            request = turn_request(expected, self.schema, self._cache_ttl(expected))
+            await self._provider(expected.model).prepare(request)
 
     async def _run_job(self, job: Job) -> None:
         try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from ikigai.agent.apply_events import show_rows, show_rule
@@ -17,12 +19,13 @@ from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import IkigaiError, Rejected
-from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered, UsageReported
-from ikigai.core.messages import ToolCall
+from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered, UsageReported, UserMessage
+from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.model import Provider
 from ikigai.core.ports import Appended, CommandOutputStore, Log, Tools, View
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
 from ikigai.core.state import overflow
+from ikigai.core.state.fold import expect
 from ikigai.core.state.inputs import (
     NEEDS_IDLE,
     Condense,
@@ -71,6 +74,12 @@ if TYPE_CHECKING:
     from ikigai.core.state.loading import Reading
 
 _T = TypeVar("_T")
+
+BEGINS_TURN = Submitted, Plan, Retry, MailDelivered
+ASKS_MODEL = UserMessage, ToolResult
+"""Events behind which the turn asks a model, as a rule."""
+
+log = logging.getLogger(__name__)
 
 
 class MailSource(Protocol):
@@ -272,14 +281,14 @@ class AgentLoop:
             incoming = await self._interrupt_streams()
         if isinstance(incoming, FOREIGN_INPUTS):
             incoming = redact_input(incoming, self._redactor())
-        if isinstance(incoming, Forget | Condense | Offered):
+        if isinstance(incoming, (Forget, Condense, Offered)):
             await self._handle_aside(incoming)
             return
         if isinstance(incoming, ContextOverflowed) and incoming.job in work(self.memory):
             incoming = await self._shrink_request(incoming)
         if isinstance(incoming, ToolsRefused) and incoming.job in work(self.memory):
             incoming = await self._leave_out_tools(incoming)
-        prompt = self._changed_prompt() if isinstance(incoming, Submitted | Plan | Retry | MailDelivered) else ()
+        prompt = self._changed_prompt() if isinstance(incoming, BEGINS_TURN) else ()
         try:
             if isinstance(incoming, RewindTo) and not find_mark(self.memory, label := incoming.label) and is_id(label):
                 incoming = RewindAt(await self._turn_end_of(int(label)))
@@ -488,7 +497,18 @@ class AgentLoop:
         return await self._retry(lambda: self._store.load(add_sizes(self.memory, events)))
 
     async def _append(self, events: tuple[Event, ...], reload: bool, ids: tuple[str, ...]) -> Appended:
+        asks = not (reload or self.billing.guard) and any(isinstance(event, ASKS_MODEL) for event in events)
+        meanwhile = partial(self._prepare_request, events) if asks else None
+
         def append() -> Awaitable[Appended]:
-            return self._store.append(events, load_memory(self.memory.run, self.memory.agent) if reload else None, ids)
+            loading = load_memory(self.memory.run, self.memory.agent) if reload else None
+            return self._store.append(events, loading, ids, meanwhile)
 
         return await self._retry(append)
+
+    async def _prepare_request(self, events: tuple[Event, ...]) -> None:
+        """Prepare the request that follows from these events; it is sent only when they are stored."""
+        try:
+            await self._jobs.prepare(expect(self.memory, events))
+        except Exception:  # the request itself meets the error again, and tells the user
+            log.debug("No request was prepared", exc_info=True)

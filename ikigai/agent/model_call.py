@@ -49,11 +49,27 @@ replace = msgspec.structs.replace
 log = logging.getLogger(__name__)
 
 
+def turn_request(memory: Memory, schema: str = "", cache_ttl: str = "") -> Request:
+    """Return the next request of the open turn. Its reply has to match the JSON `schema` if there is one.
+
+    `cache_ttl` is as in `Request`.
+    """
+    request = next_request(memory)
+    if schema:
+        request = replace(request, schema=schema, schema_required=True)
+    if cache_ttl:
+        request = replace(request, cache_ttl=cache_ttl)
+    if memory.run.fallback:
+        from ikigai.core.state.fallback import next_fallback  # most runs have no list
+
+        request = replace(request, has_fallback=bool(next_fallback(memory)))
+    return request
+
+
 class ModelCall:
     """The next request of `memory`, for the job `job`. `run` sends it; `stop` ends it with the reply so far.
 
-    `redactor` replaces ikigai's own keys in the reply. The reply has to match the JSON `schema` if there is one.
-    `cache_ttl` is as in `Request`.
+    `redactor` replaces ikigai's own keys in the reply. `schema` and `cache_ttl` are as in `turn_request`.
     """
 
     def __init__(
@@ -67,15 +83,7 @@ class ModelCall:
         cache_ttl: str = "",
     ) -> None:
         self._job, self._memory, self._provider = job, memory, provider
-        request = next_request(memory)
-        if schema:
-            request = replace(request, schema=schema, schema_required=True)
-        if cache_ttl:
-            request = replace(request, cache_ttl=cache_ttl)
-        if memory.run.fallback:
-            from ikigai.core.state.fallback import next_fallback  # most runs have no list
-
-            request = replace(request, has_fallback=bool(next_fallback(memory)))
+        request = turn_request(memory, schema, cache_ttl)
         self._has_tools = bool(request.tools)
         size, out = partial(plain_size, memory), memory.window.older.turns
         meter = UsageMeter(provider, request, memory.model, price, size=size, out=out)

@@ -123,6 +123,9 @@ class RetryingProvider:
     def preconnect(self) -> None:
         self._provider.preconnect()
 
+    async def prepare(self, request: Request) -> None:
+        await self._provider.prepare(request)
+
     async def close(self) -> None:
         await self._provider.close()
 

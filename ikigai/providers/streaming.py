@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
@@ -43,6 +43,7 @@ from ikigai.providers.answer_limits import (
 )
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
+from ikigai.providers.held_request import HeldRequest, hold_back
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.network import (
     KEEP_ALIVE_SECONDS,
@@ -116,6 +117,10 @@ class NoStream(Exception):
         self.body = body
 
 
+OpenedAnswer: TypeAlias = tuple[AbstractAsyncContextManager[OpenStream], OpenStream]
+"""An open answer, and the manager that closes it."""
+
+
 class StreamingProvider(ABC):
     """A model behind an SDK. Construction is cheap; `preload` or the first request loads it.
 
@@ -156,6 +161,7 @@ class StreamingProvider(ABC):
         self._connecting = asyncio.Lock()
         self._client: Any = None
         self._opener: ConnectionOpener | None = None
+        self._held: HeldRequest[OpenedAnswer] | None = None
         self._without_schema = set[str]()  # models that refused a schema
 
     # ── what a vendor brings ──
@@ -194,7 +200,19 @@ class StreamingProvider(ABC):
         if self._opener:
             self._opener.open()
 
+    async def prepare(self, request: Request) -> None:
+        if self._client is not None:
+            self._discard_held()
+            self._held = HeldRequest(request, self._open_answer(self._client, request))
+            await asyncio.sleep(0)  # until the request is ready
+
+    def _discard_held(self) -> None:
+        if self._held:
+            self._held.discard()
+        self._held = None
+
     async def close(self) -> None:
+        self._discard_held()
         client, self._client = self._client, None
         opener, self._opener = self._opener, None
         if opener:
@@ -229,7 +247,7 @@ class StreamingProvider(ABC):
             "limits": httpx2.Limits(max_keepalive_connections=MAX_KEPT_CONNECTIONS, keepalive_expiry=kept_for),
             "headers": {"Accept-Encoding": ACCEPTED_ENCODINGS} | ({} if keeps else {"Connection": "close"}),
             "params": self._query,
-            "event_hooks": {"request": [self._add_headers], "response": [limit_answer]},
+            "event_hooks": {"request": [self._add_headers, hold_back], "response": [limit_answer]},
             "follow_redirects": False,  # neither key nor conversation goes to another address
         }
 
@@ -276,19 +294,30 @@ class StreamingProvider(ABC):
                 return
         yield reader.end()
 
-    async def _answer(
-        self, request: Request, watch: "_StreamWatch"
-    ) -> tuple[AbstractAsyncContextManager[OpenStream], OpenStream]:
-        """Send the request and return the open answer, within the time for that."""
+    async def _answer(self, request: Request, watch: "_StreamWatch") -> OpenedAnswer:
+        """Send the request, which may have been prepared, and return the open answer, within the time for that."""
         async with asyncio.timeout(watch.timeout):
             client = await self.connected()
             try:
-                return await self._open_answer(client, request)
+                return await self._open_prepared(client, request)
             except Exception as error:
                 if self.refusal(error) or self._opener is None or not self._opener.give_up():
                     raise
                 log.debug("%s: %s after a HEAD request; sent again", self.name, type(error).__name__)
                 return await self._open_answer(client, request)
+
+    async def _open_prepared(self, client: Any, request: Request) -> OpenedAnswer:
+        """Return the open answer to the request that was prepared, if it is an equal one."""
+        held = self._held
+        if held is None or held.request != request:
+            return await self._open_answer(client, request)
+        self._held = None
+        try:
+            return await held.open()
+        except asyncio.CancelledError:
+            if opened := held.answer:  # it came in the same moment
+                await opened[0].__aexit__(None, None, None)
+            raise
 
     async def _chunks(
         self,
@@ -326,9 +355,7 @@ class StreamingProvider(ABC):
         finally:
             await answering.__aexit__(None, None, None)
 
-    async def _open_answer(
-        self, client: Any, request: Request
-    ) -> tuple[AbstractAsyncContextManager[OpenStream], OpenStream]:
+    async def _open_answer(self, client: Any, request: Request) -> OpenedAnswer:
         """Return the open answer. A model that refuses an optional schema is asked without, now and from then on."""
         is_optional = bool(request.schema) and not request.schema_required
         if is_optional and request.model in self._without_schema:

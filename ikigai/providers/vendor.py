@@ -9,6 +9,11 @@ FIRST_PIECE_TIMEOUT = 300.0
 """Seconds that the first piece of a reply may take, and the next one while a model thinks: both can take minutes."""
 PIECE_TIMEOUT = 90.0
 """Seconds that any other piece may take."""
+MACHINE_HEADERS = tuple(
+    f"X-Stainless-{name}"
+    for name in ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async", "Timeout")
+)
+"""Headers in which the SDKs report the user's machine. They are left out: no server needs them, and each takes time."""
 
 
 class Vendor(Provider, Protocol):

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import select
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, LiteralString, NamedTuple, Self, TypeAlias, cast
 
@@ -14,6 +14,7 @@ from psycopg.abc import RV, PQGen, PQGenConn
 from psycopg.rows import tuple_row
 
 from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, StoreError, Unavailable
+from ikigai.core.ports import Meanwhile
 from ikigai.store import address, driver_errors, sqlstate
 from ikigai.store.sql import agents
 
@@ -39,6 +40,9 @@ because they know no schema as new as this.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
+StatementValues: TypeAlias = Sequence[Any] | Mapping[str, Any]
+
+
 class ConnectionGreeting(NamedTuple):
     """The server's greeting on a new connection: the pid of its process, and the version of ikigai's schema.
 
@@ -62,11 +66,13 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """Connect as the driver does, but include the SQLSTATE of a refusal in the error."""
         return cls((yield from sqlstate.connect(conninfo)), row_factory=tuple_row)
 
-    async def send(self, cursor: "Cursor", statement: LiteralString, values: Sequence[Any]) -> None:
-        """Send a statement, unprepared, without waiting for its answer. Call `answered` before sending more."""
+    async def send(
+        self, cursor: "Cursor", statement: LiteralString, values: StatementValues, prepare: bool | None = False
+    ) -> None:
+        """Send a statement without waiting for its answer. Call `answered` before sending more."""
         self._defers = True
         try:
-            await cursor.execute(statement, values, prepare=False)
+            await cursor.execute(statement, values, prepare=prepare)
         finally:
             self._defers = False
 
@@ -113,6 +119,19 @@ def _resumed(gen: PQGen[RV], needed: waiting.Wait) -> PQGen[RV]:
 
 
 Cursor: TypeAlias = psycopg.AsyncCursor[tuple[Any, ...]]
+
+
+async def execute_while(
+    cursor: Cursor, statement: LiteralString, values: StatementValues, meanwhile: Meanwhile | None
+) -> None:
+    """Execute a statement; run `meanwhile` from when it has been sent, then wait for its answer."""
+    if meanwhile is None:
+        await cursor.execute(statement, values)
+        return
+    connection = cast("Connection", cursor.connection)
+    await connection.send(cursor, statement, values, prepare=None)
+    await meanwhile()
+    await connection.answered()
 
 
 class DatabaseSession:

@@ -15,14 +15,14 @@ import psycopg
 from ikigai.core import codec
 from ikigai.core.errors import AgentLocked, Rejected, StoreError, Unavailable
 from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, Event, StoredEvent, TurnEnded
-from ikigai.core.ports import Appended
+from ikigai.core.ports import Appended, Meanwhile
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.state.memory import Memory
 from ikigai.store import follow, reading, write_lock
 from ikigai.store.agents import Agent, mark_used
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import Cursor, DatabaseSession, execute_while
 from ikigai.store.sql import agents, forks
 
 if TYPE_CHECKING:
@@ -80,8 +80,15 @@ class AgentLog:
         async with self._write_lock():
             pass
 
-    async def append(self, events: Sequence[Event], reload: Loading | None = None, ids: Sequence[str] = ()) -> Appended:
+    async def append(
+        self,
+        events: Sequence[Event],
+        reload: Loading | None = None,
+        ids: Sequence[str] = (),
+        meanwhile: Meanwhile | None = None,
+    ) -> Appended:
         """Store the events in one transaction, under `ids` if they have some; load memory anew by `reload` in it.
+        `meanwhile` runs while the database stores them.
 
         Raise Unavailable if the database is out of reach or full: then either nothing or everything is stored. A second
         call with the very same sequence (the same object) returns what was stored. Raise AgentLocked if another process
@@ -96,7 +103,7 @@ class AgentLog:
             memory: Memory | None = None
             try:
                 if reload is None and change is None:
-                    rows = await self._store(cursor, attempt, ends_reply)
+                    rows = await self._store(cursor, attempt, ends_reply, meanwhile)
                 else:
                     async with cursor.connection.transaction():
                         rows = await self._store(cursor, attempt, ends_reply)
@@ -241,16 +248,18 @@ class AgentLog:
         elif last != self._last_seq and not (attempt and last == attempt.last_seq):
             raise self._written_elsewhere()
 
-    async def _store(self, cursor: Cursor, attempt: _Attempt, ends_reply: bool) -> tuple[StoredEvent, ...]:
+    async def _store(
+        self, cursor: Cursor, attempt: _Attempt, ends_reply: bool, meanwhile: Meanwhile | None = None
+    ) -> tuple[StoredEvent, ...]:
         if len(attempt.rows) == 1 and not ends_reply:
             values = (self._uuid, attempt.last_seq, attempt.ids[0], *attempt.rows[0], *self._followers_lock)
-            await cursor.execute(agents.APPEND_ONE, values)
+            await execute_while(cursor, agents.APPEND_ONE, values, meanwhile)
         elif attempt.rows:
             kinds, contents, datas = (list(column) for column in zip(*attempt.rows, strict=True))
             values = {"agent": self._uuid, "after": attempt.after, "ids": attempt.ids, "forget": ends_reply}
             following, key = self._followers_lock
             values |= {"kinds": kinds, "contents": contents, "datas": datas, "following": following, "key": key}
-            await cursor.execute(agents.APPEND_ALL, values)
+            await execute_while(cursor, agents.APPEND_ALL, values, meanwhile)
         else:
             return ()
         rows = await cursor.fetchall()

@@ -404,9 +404,9 @@ class Lingering(ScriptedProvider):
 class Slow(LogOf):
     """A log that takes a moment for everything."""
 
-    async def append(self, events: Any, reload: Any = None, ids: Any = ()) -> Appended:
+    async def append(self, events: Any, reload: Any = None, ids: Any = (), meanwhile: Any = None) -> Appended:
         await asyncio.sleep(0.02)
-        return await super().append(events, reload)
+        return await super().append(events, reload, ids, meanwhile)
 
 
 async def test_cancelled_request_is_put_down_whole_before_the_loop_ends():
@@ -549,11 +549,11 @@ class Flaky(LogOf):
 
     down = 0
 
-    async def append(self, events: Any, reload: Any = None, ids: Any = ()) -> Appended:
+    async def append(self, events: Any, reload: Any = None, ids: Any = (), meanwhile: Any = None) -> Appended:
         if Flaky.down > 0:
             Flaky.down -= 1
             raise Unavailable("The database does not answer.")
-        return await super().append(events, reload)
+        return await super().append(events, reload, ids, meanwhile)
 
     async def save_draft(self, draft: Draft) -> None:
         if Flaky.down > 0:
@@ -583,6 +583,66 @@ async def test_connection_that_was_cut_is_worth_no_word():
         session.tell(Submitted("hi"))
         await session.idle(1)
     assert session.view.told("notice") == session.view.told("away") == [] and session.ended() == [Ending.COMPLETED]
+
+
+class Preparing(ScriptedProvider):
+    """A provider that keeps the requests that it is to prepare, and those that are sent, in their order."""
+
+    def __init__(self, replies: Any) -> None:
+        super().__init__(replies)
+        self.steps: list[tuple[str, Request]] = []
+
+    async def prepare(self, request: Request) -> None:
+        self.steps.append(("prepared", request))
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        self.steps.append(("sent", request))
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_request_is_prepared_while_its_message_is_stored():
+    async def run(arguments: dict[str, object]) -> str:
+        return "4"
+
+    session = Session([], tool("toy", run))
+    session.provider = provider = Preparing([[ScriptedCall("toy", {"n": 2})], "Four.", "Done."])
+    async with session.running():
+        session.tell(Submitted("twice two?"))
+        await session.idle(1)
+        session.tell(Submitted("thanks"))
+        await session.idle(2)
+    assert [what for what, _ in provider.steps] == ["prepared", "sent"] * 3
+    requests = [request for _, request in provider.steps]
+    assert requests[::2] == requests[1::2]
+
+
+async def test_request_of_a_message_that_is_not_stored_is_only_prepared(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ikigai.agent.db_retry.RETRY_AFTER", (0.01,))
+    session = Session([], log=lambda logs: LostBehind(logs, AGENT))
+    session.provider = provider = Preparing(["Hello."])
+    async with session.running():
+        await session.until(lambda: session.runtime.inbox.empty())
+        LostBehind.lost = True
+        session.tell(Submitted("hi"))
+        await session.until(lambda: len(provider.steps) > 2)
+        assert {what for what, _ in provider.steps} == {"prepared"}
+        LostBehind.lost = False
+        await session.idle(1)
+    assert [what for what, _ in provider.steps].count("sent") == 1
+
+
+class LostBehind(LogOf):
+    """A log whose database is lost while it stores."""
+
+    lost = False
+
+    async def append(self, events: Any, reload: Any = None, ids: Any = (), meanwhile: Any = None) -> Appended:
+        if not LostBehind.lost:
+            return await super().append(events, reload, ids, meanwhile)
+        if meanwhile:
+            await meanwhile()
+        raise Unavailable("The database does not answer.")
 
 
 async def test_patience_ends_the_loop_with_what_is_unsaved(monkeypatch: pytest.MonkeyPatch):
@@ -765,7 +825,7 @@ async def test_bug_before_the_request_has_no_row_and_one_within_it_has(caplog: p
     session = Session([])
 
     def provider(model: str) -> Any:
-        if not session.provider.requests:
+        if len(session.provider.requests) < 2:  # the one that is prepared, and the one that is sent
             session.provider.requests.append(None)
             raise RuntimeError("a bug")
         return Buggy()

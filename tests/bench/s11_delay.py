@@ -5,8 +5,8 @@ word of the answer was written; against the same exchange with httpx and nothing
 its SDK is loaded.
 
 Bare httpx keeps its connection from one exchange to the next, as ikigai has one open by the time that Enter is pressed:
-a new connection would flatter ikigai. It stores nothing, though, while ikigai stores its message before it sends it. A
-second comparison, with psycopg in front of httpx, shows the cost of that alone.
+a new connection would flatter ikigai. The bar for the request is against psycopg in front of httpx: ikigai stores its
+message before it sends it, so that the least program would, too.
 """
 
 import time
@@ -21,7 +21,7 @@ from tests.bench.figures import Figure
 from tests.bench.terminal import Terminal, home
 from tests.providers.formats import FORMATS
 
-BAR = 1.5
+SENDING_BAR, SHOWING_BAR = 1.5, 2.0
 BARE, STORED = "bare httpx", "psycopg, httpx"
 WARM_UP = 2
 """Exchanges of each side that do not count: the SDK is loaded by then, and caches are full."""
@@ -82,10 +82,10 @@ def _running(name: str, address: str, dsn: str, environ: dict[str, str]) -> Iter
 
 
 def _figures(name: str, taken: dict[str, list[Delay]]) -> Iterator[Figure]:
-    yield _sending(name, taken, BARE)._replace(bar=BAR)
-    yield _sending(name, taken, STORED)
+    yield _sending(name, taken, BARE)
+    yield _sending(name, taken, STORED)._replace(bar=SENDING_BAR)
     showing, base = ([each.showing for each in taken[side]] for side in (name, BARE))
-    yield Figure("S11", f"first byte until the screen, {name}", "s", showing, BARE, base, BAR)
+    yield Figure("S11", f"first byte until the screen, {name}", "s", showing, BARE, base, SHOWING_BAR)
 
 
 def _sending(name: str, taken: dict[str, list[Delay]], against: str) -> Figure:

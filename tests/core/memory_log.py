@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from ikigai.core import codec
 from ikigai.core.events import Event, StoredEvent, Undone
-from ikigai.core.ports import Appended
+from ikigai.core.ports import Appended, Meanwhile
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state.lineage import Ancestor, Span
@@ -155,7 +155,15 @@ class LogOf:
     def __init__(self, logs: MemoryLog, agent: str) -> None:
         self._logs, self._agent = logs, agent
 
-    async def append(self, events: Sequence[Event], reload: Loading | None = None, ids: Sequence[str] = ()) -> Appended:
+    async def append(
+        self,
+        events: Sequence[Event],
+        reload: Loading | None = None,
+        ids: Sequence[str] = (),
+        meanwhile: Meanwhile | None = None,
+    ) -> Appended:
+        if meanwhile:
+            await meanwhile()
         return self._logs.append(self._agent, events, reload)
 
     async def load(self, asking: Reading[T]) -> T:

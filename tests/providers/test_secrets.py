@@ -1,11 +1,14 @@
 """Keys and addresses over every adapter: what cannot be one is refused, neither goes astray, and no key is shown."""
 
+import platform
 from typing import Any
 
 import pytest
 
 from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.messages import StopReason, Text
 from ikigai.core.request.reply import FailureKind, StreamFailed
+from ikigai.providers.vendor import MACHINE_HEADERS
 from tests.providers.conftest import KEY, ask, collect
 from tests.providers.formats import Format
 from tests.support.wire_server import Answer, WireServer
@@ -72,3 +75,16 @@ async def test_key_shows_nowhere(
         await vendor.models()
     shown = repr(vendor) + str(broke) + str(caught.value) + caplog.text + "".join(capfd.readouterr())
     assert KEY not in shown
+
+
+@pytest.mark.parametrize(
+    "form", ["messages", "responses", "chat"], indirect=True
+)  # Google's SDK names Python's version
+async def test_request_does_not_name_the_users_machine(vendor: Any, form: Format, wire_server: WireServer) -> None:
+    wire_server.script = [Answer(form.stream((Text("Hello"),), StopReason.END))]
+    await collect(vendor)
+    [request] = wire_server.requests
+    told = {name.lower() for name in request.headers}
+    assert not told & {name.lower() for name in MACHINE_HEADERS}
+    machine = {platform.machine(), platform.system(), platform.python_version()}
+    assert not [value for value in request.headers.values() if any(name in value for name in machine)]

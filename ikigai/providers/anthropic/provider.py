@@ -21,6 +21,7 @@ from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
 from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.streaming import NoStream, OpenStream, StreamingProvider, StreamReader, call_ids
+from ikigai.providers.vendor import MACHINE_HEADERS
 
 MODELS_PER_PAGE = 1000
 """Models on one page of the list; the endpoint gives no more."""
@@ -79,9 +80,11 @@ class AnthropicProvider(StreamingProvider):
         client._custom_headers = self._headers()  # not those of ANTHROPIC_CUSTOM_HEADERS, which would go to any address
         return client, http
 
-    def _headers(self) -> dict[str, str]:
-        """Return the headers that every request has besides the SDK's."""
-        headers = {}
+    def _headers(self) -> dict[str, Any]:
+        """Return the headers that every request has besides the SDK's, and those of the SDK that none has."""
+        import anthropic
+
+        headers: dict[str, Any] = dict.fromkeys(MACHINE_HEADERS, anthropic.Omit())
         if self.key and not self.host.endswith("anthropic.com"):
             # The SDK sends a key as a bearer token; other servers that speak Anthropic's format look for it here.
             headers["X-Api-Key"] = self.key

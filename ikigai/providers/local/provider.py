@@ -70,6 +70,10 @@ class LocalProvider:
         if self._client and self._server and self._server.alive:
             self._client.preconnect()
 
+    async def prepare(self, request: Request) -> None:
+        if self._client and self._server and self._server.alive:
+            await self._client.prepare(request)
+
     async def close(self) -> None:
         if self._server:
             await asyncio.to_thread(self._server.close)

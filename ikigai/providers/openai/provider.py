@@ -25,7 +25,7 @@ from ikigai.providers.openai.responses_api import ResponsesEncoder
 from ikigai.providers.openai.responses_reader import ResponsesReader
 from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader, call_ids
-from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
+from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, MACHINE_HEADERS, PIECE_TIMEOUT
 
 LISTING_TIMEOUT = 30.0
 """Seconds that a list of models may take."""
@@ -131,6 +131,7 @@ class OpenAIProvider(StreamingProvider):
         if not self._own:  # OpenAI's variables are not for other servers
             client.organization = client.project = None
             client._custom_headers = {}
+        client._custom_headers = {**client._custom_headers, **dict.fromkeys(MACHINE_HEADERS, openai.Omit())}
         return client, http
 
     @asynccontextmanager

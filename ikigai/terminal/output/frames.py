@@ -13,6 +13,8 @@ from ikigai.terminal.tty import Tty
 
 STREAMING_FRAME_SECONDS, CLOCK_FRAME_SECONDS = 0.07, 0.1
 """Seconds between two frames while text streams in, and while only the time changes."""
+FRAME_DELAY_SECONDS = 0.003
+"""Seconds that a change waits for its frame: a request that is about to be sent goes first, and takes a millisecond."""
 RESIZE_SETTLE_SECONDS, TMUX_RESIZE_SETTLE_SECONDS = 0.1, 0.3
 """Seconds without a change until the terminal's size is believed: tmux reports changes every 250 ms at most."""
 
@@ -50,7 +52,7 @@ class Frames:
         self._area.apart = True
         self.soon()
 
-    def soon(self, delay: float = 0.0) -> None:
+    def soon(self, delay: float = FRAME_DELAY_SECONDS) -> None:
         """Draw a frame after `delay` seconds, and not too soon after the last one."""
         if self._soonest:  # it cannot be sooner
             return

@@ -1,0 +1,70 @@
+"""Requests prepared while their message is stored: nothing is sent before it is, and other requests go alone."""
+
+import asyncio
+from typing import Any
+
+from ikigai.core.messages import StopReason, Text
+from ikigai.core.request.reply import StreamFinished
+from ikigai.providers.openai.provider import OpenAIProvider
+from tests.providers.conftest import ask, collect
+from tests.providers.formats import Format
+from tests.support.wire_server import Answer, WireServer, completion
+
+
+def held() -> list[str]:
+    return [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "held request"]
+
+
+async def prepared(vendor: Any, text: str) -> None:
+    await vendor.preload()
+    await vendor.prepare(ask(text))
+    assert held()
+
+
+async def test_prepared_request_is_sent_once_and_only_with_its_stream(
+    vendor: Any, form: Format, wire_server: WireServer
+) -> None:
+    wire_server.script = [Answer(form.stream((Text("Hello"),), StopReason.END))]
+    await prepared(vendor, "Is it stored?")
+    await asyncio.sleep(0.1)
+    assert wire_server.requests == []
+    events = await collect(vendor, ask("Is it stored?"))
+    assert isinstance(events[-1], StreamFinished)
+    [request] = wire_server.requests
+    assert b"Is it stored?" in request.body and not held()
+
+
+async def test_another_request_is_sent_alone(vendor: Any, form: Format, wire_server: WireServer) -> None:
+    wire_server.script = [Answer(form.stream((Text("Hello"),), StopReason.END))]
+    await prepared(vendor, "never sent")
+    assert isinstance((await collect(vendor, ask("another")))[-1], StreamFinished)
+    await vendor.close()
+    await asyncio.sleep(0)
+    [request] = wire_server.requests
+    assert b"another" in request.body and not held()
+
+
+async def test_newer_preparation_replaces_the_older(provider: OpenAIProvider, wire_server: WireServer) -> None:
+    await prepared(provider, "older")
+    await prepared(provider, "newer")
+    await asyncio.sleep(0)
+    assert len(held()) == 1
+    wire_server.script = [completion("Hello")]
+    await collect(provider, ask("newer"))
+    assert [b"newer" in request.body for request in wire_server.requests] == [True]
+
+
+async def test_nothing_is_prepared_before_the_sdk_is_loaded(provider: OpenAIProvider, wire_server: WireServer) -> None:
+    await provider.prepare(ask("early"))
+    assert not held() and wire_server.requests == []
+
+
+async def test_cancelled_stream_ends_its_prepared_request(provider: OpenAIProvider, wire_server: WireServer) -> None:
+    wire_server.script = [Answer(end="hang")]
+    await prepared(provider, "never answered")
+    reading = asyncio.create_task(collect(provider, ask("never answered")))
+    await asyncio.wait_for(wire_server.got_one.wait(), 30)
+    reading.cancel()
+    await asyncio.wait([reading])
+    assert reading.cancelled() and not held()
+    await asyncio.wait_for(wire_server.hung_up.wait(), 30)

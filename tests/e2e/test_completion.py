@@ -76,9 +76,9 @@ def test_bash(account: Account, on_path: Path):
         "nonsense ''", "config ''", "history export --agent a -o x --form", "usage --plot a", "usage --plot --b",
         "usage --plot --by ''",
     )  # fmt: skip
-    assert told["history "] == {"search", "list", "show", "export", "import", "recover"} and told["history ex"] == {
-        "export"
-    }
+    assert told["history "] == {"search", "recall", "list", "show", "export", "import", "recover"} and told[
+        "history ex"
+    ] == {"export"}
     assert {"history", "db", "login", "doctor", "setup"} <= told[""] and told["h"] == {"history"}
     assert told["history export --f"] == {"--format", "--from", "--force"}
     assert told["history export --format "] == {"md", "html", "json", "jsonl"}

@@ -123,6 +123,11 @@ CASES: dict[str, list[Case]] = {
         (2, ("history", "search", "x", "--agent", "nobody"), {}),
         (75, ("history", "search", "x"), AWAY),
     ],
+    "history recall": [
+        (0, ("history", "recall", "hello"), {}),
+        (2, ("history", "recall", "x", "--agent", "nobody"), {}),
+        (75, ("history", "recall", "x"), AWAY),
+    ],
     "history list": [
         (0, ("history", "list", "--agent", "docs"), {}),
         (2, ("history", "list", "--agent", "nobody"), {}),

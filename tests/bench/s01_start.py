@@ -39,12 +39,14 @@ def _running(history: History, rounds: int) -> list[Figure]:
 
 
 def _with_servers(history: History, rounds: int) -> list[Figure]:
-    """Compare a start with three configured MCP servers with one without."""
+    """Compare a start with three configured MCP servers with one without; both read a configuration."""
     table = '[mcp_servers.{}]\ncommand = "{}"\nargs = ["-m", "tests.tools.mcp.scripted_server", "good"]\n'
     with home(history) as without, home(history) as environ:
-        file = Path(environ["HOME"]) / ".config/ikigai/config.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text("".join(table.format(name, sys.executable) for name in ("one", "two", "three")))
+        tables = "".join(table.format(name, sys.executable) for name in ("one", "two", "three"))
+        for side, text in ((environ, tables), (without, "[terminal]\nupdate_notice = true\n")):
+            file = Path(side["HOME"]) / ".config/ikigai/config.toml"
+            file.parent.mkdir(parents=True)
+            file.write_text(text)
         (starts, bases) = sample([lambda: start(environ), lambda: start(without)], rounds)
     _, keys, turns = zip(*starts, strict=True)
     _, base_keys, base_turns = zip(*bases, strict=True)

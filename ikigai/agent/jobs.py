@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from ikigai.agent.model_call import ModelCall, turn_request
+from ikigai.agent.model_call import ModelCall, RequestCache, turn_request
 from ikigai.agent.reply_drafts import DatabaseStatus
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.core.errors import Bug
@@ -61,7 +61,7 @@ class Jobs:
     """The running jobs of one agent, for its loop `owner`.
 
     `max_requests` limits the requests of a turn; 0 means no limit. `redactor` returns the redactor for ikigai's own
-    keys as they are now, `cache_ttl` the lifetime of the cache for the request of a memory.
+    keys as they are now, `cache` knows what the provider's cache has of the conversation.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class Jobs:
         price: PriceOf,
         max_requests: int,
         redactor: Callable[[], Redactor],
-        cache_ttl: Callable[[Memory], str],
+        cache: Callable[[], RequestCache] | None,
     ) -> None:
-        self._cache_ttl = cache_ttl
+        self._cache = cache
         self._redactor = redactor
         self.schema = ""  # JSON schema that the replies of turns must match; "" for none
         # Those of the last reply that the log has redacted, as the model wrote them.
@@ -132,7 +132,7 @@ class Jobs:
     async def prepare(self, expected: Memory) -> None:
         """Prepare the model call that the memory `expected` wants, while the events that it needs are being stored."""
         if any(isinstance(job, CallModel) for job in work(expected) - self._jobs.keys()):
-            request = turn_request(expected, self.schema, self._cache_ttl(expected))
+            request = turn_request(expected, self.schema, self._cache() if self._cache else None)
             await self._provider(expected.model).prepare(request)
 
     async def _run_job(self, job: Job) -> None:
@@ -191,7 +191,7 @@ class Jobs:
             return
         provider, redactor = self._provider(memory.model), self._redactor()
         model_call = self._model_calls[job] = ModelCall(
-            job, memory, provider, self._price, redactor, self.schema, self._cache_ttl(memory)
+            job, memory, provider, self._price, redactor, self.schema, self._cache() if self._cache else None
         )
         self._calls = {}
         await model_call.run(self._store, self._view, self._status, self._owner.put_result)

@@ -68,6 +68,7 @@ from ikigai.core.views.context_rule import context_rule
 
 if TYPE_CHECKING:
     from ikigai.agent.forget import ForgetContext
+    from ikigai.agent.model_call import RequestCache
     from ikigai.core.agents.mail import Mail
     from ikigai.core.redaction import Redactor
     from ikigai.core.state.effective_settings import RunConfig
@@ -107,8 +108,8 @@ class LoopOptions(NamedTuple):
     tools. `instructions` returns the current instructions
     of the project, `default_system` the default system prompt of a turn that begins with a memory, `mcp_tools` its
     tools of MCP servers. `condensing` returns the options for a memory; without it, only a request condenses. `mail`
-    provides the mail that a turn begins with. `cache_ttl` returns the lifetime of the provider's cache for the next
-    request, "" for none. Where nobody `can_ask` the user, a spending cap stops requests. `redactor` returns the
+    provides the mail that a turn begins with. `cache` returns what is known of the provider's cache of the
+    conversation. Where nobody `can_ask` the user, a spending cap stops requests. `redactor` returns the
     redactor of the current secrets. `outputs` keeps the output of the user's commands until it
     is stored.
     """
@@ -124,7 +125,7 @@ class LoopOptions(NamedTuple):
     condensing: Callable[[Memory], CondenseOptions] | None = None
     mail: MailSource | None = None
     can_ask: bool = True
-    cache_ttl: Callable[[Memory], str] = lambda memory: ""
+    cache: Callable[[], RequestCache] | None = None
     redactor: Callable[[], Redactor] = no_redactor
     outputs: CommandOutputStore | None = None
 
@@ -163,8 +164,8 @@ class AgentLoop:
         shown = self.queue.show, self.queue.sent.clear
         self._retry = RetryUntilAvailable(self._db_status, view, options.db_timeout, *shown)
         terms = self.billing, options.max_requests, self._redactor
-        self._jobs = Jobs(self, store, provider, tools, view, self._db_status, *terms, options.cache_ttl)
-        self.can_ask = options.can_ask
+        self._jobs = Jobs(self, store, provider, tools, view, self._db_status, *terms, options.cache)
+        self.can_ask, self.cache = options.can_ask, options.cache
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
         self.checks_mail = False  # which may begin a turn
         self._shrunk: tuple[Job | None, int] = (None, 0)  # the request that was shrunk, and how often

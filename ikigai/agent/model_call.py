@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from functools import partial, reduce
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -41,6 +42,9 @@ from ikigai.core.state.inputs import (
 from ikigai.core.state.memory import Memory, measure, next_request, plain_size, request_frame
 from ikigai.core.views.usage_totals import INTERRUPTED_FAILURE
 
+if TYPE_CHECKING:
+    from ikigai.core.request.cache_diagnosis import CacheUse
+
 COUNT_TIMEOUT = 2.0
 """Seconds that the provider may take to count a turn that has ended; after that its size in bytes is used."""
 
@@ -49,16 +53,24 @@ replace = msgspec.structs.replace
 log = logging.getLogger(__name__)
 
 
-def turn_request(memory: Memory, schema: str = "", cache_ttl: str = "") -> Request:
+class RequestCache(Protocol):
+    """The state of the provider's cache of a conversation; see `prompt_cache.PromptCache`."""
+
+    def prepare(self, memory: Memory, request: Request) -> Request: ...
+    async def last_use(self) -> CacheUse | None: ...
+    async def judge(self, memory: Memory, request: Request, report: UsageReported) -> UsageReported: ...
+
+
+def turn_request(memory: Memory, schema: str = "", cache: RequestCache | None = None) -> Request:
     """Return the next request of the open turn. Its reply has to match the JSON `schema` if there is one.
 
-    `cache_ttl` is as in `Request`.
+    `cache` knows what the provider's cache has of the conversation.
     """
     request = next_request(memory)
     if schema:
         request = replace(request, schema=schema, schema_required=True)
-    if cache_ttl:
-        request = replace(request, cache_ttl=cache_ttl)
+    if cache:
+        request = cache.prepare(memory, request)
     if memory.run.fallback:
         from ikigai.core.state.fallback import next_fallback  # most runs have no list
 
@@ -69,7 +81,7 @@ def turn_request(memory: Memory, schema: str = "", cache_ttl: str = "") -> Reque
 class ModelCall:
     """The next request of `memory`, for the job `job`. `run` sends it; `stop` ends it with the reply so far.
 
-    `redactor` replaces ikigai's own keys in the reply. `schema` and `cache_ttl` are as in `turn_request`.
+    `redactor` replaces ikigai's own keys in the reply. `schema` and `cache` are as in `turn_request`.
     """
 
     def __init__(
@@ -80,13 +92,14 @@ class ModelCall:
         price: PriceOf,
         redactor: Redactor,
         schema: str = "",
-        cache_ttl: str = "",
+        cache: RequestCache | None = None,
     ) -> None:
         self._job, self._memory, self._provider = job, memory, provider
-        request = turn_request(memory, schema, cache_ttl)
+        request = turn_request(memory, schema, cache)
         self._has_tools = bool(request.tools)
         size, out = partial(plain_size, memory), memory.window.older.turns
-        meter = UsageMeter(provider, request, memory.model, price, size=size, out=out)
+        judge = partial(cache.judge, memory, request) if cache else None
+        meter = UsageMeter(provider, request, memory.model, price, size=size, out=out, judge=judge)
         self._reader = ReplyReader(meter, redactor)
         self._waits_until = 0.0  # for the next attempt
 

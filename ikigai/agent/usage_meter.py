@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Protocol, TypeAlias
 
@@ -103,6 +103,7 @@ class UsageMeter:
 
     `model` is "provider/name". `size` returns the bytes of the request: it is called when the request has been sent,
     because to measure a large one takes milliseconds. `out` is the number of turns that the request leaves out.
+    `judge` adds to a row what the provider's cache made of the request.
     """
 
     def __init__(
@@ -114,9 +115,11 @@ class UsageMeter:
         purpose: str = "",
         size: Callable[[], int] = int,
         out: int = 0,
+        judge: Callable[[UsageReported], Awaitable[UsageReported]] | None = None,
     ) -> None:
         self._provider, self._request, self._model = provider, request, model
         self._price, self._purpose, self._size, self._out = price, purpose, size, out
+        self._judge = judge
         self._guard = price.guard if isinstance(price, Billing) else None
         self._ticket: RequestTicket | None = None
         self._attempt, self._began = 0, float("inf")
@@ -217,6 +220,8 @@ class UsageMeter:
                 out=self._out,
             )
             self._log_end(self._ended)
+        if self._judge and self._ended.prefix is None:
+            self._ended = await self._judge(self._ended)
         if self._ended.cost is None:
             self._ended = await self._with_cost(self._ended)
         if self._guard and self._ticket and self._ticket.report is None:

@@ -125,9 +125,12 @@ async def _cost(argument: str, config: Config, context: CommandContext) -> Comma
 
     request, database = parse_typed(argument), context.services.database
     rows = await usage_report.spent_so_far(database, context.session, context.agent.id)
-    figures = usage_report.cost_record(rows)
+    cache = await database.cache_report(context.agent.id)
+    figures = usage_report.cost_record(rows, cache)
     if not request.plot:
-        text = usage_report.format_costs(rows)
+        from ikigai.app import cache_usage
+
+        text = f"{usage_report.format_costs(rows)}\n{cache_usage.format_cost_lines(cache)}".rstrip()
         if context.services.spending:
             from ikigai.app import spending_caps
 
@@ -195,7 +198,15 @@ async def _context(argument: str, config: Config, context: CommandContext) -> Co
     memory = context.services.before_turn(context.memory)
     last = await context.services.database.reader(context.agent).last_counted()
     report = build_report(memory, context.services.learned(memory.model), last)
-    return CommandAnswer(format_report(report), ContextRecord(**msgspec.structs.asdict(report)))
+    from ikigai.app.next_price import price_of_next
+    from ikigai.core.views.next_price import price_words
+
+    _, use = await context.services.database.cache_uses(context.agent.id)
+    price = await price_of_next(config, memory, use)
+    figures = ContextRecord(
+        **msgspec.structs.asdict(report), price=price.cold, cached_price=price.warm, cache_seconds=price.seconds
+    )
+    return CommandAnswer(f"{format_report(report)}\n{'next price':<12} {price_words(price)}", figures)
 
 
 async def _budget(argument: str, config: Config, context: CommandContext) -> CommandAnswer:

@@ -24,6 +24,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ikigai.core.errors import IkigaiError
 from ikigai.core.events import Ending
 from ikigai.core.messages import StopReason
+from ikigai.core.request.cache_diagnosis import MISS_CAUSES
 from ikigai.core.views.context_report import CountComparison, RequestPart
 from ikigai.system.output import print_lines
 
@@ -280,24 +281,72 @@ class UsageFields(JsonObject):
 
 
 class UsageRow(UsageFields):
-    """A row for one day, month, model or agent."""
+    """A row for one day, month, model, agent, tree of agents or folder."""
 
     day: str | UnsetType = UNSET
     month: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
     agent: str | UnsetType = UNSET
+    tree: str | UnsetType = UNSET
+    folder: str | UnsetType = UNSET
 
 
 class UsageRecord(JsonObject, tag="usage"):
     """The usage ledger: `ikigai usage`. `agents` is the usage of the agent's subagents, if it has any."""
 
-    by: Literal["day", "month", "model", "agent"]
+    by: Literal["day", "month", "model", "agent", "tree", "folder"]
     since: str | None
     agent: str | None
     agent_id: str | None
     rows: tuple[UsageRow, ...]
     total: UsageFields
     agents: UsageFields | UnsetType = UNSET
+
+
+MissCause: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": list(MISS_CAUSES)})]
+
+
+class MissCauseFields(JsonObject):
+    """The requests that read less from a cache than they could have, for one cause, and the tokens missed."""
+
+    cause: MissCause
+    requests: Count
+    missed: Count
+
+
+class CacheFields(JsonObject):
+    """The input tokens of some requests: those `cached` were read from a cache, those `missed` could have been, too."""
+
+    requests: Count
+    input: Count
+    cached: Count
+    written: Count
+    missed: Count
+    causes: tuple[MissCauseFields, ...]
+
+
+class CacheMissFields(JsonObject):
+    """A request that read less from a cache than it could have. `provider` is the provider's own word for the cause."""
+
+    at: Time
+    agent: str
+    model: str
+    input: Count
+    cached: Count
+    written: Count
+    missed: Count
+    cause: MissCause
+    provider: str | None
+
+
+class CacheRecord(JsonObject, tag="cache"):
+    """What providers' caches served: `ikigai usage --cache`. `newest` are the newest requests that missed."""
+
+    since: str | None
+    agent: str | None
+    agent_id: str | None
+    total: CacheFields
+    newest: tuple[CacheMissFields, ...]
 
 
 class CostFields(JsonObject):
@@ -315,7 +364,7 @@ class CostFields(JsonObject):
 
 
 class CostRecord(JsonObject, tag="cost"):
-    """Tokens and dollars: /cost."""
+    """Tokens and dollars: /cost. `cache` is about this agent's requests."""
 
     this_agent: CostFields
     today: CostFields
@@ -323,6 +372,7 @@ class CostRecord(JsonObject, tag="cost"):
     its_agents: CostFields | UnsetType = UNSET
     with_them: CostFields | UnsetType = UNSET
     this_session: CostFields | UnsetType = UNSET
+    cache: CacheFields | UnsetType = UNSET
 
 
 class CapFields(JsonObject):
@@ -429,7 +479,11 @@ class DatabaseRecord(JsonObject, tag="database"):
 
 
 class ContextRecord(JsonObject, tag="context"):
-    """The window in numbers, in tokens: /context."""
+    """The window in numbers, in tokens: /context.
+
+    `price` is that of the next request's input without a cache, `cached_price` with one. `cache_seconds` is how long
+    the provider's cache is kept from now on: 0 if it has expired, null if there is none.
+    """
 
     model: str
     used: Count
@@ -454,6 +508,9 @@ class ContextRecord(JsonObject, tag="context"):
     takes_tools: bool
     compared: CountComparison | None
     mcp_deferred: tuple[str, ...]
+    price: Dollars
+    cached_price: Dollars
+    cache_seconds: Count | None
 
 
 class StatusRecord(JsonObject, tag="status"):
@@ -594,6 +651,7 @@ PrintedRecord: TypeAlias = (
     | HitsRecord
     | RecallRecord
     | UsageRecord
+    | CacheRecord
     | ModelRecord
     | SettingRecord
     | McpServerRecord

@@ -53,7 +53,7 @@ from ikigai.system.process_memory import protect_process_memory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ikigai.agent.request_pauses import RequestPauses
+    from ikigai.agent.prompt_cache import PromptCache
     from ikigai.agent.spending_guard import RunSpending
     from ikigai.app.tool_runtime import ToolRuntime
     from ikigai.config.records import ContextSettings
@@ -377,36 +377,32 @@ class Services:
             mcp_tools=self.tool_runtime.mcp_offer if self.tool_runtime.mcp else None,
             condensing=options.condensing or self.condensing,
             redactor=self.redaction.redactor,
-            cache_ttl=self._cache_lifetime(agent, memory),
+            cache=self.prompt_cache(agent, memory),
         )
         loop = AgentLoop(memory, log, self.pool.provider, tools, view, options)
         if self.spending:
             self.guard(loop, agent, log, view)
         return loop
 
-    def _cache_lifetime(self, agent: Agent, memory: Memory) -> Callable[[Memory], str]:
-        """Return the function that chooses how long the provider's cache lives, by the pauses of this agent."""
-        pauses: RequestPauses | None = None
+    def prompt_cache(self, agent: Agent, memory: Memory) -> Callable[[], PromptCache]:
+        """Return the function that returns what is known of the provider's cache of this agent."""
+        cache: PromptCache | None = None
 
-        def start() -> RequestPauses:
-            from ikigai.agent.request_pauses import RequestPauses
+        def known() -> PromptCache:
+            nonlocal cache
+            if cache is None:
+                from ikigai.agent.prompt_cache import PromptCache
 
-            started = RequestPauses(lambda: self.database.request_times(agent.id))
-            started.load()
-            return started
-
-        def chosen(memory: Memory) -> str:
-            nonlocal pauses
-            if memory.provider != "anthropic":
-                return ""
-            ttl = with_profile(self.config, profile_in_force(memory)).context.cache_ttl
-            pauses = pauses or start()
-            auto = pauses.ttl(memory)
-            return auto if ttl == "auto" else ttl
+                cache = PromptCache(
+                    lambda: self.database.cache_uses(agent.id),
+                    lambda memory: self._context_settings(memory).cache_ttl,
+                )
+                cache.load()
+            return cache
 
         if memory.provider == "anthropic":  # the ledger is read before the first request
-            pauses = start()
-        return chosen
+            known()
+        return known
 
     def limit_spending(self, caps: Caps) -> RunSpending:
         """Set the caps of this run; the loops made from now on keep to them."""

@@ -14,10 +14,11 @@ from ikigai.core.sanitize import clean_line
 from ikigai.core.views.usage_totals import CENT, UsageTotals, at_least, format_dollars, sum_totals
 
 if TYPE_CHECKING:
-    from ikigai.app.json_records import CostRecord, UsageRecord
+    from ikigai.app.json_records import CacheRecord, CostRecord, UsageRecord
+    from ikigai.core.views.cache_report import CacheReport
     from ikigai.store.database import Database
 
-GROUPINGS = ("day", "month", "model", "agent")
+GROUPINGS = ("day", "month", "model", "agent", "tree", "folder")
 
 USAGE_COLUMNS: dict[str, Callable[[UsageTotals], str]] = {
     "requests": lambda of: f"{of.requests:,}",
@@ -37,7 +38,7 @@ NARROW_COLUMNS = ("requests", "in", "cached", "out", "cost")
 def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Add `ikigai usage` to the subcommands; `common` has the options of every command."""
     usage = commands.add_parser("usage", parents=[common], help="tokens and cost of all requests")
-    usage.add_argument("--by", choices=GROUPINGS, default="day", help="a row for each of these (day)")
+    usage.add_argument("--by", choices=GROUPINGS, help="a row for each of these (day)")
     usage.add_argument(
         "--since",
         type=parse_since,
@@ -45,6 +46,7 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         help="from this day on (2026-11-30), or the last N days with today",
     )
     usage.add_argument("--agent", metavar="NAME|ID", help="only the requests of this agent")
+    usage.add_argument("--cache", action="store_true", help="what providers' caches served, and why they served less")
     format = usage.add_mutually_exclusive_group()
     format.add_argument("--json", action="store_true", help="one object: by, since, agent, rows, total")
     format.add_argument("--csv", action="store_true", help="a table for spreadsheets: the columns of --json")
@@ -57,6 +59,16 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     )
     usage.add_argument("--force", action="store_true", help="overwrite an existing file")
     return usage
+
+
+def check_flags(arguments: argparse.Namespace) -> None:
+    """Check the options against each other, and give --by its default. Raise ConfigError."""
+    if arguments.cache and (arguments.by or arguments.plot is not None):
+        option = "--by" if arguments.by else "--plot"
+        raise ConfigError(
+            f"--cache has rows of its own, so {option} does not apply to it.", "Leave out one of the two."
+        )
+    arguments.by = arguments.by or "day"
 
 
 def parse_since(text: str) -> date:
@@ -73,7 +85,7 @@ def parse_since(text: str) -> date:
     return day
 
 
-async def report_usage(database: Database, arguments: argparse.Namespace) -> str | UsageRecord:
+async def report_usage(database: Database, arguments: argparse.Namespace) -> str | UsageRecord | CacheRecord:
     """Return the output of `ikigai usage`. Raise ConfigError for an unknown agent."""
     agent = None
     if arguments.agent:
@@ -81,6 +93,13 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
             agent = await database.agents.find(arguments.agent)
     id = agent.id if agent else None
     start = day_start(arguments.since) if arguments.since else None
+    if arguments.cache:
+        from ikigai.app import cache_usage
+
+        report = await database.cache_report(id, start)
+        if arguments.json:
+            return cache_usage.cache_record(report, arguments.since, agent)
+        return cache_usage.format_cache_csv(report) if arguments.csv else cache_usage.format_cache(report)
     rows = await database.usage_totals_by(arguments.by, id, start)
     below = await spent_below(database, id, start) if id else None
     if arguments.json:
@@ -149,8 +168,9 @@ def format_costs(rows: Sequence[tuple[str, UsageTotals]]) -> str:
     return format_table("", rows, NARROW_COLUMNS)
 
 
-def cost_record(rows: Sequence[tuple[str, UsageTotals]]) -> CostRecord:
+def cost_record(rows: Sequence[tuple[str, UsageTotals]], cache: CacheReport) -> CostRecord:
     """Return the rows of /cost as a JSON object; "cost" is the known part, None if none is known."""
+    from ikigai.app.cache_usage import cache_fields
     from ikigai.app.json_records import CostFields, CostRecord
 
     names = ("requests", "input", "cached", "written", "output", "thinking", "unpriced", "at_least")
@@ -158,7 +178,7 @@ def cost_record(rows: Sequence[tuple[str, UsageTotals]]) -> CostRecord:
         title.replace(" ", "_"): CostFields(cost=of.known_cost, **{name: getattr(of, name) for name in names})
         for title, of in rows
     }
-    return CostRecord(**fields)
+    return CostRecord(cache=cache_fields(cache), **fields)
 
 
 def format_table(

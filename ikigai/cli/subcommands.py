@@ -100,6 +100,7 @@ def run(config: Config, arguments: argparse.Namespace) -> int:
 async def _usage(config: Config, arguments: argparse.Namespace) -> None:
     from ikigai.app.plots import command
 
+    usage_report.check_flags(arguments)
     picture = command.parse_flags(arguments)
     async with opened_database(config, write=False) as (_, database):
         if picture.plot:

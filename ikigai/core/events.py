@@ -271,6 +271,32 @@ class MostSpent(Record, frozen=True):
     tokens: int = 0
 
 
+class PromptPrefix(Record, frozen=True):
+    """The beginning of a request as a provider's cache tells it from others.
+
+    `tools`, `system` and `history` are digests: of the tools, of the system prompt, and of what was taken out of memory
+    within the window. `base` is the id of the clear or summary that memory begins behind, `start` that of the first
+    event of the window, `cut` counts the results that left the open turn or are masked in it. The cache keeps it for
+    `ttl` seconds at least after it was used.
+    """
+
+    tools: str = ""
+    system: str = ""
+    level: str = ""
+    base: int = 0
+    start: int = 0
+    cut: int = 0
+    history: str = ""
+    ttl: int = 0
+
+
+class CacheMiss(Record, frozen=True):
+    """The cause why a cache served `tokens` less than it could have (`cache_diagnosis.MissCause`)."""
+
+    cause: str
+    tokens: int
+
+
 class UsageReported(Record, frozen=True):
     """The usage of one request: one row for each that was sent, also for those that failed and were tried again.
 
@@ -280,6 +306,7 @@ class UsageReported(Record, frozen=True):
     `size` is the size of the request in bytes as measured then (`memory.plain_size`), and `out` the number of turns
     left out of it; both are 0 for side calls. With `is_minimum` the request can have cost more than `cost`: its reply
     was cut off before the provider had counted it. `most` is what caps count for it, where `cost` is not certain.
+    `prefix` is what the cache of the next request depends on, `miss` why this one read less than it could have.
     """
 
     model: str
@@ -296,6 +323,8 @@ class UsageReported(Record, frozen=True):
     out: int = 0
     is_minimum: bool = False
     most: MostSpent | None = None
+    prefix: PromptPrefix | None = None
+    miss: CacheMiss | None = None
 
 
 class Unknown(Record, frozen=True):

@@ -163,7 +163,8 @@ class Usage(Record, frozen=True):
 
     `input` and `output` are everything that went in and came out. `cached` (read from the provider's cache) and
     `written` (put into it, `written_1h` of it for an hour) are parts of input, `thinking` is a part of output.
-    `cost` is what the provider charges, in US dollars, where it says so.
+    `cost` is what the provider charges, in US dollars, where it says so. `reply` is its id of the reply, by which the
+    next request asks why its cache missed; `diagnosis` is the answer, in the provider's word.
     """
 
     input: int = 0
@@ -173,6 +174,8 @@ class Usage(Record, frozen=True):
     written: int = 0
     cost: float | None = None
     written_1h: int = 0
+    reply: str = ""
+    diagnosis: str = ""
 
 
 class ToolSpec(Record, frozen=True):

@@ -59,6 +59,16 @@ class BodyEncoder(ABC):
         """Return the entries of the list before the messages."""
         return []
 
+    def tail(self, request: Request) -> dict[str, Any]:
+        """Return the fields behind the messages: those that differ from request to request, and are no part of the
+        prompt.
+        """
+        return {}
+
+    def marked(self, request: Request, pieces: list[bytes]) -> list[bytes]:
+        """Return the written messages, with the marks for a cache that this one request needs."""
+        return pieces
+
     @abstractmethod
     def entries(self, message: Message) -> list[Any]:
         """Return the entries of one message, fitted for this model: at least one."""
@@ -82,7 +92,10 @@ class BodyEncoder(ABC):
         pieces = self._pieces(request)
         # Only the messages of this request are kept: the next one shares most of them.
         self._written = dict(zip(request.messages, pieces, strict=True))
-        return self._framed(self.head(request), self.preface(request), pieces, bool(request.output_cap))
+        marked = self.marked(request, pieces)
+        framed = self._framed(self.head(request), self.preface(request), marked, bool(request.output_cap))
+        tail = self.tail(request)
+        return b"%b,%b" % (framed[:-1], dumps(tail)[1:]) if tail else framed
 
     def countable(self, request: Request) -> bytes:
         """Return the body for an endpoint that counts. It leaves the cache of written messages unchanged."""
@@ -92,8 +105,9 @@ class BodyEncoder(ABC):
         return [self._written.get(message) or self._write(message) for message in request.messages]
 
     def envelope(self, request: Request) -> int:
-        preface = self.preface(request)
-        return len(self._framed(self.head(request), preface, [])) - (not preface)
+        preface, tail = self.preface(request), self.tail(request)
+        framed = len(self._framed(self.head(request), preface, [])) - (not preface)
+        return framed + len(dumps(tail)) - 1 if tail else framed
 
     def _framed(self, head: dict[str, Any], preface: list[Any], pieces: list[bytes], capped: bool = False) -> bytes:
         for name, value in self.extra.items():

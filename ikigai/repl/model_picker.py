@@ -17,12 +17,12 @@ MAX_RECENT_MODELS = 8
 
 
 class ModelSource:
-    """The models of these services; `current` is the one in use."""
+    """The models of these services; `current` is the one in use, `used` the tokens of the next request."""
 
     title, verb, more_key = "Models (dollars for a million tokens in / out, context)", "chooses", ""
 
-    def __init__(self, services: Services, current: str) -> None:
-        self._services, self._current = services, current
+    def __init__(self, services: Services, current: str, used: int = 0) -> None:
+        self._services, self._current, self._used = services, current, used
         self._rows: list[PickerRow] | None = None
 
     async def page(self, typed: str, everything: bool, shown: Sequence[PickerRow]) -> tuple[Sequence[PickerRow], bool]:
@@ -44,11 +44,22 @@ class ModelSource:
         for model in dict.fromkeys((*favorites, *recent, *services.known_models(), self._current)):
             if not model:
                 continue
-            facts = describe_model(services.config, services.pool, str(parse_model(model)["model"]))
-            context = f"{tokens.format_tokens(facts['context'])} context"
-            price = _price(facts["input_price"], facts["output_price"])
-            rows.append(PickerRow(model, model, (price, context, marks.get(model, ""))))
+            known = describe_model(services.config, services.pool, str(parse_model(model)["model"]))
+            context = f"{tokens.format_tokens(known['context'])} context"
+            price = _price(known["input_price"], known["output_price"])
+            facts = (price, context, marks.get(model, ""), self._next_price(str(parse_model(model)["model"])))
+            rows.append(PickerRow(model, model, facts))
         return rows
+
+    def _next_price(self, model: str) -> str:
+        """Return what the input of the next request costs with this model, first and once it is cached."""
+        from ikigai.app.next_price import price_of
+        from ikigai.core.views.usage_totals import format_dollars
+
+        price = price_of(self._services.config, model, self._used)
+        if not (price.cold and price.warm):
+            return ""
+        return f"next {format_dollars(price.cold)}, cached {format_dollars(price.warm)}"
 
     def typed_value(self, typed: str) -> str:
         """Return a typed model that is in no list. Raise Rejected for a text that cannot be one, or none to be had."""

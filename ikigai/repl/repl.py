@@ -120,6 +120,9 @@ class Repl:
             with contextlib.suppress(IkigaiError):  # those of a program that was killed
                 await self._session.services.purge_ephemeral(LEFT_BEHIND_AFTER)
             self._session.track(asyncio.create_task(self._session.services.database.indexer.run(), name="index"))
+            from ikigai.repl import cold_cache
+
+            self._session.spawn(cold_cache.watch(self._session), "cold cache")
         if self._session.config.terminal.find_servers:
             self._session.spawn(self._offer_servers(), "servers")
         if self._session.config.terminal.update_notice:

@@ -322,7 +322,8 @@ class SlashCommands:
         from ikigai.repl.model_picker import ModelSource
 
         to, services, now = self._active_agent.runtime, self._session.services, self._session.memory.model
-        if model := await self._screen.pick(ModelSource(services, now)):
+        used = services.before_turn(self._session.memory).used
+        if model := await self._screen.pick(ModelSource(services, now, used)):
             meaning = table.parse(f"/model {model}")
             assert isinstance(meaning, inputs.Change)
             self._router.route(meaning, to)

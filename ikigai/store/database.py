@@ -29,10 +29,12 @@ from ikigai.store.sql import agents as queries
 from ikigai.store.undelivered_mail import MailStore
 
 if TYPE_CHECKING:
+    from ikigai.core.request.cache_diagnosis import CacheUse
     from ikigai.core.search.prompt_history import SentPrompt
     from ikigai.core.spending import CapScope, Money, SpendingQuery
     from ikigai.core.transfer.redact import PurgeTarget
     from ikigai.core.transfer.unsaved import Unsaved
+    from ikigai.core.views.cache_report import CacheReport
     from ikigai.store.paging import LineageNames
     from ikigai.store.purge import Ids, Purge
     from ikigai.store.search.search import EventSearch
@@ -248,10 +250,15 @@ class Database:
             ((newest,),) = await cursor.fetchall()
         return newest
 
-    async def request_times(self, agent: str) -> list[float]:
-        """Return when the newest requests of the agent with this id were sent, in seconds since 1970, oldest first."""
+    async def cache_uses(self, agent: str) -> tuple[list[float], CacheUse | None]:
+        """See `usage.read_cache_uses`."""
         async with self._session.use() as cursor:
-            return await usage.read_request_times(cursor, agent)
+            return await usage.read_cache_uses(cursor, agent)
+
+    async def cache_report(self, agent: str | None = None, since: float | None = None) -> CacheReport:
+        """See `usage.read_cache_report`."""
+        async with self._session.use() as cursor:
+            return await usage.read_cache_report(cursor, agent, since)
 
     async def recent_models(self, limit: int) -> list[str]:
         """Return the models that were asked lately, the newest first."""

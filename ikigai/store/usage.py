@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any, Literal, LiteralString, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, LiteralString, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -13,9 +13,13 @@ from ikigai.store.connection import Cursor
 from ikigai.store.reading import decode_row
 from ikigai.store.sql import usage
 
+if TYPE_CHECKING:
+    from ikigai.core.request.cache_diagnosis import CacheUse
+    from ikigai.core.views.cache_report import CacheReport
+
 replace = msgspec.structs.replace
 
-By: TypeAlias = Literal["day", "month", "model", "agent"]
+By: TypeAlias = Literal["day", "month", "model", "agent", "tree", "folder"]
 TimeUnit: TypeAlias = Literal["hour", "day", "week", "month", "year"]
 TIME_UNITS: tuple[TimeUnit, ...] = ("hour", "day", "week", "month", "year")
 HOUR, DAY = 3600, 86_400
@@ -24,6 +28,8 @@ MAX_UNIT_SECONDS: dict[str, int] = {"hour": HOUR, "day": DAY + HOUR, "week": 7 *
 _BY: dict[str, tuple[LiteralString, LiteralString]] = {
     "model": (usage.USAGE_BY_MODEL, usage.PRUNES_BY_MODEL),
     "agent": (usage.USAGE_BY_AGENT, usage.PRUNES_BY_AGENT),
+    "tree": (usage.USAGE_BY_TREE, usage.PRUNES_BY_TREE),
+    "folder": (usage.USAGE_BY_FOLDER, usage.PRUNES_BY_FOLDER),
 }
 
 
@@ -43,10 +49,11 @@ async def read_totals(
 async def read_totals_by(
     cursor: Cursor, by: By, agent: str | None = None, since: float | None = None
 ) -> list[tuple[str, UsageTotals]]:
-    """Return usage in groups: days (2026-11-30) or months (2026-11) of the local time zone ascending, models and agents
-    by cost.
+    """Return usage in groups: days (2026-11-30) or months (2026-11) of the local time zone ascending, the others by
+    cost.
 
-    An agent's requests are its own, without its ancestors'.
+    An agent's requests are its own, without its ancestors'. A tree is an agent of the user with the subagents below it,
+    a folder is that in which such an agent was last used, "" for none.
     """
     which = _which(agent, since, None)
     if by not in ("day", "month"):
@@ -171,10 +178,38 @@ def _totals(row: Sequence[Any]) -> UsageTotals:
     return UsageTotals(*values)
 
 
-async def read_request_times(cursor: Cursor, agent: str) -> list[float]:
-    """Return when the newest requests of an agent's turns were sent, in seconds since 1970, oldest first."""
+async def read_cache_uses(cursor: Cursor, agent: str) -> "tuple[list[float], CacheUse | None]":
+    """Return when the newest requests of an agent's turns were sent, in seconds since 1970, oldest first, and the
+    newest one that a provider's cache can have.
+    """
+    from ikigai.core.request.cache_diagnosis import CacheUse
+
     await cursor.execute(usage.REQUEST_TIMES, (UUID(agent),))
-    return [float(at) for (at,) in reversed(await cursor.fetchall())]
+    times = [float(at) for (at,) in reversed(await cursor.fetchall())]
+    await cursor.execute(usage.LAST_CACHED, (UUID(agent),))
+    for row in await cursor.fetchall():
+        stored = decode_row(agent, row)
+        if isinstance(stored.event, UsageReported):
+            return times, CacheUse(stored.event, stored.at - stored.event.seconds)
+    return times, None
+
+
+async def read_cache_report(cursor: Cursor, agent: str | None, since: float | None) -> "CacheReport":
+    """Return what the providers' caches served of the requests of an agent, or of all, since a time, and missed."""
+    from ikigai.core.views.cache_report import CacheReport, MissCount, MissRow
+
+    which = _which(agent, since, None)
+    await cursor.execute(usage.CACHE_TOTALS, which, prepare=False)
+    ((requests, input, cached, written),) = await cursor.fetchall()
+    totals = requests, int(input), int(cached), int(written)
+    await cursor.execute(usage.CACHE_CAUSES, which, prepare=False)
+    causes = tuple(MissCount(cause, count, int(missed)) for cause, count, missed in await cursor.fetchall())
+    await cursor.execute(usage.NEWEST_MISSES, which, prepare=False)
+    newest = tuple(
+        MissRow(at, agent, model, int(input), int(cached), int(written), int(missed), cause, told)
+        for at, agent, model, input, cached, written, missed, cause, told in await cursor.fetchall()
+    )
+    return CacheReport(*totals, causes, newest)
 
 
 async def read_recent_models(cursor: Cursor, limit: int) -> list[str]:

@@ -266,3 +266,103 @@ def test_months_and_csv(account: Account, priced: Wire):
     assert [row["month"] for row in made["rows"]] == [month] and made["by"] == "month"
     header, row = account.run("usage", "--by", "month", "--csv").stdout.splitlines()
     assert header.split(",")[:2] == ["month", "requests"] and row.split(",")[:2] == [month, "1"]
+
+
+def test_row_says_why_a_cache_served_less(account: Account, priced: Wire):
+    priced.answers(
+        counted("one", 9_000, 1, 4_000),
+        counted("two", 9_500, 1, 8_900),
+        counted("three", 9_900, 1, 500),
+        counted("four", 10_000, 1, 0),
+        counted("five", 11_000, 1, 3_000),
+    )
+    brief = ("--system-prompt", "Be brief.")
+    for arguments in ((*WIRE, "one"), (*WIRE, "two"), (*WIRE, *brief, "three"), (*OTHER, *brief, "four")):
+        assert account.run("-c", "-p", *arguments).returncode == 0
+    with psycopg.connect(account.dsn) as other:  # the last request was ten minutes ago
+        other.execute(
+            "insert into messages (event_id, agent_id, seq, kind, data, created_at)"
+            " select gen_random_uuid(), agent_id, (select max(seq) + 1 from messages), kind, data - 'miss',"
+            " now() - interval '10 minutes' from messages where kind = 'usage' order by seq desc limit 1"
+        )
+    assert account.run("-c", "-p", *OTHER, *brief, "five").returncode == 0
+    rows = [data for _, _, data in account.rows("usage")]
+    assert [row.get("miss") for row in rows] == [
+        None,
+        None,
+        {"cause": "system", "tokens": 9_000},
+        {"cause": "model", "tokens": 9_900},
+        None,
+        {"cause": "expired", "tokens": 7_000},
+    ]
+    told = account.run("usage", "--cache").stdout
+    assert told.startswith("Of 59,400 input tokens, 16,400 (28%) were read from a cache, and 0 written to one.\n")
+    assert (
+        "25,900 tokens more could have been read:\n  9.9k tokens in 1 request: another model was asked before\n" in told
+    )
+    assert "wire/x: 500 of 9,900 read, 0 written, 9,000 missed (system)" in told
+    made = json.loads(account.run("usage", "--cache", "--json", "--since", "1d").stdout)
+    assert [(row["cause"], row["requests"], row["missed"]) for row in made["total"]["causes"]] == [
+        ("model", 1, 9_900),
+        ("system", 1, 9_000),
+        ("expired", 1, 7_000),
+    ]
+    assert [row["cause"] for row in made["newest"]] == ["expired", "model", "system"]
+    assert account.run("usage", "--cache", "--csv").stdout == "cause,requests,missed\n" + "".join(
+        f"{line}\n" for line in ("model,1,9900", "system,1,9000", "expired,1,7000")
+    )
+    cost = account.run("-c", "-p", "/cost").stdout
+    assert "16,400 (28%) were read from a cache" in cost
+    assert "Missed 9k tokens in 1 request: the system prompt changed." in cost
+    refused(account.run("usage", "--cache", "--by", "model"), 2, "--by does not apply", "Leave out one")
+
+
+def test_usage_by_tree_and_folder(account: Account, priced: Wire):
+    priced.answers(counted("one", 100, 10), counted("two", 50, 5))
+    account.run("-c", "-p", *WIRE, "one")
+    account.run("-c", "-p", "--new", *WIRE, "two")
+    first, second = account.agents()
+    with psycopg.connect(account.dsn) as other:  # a subagent of the first one, with a request
+        other.execute("update agents set directory = '/there' where name = %s", (second,))
+        other.execute(
+            "insert into agents (id, name, parent, forked_at, made) select gen_random_uuid(), 'below', id, 0, true"
+            " from agents where name = %s",
+            (first,),
+        )
+        other.execute(
+            "insert into messages (event_id, agent_id, seq, kind, data) select gen_random_uuid(), id, 1, 'usage',"
+            ' \'{"model": "wire/x", "usage": {"input": 7}, "cost": 0.5}\' from agents where name = \'below\''
+        )
+    by_tree = table(account.run("usage", "--by", "tree").stdout)
+    assert by_tree[first][:2] == ["2", "107"] and by_tree[second][:2] == ["1", "50"] and "below" not in by_tree
+    assert by_tree["total"][0] == "3"
+    rows = json.loads(account.run("usage", "--by", "folder", "--json").stdout)["rows"]
+    assert [row["requests"] for row in rows] == [2, 1] and rows[1]["folder"] == "/there" != rows[0]["folder"]
+    assert account.run("usage", "--by", "folder", "--csv").stdout.startswith("folder,requests,")
+
+
+def test_cold_cache_is_announced_with_its_price_before_the_user_types(account: Account, priced: Wire):
+    account.configure(
+        f'[providers.wire]\nbase_url = "{priced.server.base_url}"\napi_key_env = "WIRE_KEY"\n'
+        '[models."wire/x"]\ninput_price = 10000\noutput_price = 2000\ncached_price = 100\n'
+    )
+    priced.answers(counted("one", 9_000, 1, 8_000))
+    account.run("-c", "-p", *WIRE, "one")
+    context = json.loads(account.run("-c", "-p", "/context", *WIRE, "--output-format", "json").stdout)
+    figures = context["command"]["figures"]
+    assert 0 < figures["cached_price"] < figures["price"] and 200 < figures["cache_seconds"] <= 300
+    assert re.search(
+        r"next price +\$\S+ with a cache, \$\S+ without", account.run("-c", "-p", "/context", *WIRE).stdout
+    )
+    with psycopg.connect(account.dsn) as other:
+        other.execute(
+            "insert into messages (event_id, agent_id, seq, kind, data, created_at)"
+            " select gen_random_uuid(), agent_id, (select max(seq) + 1 from messages), kind, data - 'miss',"
+            " now() - interval '10 minutes' from messages where kind = 'usage' order by seq desc limit 1"
+        )
+    with account.terminal(*WIRE, columns=80) as program:
+        program.ready()
+        program.wait_for("The provider's cache has expired: the input of the next message costs about $")
+        assert program.text().count("cache has expired") == 1
+        program.say("/context")
+        program.wait_for("the cache has expired)")

@@ -14,6 +14,7 @@ from ikigai.core.views.usage_totals import UsageTotals, sum_totals
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
+    from ikigai.store.usage import By
     from ikigai.store.window_history import WindowFill
 
 MAX_BARS = 31
@@ -46,6 +47,9 @@ class PlotData(Record, frozen=True):
     window: WindowHistory | None = None
 
 
+_GROUPS: dict[str, By] = {"model": "model", "agent": "agent", "tree": "tree", "folder": "folder"}
+
+
 async def gather_data(
     database: Database,
     config: Config,
@@ -57,17 +61,17 @@ async def gather_data(
 ) -> PlotData:
     """Gather the requests of one agent or of all since a time (seconds since 1970), and the window of agent `window`.
 
-    `budget` is the one of `window`; None looks it up. `by` "day" means over time, in a unit that fits.
+    `budget` is the one of `window`; None looks it up. `by` "day" or "month" means over time, in a unit that fits.
     """
     id = agent.id if agent else None
     notes = list[str]()
-    if by == "day":
+    if by not in _GROUPS:
         unit, rows, earlier = await database.usage_over_time(MAX_BARS, id, since)
         if earlier.requests:
             are = "1 request is" if earlier.requests == 1 else f"{earlier.requests:,} requests are"
             notes.append(f"{are} older than that.")
     else:
-        unit, found = by, await database.usage_totals_by("model" if by == "model" else "agent", id, since)
+        unit, found = by, await database.usage_totals_by(_GROUPS[by], id, since)
         rows = found if len(found) <= MAX_BARS else [*found[: MAX_BARS - 1], _others(found[MAX_BARS - 1 :])]
     rows = [(clean_line(name) or "?", of) for name, of in rows]
     if missing := sum(of.unpriced for _, of in rows):

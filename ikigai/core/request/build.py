@@ -50,7 +50,8 @@ class Request(Record, frozen=True):
     has to ask for it, too. A `schema_required` is never left out: a model that refuses it fails the request.
     `cache_ttl` is how long the vendor's cache should live, "5m" or "1h", where it lets one choose. `max_output` is the
     wanted output limit in tokens; with an `output_cap` no body may ask for more than that.
-    With `has_fallback` another model answers soon if this one is down.
+    With `has_fallback` another model answers soon if this one is down. `previous_reply` is the provider's id of the
+    reply before this request, with which it is compared if its cache misses.
     """
 
     model: str
@@ -64,6 +65,7 @@ class Request(Record, frozen=True):
     output_cap: int = 0
     cache_ttl: str = ""
     has_fallback: bool = False
+    previous_reply: str = ""
 
 
 def append_event(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:

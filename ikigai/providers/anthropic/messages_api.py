@@ -44,9 +44,13 @@ REDACTED_SUFFIX = "#redacted"
 THINKING_TYPES = ("thinking", "redacted_thinking")
 
 CACHE_BREAKPOINT = {"type": "ephemeral"}
-"""A cache breakpoint. A request may have four and has three: after the tools, after the system prompt, and, at the top
-of the body, after the last block, where the server puts it. So the bytes of a message never change.
+"""A cache breakpoint. A request may have four. Three are after the tools, after the system prompt, and, at the top of
+the body, after the last block, where the server puts it. So the bytes of a message do not change.
+
+The fourth is at the end of the request before, where that lies further back than the server looks by itself.
 """
+SEARCHED_BLOCKS = 20
+"""Blocks before a breakpoint in which the server looks for what is in the cache (build-with-claude/prompt-caching)."""
 
 DEFAULT_TTL = "5m"
 """The lifetime of a cache where none was chosen."""
@@ -64,6 +68,9 @@ MESSAGES_STOPS = {
 MAX_TITLE_CHARACTERS = 500
 """Characters of a PDF's name that are sent as its title."""
 
+MAX_DIAGNOSIS_CHARACTERS = 60
+"""Characters of the server's word for the miss of a cache that are kept."""
+
 USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
@@ -72,7 +79,8 @@ class MessagesEncoder(BodyEncoder):
 
     With `thoughts` its thinking goes back to it. Without, no budget for thinking is asked for either, as then a tool
     turn has to begin with the thinking before it. `binding` see `models.thinking_parameters`. With `lifetimes` the
-    server knows how long a cache should live; both names are of one length, so that the choice changes no size.
+    server knows how long a cache should live; both names are of one length, so that the choice changes no size. With
+    `diagnoses` it says why a cache missed.
     """
 
     pdf_rule = "anthropic"
@@ -85,6 +93,7 @@ class MessagesEncoder(BodyEncoder):
         thoughts: bool = True,
         binding: bool = True,
         lifetimes: bool = False,
+        diagnoses: bool = False,
     ) -> None:
         self._traits = traits or ModelTraits()
         takes_pdfs = self._traits.images and "claude" in model.lower()
@@ -94,6 +103,7 @@ class MessagesEncoder(BodyEncoder):
         self._thoughts = thoughts
         self._binding = binding
         self._lifetimes = lifetimes
+        self._diagnoses = diagnoses
 
     def head(self, request: Request) -> dict[str, Any]:
         max_output = self._traits.max_output
@@ -107,7 +117,7 @@ class MessagesEncoder(BodyEncoder):
         if request.schema and (request.schema_required or models.supports_schemas(self._model)):
             form = {"type": "json_schema", "schema": msgspec.Raw(request.schema.encode())}
             parameters["output_config"] = parameters.get("output_config", {}) | {"format": form}
-        breakpoint = CACHE_BREAKPOINT | ({"ttl": request.cache_ttl or DEFAULT_TTL} if self._lifetimes else {})
+        breakpoint = self._breakpoint(request)
         head: dict[str, Any] = {"model": request.model, "max_tokens": output, "stream": True} | parameters
         if request.tools:
             head["tools"] = [
@@ -119,6 +129,25 @@ class MessagesEncoder(BodyEncoder):
             head["system"] = [{"type": "text", "text": request.system, "cache_control": breakpoint}]
         head["cache_control"] = breakpoint
         return head
+
+    def _breakpoint(self, request: Request) -> dict[str, str]:
+        return CACHE_BREAKPOINT | ({"ttl": request.cache_ttl or DEFAULT_TTL} if self._lifetimes else {})
+
+    def tail(self, request: Request) -> dict[str, Any]:
+        return {"diagnostics": {"previous_message_id": request.previous_reply or None}} if self._diagnoses else {}
+
+    def marked(self, request: Request, pieces: list[bytes]) -> list[bytes]:
+        """Return the messages with a breakpoint at the end of the request before, if the server would not find it.
+
+        The mark is not measured: it is no part of the prompt.
+        """
+        last = previous_end(request.messages)
+        if last < 0 or sum(len(message.blocks) for message in request.messages[last + 1 :]) < SEARCHED_BLOCKS:
+            return pieces
+        piece = pieces[last]
+        end = len(piece) - len(b"}]}")
+        mark = b',"cache_control":' + dumps(self._breakpoint(request))
+        return [*pieces[:last], piece[:end] + mark + piece[end:], *pieces[last + 1 :]]
 
     def beta(self, request: Request) -> str:
         """Return the value of the header anthropic-beta for this request; often ""."""
@@ -145,6 +174,14 @@ class MessagesEncoder(BodyEncoder):
 
     def image_tokens(self, image: Image) -> int:
         return models.image_tokens(self._model, image)
+
+
+def previous_end(messages: tuple[Message, ...]) -> int:
+    """Return the place of the message that the request before ended with: the one that the newest reply followed; -1
+    for none.
+    """
+    replies = (place for place in range(len(messages) - 1, 0, -1) if messages[place].role is ASSISTANT)
+    return next(replies, 0) - 1
 
 
 def _parts(block: Block) -> list[dict[str, Any]]:
@@ -203,7 +240,8 @@ class _OpenBlock:
 class MessagesReader:
     """The state of one stream so far: the blocks begun, the stop reason, the usage (`streaming.StreamReader`).
 
-    `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one.
+    `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one. With
+    `diagnoses` the server says why its cache missed.
     """
 
     def __init__(
@@ -211,7 +249,9 @@ class MessagesReader:
         target: RequestTarget,
         taken: frozenset[str] = frozenset(),
         new_id: Callable[[], str] = lambda: new_id("toolu"),
+        diagnoses: bool = False,
     ) -> None:
+        self._diagnoses = diagnoses
         self.target = target
         self.request_id = ""
         self.whole = False
@@ -222,6 +262,7 @@ class MessagesReader:
         self._has_output = False
         self._stop = ""
         self._tokens = dict.fromkeys((*USAGE_FIELDS, "thinking", "written_1h"), 0)
+        self._id = self._diagnosis = ""
 
     def events(self, chunk: object) -> list[Delta | UsageUpdate | StreamFailed]:
         """Return the events of one chunk; a StreamFailed is the last. After a stop_reason only counts and the end are
@@ -235,7 +276,11 @@ class MessagesReader:
         if kind == "error" or chunk.get("error"):
             return [failure_in_stream(self.target, chunk, self.request_id)]
         if kind == "message_start":
-            return [*self._store_counts(as_mapping(as_mapping(chunk.get("message")).get("usage")))]
+            message = as_mapping(chunk.get("message"))
+            self._id = as_string(message.get("id")) if self._diagnoses else ""
+            miss = as_mapping(as_mapping(message.get("diagnostics")).get("cache_miss_reason"))
+            self._diagnosis = as_string(miss.get("type"))[:MAX_DIAGNOSIS_CHARACTERS]
+            return [*self._store_counts(as_mapping(message.get("usage")))]
         if kind == "message_delta":
             return [
                 *self._store_stop(as_mapping(chunk.get("delta"))),
@@ -336,12 +381,15 @@ class MessagesReader:
     def _usage(self) -> Usage:
         fresh, cached, written, output = (self._tokens[name] for name in USAGE_FIELDS)
         whole, hour = fresh + cached + written, self._tokens["written_1h"]
-        return Usage(whole, output, cached, self._tokens["thinking"], written, written_1h=hour)
+        thinking = self._tokens["thinking"]
+        return Usage(
+            whole, output, cached, thinking, written, written_1h=hour, reply=self._id, diagnosis=self._diagnosis
+        )
 
 
 def _as_stream(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the events that a whole reply would have come in."""
-    yield {"type": "message_start", "message": {"usage": message.get("usage")}}
+    yield {"type": "message_start", "message": {key: message.get(key) for key in ("id", "usage", "diagnostics")}}
     for index, block in enumerate(map(as_mapping, as_sequence(message.get("content")))):
         yield {"type": "content_block_start", "index": index, "content_block": block}
         yield {"type": "content_block_stop", "index": index}

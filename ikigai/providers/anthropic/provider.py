@@ -36,6 +36,8 @@ THINKING_CONTROLS_REFUSED = re.compile(
     r"block_binding|anthropic.beta|beta flag|thinking-binding-controls", re.IGNORECASE
 )
 """Matches the refusal by a server that does not know the controls for that."""
+DIAGNOSTICS_REFUSED = re.compile(r"\bdiagnostics\b|previous_message_id")
+"""Matches the refusal by a server that does not say why a cache missed."""
 
 log = logging.getLogger(__name__)
 
@@ -46,23 +48,33 @@ class AnthropicProvider(StreamingProvider):
     OWN_ADDRESS = "https://api.anthropic.com"
     encoder_class = MessagesEncoder
     _binding = True
+    _diagnoses = True
 
     def encoder(self, model: str) -> MessagesEncoder:
         """Return the encoder that writes and measures requests to this model; one for each model."""
         return self._encoder(model)
 
     def _encoder(self, model: str, thoughts: bool = True, binding: bool = True) -> MessagesEncoder:
-        key = model, thoughts, binding
+        key = model, thoughts, binding, self._diagnoses
         if key not in self._encoders:
-            official = self.name == ANTHROPIC_VENDOR or self.host.endswith("anthropic.com")
+            official = self._official
             encoder = self.encoder_class(
-                model, self._traits(model), thoughts=thoughts, binding=binding, lifetimes=official
+                model,
+                self._traits(model),
+                thoughts=thoughts,
+                binding=binding,
+                lifetimes=official,
+                diagnoses=official and self._diagnoses,
             )
             self._encoders[key] = self.extended(encoder, model)
         return self._encoders[key]
 
+    @property
+    def _official(self) -> bool:
+        return self.name == ANTHROPIC_VENDOR or self.host.endswith("anthropic.com")
+
     def reader(self, request: Request, target: RequestTarget) -> StreamReader:
-        return MessagesReader(target, call_ids(request))
+        return MessagesReader(target, call_ids(request), diagnoses=self._official and self._diagnoses)
 
     def connect(self) -> tuple[Any, Any]:
         import anthropic
@@ -109,13 +121,15 @@ class AnthropicProvider(StreamingProvider):
                 refusal = str(getattr(error, "body", "")) if getattr(error, "status_code", 0) == 400 else ""
                 if thoughts and THINKING_REFUSED.search(refusal):
                     thoughts = False
+                elif self._diagnoses and DIAGNOSTICS_REFUSED.search(refusal):
+                    self._diagnoses = False
                 elif self._binding and THINKING_CONTROLS_REFUSED.search(refusal):
                     self._binding = False
                 else:
                     raise
                 if self._encoder(request.model, thoughts, self._binding).body(request) == body:
                     raise  # the refusal has another cause
-                log.debug("%s refused the thinking in the request; it is sent again without it", self.name)
+                log.debug("%s refused optional parts of the request; it is sent again without them", self.name)
 
     async def _send(self, client: Any, model: str, body: bytes, beta: str) -> Any:
         return await self.post_bytes(client, "/v1/messages", body, beta)

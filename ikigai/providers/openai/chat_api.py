@@ -21,9 +21,10 @@ WantedThinking: TypeAlias = Literal["", "calls", "all"]
 class ChatEncoder(BodyEncoder):
     """Bodies of chat completions.
 
-    `official` servers (OpenAI's own) have another name for the output limit. `usage` requests the token counts. A model
-    that does not think (`thinks`) gets no level, which it would refuse. `thinking` is the vendor of the thinking that
-    goes back with messages that hold calls; `wanted` names the messages that must have some, even an empty one.
+    `official` servers (OpenAI's own) have another name for the output limit, and a key for their cache. `usage`
+    requests the token counts. A model that does not think (`thinks`) gets no level, which it would refuse. `thinking`
+    is the vendor of the thinking that goes back with messages that hold calls; `wanted` names the messages that must
+    have some, even an empty one.
     `effort` is the form of a level (`core.vendors.ServerPreset`). `pdfs` says that the server takes PDFs.
     """
 
@@ -70,6 +71,8 @@ class ChatEncoder(BodyEncoder):
             head["max_completion_tokens" if self._official else "max_tokens"] = request.max_output
         if request.schema:
             head["response_format"] = {"type": "json_schema", "json_schema": terms.response_format(request.schema)}
+        if self._official:
+            head["prompt_cache_key"] = terms.cache_key(request)
         return head
 
     def _level(self, level: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ikigai.core.request.build import Request
+from ikigai.core.request.cache_diagnosis import has_paid_cache
 from ikigai.core.vendors import ServerPreset
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
@@ -30,9 +31,9 @@ from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, MACHINE_HEADERS, PIECE_
 LISTING_TIMEOUT = 30.0
 """Seconds that a list of models may take."""
 
-EXTRAS_REFUSED = re.compile("stream_options|reasoning.summary")
-"""Matches the refusal of token counts (some servers know no such option), or of thinking in words (OpenAI gives that to
-verified accounts alone).
+EXTRAS_REFUSED = re.compile("stream_options|reasoning.summary|prompt_cache_options|comparison_response_id")
+"""Matches the refusal of token counts (some servers know no such option), of thinking in words (OpenAI gives that to
+verified accounts alone), or of a diagnosis of the cache.
 """
 REASONING_REFUSED = re.compile(
     "invalid_encrypted_content|encrypted content|'reasoning' was provided without", re.IGNORECASE
@@ -91,7 +92,8 @@ class OpenAIProvider(StreamingProvider):
             traits = self._traits(model)
             if self._responses:
                 vendor = self._vendor(model) if thoughts else ""
-                encoder = ResponsesEncoder(vendor, traits, self._official, summaries=extras)
+                diagnoses = extras and self._diagnoses(model)
+                encoder = ResponsesEncoder(vendor, traits, self._official, summaries=extras, diagnoses=diagnoses)
             else:
                 encoder = ChatEncoder(
                     self._official,
@@ -106,6 +108,10 @@ class OpenAIProvider(StreamingProvider):
             self._encoders[key] = self.extended(encoder, model)
         return self._encoders[key]
 
+    def _diagnoses(self, model: str) -> bool:
+        """Return True if the server says why its cache missed."""
+        return self._own and has_paid_cache(model)
+
     def _vendor(self, model: str) -> str:
         """Return the `Thinking.vendor` of this model's thoughts: no other provider's server can read them."""
         return f"{self.name}/{model}"
@@ -113,7 +119,8 @@ class OpenAIProvider(StreamingProvider):
     def reader(self, request: Request, target: RequestTarget) -> StreamReader:
         taken = call_ids(request)
         if self._responses:
-            return ResponsesReader(target, self._vendor(request.model), taken)
+            diagnoses = self._diagnoses(request.model)
+            return ResponsesReader(target, self._vendor(request.model), taken, diagnoses=diagnoses)
         return ChatReader(target, taken, has_costs=self._preset.has_costs)
 
     def connect(self) -> tuple[Any, Any]:

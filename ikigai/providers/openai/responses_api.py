@@ -3,7 +3,6 @@
 Nothing is stored at OpenAI: every request carries the conversation, with the model's thinking as it came, encrypted.
 """
 
-import hashlib
 from typing import Any
 
 import msgspec
@@ -38,17 +37,27 @@ class ReasoningItem(Record, frozen=True):
 class ResponsesEncoder(BodyEncoder):
     """Bodies of requests for one model: `vendor` is the `Thinking.vendor` of its own thoughts.
 
-    `official` servers (OpenAI's own) have a key for their cache; `summaries` requests thoughts in words.
+    `official` servers (OpenAI's own) have a key for their cache; `summaries` requests thoughts in words. With
+    `diagnoses` the server says why its cache missed. It sets a breakpoint at the end of a request, looks for those of
+    80 requests before, and keeps them for half an hour at least: neither is asked for.
     """
 
     array = "input"
     pdf_rule = "openai"
 
-    def __init__(self, vendor: str, traits: ModelTraits, official: bool = False, summaries: bool = True) -> None:
+    def __init__(
+        self,
+        vendor: str,
+        traits: ModelTraits,
+        official: bool = False,
+        summaries: bool = True,
+        diagnoses: bool = False,
+    ) -> None:
         super().__init__(CrossModelFormat(vendor, traits.images, traits.images and official))
         self._thinks = traits.thinking == "effort"
         self._official = official
         self._summaries = summaries
+        self._diagnoses = diagnoses
 
     def head(self, request: Request) -> dict[str, Any]:
         head: dict[str, Any] = {"model": request.model}
@@ -76,8 +85,13 @@ class ResponsesEncoder(BodyEncoder):
         if request.schema:
             head["text"] = {"format": {"type": "json_schema", **terms.response_format(request.schema)}}
         if self._official:
-            head["prompt_cache_key"] = _conversation(request)
+            head["prompt_cache_key"] = terms.cache_key(request)
         return head
+
+    def tail(self, request: Request) -> dict[str, Any]:
+        if not (self._diagnoses and request.previous_reply):
+            return {}
+        return {"prompt_cache_options": {"comparison_response_id": request.previous_reply}}
 
     def countable(self, request: Request) -> bytes:
         head = {key: value for key, value in self.head(request).items() if key in COUNTED_FIELDS}
@@ -99,12 +113,6 @@ class ResponsesEncoder(BodyEncoder):
 
     def image_tokens(self, image: Image) -> int:
         return terms.image_tokens(image) if self._official else tokens.image_tokens(image.data)
-
-
-def _conversation(request: Request) -> str:
-    """Return a name of fixed length for the conversation: requests of one name go where their prefix may be cached."""
-    first = request.messages[0].text if request.messages else ""
-    return hashlib.sha256(f"{request.system}\0{first}".encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def _part(block: Block) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class ResponsesReader:
     """The state of one stream so far (`streaming.StreamReader`): the outputs, the end marker, the usage.
 
     `vendor` signs the model's thoughts, `taken` are ids of earlier calls. A call without an id of its own, or with one
-    that is taken, gets a new one.
+    that is taken, gets a new one. With `diagnoses` the server says why its cache missed.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class ResponsesReader:
         vendor: str,
         taken: frozenset[str] = frozenset(),
         new_id: Callable[[], str] = new_id,
+        diagnoses: bool = False,
     ) -> None:
         self.request_id = ""
         self._target = target
@@ -88,6 +89,7 @@ class ResponsesReader:
         self._cut = False  # within a call, which then must not run
         self._stop: StopReason | None = None
         self._usage = Usage()
+        self._diagnoses = diagnoses
 
     @property
     def whole(self) -> bool:
@@ -242,6 +244,8 @@ class ResponsesReader:
             cached=as_count(inputs.get("cached_tokens")),
             thinking=as_count(outputs.get("reasoning_tokens")),
             written=as_count(inputs.get("cache_write_tokens")),
+            reply=as_string(response.get("id")) if self._diagnoses else "",
+            diagnosis=as_string(as_mapping(response.get("prompt_cache_diagnostics")).get("reason")),
         )
         return [UsageUpdate(self._usage, self.request_id)]
 

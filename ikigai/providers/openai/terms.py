@@ -1,11 +1,13 @@
 """This module holds what OpenAI's two formats share: names of levels, tokens of an image, the form of a reply."""
 
+import hashlib
 import math
 from typing import Any
 
 import msgspec
 
 from ikigai.core.messages import Image
+from ikigai.core.request.build import Request
 
 OPENAI_EFFORT = {"off": "none", "min": "minimal", "med": "medium"}
 """Levels with another name at OpenAI; every other level keeps its name."""
@@ -24,6 +26,12 @@ def image_tokens(image: Image) -> int:
     """
     patches = math.ceil(image.width / OPENAI_PATCH_PIXELS) * math.ceil(image.height / OPENAI_PATCH_PIXELS)
     return math.ceil(max(1, min(patches, MAX_PATCHES)) * TOKENS_PER_PATCH)
+
+
+def cache_key(request: Request) -> str:
+    """Return a name of fixed length for the conversation: requests of one name go where their prefix may be cached."""
+    first = request.messages[0].text if request.messages else ""
+    return hashlib.sha256(f"{request.system}\0{first}".encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def file_fields(name: str, pdf: str) -> dict[str, str]:

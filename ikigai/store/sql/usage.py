@@ -14,12 +14,35 @@ from usage
 where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
   and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s)) and (%(ids)s::bigint[] is null or id = any(%(ids)s))
 """
+CACHE_TOTALS = (
+    f"select count(*), coalesce(sum(input), 0), coalesce(sum(cached), 0), coalesce(sum(written), 0) {_LEDGER}"
+)
+CACHE_CAUSES = f"""
+select miss_cause, count(*), sum(missed) {_LEDGER} and miss_cause <> '' group by 1 order by 3 desc, 1
+"""
+NEWEST_MISSES = f"""
+select extract(epoch from created_at)::float8, (select name from agents where id = agent_id), model, input, cached,
+  written, missed, miss_cause, provider_diagnosis {_LEDGER} and miss_cause <> ''
+order by created_at desc, id desc limit 10
+"""
 USAGE = f"select {_SPENT} {_LEDGER}"
 USAGE_BY_MODEL = f"select model, {_SPENT} {_LEDGER} group by model order by sum(cost) desc nulls last, model"
 USAGE_BY_AGENT = f"""
 select (select name from agents where id = agent_id), {_SPENT} {_LEDGER}
 group by agent_id order by sum(cost) desc nulls last, 1
 """
+# Each agent with the user's agent that it works for, which is itself unless a tool made it.
+_TREES = """
+with recursive trees (id, root) as (
+  select id, id from agents where not made or parent is null
+  union all
+  select agents.id, trees.root from agents join trees on agents.parent = trees.id where agents.made
+)
+"""
+_ROOT = "(select name from trees join agents on agents.id = root where trees.id = agent_id)"
+_FOLDER = "coalesce((select directory from trees join agents on agents.id = root where trees.id = agent_id), '')"
+USAGE_BY_TREE = f"{_TREES} select {_ROOT}, {_SPENT} {_LEDGER} group by 1 order by sum(cost) desc nulls last, 1"
+USAGE_BY_FOLDER = f"{_TREES} select {_FOLDER}, {_SPENT} {_LEDGER} group by 1 order by sum(cost) desc nulls last, 1"
 # Day n begins at the n-th of the given moments.
 USAGE_BY_DAY = f"""
 select width_bucket(created_at, %(days)s::timestamptz[]), {_SPENT} {_LEDGER} group by 1 order by 1
@@ -36,6 +59,8 @@ group by 1
 """
 PRUNES_BY_MODEL = f"select model, {_PRUNES}"
 PRUNES_BY_AGENT = f"select (select name from agents where id = agent_id), {_PRUNES}"
+PRUNES_BY_TREE = f"{_TREES} select {_ROOT}, {_PRUNES}"
+PRUNES_BY_FOLDER = f"{_TREES} select {_FOLDER}, {_PRUNES}"
 PRUNES_BY_DAY = f"select width_bucket(created_at, %(days)s::timestamptz[]), {_PRUNES}"
 # The provider's own count is worth comparing only if the request was measured, too.
 LAST_COUNTED = f"""
@@ -49,6 +74,13 @@ REQUEST_TIMES = """
 select (extract(epoch from created_at) - ikigai_number(coalesce(data -> 'seconds', '0')))::float8
 from messages where agent_id = %s and kind = 'usage' and coalesce(data ->> 'purpose', '') = ''
 order by id desc limit 200
+"""
+# The newest request that a provider's cache can have, of the newest twenty.
+LAST_CACHED = f"""
+select {ROW} from (
+  select * from messages where agent_id = %s and kind = 'usage' order by seq desc limit 20
+) newest
+where data -> 'prefix' is not null order by seq desc limit 1
 """
 # The models of the newest requests; older ones are not read.
 RECENT_MODELS = """

@@ -609,3 +609,30 @@ def test_tokens_written_for_an_hour_are_counted():
     counts = {"input_tokens": 3, "cache_creation_input_tokens": 50, "cache_creation": {"ephemeral_1h_input_tokens": 40}}
     [update] = reader.events({"type": "message_start", "message": {"usage": counts}})
     assert isinstance(update, UsageUpdate) and (update.usage.written, update.usage.written_1h) == (50, 40)
+
+
+def after_calls(calls: int) -> Request:
+    """Return the request behind a reply with this many calls, whose results have come."""
+    made = tuple(ToolCall(f"c{n}", "look", "{}") for n in range(calls))
+    results = tuple(ToolResult(call.id, "seen", name="look") for call in made)
+    messages = (*ask("Look.").messages, Message(Role.ASSISTANT, made), Message(Role.TOOL, results))
+    return replace(ask(), messages=messages, system="Be brief.", tools=(ToolSpec("look", "Looks.", "{}"),))
+
+
+@pytest.mark.parametrize(("calls", "breakpoints"), [(1, 3), (9, 3), (10, 4), (40, 4)])
+def test_breakpoint_stands_at_the_previous_end_where_the_server_would_not_find_it(calls: int, breakpoints: int):
+    request = after_calls(calls)
+    body = MessagesEncoder(MODEL, lifetimes=True).body(replace(request, cache_ttl="1h"))
+    assert body.count(b'"cache_control":{"type":"ephemeral","ttl":"1h"}') == breakpoints
+    first = json.loads(body)["messages"][0]["content"][-1]
+    assert ("cache_control" in first) is (breakpoints == 4)
+    plain = MessagesEncoder(MODEL).body(ask("Look."))
+    assert b'"cache_control"' not in plain[plain.index(b'"messages"') :]
+
+
+def test_marks_of_one_request_are_not_kept_for_the_next():
+    encoder, request = MessagesEncoder(MODEL), after_calls(40)
+    encoder.body(request)
+    said = (Message(Role.ASSISTANT, (Text("Done."),)), Message(Role.USER, (Text("And?"),)))
+    again = encoder.body(replace(request, messages=request.messages + said))
+    assert b'"cache_control"' not in again[again.index(b'"messages"') :]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 
 from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.request.build import Request
@@ -48,6 +49,12 @@ async def claude(wire_server: WireServer) -> AsyncIterator[AnthropicProvider]:
     provider = AnthropicProvider("anthropic", wire_server.base_url, KEY, traits=lambda model: ADAPTIVE)
     yield provider
     await provider.close()
+
+
+def without_id(event: object) -> StreamFinished:
+    """Return the end of a stream without the id of its reply."""
+    assert isinstance(event, StreamFinished)
+    return replace(event, usage=replace(event.usage, reply=""))
 
 
 def asked(text: str = "Hello?", **more: object) -> Request:
@@ -126,7 +133,7 @@ async def test_two_successive_requests_share_everything_but_what_is_new(
             conversation += (Message(Role.USER, (Text("Sure?"),)),)
     bodies = [request.body for request in wire_server.requests]
     for earlier, later in zip(bodies, bodies[1:], strict=False):
-        assert later.startswith(earlier.removesuffix(b"]}") + b",")
+        assert later.startswith(earlier.removesuffix(b'],"diagnostics":{"previous_message_id":null}}') + b",")
     assert len(json.loads(bodies[2])["messages"]) == 5
 
 
@@ -137,7 +144,7 @@ async def test_golden_streams(claude: AnthropicProvider, wire_server: WireServer
     found = await collect(claude, asked())
     blocks, end = MEANT[name]
     assert reply(found).blocks() == blocks
-    assert found[-1] == StreamFinished(end.stop, end.usage, "req_1")
+    assert without_id(found[-1]) == StreamFinished(end.stop, end.usage, "req_1")
     assert isinstance(found[0], UsageUpdate)
     assert found[0].request_id == "req_1"
 
@@ -208,6 +215,35 @@ async def test_same_request_is_never_sent_twice(claude: AnthropicProvider, wire_
     assert len(set(bodies)) == len(bodies) <= 4
 
 
+async def test_server_is_asked_why_its_cache_missed(claude: AnthropicProvider, wire_server: WireServer):
+    missed = {"diagnostics": {"cache_miss_reason": {"type": "tools_changed", "cache_missed_input_tokens": 9}}}
+    began, *others = spoken("Yes.")
+    replies = {"id": "msg_1"}, {"id": "msg_2"} | missed
+    wire_server.script = [
+        Answer(
+            sse(began | {"message": began["message"] | each}, *others), headers={"Content-Type": "text/event-stream"}
+        )
+        for each in replies
+    ]
+    one = (await collect(claude, asked()))[-1]
+    assert isinstance(one, StreamFinished) and (one.usage.reply, one.usage.diagnosis) == ("msg_1", "")
+    other = (await collect(claude, asked(previous_reply=one.usage.reply)))[-1]
+    assert isinstance(other, StreamFinished) and (other.usage.reply, other.usage.diagnosis) == (
+        "msg_2",
+        "tools_changed",
+    )
+    sent = [json.loads(request.body)["diagnostics"] for request in wire_server.requests]
+    assert sent == [{"previous_message_id": None}, {"previous_message_id": "msg_1"}]
+
+
+async def test_server_that_does_not_diagnose_is_asked_without(claude: AnthropicProvider, wire_server: WireServer):
+    refused = failure(400, "diagnostics: Extra inputs are not permitted")
+    wire_server.script = [refused, answer("Yes."), answer("Yes.")]
+    for _ in range(2):
+        assert isinstance((await collect(claude, asked()))[-1], StreamFinished)
+    assert ["diagnostics" in json.loads(request.body) for request in wire_server.requests] == [True, False, False]
+
+
 @pytest.mark.parametrize("end", ["clean", "reset"])
 @pytest.mark.parametrize("name", [*MEANT, "overloaded"])
 async def test_cut_anywhere(claude: AnthropicProvider, wire_server: WireServer, name: str, end: str):
@@ -225,7 +261,7 @@ async def test_cut_anywhere(claude: AnthropicProvider, wire_server: WireServer, 
     wire_server.script = [Answer(stream, end=end)]
     found = await collect(claude, asked())
     if end == "clean":
-        assert found[-1] == MEANT[name][1]
+        assert without_id(found[-1]) == MEANT[name][1]
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,26 @@ def test_what_is_no_signature_of_ours_is_left_out(signature: str):
     ]
 
 
+def test_server_is_asked_why_its_cache_missed():
+    request = Request("gpt-5.6", ask("a").messages, previous_reply="resp_1")
+    encoder = ResponsesEncoder(VENDOR, ModelTraits(), official=True, diagnoses=True)
+    body = encoder.body(request)
+    assert json.loads(body)["prompt_cache_options"] == {"comparison_response_id": "resp_1"}
+    assert len(body) == measured(encoder, request)
+    assert body.index(b"prompt_cache_options") > body.index(b'"input"'), "the beginning of bodies stays the same"
+    assert "prompt_cache_options" not in wire(request, official=True)
+    done = {
+        "id": "resp_2",
+        "usage": {"input_tokens": 9},
+        "prompt_cache_diagnostics": {"type": "cache_miss", "reason": "tools_changed"},
+    }
+    for diagnoses, id in ((True, "resp_2"), (False, "")):
+        reader = ResponsesReader(RequestTarget("openai", "gpt-5.6", ""), VENDOR, diagnoses=diagnoses)
+        reader.events({"type": "response.completed", "response": done})
+        end = reader.end()
+        assert isinstance(end, StreamFinished) and (end.usage.reply, end.usage.diagnosis) == (id, "tools_changed")
+
+
 def test_key_of_the_cache_is_the_conversations():
     one, more, other = ask("a"), ask("a"), ask("b")
     more = Request(more.model, (*more.messages, Message(Role.ASSISTANT, (Text("x"),))), more.system)

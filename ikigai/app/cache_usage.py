@@ -1,0 +1,93 @@
+"""Implements `ikigai usage --cache` and its part of /cost: what caches served, and why they missed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ikigai.app import json_records
+from ikigai.core.sanitize import clean_line
+from ikigai.core.views.cache_report import cause_lines, served_line
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from ikigai.app.json_records import CacheFields, CacheRecord
+    from ikigai.core.views.cache_report import CacheReport
+    from ikigai.store.agents import Agent
+
+CSV_COLUMNS = ("cause", "requests", "missed")
+
+
+def format_cache(report: CacheReport) -> str:
+    """Return the report for people."""
+    if not report.requests:
+        return "There are no requests to add up."
+    lines = [served_line(report)]
+    if not report.causes:
+        return f"{lines[0]}\nNo request is known to have read less than it could have."
+    lines += [
+        "",
+        f"{report.missed:,} tokens more could have been read:",
+        *(f"  {line}" for line in cause_lines(report)),
+    ]
+    lines += ["", "The newest of these requests:"]
+    for row in report.newest:
+        at = datetime.fromtimestamp(row.at).strftime("%Y-%m-%d %H:%M")
+        counts = f"{row.cached:,} of {row.input:,} read, {row.written:,} written, {row.missed:,} missed"
+        told = f", {clean_line(row.told)} by the provider" if row.told else ""
+        lines.append(f"  {at}  {clean_line(row.agent)}  {clean_line(row.model)}: {counts} ({row.cause}{told})")
+    return "\n".join(lines)
+
+
+def format_cost_lines(report: CacheReport) -> str:
+    """Return the lines of /cost; "" where no provider told of a cache."""
+    if not (report.cached or report.written):
+        return ""
+    return "\n".join((served_line(report), *(f"Missed {line}." for line in cause_lines(report))))
+
+
+def format_cache_csv(report: CacheReport) -> str:
+    """Return the causes as CSV with a header."""
+    rows = [CSV_COLUMNS, *((each.cause, str(each.requests), str(each.missed)) for each in report.causes)]
+    return "\n".join(",".join(row) for row in rows)
+
+
+def cache_fields(report: CacheReport) -> CacheFields:
+    """Return the sums and causes as a JSON object."""
+    return json_records.CacheFields(
+        requests=report.requests,
+        input=report.input,
+        cached=report.cached,
+        written=report.written,
+        missed=report.missed,
+        causes=tuple(
+            json_records.MissCauseFields(cause=each.cause, requests=each.requests, missed=each.missed)
+            for each in report.causes
+        ),
+    )
+
+
+def cache_record(report: CacheReport, since: date | None, agent: Agent | None) -> CacheRecord:
+    """Return the whole report as a JSON object."""
+    newest = tuple(
+        json_records.CacheMissFields(
+            at=json_records.timestamp(row.at),
+            agent=row.agent,
+            model=row.model,
+            input=row.input,
+            cached=row.cached,
+            written=row.written,
+            missed=row.missed,
+            cause=row.cause,
+            provider=row.told or None,
+        )
+        for row in report.newest
+    )
+    return json_records.CacheRecord(
+        since=since and since.isoformat(),
+        agent=agent.name if agent else None,
+        agent_id=agent.id if agent else None,
+        total=cache_fields(report),
+        newest=newest,
+    )

@@ -11,7 +11,7 @@ set. Everything here is a function of its arguments.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Literal, TypeAlias, get_args
 
 from ikigai.core.record import Record
@@ -226,8 +226,10 @@ def format_money(cap: Cap, amount: Money, in_tokens: bool) -> str:
 
 def dollars(amount: Decimal) -> str:
     """Return an amount to the cent, or below a cent as exactly as it is; never less than it is."""
-    cents = amount.quantize(Decimal("0.01"))
-    return f"${cents:,.2f}" if cents == amount or amount >= 1 else f"${amount.quantize(Decimal('0.0001')):,.4f}"
+    cents = amount.quantize(Decimal("0.01"), ROUND_CEILING)
+    if cents == amount or amount >= 1:
+        return f"${cents:,.2f}"
+    return f"${amount.quantize(Decimal('0.0001'), ROUND_CEILING):,.4f}"
 
 
 def refusal_words(refusal: Refusal, model: str) -> tuple[str, str]:

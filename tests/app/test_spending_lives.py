@@ -2,9 +2,12 @@
 
 The database, its connections and locks are real. Of a model there are only figures: a request really takes what its
 bound allows at most, and that of a killed program what had been streamed and saved when it died.
+
+IKIGAI_LONG_LIVES sets the number of lives of the long run (1,000).
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from random import Random
@@ -31,6 +34,7 @@ from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 from tests.conftest import MIGRATIONS
 
+LONG_LIVES = int(os.environ.get("IKIGAI_LONG_LIVES") or 1_000)
 MODEL = "wire/x"
 IN, WRITTEN, OUT = Decimal("0.00001"), Decimal("0.0000125"), Decimal("0.00005")
 """Dollars for a token."""
@@ -291,7 +295,9 @@ async def live(dsn: str, caps: dict[str, Cap], life: list[Step], seed: int) -> W
     return world
 
 
-@pytest.mark.parametrize("lives", [12, pytest.param(1_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "lives", [12, pytest.param(LONG_LIVES, id="long", marks=[pytest.mark.long, pytest.mark.timeout(4 * 3_600)])]
+)
 def test_no_sum_of_real_costs_passes_a_cap(dsn: str, lives: int) -> None:
     # A life takes a real database: to shrink one would take minutes, and the events of any show what went wrong.
     @settings(
@@ -309,6 +315,21 @@ async def test_cap_lets_requests_start_and_stops_them(dsn: str) -> None:
     caps = {"turn": Cap(), "run": Cap(), "day": Cap(Decimal(1)), "agent": Cap()}
     world = await live(dsn, caps, [("start", n % 4) for n in range(24)], 1)
     assert world.admitted >= 3 and world.refused >= 3
+
+
+async def test_four_fifths_of_a_cap_are_told_once_by_a_run(dsn: str) -> None:
+    caps = {"turn": Cap(), "run": Cap(tokens=60_000), "day": Cap(), "agent": Cap(tokens=1_000_000)}
+    world = World(dsn, caps, 3)
+    try:
+        await world.open()
+        while not world.refused:
+            await world.start(3)
+            await world.finish(3)
+            _, run = world.programs[1]
+            assert bool(world.told) is (run.used.tokens >= 48_000), (world.told, run.used)
+        assert [line.startswith("80 % of the spending cap for this run") for line in world.told] == [True]
+    finally:
+        await world.close()
 
 
 async def test_killed_program_has_spent_the_whole_of_a_finished_request(dsn: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS
 from tests.e2e.account import WIRE, Account, Wire, refused
-from tests.support.wire_server import Answer, completion
+from tests.support.wire_server import Answer, completion, failure
 
 PRICES = '[models."wire/x"]\ninput_price = 10\noutput_price = 50\ncontext = 100000\nmax_output = 8000\n'
 """Dollars for a million tokens: the reply of 8,000 tokens that a request may have costs $0.40."""
@@ -103,14 +103,78 @@ def test_count_above_the_margin_is_told(account: Account, wire: Wire):
     assert "wire/x counted 90,000 input tokens where at most" in told and "more than was reserved" in told
 
 
-@pytest.mark.parametrize("key, request_starts", [("o", True), ("r", True), ("s", False)])
-def test_user_is_asked_at_the_cap(account: Account, wire: Wire, key: str, request_starts: bool):
-    limits(account, wire, "turn_usd = 0.04")
-    with account.terminal(*WIRE) as program:
+def test_four_fifths_of_a_cap_are_told(account: Account, wire: Wire):
+    limits(account, wire, "run_usd = 1")
+    wire.answers(counted("Yes.", 79_000), counted("Yes.", 80_000))
+    assert "80 %" not in account.run(*WIRE, "-p", "hello").stderr
+    told = account.run(*WIRE, "-p", "hello").stderr
+    assert "80 % of the spending cap for this run is used: $0.8001 of $1.00. /limit shows it." in told
+
+
+def counted(text: str, input: int) -> Answer:
+    return completion(text, usage={"prompt_tokens": input, "completion_tokens": 1})
+
+
+def test_retry_counts_against_a_cap(account: Account, wire: Wire):
+    """The first attempt may have cost all that was reserved: its answer broke off before anything was counted."""
+    limits(account, wire, "run_usd = 0.5")
+    wire.answers(Answer(b"", headers={"Content-Type": "text/event-stream"}), counted("Yes.", 10))
+    result = account.run(*WIRE, "-p", "hello")
+    assert result.returncode == 3 and "of $0.50 are used for this run, and it could take $0.4" in result.stderr
+    assert len(wire.requests) == 1
+
+
+def test_fallback_counts_against_a_cap(account: Account, wire: Wire):
+    prices = PRICES + PRICES.replace("wire/x", "wire/y")
+    account.configure(
+        f'fallback = ["wire/y"]\n[providers.wire]\nbase_url = "{wire.server.base_url}"\napi_key_env = "WIRE_KEY"\n'
+        f"{prices}[limits]\nrun_usd = 0.32\n"
+    )
+    call = completion("", calls=[{"name": "none"}], usage={"prompt_tokens": 30_000, "completion_tokens": 1})
+    wire.answers(*[failure(503, "busy")] * 3, call, counted("Done.", 10))
+    result = account.run(*WIRE, "-p", "hello")
+    assert result.returncode == 3 and "The spending cap stops this request: $0.3001 of $0.32" in result.stderr
+    assert [request.json["model"] for request in wire.requests][-1] == "y"
+
+
+@pytest.mark.parametrize("command", ["/btw And that?", "/condense"])
+def test_side_calls_and_summaries_count_against_a_cap(account: Account, wire: Wire, command: str):
+    limits(account, wire, "")
+    wire.answers(*[counted(f"{n} {'long ' * 300}", 10) for n in range(6)])
+    for n in range(6):
+        account.run("-c", *WIRE, "-p", f"{n}?")
+    wire.answers(counted("Beside it.", 30_000))
+    with account.terminal(*WIRE, columns=100) as program:
         program.ready()
+        program.say("/limit run 0.32")
+        program.wait_for("of $0.32")
+        program.say(command)
+        program.wait(lambda: [data.get("purpose", "") for _, _, data in account.rows("usage")][-1], "the side call")
         program.say("hello")
         program.wait_for("The spending cap stops this request")
-        program.wait_for("[r] raise the cap to $0.")
+        program.wait_for("$0.3001 of $0.32")
+        program.pump(MIN_SEEN_SECONDS + 0.1)
+        program.type("s")
+        program.wait(lambda: account.endings()[-1] == "failed", "the end of the turn")
+    assert wire.requests[-1].json["messages"][-1]["content"] != "hello"
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 12)])
+@pytest.mark.parametrize("key, request_starts", [("o", True), ("r", True), ("s", False)])
+def test_user_is_asked_at_the_cap(
+    account: Account, wire: Wire, key: str, request_starts: bool, columns: int, rows: int
+):
+    limits(account, wire, "turn_usd = 0.04")
+    with account.terminal(*WIRE, columns=columns, rows=rows) as program:
+        program.ready()
+        program.say("hello")
+        for words in (
+            "The spending cap stops this request",
+            "[o] send it once",
+            "[r] raise the cap to $0.",
+            "[s] stop",
+        ):
+            program.wait(lambda words=words: words in " ".join(program.text().split()), words)
         program.pump(MIN_SEEN_SECONDS + 0.1)
         program.type(key)
         program.wait(lambda: len(account.turns()) == 1, "the end of the turn")

@@ -63,7 +63,8 @@ def _event(chunk: Any) -> bytes:
 
 
 def start(**usage: int) -> dict[str, Any]:
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "stop_reason": None}
+    """The beginning of a reply without an id, by which no request can ask for a diagnosis."""
+    message = {"type": "message", "role": "assistant", "content": [], "stop_reason": None}
     return {"type": "message_start", "message": message | {"usage": {"input_tokens": 10, "output_tokens": 1} | usage}}
 
 

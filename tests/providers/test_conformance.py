@@ -111,7 +111,8 @@ class Conversation:
         hidden = sum(len(image.data) - BYTES_PER_TOKEN * encoder.image_tokens(image) for image in images)
         assert size == len(body) - hidden
         if before := self.bodies.get(form.model):
-            assert body.startswith(before.removesuffix(b"]}") + b","), "the same up to the first new message"
+            begun = before.removesuffix(b'],"diagnostics":{"previous_message_id":null}}').removesuffix(b"]}")
+            assert body.startswith(begun + b","), "the same up to the first new message"
         self.bodies[form.model] = body
 
     def is_what_was_said(self, blocks: tuple[ReplyBlock, ...], step: Step) -> None:

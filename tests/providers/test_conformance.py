@@ -5,6 +5,7 @@ request of them, and what the server really received is looked at.
 """
 
 import json
+import re
 from collections.abc import AsyncIterator
 from functools import cache
 from pathlib import Path
@@ -111,7 +112,7 @@ class Conversation:
         hidden = sum(len(image.data) - BYTES_PER_TOKEN * encoder.image_tokens(image) for image in images)
         assert size == len(body) - hidden
         if before := self.bodies.get(form.model):
-            begun = before.removesuffix(b'],"diagnostics":{"previous_message_id":null}}').removesuffix(b"]}")
+            begun = re.sub(rb'\](,"diagnostics":\{[^{}]*\})?\}$', b"", before)
             assert body.startswith(begun + b","), "the same up to the first new message"
         self.bodies[form.model] = body
 

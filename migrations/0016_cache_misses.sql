@@ -1,4 +1,4 @@
--- Version 15: why the provider's cache served less of a request than it could have.
+-- Version 16: why the provider's cache served less of a request than it could have.
 
 create or replace view usage as
 select

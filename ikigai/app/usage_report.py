@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ikigai.core.agents.tree import descendants
-from ikigai.core.errors import as_config_error
+from ikigai.core.errors import ConfigError, as_config_error
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.usage_totals import CENT, UsageTotals, at_least, format_dollars, sum_totals
 

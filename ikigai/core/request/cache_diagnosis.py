@@ -34,7 +34,7 @@ MIN_MISSED_TOKENS = 1_024
 OTHER_TTL_SECONDS = 300
 """The shortest time for which providers without a choice say that they keep a cache."""
 OPENAI_TTL_SECONDS = 1_800
-"""The same for OpenAI's models that charge for writing to a cache."""
+"""The shortest time of OpenAI's models that charge for writing to a cache."""
 
 PROVIDER_CAUSES: dict[str, MissCause] = {
     "model_changed": "model",

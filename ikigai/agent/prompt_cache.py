@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LOAD_TIMEOUT = 2.0
 """Seconds that a usage row waits for the one before it to be read."""
 
+PREPARED_SECONDS = 1.0
+"""Seconds within which a request is prepared and then sent: it has one place among the pauses."""
+
 replace = msgspec.structs.replace
 
 
@@ -74,7 +77,9 @@ class PromptCache:
         return request
 
     def _chosen_ttl(self, memory: Memory) -> str:
-        self._times = [*self._times[-MAX_PAUSES:], time.time()]
+        now = time.time()
+        if not self._times or now - self._times[-1] > PREPARED_SECONDS:
+            self._times = [*self._times[-MAX_PAUSES:], now]
         pauses = [max(0.0, after - before) for before, after in zip(self._times, self._times[1:], strict=False)]
         return choose_ttl(pauses, len(memory.window.turns) + 1)
 

@@ -198,7 +198,7 @@ async def _context(argument: str, config: Config, context: CommandContext) -> Co
     memory = context.services.before_turn(context.memory)
     last = await context.services.database.reader(context.agent).last_counted()
     report = build_report(memory, context.services.learned(memory.model), last)
-    from ikigai.app.next_price import price_of_next
+    from ikigai.app.next_request_price import price_of_next
     from ikigai.core.views.next_price import price_words
 
     _, use = await context.services.database.cache_uses(context.agent.id)

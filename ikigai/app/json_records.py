@@ -340,7 +340,7 @@ class CacheMissFields(JsonObject):
 
 
 class CacheRecord(JsonObject, tag="cache"):
-    """What providers' caches served: `ikigai usage --cache`. `newest` are the newest requests that missed."""
+    """Tokens that providers' caches served: `ikigai usage --cache`. `newest` are the newest requests that missed."""
 
     since: str | None
     agent: str | None

@@ -53,7 +53,7 @@ class ModelSource:
 
     def _next_price(self, model: str) -> str:
         """Return what the input of the next request costs with this model, first and once it is cached."""
-        from ikigai.app.next_price import price_of
+        from ikigai.app.next_request_price import price_of
         from ikigai.core.views.usage_totals import format_dollars
 
         price = price_of(self._services.config, model, self._used)

@@ -199,6 +199,12 @@ class Program:
         self._stream.feed(data)
         return True
 
+    def pass_time(self, seconds: float) -> None:
+        """Read the program's output for all of `seconds`: `pump` ends with the first."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.pump(left)
+
     @property
     def halfway(self) -> bool:
         """Return True if the screen is in the middle of an update that terminals show as a whole."""

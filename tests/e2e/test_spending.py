@@ -153,7 +153,7 @@ def test_side_calls_and_summaries_count_against_a_cap(account: Account, wire: Wi
         program.say("hello")
         program.wait_for("The spending cap stops this request")
         program.wait_for("$0.3001 of $0.32")
-        program.pump(MIN_SEEN_SECONDS + 0.1)
+        program.pass_time(MIN_SEEN_SECONDS + 0.1)
         program.type("s")
         program.wait(lambda: account.endings()[-1] == "failed", "the end of the turn")
     assert wire.requests[-1].json["messages"][-1]["content"] != "hello"
@@ -175,7 +175,7 @@ def test_user_is_asked_at_the_cap(
             "[s] stop",
         ):
             program.wait(lambda words=words: words in " ".join(program.text().split()), words)
-        program.pump(MIN_SEEN_SECONDS + 0.1)
+        program.pass_time(MIN_SEEN_SECONDS + 0.1)
         program.type(key)
         program.wait(lambda: len(account.turns()) == 1, "the end of the turn")
         assert len(wire.requests) == request_starts
@@ -194,7 +194,7 @@ def test_project_can_only_tighten_caps(account: Account, wire: Wire):
     assert account.run("-p", "hello", *WIRE).returncode == 0, "it is not trusted"
     with account.terminal(*WIRE) as program:
         program.wait_for("[y] yes")
-        program.pump(MIN_SEEN_SECONDS + 0.1)
+        program.pass_time(MIN_SEEN_SECONDS + 0.1)
         program.type("y")
         program.ready()
     refused(account.run("-p", "hello", *WIRE), 3, "this turn", "$0.04")

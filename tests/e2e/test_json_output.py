@@ -91,6 +91,8 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "usage by day": ("usage", "--json"),
     "usage by model": ("usage", "--by", "model", "--since", "2d", "--json"),
     "usage by month": ("usage", "--by", "month", "--json"),
+    "usage by folder": ("usage", "--by", "folder", "--json"),
+    "usage by tree": ("usage", "--by", "tree", "--json"),
     "usage by agent": ("usage", "--by", "agent", "--agent", "docs", "--json"),
     "models": ("models", "--json"),
     "agents, listed": ("agents", "list", "--all", "--json"),

@@ -67,7 +67,7 @@ def test_search_results_are_made_safe(account: Account):
         (("show", "x"), "'x' is not an event id"),
         (("show", "99"), "There is no event #99."),
         (("list", "--agent", "nobody"), "There is no agent nobody."),
-        ((), "name one of search, list"),
+        ((), "name one of search, recall, list"),
     ],
 )
 def test_what_cannot_be_asked(account: Account, arguments: tuple[str, ...], words: str):

@@ -94,6 +94,7 @@ def test_lines_typed_while_the_doctor_runs_are_sent_after_it(account: Account):
     """Each Enter stays an Enter: as a line break it would join the commands into a message."""
     with account.terminal("-m", "scripted/echo") as program:
         program.ready().say("/doctor")
+        program.wait_for("encoding")  # before it, the doctor asks the terminal for its colors
         program.type("/theme\r/mark\rhello\r")
         program.wait_for("● hello")
         program.settled()

@@ -155,7 +155,8 @@ def test_side_calls_and_summaries_count_against_a_cap(account: Account, wire: Wi
         program.wait_for("$0.3001 of $0.32")
         program.pass_time(MIN_SEEN_SECONDS + 0.1)
         program.type("s")
-        program.wait(lambda: account.endings()[-1] == "failed", "the end of the turn")
+        program.wait(lambda: account.turns()[-1] == "failed", "the end of the turn")
+    account.endings()
     assert wire.requests[-1].json["messages"][-1]["content"] != "hello"
 
 

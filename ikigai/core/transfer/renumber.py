@@ -8,7 +8,8 @@ Ids only ever name earlier events. Where the other log has only a part of this o
     EACH      events by themselves; missing ones are left out
     RANGES    first and last events of stretches; each is cut to the part that is there
     NOBODY    the agent that a message is for: emptied, for the message has been on its way once
-    NOTHING   left out: the message that has come, where one of another log says nothing
+    NOTHING   left out: the message that has come, where one of another log says nothing; what a cache depends on,
+              because no request of the other log has filled one
 
 A new kind of event that names others is added here: a test looks at the fields of every event. Text is left as it is,
 whatever ids people have written in it. An agent's approvals without a question do not move with it: the owner of the
@@ -112,6 +113,7 @@ ID_FIELDS: dict[str, dict[str, _Moved]] = {
     "fork": {"at": UPTO},
     "summary": {"upto": UPTO, "covers": RANGES, "of": EACH, "closed": STILL},
     "mail_sent": {"to": NOBODY},
+    "usage": {"prefix": NOTHING},
     "mail_taken": {"of": NOTHING, "reply_to": NOTHING},
 }
 """The fields of data, by kind, that name events by id, and agents."""

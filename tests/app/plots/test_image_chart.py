@@ -74,7 +74,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_asked_for() -> None:
     def flags(plot: str | None = None, force: bool = False, json: bool = False) -> argparse.Namespace:
-        return argparse.Namespace(plot=plot, force=force, json=json)
+        return argparse.Namespace(plot=plot, force=force, json=json, csv=False)
 
     assert command.parse_typed("") == command.parse_flags(flags()) == command.PlotRequest()
     assert command.parse_typed("--plot") == command.parse_flags(flags("")) == command.PlotRequest(True)

@@ -27,7 +27,7 @@ NUMBERS = {  # whole numbers that are no ids
     ("summary", "turns"), ("summary", "unseen"), ("summary", "before"), ("summary", "after"),
     ("user", "images"), ("user", "documents"), ("tool_result", "images"), ("tool_result", "whole"),
     ("mail_sent", "answers"),
-    ("settings", "values"), ("clear", "own"),
+    ("settings", "values"), ("clear", "own"), ("usage", "miss"),
 }  # fmt: skip
 AGENTS = {("fork", "parent"), ("user", "sender"), ("mail_taken", "sender")}
 """Names of agents of the other log, which mean nothing in this one and are kept as they are."""

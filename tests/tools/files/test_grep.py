@@ -216,9 +216,9 @@ def slow(work: Path, lines: int = 5_000) -> None:
 async def test_endless_search_is_stopped(work: Path, path: str):
     slow(work)
     began = time.monotonic()
-    told = await call(Grep(work, ReadTracker(), seconds=1.5), pattern=SLOW, path=path)
+    told = await call(Grep(work, ReadTracker(), seconds=0.5), pattern=SLOW, path=path)
     assert time.monotonic() - began < 25
-    assert told == "[nothing found before that]\n[stopped after 1.5 s; there may be more]"
+    assert told == "[nothing found before that]\n[stopped after 0.5 s; there may be more]"
     assert not children()
 
 
@@ -279,7 +279,7 @@ async def test_unreadable_file_hides_no_other_match(work: Path):
 async def test_loop_goes_on_while_a_search_runs(work: Path):
     slow(work)
     longest, last = 0.0, time.monotonic()
-    searching = asyncio.create_task(call(Grep(work, ReadTracker(), seconds=1.5), pattern=SLOW))
+    searching = asyncio.create_task(call(Grep(work, ReadTracker(), seconds=0.5), pattern=SLOW))
     while not searching.done():
         await asyncio.sleep(0.005)
         longest, last = max(longest, time.monotonic() - last), time.monotonic()

@@ -323,7 +323,7 @@ def test_hint_is_shown_when_there_is_nothing_to_open(tmp_path: Path):
     with Console(tmp_path) as console:
         console.ready().send("typed\x0f")
         console.until("There is nothing to open")
-        assert "❯ typed" in console.lines
+        console.until(lambda: "❯ typed" in console.lines)
         console.until("amber-fox · ")
         assert console.prompt == "typed"
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import signal
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
@@ -147,11 +148,11 @@ class ServerConnection:
                 yield client
         except Exception:
             if server.is_lost:
-                raise ServerEnded(server.reason or _describe_exit(server.status)) from None
+                raise _end_of(server) from None
             raise
         finally:
             watching.cancel()
-        raise ServerEnded(server.reason or _describe_exit(server.status))
+        raise _end_of(server)
 
     def _session(self, transport: Any) -> Client:
         return Client(
@@ -330,7 +331,7 @@ class ServerConnection:
         if isinstance(leaf, httpx2.HTTPError):
             return f"{self.launch.url} cannot be reached ({str(leaf) or type(leaf).__name__})"[:MAX_TEXT_CHARACTERS]
         text = " ".join(str(leaf).split()).rstrip(".")[:MAX_TEXT_CHARACTERS] or type(leaf).__name__
-        return self._with_errors(text)
+        return text if isinstance(leaf, ServerEnded) and leaf.was_killed else self._with_errors(text)
 
     def _with_errors(self, reason: str) -> str:
         """Return the reason with the last line that the server wrote to its standard error."""
@@ -338,10 +339,15 @@ class ServerConnection:
         return f"{reason}: {lines[-1].strip()[:MAX_TEXT_CHARACTERS].rstrip('.')}" if lines else reason
 
 
+def _end_of(server: StdioServer) -> ServerEnded:
+    was_killed = server.status in (-signal.SIGKILL, -signal.SIGTERM)
+    return ServerEnded(server.reason or _describe_exit(server.status), was_killed)
+
+
 def _describe_exit(status: int | None) -> str:
     if status is None:
         return "it closed its output"
-    return f"it was ended by signal {-status}" if status < 0 else f"it exited with status {status}"
+    return f"it was ended by {signal.Signals(-status).name}" if status < 0 else f"it exited with status {status}"
 
 
 def _title(client: Client) -> str:

@@ -23,7 +23,14 @@ CLOSE_SECONDS = 2.0
 
 
 class ServerEnded(Exception):
-    """The connection to a server ended, for this reason: a sentence without its period."""
+    """The connection to a server ended, for this reason: a sentence without its period.
+
+    `was_killed` means that something else ended it: what it wrote last does not say why.
+    """
+
+    def __init__(self, reason: str, was_killed: bool) -> None:
+        super().__init__(reason)
+        self.was_killed = was_killed
 
 
 class StdioServer:

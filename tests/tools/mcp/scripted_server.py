@@ -16,6 +16,7 @@ late        begins to answer once there is FILE, and goes on as good
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -121,6 +122,10 @@ def main() -> None:
     if MODE == "dead":
         sys.stderr.write("first line\nlicense expired\n")
         sys.exit(3)
+    if MODE == "killed":
+        sys.stderr.write("an earlier line\n")
+        sys.stderr.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
     if MODE == "silent":
         time.sleep(3600)
     if MODE == "flood":

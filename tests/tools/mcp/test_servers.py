@@ -53,13 +53,14 @@ async def call(servers: McpServers, name: str, tool: str, arguments: str = "{}",
 async def test_servers_of_all_kinds_side_by_side(tmp_path: Path) -> None:
     """Bad servers fail alone, each with its reason, while the good one works."""
     kinds = ("good", "flood", "escapes", "many", "strange", "huge", "invalid")
-    servers = [server(kind, kind) for kind in (*kinds, "dead")]
+    servers = [server(kind, kind) for kind in (*kinds, "dead", "killed")]
     silent = server("silent", "silent", startup_seconds=1)
     missing = McpServer(ServerLaunch("missing", ("/nowhere/server",), {}, str(ROOT)))
     async with running(tmp_path, *servers, silent, missing) as (made, notices):
-        found = {kind: await made.wait_settled(kind) for kind in (*kinds, "dead", "silent", "missing")}
+        found = {kind: await made.wait_settled(kind) for kind in (*kinds, "dead", "killed", "silent", "missing")}
         states = {name: (status.state, status.detail) for name, status in found.items()}
         assert states["dead"] == ("failed", "it exited with status 3: license expired")
+        assert states["killed"] == ("failed", "it was ended by SIGKILL")
         assert states["silent"] == ("failed", "it did not answer within 1 s")
         assert states["missing"] == ("failed", "/nowhere/server cannot be run: no such file or directory")
         assert {kind: states[kind] for kind in kinds} == dict.fromkeys(kinds, ("ready", ""))

@@ -247,14 +247,11 @@ def check_setting(setting: Setting) -> Setting:
     setting = setting.with_size()
     try:
         msgspec.convert(setting.value, KEY_SPECS[place].type)
-        if place[-1] in ("headers", "body") and setting.value:
-            from ikigai.config import extra_fields
+        if place[-1] in ("headers", "body", "env", "args", "url") and setting.value:
+            from ikigai.config.extra_fields import CHECKS
 
-            (extra_fields.check_headers if place[-1] == "headers" else extra_fields.check_body)(setting.value)
-        if place == ("mcp_servers", "*", "env"):
-            from ikigai.config import extra_fields
-
-            extra_fields.check_environment(setting.value)
+            if check := CHECKS.get(place):
+                check(setting.value)
         if place[-1] == "base_url":
             _ = urlsplit(setting.value).port
         if place[0] == "themes" and place[-1] != "base" and not is_look(setting.value):

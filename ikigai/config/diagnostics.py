@@ -24,10 +24,12 @@ from ikigai.core.errors import ConfigError, ConfigErrors, closest_names
 
 
 def bad_value(setting: Setting) -> ConfigError:
+    from ikigai.core.redaction import looks_like_key
+
     # People put the key itself where the name of its variable belongs.
-    value = (
-        "the present value" if setting.path[-1] == "api_key_env" else format_value(setting.value) + _culprit(setting)
-    )
+    value = format_value(setting.value) + _culprit(setting)
+    if setting.path[-1] == "api_key_env" or looks_like_key(value):
+        value = "the present value"
     where = f"{setting.place}: {dotted_path(setting.path)}" if setting.kind == "configuration" else setting.place
     remedy = f"Allowed: {KEY_SPECS[path_pattern(setting.path)].allowed}."
     if setting.place in USUAL_VARIABLES.values():

@@ -4,8 +4,9 @@ A text "env:NAME" stands for the value of that variable, so that no key has to s
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from ikigai.core.errors import ConfigError
 from ikigai.core.redaction import looks_like_key
@@ -39,6 +40,19 @@ def check_environment(environment: Mapping[str, str]) -> None:
             raise ValueError(name)
 
 
+def check_arguments(arguments: Iterable[str]) -> None:
+    """Raise ValueError if one is a secret: every user of the machine can read the arguments of a program."""
+    for argument in arguments:
+        if looks_like_key(argument):
+            raise ValueError
+
+
+def check_address(url: str) -> None:
+    """Raise ValueError if the port is none, or the address holds a secret itself."""
+    if looks_like_key(url) or (urlsplit(url).port or 1) < 1:
+        raise ValueError(url)
+
+
 def check_body(body: Mapping[str, Any]) -> None:
     """Raise ValueError if a field is ikigai's own, is no JSON, or holds a secret itself."""
     import msgspec
@@ -49,6 +63,17 @@ def check_body(body: Mapping[str, Any]) -> None:
         raise ValueError from error
     if not body.keys().isdisjoint(OWN_FIELDS) or any(map(looks_like_key, _texts(body))):
         raise ValueError
+
+
+CHECKS: dict[tuple[str, ...], Callable[[Any], None]] = {
+    ("providers", "*", "headers"): check_headers,
+    ("models", "*", "body"): check_body,
+    ("mcp_servers", "*", "headers"): check_headers,
+    ("mcp_servers", "*", "env"): check_environment,
+    ("mcp_servers", "*", "args"): check_arguments,
+    ("mcp_servers", "*", "url"): check_address,
+}
+"""Further checks of values, by place."""
 
 
 def variables(value: object) -> Iterator[str]:

@@ -39,6 +39,7 @@ from ikigai.config.value_types import (
     SchemaName,
     Seconds,
     SecretPlace,
+    ServerUrl,
     Sets,
     Share,
     Sight,
@@ -328,7 +329,7 @@ class McpServerSettings(MaskedRecord, frozen=True):
         ),
     ] = msgspec.field(default_factory=dict)
     directory: Annotated[File, help_meta('Its working directory; "" is yours.')] = ""
-    url: Annotated[Url, help_meta("The address of a server over HTTP; with it no command.")] = ""
+    url: Annotated[ServerUrl, help_meta("The address of a server over HTTP; with it no command.")] = ""
     headers: Annotated[
         Headers, help_meta('Headers of every request to it; "env:NAME" takes the value of that variable.')
     ] = msgspec.field(default_factory=dict)

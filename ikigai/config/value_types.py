@@ -150,7 +150,17 @@ Variables = Annotated[
 KeyNames = Annotated[
     tuple[str, ...], Meta(title='a list of keys, for example ["ctrl-x ctrl-e", "alt-enter", "f2"]; [] for none')
 ]
-Arguments = Annotated[tuple[Text, ...], Meta(title='a list of texts, for example ["-y", "some-server"]')]
+Arguments = Annotated[
+    tuple[Text, ...],
+    Meta(title='a list of texts, for example ["-y", "a-server"], without keys: these belong in env'),
+]
+ServerUrl = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(https?://{_SIGN}+)?\Z",
+        title="an address that begins with http:// or https://, without a key: that belongs in headers",
+    ),
+]
 Environment = Annotated[
     dict[str, str], Meta(title='a table of variables, for example { ROOT = "/srv" }, keys only as "env:VARIABLE"')
 ]

@@ -207,3 +207,8 @@ def test_commands_add_list_test_and_remove(account: Account):
     assert wrong.returncode == 2 and "Begin with a letter" in wrong.stderr
     secret = account.run("mcp", "add", "--env", "API_TOKEN=abc", "x", "--", "x")
     assert secret.returncode == 2 and "abc" not in secret.stderr.replace('"env', "")
+    key = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"  # of no account
+    for server in (("--", "x", "--token", key), (f"http://x/mcp?token={key}",), ("http://x:99999/mcp",)):
+        refused = account.run("mcp", "add", "x", *server)
+        assert refused.returncode == 2 and "Allowed: " in refused.stderr and key not in refused.stderr
+    assert "mcp_servers" not in (account.home / ".config/ikigai/config.toml").read_text()

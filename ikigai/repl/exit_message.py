@@ -7,6 +7,7 @@ from ikigai.core import tokens
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.usage_totals import UsageTotals, format_money
 from ikigai.store.agents import Agent
+from ikigai.system.own_command import own_command
 
 
 def exit_message(agent: Agent, arguments: argparse.Namespace, at_work: str, spent: UsageTotals) -> str:
@@ -17,7 +18,7 @@ def exit_message(agent: Agent, arguments: argparse.Namespace, at_work: str, spen
     """
     chosen = {f"--{flag}": getattr(arguments, flag) for flag in ("config", "db")}
     options = [word for option in chosen.items() if option[1] for word in option]
-    command = shlex.join(["ikigai", *options, "-r", agent.name])
+    command = shlex.join([own_command(), *options, "-r", agent.name])
     goes_on = "This conversation was not kept." if agent.ephemeral else f"To continue: {command}"
     cost = ""
     if spent.input or spent.output:

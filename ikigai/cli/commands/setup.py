@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shlex
 import sys
 import threading
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from ikigai.core.errors import IkigaiError
 from ikigai.providers.pool import ProviderPool
 from ikigai.system import paths
 from ikigai.system.output import format_table, print_lines
+from ikigai.system.own_command import own_command
 from ikigai.system.progress import Far, show_progress, show_waiting
 
 MODEL_FILE: KeyPath = ("providers", "local", "model_file")
@@ -72,7 +74,7 @@ async def run_setup(config: Config, arguments: argparse.Namespace) -> None:
     chosen = config.model or pool.default_model(config.keys)
     model, level = (str(parse_model(chosen).get(key) or "") for key in ("model", "level"))
     pool.check(model, level)
-    print_lines(f"ready      {chosen} will answer. Start with: ikigai")
+    print_lines(f"ready      {chosen} will answer. Start with: {shlex.quote(own_command())}")
     if arguments.model_source and (local := pool.local_model()) != model:
         print_lines(f"           For the local model: ikigai -m {local}")
 

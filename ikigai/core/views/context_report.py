@@ -288,7 +288,8 @@ def _budget(of: ContextReport) -> str:
 def _describe_leaving(of: ContextReport) -> str:
     if not of.budget:
         return "never: the window is off"
-    clauses = [f"by {of.prune_fraction:g} of the ceiling" if of.prune_fraction else "one turn at a time"]
+    step = f"the oldest {of.prune_fraction:.0%} leave at once" if of.prune_fraction else "one turn leaves at a time"
+    clauses = [f"when full, {step}"]
     if of.keep_first_turn:
         clauses.append("the first turn stays")
     if of.max_history_tokens:

@@ -118,7 +118,7 @@ def test_facts_below_the_table():
         "turns        2 in, 2 out (4 messages)",
         "budget       300 (from default)",
         "200k, including the reply (counted by its provider)",
-        "by 0.25 of the ceiling; the first turn stays; ended turns up to 200 at most",
+        "when full, the oldest 25% leave at once; the first turn stays; ended turns up to 200 at most",
         "estimate     bytes, at the rate",
         "accuracy     estimated 1k, openai/x counted 1.1k (-9%)",
     ):

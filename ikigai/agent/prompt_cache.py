@@ -57,11 +57,11 @@ class PromptCache:
         self._times = [*times, *self._times]
         self._previous = self._previous or previous
 
-    async def last_use(self) -> CacheUse | None:
-        """Return the newest request that a cache can have; None for none."""
+    async def last_use(self, within: float | None = None) -> CacheUse | None:
+        """Return the newest request that a cache can have; None for none, or if it is not read `within` seconds."""
         self.load()
         assert self._loading
-        await asyncio.wait({self._loading}, timeout=LOAD_TIMEOUT)
+        await asyncio.wait({self._loading}, timeout=within)
         return self._previous
 
     def prepare(self, memory: Memory, request: Request) -> Request:
@@ -87,7 +87,7 @@ class PromptCache:
         """Return the row of a request that has ended, with its prefix and why it read less than it could have."""
         if not report.usage.input:
             return report  # no cache has it
-        previous = await self.last_use()
+        previous = await self.last_use(LOAD_TIMEOUT)
         report = replace(report, prefix=prompt_prefix(memory, request))
         use = CacheUse(report, time.time() - report.seconds)
         self._previous = use

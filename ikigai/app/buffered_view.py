@@ -67,7 +67,6 @@ class BufferedView:
         self.returned_text = ""  # messages that were not sent, for the prompt
         self._on_change, self._on_usage, self._can_ask = on_change, on_usage, can_ask
         self._on_stored, self._on_asking = on_stored, on_asking
-        self.updated = asyncio.Event()  # set when its memory changed or a message to it was rejected
         self._buffer: list[StoredEvent] | None = None  # stored while the log is being read for a front end
         self._last_drawn = 0  # the last event that was drawn from the log
         self._notices: deque[tuple[str, bool]] = deque(maxlen=MAX_BUFFERED_NOTICES)  # True for a warning
@@ -194,7 +193,6 @@ class BufferedView:
     def changed(self, memory: Memory) -> None:
         before = self.live_state.memory
         self.live_state.changed(memory)
-        self.updated.set()
         if self.attached_view:
             self.attached_view.changed(memory)
         elif before is None or before.status is not memory.status:
@@ -239,7 +237,6 @@ class BufferedView:
             self._on_change()
 
     def restore_input(self, text: str) -> None:
-        self.updated.set()
         if self.attached_view:
             self.attached_view.restore_input(text)
         elif text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -10,29 +11,37 @@ if TYPE_CHECKING:
     from ikigai.core.request.cache_diagnosis import CacheUse
     from ikigai.repl.session import Session
 
-CHECK_SECONDS = 10.0
-"""Seconds between two looks at the clock."""
+MAX_SLEEP_SECONDS = 30.0
+"""Seconds between two looks at the clock while a cache is kept. Timers stand still while the computer sleeps."""
 
 
 async def watch(session: Session) -> None:
-    """Say once for each pause, before the user types, what the next message costs now. It runs until cancelled."""
+    """Say once for each pause, before the user types, what the next message costs now. It runs until cancelled.
+
+    It sleeps until the cache expires. From then on, and without a cache, only a change of the conversation wakes it.
+    """
+    from ikigai.core.request.cache_diagnosis import seconds_left
+
     told: CacheUse | None = None
     while True:
+        session.view.changed_idle.clear()
         open_agent = session.active_agent.open_agent
-        cache = open_agent.agent_loop.cache if open_agent else None
-        if open_agent and cache and not open_agent.agent_loop.busy and open_agent.agent_loop.memory.window.turns:
-            last = await cache().last_use()
-            if last and last is not told and (notice := await _notice(session, last)):
-                session.view.note(notice)
-                told = last
-        await asyncio.sleep(CHECK_SECONDS)
+        agent_loop = open_agent.agent_loop if open_agent else None
+        has_turns = agent_loop is not None and bool(agent_loop.memory.window.turns)
+        last = await agent_loop.cache().last_use() if agent_loop and agent_loop.cache and has_turns else None
+        seconds = seconds_left(last, time.time()) if last and last is not told else None
+        if last and seconds == 0 and (notice := await _notice(session, last)):
+            session.view.note(notice)
+            told = last
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(seconds, MAX_SLEEP_SECONDS) if seconds else None):
+                await session.view.changed_idle.wait()
 
 
 async def _notice(session: Session, last: CacheUse) -> str:
-    from ikigai.core.request.cache_diagnosis import is_expired
-
+    """Return the notice about the cache of the request `last`, which has expired; "" where there is nothing to say."""
     memory, services = session.memory, session.services
-    if memory is None or services is None or memory.model != last.report.model or not is_expired(last, time.time()):
+    if memory is None or services is None or session.active_agent.busy or memory.model != last.report.model:
         return ""
     from ikigai.app.next_request_price import price_of_next
     from ikigai.core.views.next_price import cold_notice

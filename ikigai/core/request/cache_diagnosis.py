@@ -101,7 +101,16 @@ def _cause(previous: CacheUse, present: CacheUse) -> MissCause:
 
 def is_expired(use: CacheUse, at: float) -> bool:
     """Return True if the cache that a request used may be gone at this time, in seconds since 1970."""
-    return bool(use.report.prefix and use.report.prefix.ttl and at - use.at >= use.report.prefix.ttl)
+    return seconds_left(use, at) == 0
+
+
+def seconds_left(use: CacheUse, at: float) -> float | None:
+    """Return the seconds for which the cache that a request used is kept from this time on at least.
+
+    0 means that it may be gone, None that its lifetime is unknown.
+    """
+    ttl = use.report.prefix.ttl if use.report.prefix else 0
+    return max(0.0, ttl - (at - use.at)) if ttl else None
 
 
 def lifetime_seconds(model: str, cache_ttl: str) -> int:

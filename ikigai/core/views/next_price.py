@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from ikigai.core.messages import Usage
 from ikigai.core.record import Record
-from ikigai.core.request.cache_diagnosis import CacheUse, has_paid_cache, is_expired, readable
+from ikigai.core.request.cache_diagnosis import CacheUse, has_paid_cache, readable, seconds_left
 from ikigai.core.views.usage_totals import format_dollars
 
 MIN_TOLD_DIFFERENCE = Decimal("0.10")
@@ -59,9 +59,9 @@ def next_price(
         return None if cost is None else Decimal(repr(cost))
 
     seconds: int | None = None
-    if last and last.report.prefix and (last.report.usage.cached or last.report.usage.written):
-        left = last.report.prefix.ttl - (at - last.at)
-        seconds = 0 if is_expired(last, at) else max(1, round(left))
+    is_cached = last and (last.report.usage.cached or last.report.usage.written)
+    if last and is_cached and (left := seconds_left(last, at)) is not None:
+        seconds = max(1, round(left)) if left else 0
     return NextPrice(tokens, dollars(cached), dollars(0), seconds)
 
 

@@ -76,6 +76,7 @@ class ConversationView:
         self._warm = False
         self._command_questions = 0  # open ones
         self.usage: list[int] = []
+        self.changed_idle = asyncio.Event()  # set when a memory without an open turn is shown
         area.thoughts = thinking != "hide"
 
     def preload(self) -> None:
@@ -251,6 +252,7 @@ class ConversationView:
         before = self._area.live.memory
         if memory.open is None:
             self._proposed.clear()
+            self.changed_idle.set()
             if before is None or before.open:
                 self._scroll.add(lambda columns: self.entries.ended())
         elif before is None or before.open is None or before.open.first != memory.open.first:

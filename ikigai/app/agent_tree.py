@@ -14,7 +14,7 @@ from ikigai.system.output import format_table
 from ikigai.system.paths import current_directory
 
 if TYPE_CHECKING:
-    from ikigai.app.json_records import AgentsRecord
+    from ikigai.app.json_records.agent_records import AgentsRecord
     from ikigai.app.services import Services
     from ikigai.core.commands.fork import ForkRequest
     from ikigai.core.state.memory import Memory
@@ -280,8 +280,8 @@ def _cut(words: str) -> str:
 
 
 def as_fields(line: AgentListing) -> dict[str, Any]:
-    """Return the listing as the fields of `json_records.AgentFields`."""
-    from ikigai.app.json_records import timestamp
+    """Return the listing as the fields of `json_records.agent_records.AgentFields`."""
+    from ikigai.app.json_records.record_fields import timestamp
 
     each = line.node.agent
     return {
@@ -306,7 +306,7 @@ def as_fields(line: AgentListing) -> dict[str, Any]:
 
 def agents_record(lines: Sequence[AgentListing]) -> AgentsRecord:
     """Return the listings as one JSON object."""
-    from ikigai.app.json_records import AgentFields, AgentsRecord
+    from ikigai.app.json_records.agent_records import AgentFields, AgentsRecord
 
     return AgentsRecord(agents=tuple(AgentFields(**as_fields(line)) for line in lines))
 

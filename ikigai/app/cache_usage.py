@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ikigai.app import json_records
+from ikigai.app.json_records.record_fields import timestamp
+from ikigai.app.json_records.usage_records import CacheFields, CacheMissFields, CacheRecord, MissCauseFields
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.cache_report import cause_lines, served_line
 
 if TYPE_CHECKING:
     from datetime import date
 
-    from ikigai.app.json_records import CacheFields, CacheRecord
     from ikigai.core.views.cache_report import CacheReport
     from ikigai.store.agents import Agent
 
@@ -55,15 +55,14 @@ def format_cache_csv(report: CacheReport) -> str:
 
 def cache_fields(report: CacheReport) -> CacheFields:
     """Return the sums and causes as a JSON object."""
-    return json_records.CacheFields(
+    return CacheFields(
         requests=report.requests,
         input=report.input,
         cached=report.cached,
         written=report.written,
         missed=report.missed,
         causes=tuple(
-            json_records.MissCauseFields(cause=each.cause, requests=each.requests, missed=each.missed)
-            for each in report.causes
+            MissCauseFields(cause=each.cause, requests=each.requests, missed=each.missed) for each in report.causes
         ),
     )
 
@@ -71,8 +70,8 @@ def cache_fields(report: CacheReport) -> CacheFields:
 def cache_record(report: CacheReport, since: date | None, agent: Agent | None) -> CacheRecord:
     """Return the whole report as a JSON object."""
     newest = tuple(
-        json_records.CacheMissFields(
-            at=json_records.timestamp(row.at),
+        CacheMissFields(
+            at=timestamp(row.at),
             agent=row.agent,
             model=row.model,
             input=row.input,
@@ -84,7 +83,7 @@ def cache_record(report: CacheReport, since: date | None, agent: Agent | None) -
         )
         for row in report.newest
     )
-    return json_records.CacheRecord(
+    return CacheRecord(
         since=since and since.isoformat(),
         agent=agent.name if agent else None,
         agent_id=agent.id if agent else None,

@@ -20,7 +20,7 @@ from ikigai.core.views.context_report import build_report, format_report
 
 if TYPE_CHECKING:
     from ikigai.app.agent_manager import AgentManager
-    from ikigai.app.json_records import Figures, HelpRecord
+    from ikigai.app.json_records.command_figures import Figures, HelpRecord
     from ikigai.app.services import Services
     from ikigai.core.commands.spec import CommandSpec
     from ikigai.core.events import StoredEvent
@@ -102,14 +102,14 @@ async def _help(argument: str, config: Config, context: CommandContext | None) -
 
 
 def _help_record(commands: Sequence[CommandSpec]) -> HelpRecord:
-    from ikigai.app.json_records import HelpRecord, SlashCommandFields
+    from ikigai.app.json_records.command_figures import HelpRecord, SlashCommandFields
 
     fields = (SlashCommandFields(name=each.name, argument=each.argument, help=each.help) for each in commands)
     return HelpRecord(commands=tuple(fields))
 
 
 async def _keys(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
-    from ikigai.app.json_records import KeyFields, KeysRecord
+    from ikigai.app.json_records.command_figures import KeyFields, KeysRecord
     from ikigai.core import key_help
 
     rows = tuple(KeyFields(keys=keys, help=effect) for keys, effect in key_help.key_rows(config.key_changes))
@@ -193,7 +193,7 @@ async def _search(argument: str, config: Config, context: CommandContext) -> Com
 
 
 async def _context(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records import ContextRecord
+    from ikigai.app.json_records.command_figures import ContextRecord
 
     memory = context.services.before_turn(context.memory)
     last = await context.services.database.reader(context.agent).last_counted()
@@ -215,7 +215,8 @@ async def _budget(argument: str, config: Config, context: CommandContext) -> Com
 
 
 async def _summary(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records import SummariesRecord, SummaryFields, timestamp
+    from ikigai.app.json_records.command_figures import SummariesRecord, SummaryFields
+    from ikigai.app.json_records.record_fields import timestamp
     from ikigai.core.condense.plan import format_summaries, load_summaries
 
     summaries = await context.services.database.reader(context.agent).load(load_summaries(context.memory))
@@ -229,7 +230,7 @@ async def _summary(argument: str, config: Config, context: CommandContext) -> Co
 
 
 async def _model(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records import ChosenModelRecord
+    from ikigai.app.json_records.command_figures import ChosenModelRecord
 
     record = ChosenModelRecord(**status_report.model_as_dict(context.memory))
     return CommandAnswer(status_report.format_model(context.memory), record)
@@ -241,7 +242,7 @@ async def _profile(argument: str, config: Config, context: CommandContext) -> Co
 
 
 async def _think(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records import ChosenModelRecord
+    from ikigai.app.json_records.command_figures import ChosenModelRecord
 
     levels = context.services.pool.known.levels(context.memory.model)
     record = ChosenModelRecord(**status_report.model_as_dict(context.memory), levels=tuple(levels))
@@ -249,7 +250,7 @@ async def _think(argument: str, config: Config, context: CommandContext) -> Comm
 
 
 async def _system(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records import SystemPromptRecord
+    from ikigai.app.json_records.command_figures import SystemPromptRecord
 
     settings = context.memory.settings
     own, default = str(settings.get("system") or ""), context.services.default_system(context.memory)
@@ -262,7 +263,7 @@ async def _system(argument: str, config: Config, context: CommandContext) -> Com
 
 
 async def _status(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records import StatusRecord
+    from ikigai.app.json_records.command_figures import StatusRecord
 
     services, agent, memory, state, *_ = context
     database, memory = services.database_name, services.before_turn(memory)

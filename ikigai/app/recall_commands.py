@@ -19,7 +19,7 @@ from ikigai.core.state import inputs
 
 if TYPE_CHECKING:
     from ikigai.agent.usage_meter import PriceOf
-    from ikigai.app.json_records import RecallRecord
+    from ikigai.app.json_records.history_records import RecallRecord
     from ikigai.core.model import Provider
     from ikigai.store.database import Database
     from ikigai.store.search.turn_recall import Recalled, RecalledTurn
@@ -103,7 +103,8 @@ def _lines(found: Recalled) -> list[str]:
 
 def recall_record(question: str, found: Recalled) -> RecallRecord:
     """Return the turns as a JSON object."""
-    from ikigai.app.json_records import RecalledMessageFields, RecalledTurnFields, RecallRecord, timestamp
+    from ikigai.app.json_records.history_records import RecalledMessageFields, RecalledTurnFields, RecallRecord
+    from ikigai.app.json_records.record_fields import timestamp
 
     turns = tuple(
         RecalledTurnFields(

@@ -14,7 +14,7 @@ from ikigai.core.state.tool_results import ToolResultLimits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ikigai.app.json_records import ProfilesRecord
+    from ikigai.app.json_records.command_figures import ProfilesRecord
     from ikigai.config.records import ContextSettings
     from ikigai.core.events import Choices
     from ikigai.core.state.memory import Memory
@@ -102,7 +102,7 @@ def format_profiles(config: Config, memory: Memory) -> str:
 
 def profiles_record(config: Config, memory: Memory) -> ProfilesRecord:
     """Return the answer of /profile as a JSON object."""
-    from ikigai.app.json_records import ProfileFields, ProfilesRecord
+    from ikigai.app.json_records.command_figures import ProfileFields, ProfilesRecord
 
     listed = (
         ProfileFields(name=name, inherits=config.profiles[name].get("inherits") or None, sets=values)

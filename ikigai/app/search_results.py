@@ -20,7 +20,7 @@ from ikigai.core.views import transcript
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 
 if TYPE_CHECKING:
-    from ikigai.app.json_records import EventsRecord, HitsRecord
+    from ikigai.app.json_records.history_records import EventsRecord, HitsRecord
     from ikigai.store.database import Database
     from ikigai.store.search.search import SearchResult
 
@@ -142,7 +142,10 @@ def _notices(result: SearchResult) -> Iterator[str]:
 
 def hits_record(query: str, result: SearchResult, known: Collection[int] | None = None) -> HitsRecord:
     """Return the hits as a JSON object, with "in_context" if `known` is given."""
-    from ikigai.app.json_records import UNSET, Hit, HitsRecord, timestamp
+    from msgspec import UNSET
+
+    from ikigai.app.json_records.history_records import Hit, HitsRecord
+    from ikigai.app.json_records.record_fields import timestamp
 
     hits = tuple(
         Hit(
@@ -221,7 +224,8 @@ def events_record(
     agent: str, agent_id: str, events: Sequence[StoredEvent], names: Mapping[str, str] | None = None
 ) -> EventsRecord:
     """Return the events of an agent as a JSON object; `names` has those of agents by id, if there are several."""
-    from ikigai.app.json_records import EventsRecord, ReadableEvent, timestamp
+    from ikigai.app.json_records.history_records import EventsRecord, ReadableEvent
+    from ikigai.app.json_records.record_fields import timestamp
 
     def readable(event: StoredEvent) -> ReadableEvent:
         block = transcript.event_block(event)

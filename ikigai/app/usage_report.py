@@ -14,7 +14,7 @@ from ikigai.core.sanitize import clean_line
 from ikigai.core.views.usage_totals import CENT, UsageTotals, at_least, format_dollars, sum_totals
 
 if TYPE_CHECKING:
-    from ikigai.app.json_records import CacheRecord, CostRecord, UsageRecord
+    from ikigai.app.json_records.usage_records import CacheRecord, CostRecord, UsageRecord
     from ikigai.core.views.cache_report import CacheReport
     from ikigai.store.database import Database
 
@@ -103,16 +103,18 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
     rows = await database.usage_totals_by(arguments.by, id, start)
     below = await spent_below(database, id, start) if id else None
     if arguments.json:
-        from ikigai.app import json_records
+        from msgspec import UNSET
 
-        return json_records.UsageRecord(
+        from ikigai.app.json_records.usage_records import UsageFields, UsageRecord, UsageRow
+
+        return UsageRecord(
             by=arguments.by,
             since=arguments.since and arguments.since.isoformat(),
             agent=agent.name if agent else None,
             agent_id=id,
-            rows=tuple(json_records.UsageRow(**{arguments.by: name}, **_as_dict(of)) for name, of in rows),
-            total=json_records.UsageFields(**_as_dict(sum_totals(of for _, of in rows))),
-            agents=json_records.UsageFields(**_as_dict(below)) if below else json_records.UNSET,
+            rows=tuple(UsageRow(**{arguments.by: name}, **_as_dict(of)) for name, of in rows),
+            total=UsageFields(**_as_dict(sum_totals(of for _, of in rows))),
+            agents=UsageFields(**_as_dict(below)) if below else UNSET,
         )
     if arguments.csv:
         return format_csv(arguments.by, rows)
@@ -171,7 +173,7 @@ def format_costs(rows: Sequence[tuple[str, UsageTotals]]) -> str:
 def cost_record(rows: Sequence[tuple[str, UsageTotals]], cache: CacheReport) -> CostRecord:
     """Return the rows of /cost as a JSON object; "cost" is the known part, None if none is known."""
     from ikigai.app.cache_usage import cache_fields
-    from ikigai.app.json_records import CostFields, CostRecord
+    from ikigai.app.json_records.usage_records import CostFields, CostRecord
 
     names = ("requests", "input", "cached", "written", "output", "thinking", "unpriced", "at_least")
     fields = {

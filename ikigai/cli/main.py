@@ -62,9 +62,9 @@ def _fail(error: IkigaiError, words: Sequence[str]) -> int:
     elif not isinstance(error, Stopped):
         _write_error(f"ikigai: {error}")
     if wants_json(words) and sys.stdout is not None:
-        from ikigai.app import json_records
+        from ikigai.app.json_records.json_output import print_error
 
-        json_records.print_error(error)
+        print_error(error)
     return error.exit_code
 
 

@@ -12,7 +12,9 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from ikigai.app import export, search_results, usage_report
-from ikigai.app.json_records import DatabaseRecord, DoneRecord, print_answer
+from ikigai.app.json_records.installation_records import DatabaseRecord
+from ikigai.app.json_records.json_output import print_answer
+from ikigai.app.json_records.outcome_records import DoneRecord
 from ikigai.app.open_database import PREPARING_DATABASE, import_module, locate_database, opened_database
 from ikigai.cli import completion, doctor, help_pages
 from ikigai.cli.commands import agents, configuration, login, models, psql, purge, server_commands, setup

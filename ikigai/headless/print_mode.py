@@ -13,10 +13,14 @@ import sys
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import UNSET, UnsetType
+
 from ikigai.agent.loop import LoopOptions
 from ikigai.app import agent_tree, info_commands
 from ikigai.app.agent_manager import AgentManager
-from ikigai.app.json_records import UNSET, CommandOutcome, Figures, ResultRecord, UnsetType, encode, use_utf8
+from ikigai.app.json_records.command_figures import Figures
+from ikigai.app.json_records.json_output import encode, use_utf8
+from ikigai.app.json_records.turn_records import CommandOutcome, ResultRecord
 from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.app.open_database import PREPARING_DATABASE, is_first
 from ikigai.app.run_profiles import missing_profile_notice

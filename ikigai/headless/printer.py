@@ -7,19 +7,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
-from ikigai.app.json_records import (
-    UNSET,
+from ikigai.app.json_records.json_output import encode
+from ikigai.app.json_records.outcome_records import ErrorRecord
+from ikigai.app.json_records.record_fields import timestamp
+from ikigai.app.json_records.turn_records import (
     CommandOutcome,
     DeltaRecord,
-    ErrorRecord,
     EventRecord,
-    PrintedRecord,
     ResultRecord,
     ThinkingRecord,
     UsageCounts,
-    encode,
-    timestamp,
 )
 from ikigai.core import codec
 from ikigai.core.errors import ExitCode
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ikigai.agent.loop import AgentLoop
+    from ikigai.app.json_records.printed_record import PrintedRecord
     from ikigai.headless.reply_schema import ReplySchema
 
 

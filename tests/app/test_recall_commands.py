@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from ikigai.agent.usage_meter import no_price
-from ikigai.app.json_records import RecallRecord
+from ikigai.app.json_records.history_records import RecallRecord
 from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, answer_from_log, print_recall, quote_event
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.forget.selection import EventRange, select_events

@@ -9,7 +9,7 @@ from msgspec.structs import fields
 from ikigai import config
 from ikigai.app import factories as making
 from ikigai.app import run_profiles
-from ikigai.app.json_records import ProfileFields
+from ikigai.app.json_records.command_figures import ProfileFields
 from ikigai.config import Config
 from ikigai.config.key_table import KEY_SPECS, PROFILE_KEYS
 from ikigai.config.profiles import profile_settings

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from jsonschema import Draft202012Validator, FormatChecker
 
-from ikigai.app import json_records
+from ikigai.app.json_records.printed_record import PrintedRecord
 from tests import ROOT
 
 FILE = ROOT / "docs" / "reference" / "json-schema.json"
@@ -33,7 +33,7 @@ def _is_rfc3339(value: object) -> bool:
 
 def make() -> dict[str, Any]:
     """Return the schema of the records that the program prints."""
-    (root,), definitions = msgspec.json.schema_components([json_records.PrintedRecord], ref_template="#/$defs/{name}")
+    (root,), definitions = msgspec.json.schema_components([PrintedRecord], ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "JSON output of ikigai",

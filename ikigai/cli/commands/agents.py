@@ -6,11 +6,13 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ikigai.app import agent_tree
-from ikigai.app.json_records import AgentRecord, DoneRecord, PrintedRecord
+from ikigai.app.json_records.agent_records import AgentRecord
+from ikigai.app.json_records.outcome_records import DoneRecord
 from ikigai.core.commands.parsers import parse_rename
 from ikigai.core.errors import as_config_error
 
 if TYPE_CHECKING:
+    from ikigai.app.json_records.printed_record import PrintedRecord
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
 

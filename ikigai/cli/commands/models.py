@@ -10,7 +10,8 @@ import time
 from typing import Any
 
 from ikigai.app.factories import make_pool, model_list_file
-from ikigai.app.json_records import ModelRecord, print_answer
+from ikigai.app.json_records.installation_records import ModelRecord
+from ikigai.app.json_records.json_output import print_answer
 from ikigai.app.model_list import list_models
 from ikigai.config import Config
 from ikigai.core import tokens

@@ -13,7 +13,8 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ikigai.app.json_records import McpServerRecord, print_answer
+from ikigai.app.json_records.installation_records import McpServerRecord
+from ikigai.app.json_records.json_output import print_answer
 from ikigai.config import Config, settings_file
 from ikigai.core.errors import ConfigError, Rejected, closest_names
 from ikigai.core.sanitize import clean_line

@@ -20,7 +20,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ikigai.app.json_records import CheckFields, DoctorRecord, print_answer
+from ikigai.app.json_records.installation_records import CheckFields, DoctorRecord
+from ikigai.app.json_records.json_output import print_answer
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.core.errors import ConfigErrors, IkigaiError
 from ikigai.core.sanitize import clean_line

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from ikigai.app.json_records import encode
+from ikigai.app.json_records.json_output import encode
 from ikigai.cli import help_pages
 from ikigai.cli.commands import agents as roster
 from ikigai.core.errors import BadDatabase, ConfigError, Rejected

@@ -1,0 +1,174 @@
+"""This module defines the figures of slash commands."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, UnsetType
+
+from ikigai.app.json_records.agent_records import AgentsRecord
+from ikigai.app.json_records.history_records import EventsRecord, HitsRecord
+from ikigai.app.json_records.record_fields import Count, Dollars, Id, JsonObject, Time
+from ikigai.app.json_records.usage_records import CostRecord, LimitsRecord
+from ikigai.core.views.context_report import CountComparison, RequestPart
+
+
+class ContextRecord(JsonObject, tag="context"):
+    """The window in numbers, in tokens: /context.
+
+    `price` is that of the next request's input without a cache, `cached_price` with one. `cache_seconds` is how long
+    the provider's cache is kept from now on: 0 if it has expired, null if there is none.
+    """
+
+    model: str
+    used: Count
+    ceiling: Count
+    budget: Count
+    budget_from: str
+    context: Count
+    learned: bool
+    room: int
+    parts: tuple[RequestPart, ...]
+    turns: Count
+    turns_out: Count
+    messages_out: Count
+    pictures: Count
+    images: Count
+    documents: Count
+    documents_size: Count
+    prune_fraction: float
+    keep_first_turn: bool
+    max_history_tokens: Count
+    counter: str
+    takes_tools: bool
+    compared: CountComparison | None
+    mcp_deferred: tuple[str, ...]
+    price: Dollars
+    cached_price: Dollars
+    cache_seconds: Count | None
+
+
+class StatusRecord(JsonObject, tag="status"):
+    """Agent, model, window and database: /status. Sizes are tokens."""
+
+    agent: str
+    agent_id: str
+    model: str
+    level: str
+    state: str
+    used: Count
+    ceiling: Count
+    budget: Count
+    context: Count
+    turns: Count
+    turns_out: Count
+    marks: tuple[str, ...]
+    database: str
+
+
+class ChosenModelRecord(JsonObject, tag="chosen_model"):
+    """The model in force: /model and /think. Sizes are tokens; they are null without a model."""
+
+    model: str
+    level: str
+    origin: str
+    context: Count | None
+    max_output: Count | None
+    takes_tools: bool | None
+    levels: tuple[str, ...] | UnsetType = UNSET
+
+
+class ProfileFields(JsonObject):
+    """A profile with what it sets, inherited settings included."""
+
+    name: str
+    inherits: str | None
+    sets: dict[str, Any]
+
+
+class ProfilesRecord(JsonObject, tag="profiles"):
+    """The profiles, and the one in force: /profile."""
+
+    profile: str
+    origin: str
+    profiles: tuple[ProfileFields, ...]
+
+
+class SummaryFields(JsonObject):
+    """A summary of turns."""
+
+    id: Id
+    at: Time
+    text: str
+    upto: Id = 0
+    covers: tuple[tuple[Id, Id], ...] = ()
+    of: tuple[Id, ...] = ()
+    turns: Count = 0
+    unseen: Count = 0
+    focus: str = ""
+    automatic: bool = False
+    model: str = ""
+    cost: Dollars = None
+    before: Count = 0
+    after: Count = 0
+    closed: Id = 0
+
+
+class SummariesRecord(JsonObject, tag="summaries"):
+    """The summary in force, and those of cleared turns: /summary."""
+
+    in_force: SummaryFields | None
+    cleared: tuple[SummaryFields, ...]
+
+
+class SystemPromptRecord(JsonObject, tag="system_prompt"):
+    """The system prompt, and the instructions of the project's AGENTS.md: /system."""
+
+    system: str
+    default: bool
+    instructions: str
+
+
+class SlashCommandFields(JsonObject):
+    """A slash command."""
+
+    name: str
+    argument: str
+    help: str
+
+
+class HelpRecord(JsonObject, tag="help"):
+    """The slash commands: /help."""
+
+    commands: tuple[SlashCommandFields, ...]
+
+
+class KeyFields(JsonObject):
+    """A key and what it does."""
+
+    keys: str
+    help: str
+
+
+class KeysRecord(JsonObject, tag="keys"):
+    """The keys of the prompt: /help keys."""
+
+    keys: tuple[KeyFields, ...]
+
+
+Figures: TypeAlias = (
+    AgentsRecord
+    | ChosenModelRecord
+    | ContextRecord
+    | CostRecord
+    | EventsRecord
+    | HelpRecord
+    | HitsRecord
+    | KeysRecord
+    | LimitsRecord
+    | ProfilesRecord
+    | StatusRecord
+    | SummariesRecord
+    | SystemPromptRecord
+)
+"""Figures of a slash command that shows something."""

@@ -1,0 +1,90 @@
+"""This module defines the objects about the history: events, hits of a search, recalled turns."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+
+from ikigai.app.json_records.record_fields import Count, Id, JsonObject, Time
+
+
+class ReadableEvent(JsonObject):
+    """An event with its text, as people read it."""
+
+    agent: str
+    agent_id: str
+    id: Id
+    seq: Count
+    at: Time
+    kind: str
+    text: str
+
+
+class EventsRecord(JsonObject, tag="events"):
+    """Events in their order: `ikigai history list` and `show`, /search #ID."""
+
+    agent: str
+    agent_id: str
+    events: tuple[ReadableEvent, ...]
+
+
+class Hit(JsonObject):
+    """An event that was found; `places` are pairs of character offsets in the snippet."""
+
+    agent: str
+    agent_id: str
+    id: Id
+    at: Time
+    kind: str
+    snippet: str
+    places: tuple[tuple[Count, Count], ...]
+    in_context: bool | UnsetType = UNSET
+
+
+class HitsRecord(JsonObject, tag="hits"):
+    """The hits of a search: `ikigai history search` and /search.
+
+    `widened` says that they are within words, `behind` how many events are not indexed yet, `reached` the id at which
+    the search ran out of time.
+    """
+
+    query: str
+    hits: tuple[Hit, ...]
+    widened: bool
+    behind: Count
+    reached: Id | None
+
+
+class RecalledMessageFields(JsonObject):
+    """A message of a recalled turn. `score` ranks messages as that of turns does."""
+
+    id: Id
+    kind: str
+    at: Time
+    score: float
+    excerpt: str
+
+
+class RecalledTurnFields(JsonObject):
+    """A turn that a question recalls: `id` is the event that matches best, `first` and `last` are those of the turn.
+
+    `last` is null while the turn is open.
+    """
+
+    agent: str
+    agent_id: str
+    id: Id
+    first: Id
+    last: Id | None
+    score: float
+    messages: tuple[RecalledMessageFields, ...]
+
+
+class RecallRecord(JsonObject, tag="recall"):
+    """The turns that a question recalls, the best first: `ikigai history recall`.
+
+    `behind` is how many events are not indexed yet.
+    """
+
+    question: str
+    turns: tuple[RecalledTurnFields, ...]
+    behind: Count

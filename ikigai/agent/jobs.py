@@ -132,8 +132,11 @@ class Jobs:
     async def prepare(self, expected: Memory) -> None:
         """Prepare the model call that the memory `expected` wants, while the events that it needs are being stored."""
         if any(isinstance(job, CallModel) for job in work(expected) - self._jobs.keys()):
-            request = turn_request(expected, self.schema, self._cache() if self._cache else None)
+            request = turn_request(expected, self.schema, self._known_cache())
             await self._provider(expected.model).prepare(request)
+
+    def _known_cache(self) -> RequestCache | None:
+        return self._cache() if self._cache else None
 
     async def _run_job(self, job: Job) -> None:
         try:
@@ -191,7 +194,7 @@ class Jobs:
             return
         provider, redactor = self._provider(memory.model), self._redactor()
         model_call = self._model_calls[job] = ModelCall(
-            job, memory, provider, self._price, redactor, self.schema, self._cache() if self._cache else None
+            job, memory, provider, self._price, redactor, self.schema, self._known_cache()
         )
         self._calls = {}
         await model_call.run(self._store, self._view, self._status, self._owner.put_result)

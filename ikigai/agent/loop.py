@@ -79,6 +79,8 @@ _T = TypeVar("_T")
 BEGINS_TURN = Submitted, Plan, Retry, MailDelivered
 ASKS_MODEL = UserMessage, ToolResult
 """Events behind which the turn asks a model, as a rule."""
+NO_TOOLS_REMEDY = 'Remove tools = "yes" under [models] in the configuration, or choose another model.'
+"""The advice where the configuration promises tools that a model refuses."""
 
 log = logging.getLogger(__name__)
 
@@ -95,23 +97,18 @@ class MailSource(Protocol):
         ...
 
 
-NO_TOOLS_REMEDY = 'Remove tools = "yes" under [models] in the configuration, or choose another model.'
-"""The advice where the configuration promises tools that a model refuses."""
-
-
 class LoopOptions(NamedTuple):
     """The optional parts of an AgentLoop.
 
     `max_requests` limits the requests of a turn; 0 means no limit. `db_timeout` is the time in seconds to wait for a
     lost database before Unavailable is raised; None waits for ever. `price` returns the cost of a request. `learn`
     takes a model and the context in tokens that its provider reported; `learn_no_tools` takes a model that refused
-    tools. `instructions` returns the current instructions
-    of the project, `default_system` the default system prompt of a turn that begins with a memory, `mcp_tools` its
-    tools of MCP servers. `condensing` returns the options for a memory; without it, only a request condenses. `mail`
-    provides the mail that a turn begins with. `cache` returns what is known of the provider's cache of the
-    conversation. Where nobody `can_ask` the user, a spending cap stops requests. `redactor` returns the
-    redactor of the current secrets. `outputs` keeps the output of the user's commands until it
-    is stored.
+    tools. `instructions` returns the current instructions of the project, `default_system` the default system prompt of
+    a turn that begins with a memory, `mcp_tools` its tools of MCP servers. `condensing` returns the options for a
+    memory; without it, only a request condenses. `mail` provides the mail that a turn begins with. `cache` returns what
+    is known of the provider's cache of the conversation. Where nobody `can_ask` the user, a spending cap stops
+    requests. `redactor` returns the redactor of the current secrets. `outputs` keeps the output of the user's commands
+    until it is stored.
     """
 
     max_requests: int = 0
@@ -442,8 +439,7 @@ class AgentLoop:
             return Failed(incoming.job, overflow.overflow_message(smaller, incoming.reason), (), incoming.usage)
         sizes = " → ".join(tokens.format_tokens(each.used) for each in (memory, smaller))
         self._view.notice(f"{incoming.reason} Sending a smaller request: {sizes} tokens.")
-        self._jobs.discard(incoming.job)
-        return UsageRecorded(incoming.usage) if incoming.usage else incoming
+        return self._send_again(incoming)
 
     async def _leave_out_tools(self, incoming: ToolsRefused) -> Input:
         """Send the request again without tools, and offer this model none from now on."""
@@ -453,6 +449,10 @@ class AgentLoop:
         if memory.limits.tools:  # the configuration says that it takes some
             return Failed(incoming.job, f"{incoming.reason} {NO_TOOLS_REMEDY}", (), incoming.usage)
         self._view.notice(f"{model} does not support tools: it is offered none from now on.")
+        return self._send_again(incoming)
+
+    def _send_again(self, incoming: ContextOverflowed | ToolsRefused) -> Input:
+        """Have the refused request sent anew, as memory is now; return the input that is left of the refusal."""
         self._jobs.discard(incoming.job)
         return UsageRecorded(incoming.usage) if incoming.usage else incoming
 

@@ -128,6 +128,16 @@ def _run(words: list[str]) -> int:
     prompt = _read_message([*arguments.words, *literal[1:]])
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     prints = arguments.print or arguments.output_format or not interactive
+    _check_run_options(arguments, bool(prints))
+    if prints:
+        from ikigai.headless import print_mode
+
+        return print_mode.run(_warned(_load_config(arguments)), arguments, prompt)
+    return _at_the_terminal(arguments, prompt)
+
+
+def _check_run_options(arguments: argparse.Namespace, prints: bool) -> None:
+    """Raise ConfigError for options that do not fit each other, or a run that `prints`; complete the output format."""
     for_print = {"--schema": arguments.schema, "--input-format": arguments.input_format, "--timeout": arguments.timeout}
     if not prints and (flags := [flag for flag, value in for_print.items() if value]):
         raise ConfigError(f"{flags[0]} is for print mode.", f"Add -p, or leave out {flags[0]}.")
@@ -153,11 +163,6 @@ def _run(words: list[str]) -> int:
         raise ConfigError(
             "-r without a name needs a terminal to choose an agent.", "Usage: ikigai -r NAME; see ikigai agents."
         )
-    if prints:
-        from ikigai.headless import print_mode
-
-        return print_mode.run(_warned(_load_config(arguments)), arguments, prompt)
-    return _at_the_terminal(arguments, prompt)
 
 
 def _split_at_dashes(words: list[str]) -> tuple[list[str], list[str]]:

@@ -9,14 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.messages import ToolSpec
 from ikigai.core.record import Record
-from ikigai.core.sanitize import storable
+from ikigai.core.sanitize import clean
 
 MCP_TOOLS_KEY = "mcp_tools"
 """The name of the setting."""
@@ -30,7 +30,8 @@ MAX_NAME_CHARACTERS = 64
 """Characters of a tool's name that every vendor accepts."""
 MAX_DESCRIPTION_CHARACTERS = 4_000
 MAX_SCHEMA_BYTES = 64 * 1024
-MAX_TOOLS_PER_SERVER = 1_000
+_TOLD_KEYS = ("description", "title", "$comment")
+"""The keys of a schema whose texts validate nothing."""
 DEFAULT_SHARE = 0.02
 """Share of the budget that definitions may take where `mcp_tools_tokens` is 0."""
 
@@ -123,7 +124,7 @@ def choose_offer(
 
 
 def clean_definition(server: str, tool: str, description: str, schema: str, taken: Iterable[str]) -> McpDefinition:
-    """Return the definition of a tool with a name that models can call, text that can be stored, and a schema.
+    """Return the definition of a tool with a name that models can call, text that hides nothing, and a schema.
 
     Raise ValueError, with the second half of a sentence, for a schema that is no object schema or too long, and for a
     name that another tool has.
@@ -136,11 +137,25 @@ def clean_definition(server: str, tool: str, description: str, schema: str, take
     try:
         decoded = msgspec.json.decode(schema, type=dict[str, Any])
         msgspec.convert(decoded, _ObjectSchema)
+        _clean_descriptions(decoded)
     except (msgspec.DecodeError, RecursionError):
         raise ValueError("its schema is not that of an object") from None
     schema = msgspec.json.encode({"type": "object", "properties": {}, **decoded}, order="sorted").decode()
-    text = storable(description).strip()[:MAX_DESCRIPTION_CHARACTERS]
+    text = clean(description).strip()[:MAX_DESCRIPTION_CHARACTERS]
     return McpDefinition(server, tool, name, text, schema)
+
+
+def _clean_descriptions(schema: Any) -> None:
+    """Clean the texts in a schema that only tell models something; all others say which arguments are valid."""
+    if isinstance(schema, list):
+        for each in cast("list[Any]", schema):
+            _clean_descriptions(each)
+    elif isinstance(schema, dict):
+        for key, value in cast("dict[str, Any]", schema).items():
+            if key in _TOLD_KEYS and isinstance(value, str):
+                schema[key] = clean(value)
+            else:
+                _clean_descriptions(value)
 
 
 def tool_name(server: str, tool: str) -> str:

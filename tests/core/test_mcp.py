@@ -80,6 +80,16 @@ def test_description_is_stored_without_what_postgresql_cannot_hold_and_cut() -> 
     assert len(definition("t", "x" * 9_000).description) == 4_000
 
 
+def test_descriptions_hide_nothing_in_text_and_schema_and_arguments_stay_as_they_are() -> None:
+    hidden, shown = "a\x1b[2J\U000e0041b", "a<U+E0041>b"
+    told = {"type": "string", "title": hidden, "description": hidden, "enum": [hidden]}
+    schema = {"type": "object", "properties": {"description": told, "n": {"anyOf": [{"$comment": hidden}]}}}
+    found = definition("t", hidden, json.dumps(schema))
+    cleaned = {"type": "string", "title": shown, "description": shown, "enum": [hidden]}
+    assert found.description == shown
+    assert json.loads(found.schema)["properties"] == {"description": cleaned, "n": {"anyOf": [{"$comment": shown}]}}
+
+
 def test_offer_is_read_as_it_was_written() -> None:
     offer = choose_offer(["srv"], [definition("b"), definition("a")], McpOffer(), 10_000)
     assert read_offer(offer.text) == offer and [each.tool for each in offer.definitions] == ["a", "b"]

@@ -1,8 +1,11 @@
-"""This module bounds the answers of MCP servers over HTTP: each has at most `MAX_MESSAGE_BYTES`."""
+"""This module bounds the answers of MCP servers over HTTP, and tells where one no longer knows the session.
+
+Each answer has at most `MAX_MESSAGE_BYTES`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import httpx2
 
@@ -11,12 +14,18 @@ from ikigai.tools.mcp.host_messages import MAX_MESSAGE_BYTES
 
 class LimitedTransport(httpx2.AsyncHTTPTransport):
     """A transport whose answers end with an error where they grow too long. An event stream has no end: the SDK bounds
-    each of its events.
+    each of its events. `on_unknown_session` is called where the server does not know the session of a message.
     """
+
+    def __init__(self, on_unknown_session: Callable[[], None]) -> None:
+        super().__init__()
+        self._on_unknown_session = on_unknown_session
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         request.headers["accept-encoding"] = "identity"  # a few compressed bytes can stand for any number
         response = await super().handle_async_request(request)
+        if response.status_code == 404 and request.method == "POST" and "mcp-session-id" in request.headers:
+            self._on_unknown_session()
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _LimitedStream(response.stream)
         return response

@@ -64,6 +64,7 @@ class ServerConnection:
         self._client: Client | None = None
         self._ready = asyncio.Event()
         self._lost = asyncio.Event()
+        self._is_unknown = False  # the server has answered the call that it does not know the session
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why the connection ended
         self._questions: dict[str, asyncio.Future[AnswerQuestion]] = {}
         self._numbers = itertools.count(1)
@@ -120,6 +121,8 @@ class ServerConnection:
             listening = asyncio.create_task(self._listen(client), name=f"{self.launch.name} changes")
             try:
                 await self._lost.wait()
+                if self._is_unknown:
+                    raise ServerEnded("it has ended the session")
             finally:
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
@@ -132,7 +135,7 @@ class ServerConnection:
                 httpx2.AsyncClient(
                     headers=self.launch.headers,
                     timeout=timeout,
-                    transport=LimitedTransport(),
+                    transport=LimitedTransport(self._on_unknown_session),
                     auth=self._login.auth
                     if self._login and "authorization" not in _lower(self.launch.headers)
                     else None,
@@ -166,6 +169,9 @@ class ServerConnection:
     async def _watch(self, server: StdioServer) -> None:
         await server.ended.wait()
         self._lost.set()
+
+    def _on_unknown_session(self) -> None:
+        self._is_unknown = True
 
     def _on_errors(self, data: bytes) -> None:
         self._errors = (self._errors + data)[-MAX_ERROR_BYTES:]
@@ -243,6 +249,7 @@ class ServerConnection:
             return CallResult(order.id, f"The MCP server {self.launch.name} cannot be used: {why}.", failed=True)
         client, over, limit = self._client, self._over, self.launch.call_seconds
         assert client
+        self._is_unknown = False
         try:
             async with asyncio.timeout(limit):
                 return await self._send(client, order)
@@ -250,7 +257,10 @@ class ServerConnection:
             text = f"The MCP server {self.launch.name} did not answer within {limit:g} s; the call was cancelled."
         except MCPError as error:
             text = f"The MCP server {self.launch.name} refused: {str(error)[:2000]}"
-            if error.error.code == types.CONNECTION_CLOSED and (reason := await self._why_over(over)):
+            if self._is_unknown and error.error.code != types.METHOD_NOT_FOUND:
+                self._lost.set()  # it was started again: only a new connection has a session that it knows
+            is_over = self._lost.is_set() or error.error.code == types.CONNECTION_CLOSED
+            if is_over and (reason := await self._why_over(over)):
                 text = f"The connection to the MCP server {self.launch.name} ended: {reason}."
         except Exception as error:
             if self.launch.url and _find(error, LoginNeeded):

@@ -1,7 +1,8 @@
 """A scripted MCP server over streamable HTTP with an authorization server of its own, for one test.
 
-It says that tokens live `seconds`, and accepts those in `tokens`. `requests` are pairs of a path and what was asked for
-there: the method of a message, or the grant of a token.
+It says that tokens live `seconds`, and accepts those in `tokens`; "" in them is for requests without one. `requests`
+are pairs of a path and what was asked for there: the method of a message, the grant of a token, or the client that logs
+in. `sessions` are those that it knows. `text` is the result of its tool; `encodings` are those that requests accept.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ class ScriptedHttpServer:
     def __init__(self, seconds: int, tls: ssl.SSLContext | None = None) -> None:
         self.seconds, self.requests = seconds, list[tuple[str, str]]()
         self.tokens, self.issued = set[str](), 0
+        self.sessions, self.text, self.encodings = set[str](), "added", set[str]()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -53,6 +55,7 @@ class ScriptedHttpServer:
             case "/register":
                 reply(to, {**json.loads(body), "client_id": "registered"}, 201)
             case "/authorize":
+                self.requests.append((place.path, query["client_id"]))
                 to.send_response(302)
                 to.send_header("Location", f"{query['redirect_uri']}?code=c&state={query['state']}")
                 to.send_header("Content-Length", "0")
@@ -79,6 +82,7 @@ class ScriptedHttpServer:
             "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
             "token_endpoint_auth_methods_supported": ["none", "client_secret_basic", "private_key_jwt"],
             "code_challenge_methods_supported": ["S256"],
+            "client_id_metadata_document_supported": True,
         }
 
     def _message(self, to: BaseHTTPRequestHandler, message: dict[str, Any]) -> None:
@@ -89,16 +93,25 @@ class ScriptedHttpServer:
             return
         method, id = message.get("method", ""), message.get("id")
         self.requests.append(("/mcp", method))
+        self.encodings.add(to.headers.get("Accept-Encoding", ""))
+        session = to.headers.get("Mcp-Session-Id")
+        if session and session not in self.sessions:
+            reply(to, {"jsonrpc": "2.0", "id": "none", "error": {"code": -32600, "message": "Session not found"}}, 404)
+            return
         about = {"name": "scripted", "version": "1"}
         results: dict[str, Any] = {
             "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about},
             "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]},
-            "tools/call": {"content": [{"type": "text", "text": "added"}]},
+            "tools/call": {"content": [{"type": "text", "text": self.text}]},
         }
         if id is None:
             reply(to, None, 202)
         elif method in results:
-            reply(to, {"jsonrpc": "2.0", "id": id, "result": results[method]})
+            headers = dict[str, str]()
+            if method == "initialize":
+                self.sessions.add(session := f"session{len(self.requests)}")
+                headers["Mcp-Session-Id"] = session
+            reply(to, {"jsonrpc": "2.0", "id": id, "result": results[method]}, headers=headers)
         else:
             error = {"code": -32601, "message": f"no {method}"}
             reply(to, {"jsonrpc": "2.0", "id": id, "error": error}, 400 if method == "server/discover" else 200)

@@ -1,4 +1,4 @@
-"""Tests of MCP servers over HTTP: logins by OAuth, tokens that expire, certificates that are wrong."""
+"""Tests of MCP servers over HTTP: logins by OAuth, tokens that expire, wrong certificates, sessions that end."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from ikigai.tools.mcp.host_messages import CallTool, LoginPage, ServerLaunch
+from ikigai.tools.mcp.host_messages import MAX_MESSAGE_BYTES, CallTool, LoginPage, ServerLaunch
 from ikigai.tools.mcp.servers import McpServer, McpServers
 from tests.providers.certificates import signed_itself
 from tests.tools.mcp.http_server import ScriptedHttpServer, serving
@@ -118,6 +118,38 @@ async def test_private_key_logs_in_without_a_user(
                 assert state(servers)[0] == "failed" and f"{key} {why}" in state(servers)[1].replace(
                     "cannot be read: No", "no"
                 )
+
+
+@pytest.mark.parametrize(
+    ("client", "known_as"),
+    [("", "registered"), ("mine", "mine"), ("https://me.example/client", "https://me.example/client")],
+)
+async def test_login_is_that_of_the_configured_client(tmp_path: Path, client: str, known_as: str) -> None:
+    with serving() as server:
+        async with connected(tmp_path, server.url, login=True, client_id=client) as servers:
+            assert state(servers) == ("ready", "")
+        assert [asked for path, asked in server.requests if path == "/authorize"] == [known_as]
+        async with connected(tmp_path, f"{server.url}?other", client_id=client) as servers:
+            assert state(servers)[0] == "login", "a login holds for one address"
+
+
+async def test_server_that_is_started_again_is_connected_to_again(tmp_path: Path) -> None:
+    with serving() as server:
+        server.tokens.add("")
+        async with connected(tmp_path, server.url) as servers:
+            assert await add(servers) == "added"
+            server.sessions.clear()
+            assert await add(servers) == f"The connection to the MCP server {NAME} ended: it has ended the session."
+            assert (await servers.wait_ready(NAME)).state == "ready" and await add(servers) == "added"
+
+
+async def test_answer_is_bounded_and_never_compressed(tmp_path: Path) -> None:
+    with serving() as server:
+        server.tokens.add("")
+        server.text = "x" * (MAX_MESSAGE_BYTES + 1)
+        async with connected(tmp_path, server.url) as servers:
+            assert "its answer is longer than 32 MiB" in await add(servers)
+        assert server.encodings == {"identity"}
 
 
 async def test_server_with_a_wrong_certificate_fails_with_the_reason(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ class Services:
             return memory
         has_begun = memory.full_window.turns or memory.settings.get(DEFAULT_SYSTEM_KEY)
         coming = {} if has_begun else self.turn_prompt(memory)
-        if self.tool_runtime.mcp:
+        if self.tool_runtime.mcp or memory.settings.get(MCP_TOOLS_KEY):  # of a server that is no longer configured
             coming = {**coming, MCP_TOOLS_KEY: self.tool_runtime.mcp_offer(memory) or None}
         return _with_settings(memory, coming)
 
@@ -374,7 +374,7 @@ class Services:
             learn_no_tools=self._learn_no_tools,
             instructions=instructions,
             default_system=self.default_system,
-            mcp_tools=self.tool_runtime.mcp_offer if self.tool_runtime.mcp else None,
+            mcp_tools=self.tool_runtime.mcp_offer,
             condensing=options.condensing or self.condensing,
             redactor=self.redaction.redactor,
             cache=self.prompt_cache(agent, memory),

@@ -170,6 +170,16 @@ def test_requests_keep_their_prefix_over_50_turns_but_for_a_changed_list(account
         assert after.startswith(before.removesuffix("]"))
 
 
+def test_server_that_is_no_longer_configured_offers_nothing(account: Account, wire: Wire):
+    before = (account.home / ".config/ikigai/config.toml").read_text()
+    account.configure(before + table("good"))
+    for text in (before + table("good"), before):
+        account.configure(text)
+        assert account.run("-m", "wire/x", "-p", "hello", **TOOLS, WIRE_KEY="k").returncode == 0
+    first, second = ("good__add" in request.body.decode() for request in wire.requests)
+    assert first and not second
+
+
 def sent(request: Received, field: str) -> str:
     """Return a field of a request as it was sent."""
     text = request.body.decode()

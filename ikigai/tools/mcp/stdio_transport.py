@@ -7,19 +7,19 @@ commands, which ends every process that it started, and bounds the messages.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 import anyio
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
+from ikigai.core.sanitize import storable
 from ikigai.tools.mcp.host_messages import MAX_MESSAGE_BYTES, LineSplitter
 from ikigai.tools.shell.supervised_process import SupervisedProcess
 
 MAX_WAITING_MESSAGES = 10_000
 """Messages of a server that wait to be handled; a server that sends more, faster, is ended."""
-CLOSE_SECONDS = 2.0
-"""Seconds that a server has to end by itself once its standard input is closed."""
 
 
 class ServerEnded(Exception):
@@ -71,8 +71,7 @@ class StdioServer:
                 if not line.lstrip().startswith(b"{"):
                     continue  # many servers print words there, too
                 with contextlib.suppress(ValueError):
-                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    self._to_session.send_nowait(SessionMessage(message))
+                    self._to_session.send_nowait(SessionMessage(_read_message(line)))
         except ValueError as error:
             self._give_up(f"it sent what is no message: {error}")
         except anyio.WouldBlock:
@@ -112,6 +111,23 @@ class StdioServer:
         if not self._process.ended.done():
             await self._process.end()
         self._close()
+
+
+def _read_message(line: bytes) -> types.JSONRPCMessage:
+    """Return the message of a line. Raise ValueError.
+
+    A lone surrogate becomes U+FFFD: programs in JavaScript send one where they cut a text within a character.
+    """
+    try:
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        if b"\\ud" not in line.lower():
+            raise
+    try:
+        mended = storable(json.dumps(json.loads(line), ensure_ascii=False))
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return types.jsonrpc_message_adapter.validate_json(mended, by_name=False)
 
 
 @contextlib.asynccontextmanager

@@ -5,11 +5,12 @@ silent      never answers
 dead        writes its reason to standard error and exits
 flood       floods standard output with words and messages before it answers
 huge        answers a call with one message of 40 MiB
-escapes     descriptions and results with escape sequences and invisible characters
-many        10,000 tools
+escapes     descriptions and results with escape sequences, invisible characters and half a surrogate pair
+many        10,000 tools, in pages
 strange     a schema that is too long, colliding and unspeakable names
 invalid     a schema that is none, a tool without a name, and what is no tool, beside a good one; likewise resources
-children    starts a daemon in a session of its own and goes on as good; FILE gets its pid
+children    starts a daemon in a session of its own and goes on as good, also behind the end of its input; FILE gets
+            its pid
 changing    the description of its tool is that in FILE; it says so when that has changed
 late        begins to answer once there is FILE, and goes on as good
 """
@@ -23,6 +24,7 @@ import time
 from threading import Thread
 
 MODE, FILE = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
+PAGE = 600
 OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
@@ -51,7 +53,7 @@ def tools() -> list[dict]:
         case "invalid":
             return [tool("no-object", schema={"type": "array"}), {"inputSchema": OBJECT}, 7, tool("fine")]
         case "escapes":
-            return [tool("paint", "\x1b[2J\x1b]0;title\x07red\u202eder\U000e0041")]
+            return [tool("paint", "\x1b[2J\x1b]0;title\x07red\u202eder\U000e0041\ud83d")]
         case "changing":
             with open(FILE) as file:
                 return [tool("act", file.read())]
@@ -68,7 +70,7 @@ def call(id: int, name: str, arguments: dict) -> None:
     if MODE == "huge":
         text = "x" * (40 << 20)
     elif MODE == "escapes":
-        text = "\x1b[31mred\x1b]52;c;Zm9v\x07"
+        text = "\x1b[31mred\x1b]52;c;Zm9v\x07\ud83d"
     elif name == "add":
         text = str(arguments["n"] + 1)
     elif name == "wait":
@@ -94,7 +96,9 @@ def answer(message: dict) -> None:
         about = {"name": "scripted", "version": "1"}
         send({"id": id, "result": {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": about}})
     elif method == "tools/list":
-        send({"id": id, "result": {"tools": tools()}})
+        found, start = tools(), int(params.get("cursor", 0))
+        more = {"nextCursor": str(start + PAGE)} if len(found) > start + PAGE else {}
+        send({"id": id, "result": {"tools": found[start : start + PAGE], **more}})
     elif method == "tools/call":
         call(id, params["name"], params.get("arguments") or {})
     elif method == "resources/list":
@@ -144,6 +148,8 @@ def main() -> None:
         Thread(target=watch, daemon=True).start()
     for line in sys.stdin:
         answer(json.loads(line))
+    if MODE == "children":
+        time.sleep(3600)
 
 
 def watch() -> None:

@@ -38,6 +38,8 @@ def test_table_makes_a_command_with_its_variables(tmp_path: Path, monkeypatch: p
     assert launch.environment == {"PATH": "/bin", "TOKEN": "secret", "MODE": "ro"}
     assert servers["db"].approved("read_row") and not servers["db"].approved("drop")
     assert problems == [] and servers["db"].place.endswith("config.toml:1")
+    servers, _ = made(text + 'approval = "always"\n', tmp_path)
+    assert servers["db"].approved("drop")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,8 @@ def test_project_gets_no_key_of_ikigai_and_never_replaces_a_server_of_the_user(
 
 def test_trust_question_shows_each_server_in_full() -> None:
     content = (
-        b'{"mcpServers": {"p": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}}, "q": {"url": "https://h"}}}'
+        b'{"mcpServers": {"p": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}}, '
+        b'"q": {"url": "https://h", "headers": {"X": "y"}}}}'
     )
-    assert mcp_servers.describe_project_servers(content) == ["  p: npx -y x K=v", "  q: https://h"]
+    assert mcp_servers.describe_project_servers(content) == ["  p: npx -y x K=v", "  q: https://h X=y"]
     assert mcp_servers.describe_project_servers(b"nonsense") == []

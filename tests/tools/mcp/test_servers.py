@@ -1,6 +1,8 @@
 """Tests of MCP servers: the real process with the SDK against scripted servers, good and bad ones."""
 
 import asyncio
+import base64
+import io
 import os
 import signal
 import sys
@@ -10,12 +12,24 @@ from pathlib import Path
 
 import psutil
 import pytest
+from PIL import Image
 
 from ikigai.core.mcp_tools import CALL_TOOL, McpOffer
 from ikigai.core.questions import Question, QuestionAnswer
-from ikigai.tools.mcp.host_messages import CallResult, CallTool, GetPrompt, ReadResource, ServerLaunch
+from ikigai.images import read_picture
+from ikigai.tools.mcp import server_connection
+from ikigai.tools.mcp.host_messages import (
+    CallResult,
+    CallTool,
+    GetPrompt,
+    ReadResource,
+    Report,
+    ResultPicture,
+    ServerLaunch,
+    ServerState,
+)
 from ikigai.tools.mcp.servers import HOST_MODULE, McpServer, McpServers
-from ikigai.tools.mcp.tools import McpCallArguments, find_tool
+from ikigai.tools.mcp.tools import McpCallArguments, find_tool, read_result
 from tests import ROOT
 
 SCRIPT = ROOT / "tests" / "tools" / "mcp" / "scripted_server.py"
@@ -84,7 +98,8 @@ async def test_servers_of_all_kinds_side_by_side(tmp_path: Path) -> None:
         assert "2 more definitions of invalid are not offered: /mcp invalid lists them." in notices
 
         (painted,) = made.statuses["escapes"].definitions
-        assert "\x00" not in painted.description
+        assert painted.description == "red<U+202E>der<U+E0041>\ufffd", "it hides nothing from who approves the tool"
+        assert (await call(made, "escapes", "paint")).text.endswith("\ufffd"), "half a character ends no call"
 
         assert (await call(made, "good", "add", '{"n": 41}')).text == "42"
         huge = await call(made, "huge", "add", '{"n": 1}')
@@ -102,7 +117,8 @@ async def test_servers_of_all_kinds_side_by_side(tmp_path: Path) -> None:
 
 async def test_call_is_cancelled_at_the_server_and_ends_at_its_limit(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    async with running(tmp_path, server("good", "good", log, call_seconds=1)) as (made, _):
+    short = server("short", "good", call_seconds=1)
+    async with running(tmp_path, server("good", "good", log), short) as (made, _):
         await made.wait_settled("good")
         waiting = asyncio.create_task(call(made, "good", "wait"))
         await asyncio.sleep(0.2)
@@ -110,9 +126,28 @@ async def test_call_is_cancelled_at_the_server_and_ends_at_its_limit(tmp_path: P
         with pytest.raises(asyncio.CancelledError):
             await waiting
         await until(log.exists)
-        ended = await call(made, "good", "wait")
+        ended = await call(made, "short", "wait")
         assert ended.failed and "did not answer within 1 s" in ended.text
-        assert (await call(made, "good", "add", '{"n": 1}')).text == "2", "the server goes on"
+        for name in ("good", "short"):
+            assert (await call(made, name, "add", '{"n": 1}')).text == "2", "the server goes on"
+
+
+async def test_server_that_fails_is_started_again_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = server_connection.PAUSES_SECONDS
+    assert list(pauses) == sorted(set(pauses))
+    monkeypatch.setattr(server_connection, "PAUSES_SECONDS", tuple(each / 1_000 for each in pauses[:3]))
+    reports = list[Report]()
+    missing = ServerLaunch("missing", ("/nowhere/server",), {}, str(ROOT))
+    connection = server_connection.ServerConnection(missing, reports.append)
+
+    def told() -> list[float]:
+        return [each.pause for each in reports if isinstance(each, ServerState) and each.state == "failed"]
+
+    try:
+        await until(lambda: len(told()) > 3)
+    finally:
+        await connection.close()
+    assert told()[:4] == [0.001, 0.002, 0.005, 0.005]
 
 
 async def test_question_of_a_server_reaches_the_user_at_its_call(tmp_path: Path) -> None:
@@ -122,12 +157,16 @@ async def test_question_of_a_server_reaches_the_user_at_its_call(tmp_path: Path)
         asked.append(question)
         return QuestionAnswer("2")
 
-    async with running(tmp_path, server("good", "good")) as (made, _):
+    async with running(tmp_path, server("good", "good"), server("other", "good")) as (made, _):
         await made.wait_settled("good")
         assert (await call(made, "good", "ask", ask=ask)).text == '{"color": "blue"}'
         assert asked[0].title == "The MCP server good asks" and "Which?" in asked[0].lines
         assert [choice.label for choice in asked[0].choices][:2] == ["red", "blue"]
+        elsewhere = asyncio.create_task(call(made, "other", "wait", ask=ask))
+        await made.wait_settled("other")
         assert (await call(made, "good", "ask")).text == "null", "where nobody can be asked it is cancelled"
+        assert len(asked) == 1, "a call of another server asks nothing"
+        elsewhere.cancel()
 
 
 async def test_changed_list_is_told_and_used_from_the_next_turn(tmp_path: Path) -> None:
@@ -149,6 +188,7 @@ async def test_definitions_of_an_earlier_run_are_offered_before_the_server_is_re
     assert late.statuses["good"].state == "starting" and late.offer(McpOffer(), 10_000) == known
     other = McpServers({"good": server("good", "silent")}, {}, tmp_path / "known.json")
     assert other.offer(McpOffer(), 10_000) == McpOffer(), "another command is another server"
+    assert other.offer(known, 10_000) == known, "until it is ready the conversation keeps what it has used"
 
 
 async def test_tool_that_changes_between_decision_and_call_is_not_called(tmp_path: Path) -> None:
@@ -202,6 +242,17 @@ async def test_no_process_is_left_however_it_ends(tmp_path: Path) -> None:
         await until(lambda: made.statuses["children"].state == "ready")
         assert len(alive()) == 2, "it has been started again"
     assert not alive()
+
+
+async def test_pictures_of_a_result_are_shown_or_named() -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (8, 6), "red").save(file, "PNG")
+    good = ResultPicture(base64.b64encode(file.getvalue()).decode(), "image/png")
+    result = CallResult("1", "Look.", (good, ResultPicture("d29yZHM=", "image/png"), ResultPicture("no base64")))
+    shown = await read_result(result, read_picture)
+    assert len(shown.images) == 1 and not shown.failed
+    assert shown.text.startswith("Look.\n[picture left out: ") and shown.text.count("[picture left out: ") == 2
+    assert (await read_result(CallResult("1", pictures=(good,)), read_picture)).text == ""
 
 
 def _is_zombie(pid: int) -> bool:

@@ -28,7 +28,7 @@ class ServerEnded(Exception):
     `was_killed` means that something else ended it: what it wrote last does not say why.
     """
 
-    def __init__(self, reason: str, was_killed: bool) -> None:
+    def __init__(self, reason: str, was_killed: bool = False) -> None:
         super().__init__(reason)
         self.was_killed = was_killed
 

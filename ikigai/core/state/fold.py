@@ -50,13 +50,13 @@ from ikigai.core.state.intervals import excluded_by
 from ikigai.core.state.memory import (
     Mark,
     Memory,
-    Summary,
     UndoableChange,
     envelope,
     measure,
     notice_size,
     offered_tools,
     replace,
+    summary_of,
 )
 from ikigai.core.state.open_turn import IDLE, READ_RESULT, RUNNING_TOOLS, WAITING, AgentStatus, OpenTurn, TurnBuilder
 from ikigai.core.state.window import Turn, Window, fit_window, overflowing_window
@@ -220,9 +220,9 @@ def _exclude(memory: Memory, stored: StoredEvent) -> Memory:
 
 def _with_summary(memory: Memory, stored: StoredEvent, event: Summarized) -> Memory:
     """Return memory in which a summary replaces what it covers. The summary of a cleared epoch replaces nothing."""
-    if event.closed:
+    summary, changes = summary_of(stored.id, event), _changes(memory, stored, "summary")
+    if not summary.intervals:
         return replace(memory, stale=True)
-    summary, changes = Summary(stored.id, event.upto, event.text, event.turns), _changes(memory, stored, "summary")
     return _with_envelope(replace(memory, summaries=(*memory.summaries, summary), changes=changes, stale=True))
 
 

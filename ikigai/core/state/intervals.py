@@ -30,19 +30,19 @@ def excluded_by(id: int, event: Event) -> ExcludedInterval:
     """Return the events of its lineage that the event stored as `id` excludes."""
     match event:
         case Cleared():
-            return ExcludedInterval((up_to(id - 1),))
+            return ExcludedInterval((_up_to(id - 1),))
         case Rewound(to):
             return ExcludedInterval(((to, id),))
         case Filtered(ranges=ranges, ids=ids, planning=planning):
             talk = ((planning - 1, id),) if planning else ()
             return ExcludedInterval((*((first - 1, end + 1) for first, end in ranges), *talk), ids)
         case Summarized(upto=upto, closed=closed):
-            return ExcludedInterval() if closed else ExcludedInterval((up_to(upto),))
+            return ExcludedInterval() if closed else ExcludedInterval((_up_to(upto),))
         case _:
             return ExcludedInterval()
 
 
-def up_to(last: int) -> Interval:
+def _up_to(last: int) -> Interval:
     """Return the interval of all events until `last`, that one included."""
     return (-1, last + 1)
 

@@ -14,7 +14,7 @@ from ikigai.core.record import Record
 from ikigai.core.request.build import Request, distinguish_calls, pair_calls, summary_as_messages, window_notice
 from ikigai.core.request.system_prompt import system_prompt
 from ikigai.core.state.effective_settings import RunConfig
-from ikigai.core.state.intervals import Interval, up_to, within
+from ikigai.core.state.intervals import Interval, excluded_by, within
 from ikigai.core.state.open_turn import AgentStatus, OpenTurn
 from ikigai.core.state.window import Turn, Window
 from ikigai.core.tool_selection import ToolSelection
@@ -42,12 +42,20 @@ class UndoableChange(Record, frozen=True):
 
 
 class Summary(Record, frozen=True):
-    """The text that replaces all events up to `upto`, that one included: so many `turns`; `id` is its own event's."""
+    """The text that replaces the events of `intervals`, the last of which is `upto`: so many `turns`; `id` is its own
+    event's.
+    """
 
     id: int
     upto: int
     text: str
     turns: int
+    intervals: tuple[Interval, ...]
+
+
+def summary_of(id: int, event: Summarized) -> Summary:
+    """Return the summary that the event stored as `id` brings into memory."""
+    return Summary(id, event.upto, event.text, event.turns, excluded_by(id, event).intervals)
 
 
 class MemoryStart(Record, frozen=True):
@@ -134,10 +142,9 @@ class Memory(Record, frozen=True):
 
     @property
     def excluded(self) -> tuple[Interval, ...]:
-        """The intervals of `excluded_intervals`, and the one that summaries replace."""
-        return (
-            (*self.excluded_intervals, up_to(self.summarized_upto)) if self.summarized_upto else self.excluded_intervals
-        )
+        """The intervals of `excluded_intervals`, and those of the summary that reaches furthest."""
+        furthest = max(self.summaries, key=lambda summary: summary.upto, default=None)
+        return (*self.excluded_intervals, *furthest.intervals) if furthest else self.excluded_intervals
 
     def start_up_to(self, upto: int) -> MemoryStart:
         """Return the beginning of memory up to the event `upto`."""
@@ -237,8 +244,7 @@ def used_without_open(memory: Memory) -> int:
 
 def used_with_summary(memory: Memory, event: Summarized) -> int:
     """Return the tokens of the request once this summary replaces what it covers, as far as the window knows."""
-    summary = Summary(0, event.upto, event.text, event.turns)
-    summed = replace(memory, summaries=(*memory.summaries, summary), open=None)
+    summed = replace(memory, summaries=(*memory.summaries, summary_of(0, event)), open=None)
     first = (memory.full_window.first,) if memory.full_window.first else ()
     kept = sum(turn.size for turn in (*first, *memory.full_window.turns) if turn.id > event.upto)
     return tokens.count_tokens(memory.provider, memory.model, envelope(summed) + kept)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, Undone
 from ikigai.core.record import Record
-from ikigai.core.state.intervals import Interval, excluded_by, up_to, within
+from ikigai.core.state.intervals import Interval, excluded_by, within
 from ikigai.core.state.lineage import undone_ids
 from ikigai.core.state.memory import Memory, Summary
 
@@ -78,5 +78,5 @@ class Exclusions:
             return Exclusion(ExclusionReason.FORGOTTEN, by)
         if outside := next((outside for interval, outside in near if within(id, (interval,))), None):
             return outside
-        covering = next((each.id for each in reversed(summaries) if within(id, (up_to(each.upto),))), 0)
+        covering = next((each.id for each in reversed(summaries) if within(id, each.intervals)), 0)
         return Exclusion(ExclusionReason.SUMMARIZED, covering) if covering else Exclusion(ExclusionReason.OUT)

@@ -97,85 +97,75 @@ def run(config: Config, arguments: argparse.Namespace, typed: str) -> int:
             streams.wait(FLUSH_TIMEOUT)
 
 
+class Prompt(NamedTuple):
+    """The message to send, or the command that was typed: `name` is that of the command.
+
+    `mentions` are the files that a message names. `asks_model` is False for a command that needs no model of its own.
+    """
+
+    text: str
+    command: Meaning | None
+    name: str
+    mentions: LocalMentions | None
+    asks_model: bool
+
+
 async def _answer(config: Config, arguments: argparse.Namespace, typed: str, streams: OutputStreams) -> int:
     schema = await asyncio.to_thread(_read_schema, arguments.schema) if arguments.schema else None
     has_agent = arguments.resume is not None or (getattr(arguments, "continue") and not arguments.new)
     try:
-        own = await asyncio.to_thread(_own_message, typed) if table.is_command(typed) else ""
-        command, typed = (None, own) if own else (info_commands.print_command(typed), typed)
-        if command is not None:
-            _check_command(typed, command, arguments, has_agent)
-        if isinstance(command, ProgramCommand) and command.name not in TREE_HANDLERS:
-            return await _show(config, arguments, command, streams)
-        name = table.BY_NAME[typed.split(maxsplit=1)[0][1:]].name if command else ""
-        local = await asyncio.to_thread(_read_mentions, typed, config) if command is None and "@" in typed else None
+        prompt = await _read_prompt(config, arguments, typed, has_agent)
+        if isinstance(prompt.command, ProgramCommand) and prompt.command.name not in TREE_HANDLERS:
+            return await _show(config, arguments, prompt.command, streams)
     except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
     turns = piped_input.read_turns() if arguments.input_format == "stream-json" else None
-    text, piped = typed, ""
-    if turns and not typed:
+    text, piped = prompt.text, ""
+    if turns and not text:
         text = await anext(turns, "")
-    elif turns is None and (command is None or _forks(command)):
+    elif turns is None and (prompt.command is None or _forks(prompt.command)):
         piped = await piped_input.read_text()
-        text = _join(typed, piped)
+        text = _join(text, piped)
     if not text.strip():
         raise ConfigError("There is no message, and no terminal to type one.", 'Try: ikigai -p "your question"')
+    async with _open_services(config, arguments) as services:
+        agent, did = await services.choose(arguments.resume, False, True) if has_agent else None, ""
+        if isinstance(change := prompt.command, ProgramCommand):
+            agent, text, did = await TREE_HANDLERS[change.name](services, agent, change.argument, arguments.yes)
+            if not (text := _join(text, piped)):
+                await _print(arguments, streams, did, change.name, agent)
+                return ExitCode.OK
+            prompt = prompt._replace(command=None)
+        elif agent is None:
+            _check_model(services, services.run.resolve({}))  # no agent for nothing
+            agent = await services.create()
+        format = arguments.output_format or "text"
+        output = arguments.raw, streams, schema, prompt.name, did
+        printer = PrintView(format, agent.name, agent.id, arguments.yes, *output)
+        return await _converse(services, arguments.max_turns, agent, prompt._replace(text=text), turns, printer)
+
+
+async def _read_prompt(config: Config, arguments: argparse.Namespace, typed: str, has_agent: bool) -> Prompt:
+    """Return the meaning of what was typed. Raise Rejected, and ConfigError for a command that the flags do not fit."""
+    if own := await asyncio.to_thread(_own_message, typed) if table.is_command(typed) else "":
+        typed = own
+    elif command := info_commands.print_command(typed):
+        _check_command(typed, command, arguments, has_agent)
+        name = table.BY_NAME[typed.split(maxsplit=1)[0][1:]].name
+        return Prompt(typed, command, name, None, isinstance(command, Plan | Retry))  # a fork's child asks its own
+    mentions = await asyncio.to_thread(_read_mentions, typed, config) if "@" in typed else None
+    return Prompt(typed, None, "", mentions, True)
+
+
+@contextlib.asynccontextmanager
+async def _open_services(config: Config, arguments: argparse.Namespace) -> AsyncIterator[Services]:
+    """Open the services of a run that may store events, and close them; what is ephemeral is purged by then."""
     async with show_waiting(PREPARING_DATABASE, is_first(config) and not arguments.output_format) as on_progress:
         services = await Services.open(config, on_progress=on_progress)
     try:
         services.ephemeral = arguments.ephemeral
         services.database.keep_unlisted()
-        did = ""
-        asks_model = command is None or isinstance(command, Plan | Retry)  # a fork's child asks its own
-        agent = await services.choose(arguments.resume, False, True) if has_agent else None
-        if isinstance(command, ProgramCommand):
-            agent, text, did = await TREE_HANDLERS[command.name](services, agent, command.argument, arguments.yes)
-            if not (text := _join(text, piped)):
-                await _print(arguments, streams, did, command.name, agent)
-                return ExitCode.OK
-            command = None
-        elif agent is None:
-            _check_model(services, services.run.resolve({}))  # no agent for nothing
-            agent = await services.create()
-        try:
-            memory, log, recovered = await services.acquire(agent)
-        except AgentLocked as locked:
-            remedy = "Nothing was sent. --new starts a new agent."
-            raise AgentLocked(locked.what, remedy, locked.owner) from None
-        if asks_model:
-            _check_model(services, memory.run.resolve(memory.own))
-        model_notice = ""
-        if isinstance(command, Change):
-            services.check(memory, command.values)
-            values, level_notice = services.keep_level(memory, command.values)
-            model_notice = " ".join(filter(None, (level_notice, services.unseen_images_notice(memory, values))))
-            command = Change(values)
-        format = arguments.output_format or "text"
-        printer = PrintView(format, agent.name, agent.id, arguments.yes, arguments.raw, streams, schema, name, did)
-        notices = (*recovered, *services.problems(), model_notice)
-        notices += (missing_profile_notice(memory), services.level_notice(memory))
-        for notice in filter(None, notices):
-            printer.notice(notice)
-        condensing = lambda of: services.condensing(of).manual_only  # noqa: E731
-        options = LoopOptions(arguments.max_turns, DATABASE_TIMEOUT, condensing=condensing, can_ask=False)
-        on_usage = printer.add_subagent_usage
-        manager = AgentManager(services, ManagedSubagents, on_usage=on_usage, can_ask=False, options=options)
-        runtime = manager.register(agent, memory, log, printer, mail=False).agent_loop
-        runtime.require_schema(schema.text if schema else "")
-        if asks_model and (servers := services.tool_runtime.mcp):
-            servers.on_notice = printer.notice
-            await servers.wait_known()
-        try:
-            if command is None:
-                command = await _attach(text, local, services, memory, printer) if local else Submitted(text)
-            if isinstance(command, Submitted | Plan | Retry):
-                return await run_turns(runtime, printer, _submissions(command, turns))
-            return await carry_out(runtime, printer, command)
-        finally:
-            if runtime.unsaved:
-                printer.notice(spool(log.unsaved(runtime.unsaved)).message)
-            if unsaved := await _stop_subagents(manager, agent, printer):
-                printer.notice(unsaved)
+        yield services
     finally:
         if arguments.ephemeral:
             try:
@@ -184,6 +174,56 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
                 sys.stderr.write("ikigai: This conversation could not be purged now; the next start does that.\n")
         with contextlib.suppress(asyncio.CancelledError):
             await services.close()
+
+
+async def _converse(
+    services: Services,
+    max_requests: int,
+    agent: Agent,
+    prompt: Prompt,
+    turns: AsyncIterator[str] | None,
+    printer: PrintView,
+) -> int:
+    """Open the agent, and carry out the command or run the turns; return the exit code."""
+    try:
+        memory, log, recovered = await services.acquire(agent)
+    except AgentLocked as locked:
+        remedy = "Nothing was sent. --new starts a new agent."
+        raise AgentLocked(locked.what, remedy, locked.owner) from None
+    if prompt.asks_model:
+        _check_model(services, memory.run.resolve(memory.own))
+    command, model_notice = prompt.command, ""
+    assert not isinstance(command, ProgramCommand)
+    if isinstance(command, Change):
+        services.check(memory, command.values)
+        values, level_notice = services.keep_level(memory, command.values)
+        model_notice = " ".join(filter(None, (level_notice, services.unseen_images_notice(memory, values))))
+        command = Change(values)
+    notices = (*recovered, *services.problems(), model_notice)
+    notices += (missing_profile_notice(memory), services.level_notice(memory))
+    for notice in filter(None, notices):
+        printer.notice(notice)
+    condensing = lambda of: services.condensing(of).manual_only  # noqa: E731
+    options = LoopOptions(max_requests, DATABASE_TIMEOUT, condensing=condensing, can_ask=False)
+    on_usage = printer.add_subagent_usage
+    manager = AgentManager(services, ManagedSubagents, on_usage=on_usage, can_ask=False, options=options)
+    runtime = manager.register(agent, memory, log, printer, mail=False).agent_loop
+    runtime.require_schema(printer.schema.text if printer.schema else "")
+    if prompt.asks_model and (servers := services.tool_runtime.mcp):
+        servers.on_notice = printer.notice
+        await servers.wait_known()
+    try:
+        if command is None:
+            local = prompt.mentions
+            command = await _attach(prompt.text, local, services, memory, printer) if local else Submitted(prompt.text)
+        if isinstance(command, Submitted | Plan | Retry):
+            return await run_turns(runtime, printer, _submissions(command, turns))
+        return await carry_out(runtime, printer, command)
+    finally:
+        if runtime.unsaved:
+            printer.notice(spool(log.unsaved(runtime.unsaved)).message)
+        if unsaved := await _stop_subagents(manager, agent, printer):
+            printer.notice(unsaved)
 
 
 async def _submissions(

@@ -94,7 +94,7 @@ class PrintView:
         did: str = "",
     ) -> None:
         self._format, self._agent, self._agent_id, self._yes, self._command = format, agent, agent_id, yes, command
-        self.streams, self._schema = streams or OutputStreams(), schema
+        self.streams, self.schema = streams or OutputStreams(), schema
         self._did = did
         self._cleaner = None if raw or format != "text" else Cleaner()
         self._idle = asyncio.Event()
@@ -142,7 +142,7 @@ class PrintView:
         usage = _counts(self.usage)
         if self.subagent_usage:
             usage = msgspec.structs.replace(usage, agents=_counts(self.subagent_usage))
-        matches = self._schema and ending is Ending.COMPLETED and not self.mismatch
+        matches = self.schema and ending is Ending.COMPLETED and not self.mismatch
         return ResultRecord(
             text="".join(self._words),
             agent=self._agent,
@@ -163,8 +163,8 @@ class PrintView:
     def finish(self, cap_refusal: StreamFailed | None = None) -> None:
         """Write the result at the end of the turn; an error if there was none, or a cap stopped the turn."""
         self.streams.has_result = True
-        if self._schema and self.ending and self.ending.ending is Ending.COMPLETED:
-            self._structured, self.mismatch = self._schema.parse("".join(self._words))
+        if self.schema and self.ending and self.ending.ending is Ending.COMPLETED:
+            self._structured, self.mismatch = self.schema.parse("".join(self._words))
         if self._format == "text":
             rest = self._cleaner.flush() if self._cleaner else ""
             self._write(rest + "\n" * (self._shown[-1:] not in ("", "\n")))

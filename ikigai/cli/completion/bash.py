@@ -2,9 +2,86 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from ikigai.cli.completion.nodes import NAMES, Node, Option
+
+SCRIPT = """\
+# bash completion for ikigai; made by: ikigai completion bash
+_ikigai_names() {
+  if [[ ${_ikigai_kind-} != "$*" ]] || ((SECONDS - _ikigai_asked > 20)); then
+    _ikigai_found="$(ikigai completion --names "$@" 2>/dev/null)"
+    _ikigai_kind="$*" _ikigai_asked=$SECONDS
+  fi
+}
+_ikigai() {
+  local -a parts=()
+  local rest="${COMP_LINE:0:COMP_POINT}" path="" skip="" flags="" words="" kind="" prefix="" given=0 key=""
+  local piece word n
+  COMPREPLY=()
+  for ((n = 0; n <= COMP_CWORD; n++)); do
+    piece="${COMP_WORDS[n]}"
+    if ((n == 0)) || [[ $rest == [[:space:]]* ]]; then
+      rest="${rest#"${rest%%[![:space:]]*}"}"
+      parts+=("$piece")
+    else
+      parts[${#parts[@]}-1]+="$piece"
+    fi
+    rest="${rest#"$piece"}"
+  done
+  local last=$((${#parts[@]} - 1))
+  local current="${parts[last]}" previous="${parts[last > 0 ? last - 1 : 0]}"
+  local replaced="${COMP_WORDS[COMP_CWORD]}"
+  [[ $replaced == [=:@] ]] && replaced=""
+  local kept="${current%"$replaced"}"
+  kept="${kept%@}"  # an @ is replaced with what follows
+  for ((n = 1; n < last; n++)); do
+    word="${parts[n]}"
+    if [[ -n $skip && $word != -* ]]; then skip=""; continue; fi
+    skip=""
+    case "$word" in
+      @takers@) skip=yes; continue ;;
+      -*) continue ;;
+    esac
+    ((given += 1))
+    key="$word"
+    case "${path:+$path }$word" in
+@commands@    esac
+  done
+  if [[ $current == --*=* ]]; then
+    previous="${current%%=*}" skip=yes prefix="${current%%=*}="
+    current="${current#*=}"
+  fi
+  if [[ -n $skip && $current != -* ]]; then
+    kind=none
+    case "$path $previous" in
+@values@    esac
+  else
+    case "$path" in
+@words@    esac
+    if [[ $current == -* ]]; then words="$flags"; kind=none; fi
+  fi
+  if [[ $kind == settings ]]; then
+    if ((given)); then _ikigai_names values "$key"; else _ikigai_names keys; fi
+    ((given < 2)) && words="$words $_ikigai_found"
+  fi
+  case "$kind" in
+    @names@) _ikigai_names "$kind"; words="$words $_ikigai_found" ;;
+    mentions) [[ $current == @* ]] && kind=files prefix="$prefix@" current="${current#@}" words="" ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+  if [[ $kind == files ]]; then
+    compopt -o filenames 2>/dev/null
+    mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$current")
+  fi
+  for n in "${!COMPREPLY[@]}"; do
+    word="$prefix${COMPREPLY[n]}"
+    COMPREPLY[n]="${word#"$kept"}"
+  done
+}
+complete -F _ikigai ikigai"""
+"""The script, with names between @ for the parts that depend on the commands."""
 
 
 def bash_script(nodes: list[Node]) -> str:
@@ -23,80 +100,14 @@ def bash_script(nodes: list[Node]) -> str:
         f"kind={node.kind or 'none'} ;;\n"
         for node in nodes
     )
-    return f"""\
-# bash completion for ikigai; made by: ikigai completion bash
-_ikigai_names() {{
-  if [[ ${{_ikigai_kind-}} != "$*" ]] || ((SECONDS - _ikigai_asked > 20)); then
-    _ikigai_found="$(ikigai completion --names "$@" 2>/dev/null)"
-    _ikigai_kind="$*" _ikigai_asked=$SECONDS
-  fi
-}}
-_ikigai() {{
-  local -a parts=()
-  local rest="${{COMP_LINE:0:COMP_POINT}}" path="" skip="" flags="" words="" kind="" prefix="" given=0 key=""
-  local piece word n
-  COMPREPLY=()
-  for ((n = 0; n <= COMP_CWORD; n++)); do
-    piece="${{COMP_WORDS[n]}}"
-    if ((n == 0)) || [[ $rest == [[:space:]]* ]]; then
-      rest="${{rest#"${{rest%%[![:space:]]*}}"}}"
-      parts+=("$piece")
-    else
-      parts[${{#parts[@]}}-1]+="$piece"
-    fi
-    rest="${{rest#"$piece"}}"
-  done
-  local last=$((${{#parts[@]}} - 1))
-  local current="${{parts[last]}}" previous="${{parts[last > 0 ? last - 1 : 0]}}"
-  local replaced="${{COMP_WORDS[COMP_CWORD]}}"
-  [[ $replaced == [=:@] ]] && replaced=""
-  local kept="${{current%"$replaced"}}"
-  kept="${{kept%@}}"  # an @ is replaced with what follows
-  for ((n = 1; n < last; n++)); do
-    word="${{parts[n]}}"
-    if [[ -n $skip && $word != -* ]]; then skip=""; continue; fi
-    skip=""
-    case "$word" in
-      {"|".join(sorted(takers))}) skip=yes; continue ;;
-      -*) continue ;;
-    esac
-    ((given += 1))
-    key="$word"
-    case "${{path:+$path }}$word" in
-{commands}    esac
-  done
-  if [[ $current == --*=* ]]; then
-    previous="${{current%%=*}}" skip=yes prefix="${{current%%=*}}="
-    current="${{current#*=}}"
-  fi
-  if [[ -n $skip && $current != -* ]]; then
-    kind=none
-    case "$path $previous" in
-{values}    esac
-  else
-    case "$path" in
-{words}    esac
-    if [[ $current == -* ]]; then words="$flags"; kind=none; fi
-  fi
-  if [[ $kind == settings ]]; then
-    if ((given)); then _ikigai_names values "$key"; else _ikigai_names keys; fi
-    ((given < 2)) && words="$words $_ikigai_found"
-  fi
-  case "$kind" in
-    {"|".join(NAMES)}) _ikigai_names "$kind"; words="$words $_ikigai_found" ;;
-    mentions) [[ $current == @* ]] && kind=files prefix="$prefix@" current="${{current#@}}" words="" ;;
-  esac
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
-  if [[ $kind == files ]]; then
-    compopt -o filenames 2>/dev/null
-    mapfile -t -O "${{#COMPREPLY[@]}}" COMPREPLY < <(compgen -f -- "$current")
-  fi
-  for n in "${{!COMPREPLY[@]}}"; do
-    word="$prefix${{COMPREPLY[n]}}"
-    COMPREPLY[n]="${{word#"$kept"}}"
-  done
-}}
-complete -F _ikigai ikigai"""
+    parts = {
+        "takers": "|".join(sorted(takers)),
+        "commands": commands,
+        "values": values,
+        "words": words,
+        "names": "|".join(NAMES),
+    }
+    return re.sub("@([a-z]+)@", lambda found: parts[found[1]], SCRIPT)
 
 
 def _bash_values(node: Node, option: Option) -> str:

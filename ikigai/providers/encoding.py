@@ -7,7 +7,7 @@ message by message. A message is serialized once however often it is sent.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -93,8 +93,9 @@ class BodyEncoder(ABC):
         # Only the messages of this request are kept: the next one shares most of them.
         self._written = dict(zip(request.messages, pieces, strict=True))
         marked = self.marked(request, pieces)
-        framed = self._framed(self.head(request), self.preface(request), marked, bool(request.output_cap))
-        tail = self.tail(request)
+        tail = self._whole_tail(request)
+        left_out = (OUTPUT_LIMITS if request.output_cap else frozenset[str]()) | tail.keys()
+        framed = self._framed(self.head(request), self.preface(request), marked, left_out)
         return b"%b,%b" % (framed[:-1], dumps(tail)[1:]) if tail else framed
 
     def countable(self, request: Request) -> bytes:
@@ -105,18 +106,25 @@ class BodyEncoder(ABC):
         return [self._written.get(message) or self._write(message) for message in request.messages]
 
     def envelope(self, request: Request) -> int:
-        preface, tail = self.preface(request), self.tail(request)
-        framed = len(self._framed(self.head(request), preface, [])) - (not preface)
+        preface, tail = self.preface(request), self._whole_tail(request)
+        framed = len(self._framed(self.head(request), preface, [], frozenset(tail))) - (not preface)
         return framed + len(dumps(tail)) - 1 if tail else framed
 
-    def _framed(self, head: dict[str, Any], preface: list[Any], pieces: list[bytes], capped: bool = False) -> bytes:
+    def _whole_tail(self, request: Request) -> dict[str, Any]:
+        return {name: _joined(value, self.extra.get(name, value)) for name, value in self.tail(request).items()}
+
+    def _framed(
+        self, head: dict[str, Any], preface: list[Any], pieces: list[bytes], left_out: frozenset[str] = frozenset()
+    ) -> bytes:
+        """Return the body up to the messages. `left_out` are the fields of `extra`, and in them, that it does not have:
+        those of the tail, and output limits where the request asks for what spending caps leave.
+        """
         for name, value in self.extra.items():
-            if capped and name in OUTPUT_LIMITS:
-                continue  # the request asks for what spending caps leave
-            if capped and isinstance(value, dict):
-                value = {key: each for key, each in value.items() if key not in OUTPUT_LIMITS}
-            known = head.get(name)
-            head[name] = known | value if isinstance(known, dict) and isinstance(value, dict) else value
+            if name in left_out:
+                continue
+            if isinstance(value, dict):
+                value = {key: each for key, each in cast("dict[str, Any]", value).items() if key not in left_out}
+            head[name] = _joined(head.get(name), value)
         entries = b",".join([dumps(preface)[1:-1], *pieces] if preface else pieces)
         return b"%b,%b:[%b]}" % (dumps(head)[:-1], dumps(self.array), entries)
 
@@ -139,3 +147,8 @@ class BodyEncoder(ABC):
 def result_text(result: ToolResult) -> str:
     """Return a tool's result as text, for formats without a field for errors."""
     return f"[error] {result.content}" if result.is_error else result.content
+
+
+def _joined(own: Any, more: Any) -> Any:
+    """Return a field of the body with what the configuration says of it: objects join, other values are replaced."""
+    return own | more if isinstance(own, dict) and isinstance(more, dict) else more

@@ -183,6 +183,10 @@ def test_server_is_asked_why_its_cache_missed():
     assert len(body) == measured(encoder, request)
     assert body.index(b"prompt_cache_options") > body.index(b'"input"'), "the beginning of bodies stays the same"
     assert "prompt_cache_options" not in wire(request, official=True)
+    encoder.extra = {"prompt_cache_options": {"ttl": "12h"}}
+    body = encoder.body(request)
+    assert json.loads(body)["prompt_cache_options"] == {"ttl": "12h", "comparison_response_id": "resp_1"}
+    assert body.count(b"prompt_cache_options") == 1 and len(body) == measured(encoder, request)
     done = {
         "id": "resp_2",
         "usage": {"input_tokens": 9},

@@ -171,8 +171,7 @@ class Program:
 
     def scrollback(self) -> list[str]:
         """Return all lines, those that scrolled away first."""
-        gone = ["".join(line[x].data for x in range(self.screen.columns)) for line in self.screen.history.top]
-        return [line.rstrip() for line in (*gone, *self.screen.display)]
+        return [line.rstrip() for line in (*self.screen.scrolled(), *self.screen.display)]
 
     def text(self) -> str:
         return "\n".join(self.scrollback())

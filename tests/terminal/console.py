@@ -135,8 +135,7 @@ class Console:
     @property
     def history(self) -> str:
         """Return everything from the first line to the last, the scrollback included."""
-        gone = ["".join(row[x].data for x in range(self.columns)).rstrip() for row in self.screen.history.top]
-        return "\n".join([*gone, self.text])
+        return "\n".join([*(row.rstrip() for row in self.screen.scrolled()), self.text])
 
     @property
     def prompt(self) -> str:

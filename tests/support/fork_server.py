@@ -33,16 +33,21 @@ from io import TextIOWrapper
 from typing import NamedTuple, NoReturn, TextIO
 
 LIBRARIES = (
-    "anyio._backends._asyncio", "asyncio", "html.entities", "httpx2", "markdown_it", "msgspec.json", "openai",
-    "prompt_toolkit", "prompt_toolkit.input.vt100", "psycopg", "pygments.lexers", "rich.markdown", "rich.rule",
+    "anyio._backends._asyncio", "asyncio", "concurrent.futures.thread", "difflib", "html.entities", "httpx2",
+    "markdown_it", "msgspec.json", "openai", "prompt_toolkit", "prompt_toolkit.input.vt100",
+    "prompt_toolkit.key_binding.bindings.search", "psycopg", "pygments.lexers", "rich.markdown", "rich.rule",
 )  # fmt: skip
 PROGRAM = (
-    "ikigai.app.build_tools", "ikigai.app.open_database", "ikigai.app.own_secrets", "ikigai.app.services",
-    "ikigai.app.surroundings", "ikigai.app.tool_runtime", "ikigai.cli.main", "ikigai.cli.subcommands",
-    "ikigai.core.request.default_prompt", "ikigai.core.token_formats", "ikigai.headless.print_mode",
-    "ikigai.providers.openai.provider", "ikigai.providers.prices", "ikigai.repl.first_screen", "ikigai.repl.repl",
-    "ikigai.store.database", "ikigai.store.ephemeral", "ikigai.store.search.search", "ikigai.terminal.screen",
-    "ikigai.terminal.render.markdown_elements", "ikigai.tools.approval.gate",
+    "ikigai.agent.prompt_cache", "ikigai.app.build_tools", "ikigai.app.open_database", "ikigai.app.own_commands",
+    "ikigai.app.own_secrets", "ikigai.app.services", "ikigai.app.surroundings", "ikigai.app.tool_runtime",
+    "ikigai.cli.main", "ikigai.cli.subcommands", "ikigai.config.extra_fields", "ikigai.core.commands.command_help",
+    "ikigai.core.request.default_prompt", "ikigai.core.search.fuzzy", "ikigai.core.state.prompt_prefix",
+    "ikigai.core.token_formats", "ikigai.headless.print_mode", "ikigai.providers.local.weights",
+    "ikigai.providers.openai.provider", "ikigai.providers.prices", "ikigai.repl.draft_files",
+    "ikigai.repl.exit_message", "ikigai.repl.first_screen", "ikigai.repl.repl", "ikigai.store.database",
+    "ikigai.store.ephemeral", "ikigai.store.search.search", "ikigai.terminal.notifications",
+    "ikigai.terminal.output.background_color", "ikigai.terminal.output.prompt_marks",
+    "ikigai.terminal.render.markdown_elements", "ikigai.terminal.screen", "ikigai.tools.approval.gate",
 )  # fmt: skip
 NUMBER = struct.Struct("i")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 from ikigai.core import tokens
 from ikigai.core.events import StoredEvent
@@ -13,19 +14,21 @@ from ikigai.core.views.context_rule import ContextRule, context_rule, redraws_ru
 from ikigai.core.views.transcript import event_blocks
 
 
-def show_rows(view: View, memory: Memory, rows: Sequence[StoredEvent], loaded: Memory | None) -> Memory:
-    """Fold the rows into `memory` and show them. Return the memory behind them, `loaded` if it was loaded anew."""
-    before, used = context_rule(memory), memory.used
-    for row in rows:
-        before_row, memory = memory, evolve(memory, row)
-        if memory.window.older.turns > before_row.window.older.turns:
-            used = _tokens_without_pruning(before_row, memory)
+def fold_rows(memory: Memory, rows: Sequence[StoredEvent]) -> tuple[Memory, ...]:
+    """Return `memory`, and memory after each of the rows."""
+    return tuple(accumulate(rows, evolve, initial=memory))
+
+
+def show_rows(view: View, folded: Sequence[Memory], rows: Sequence[StoredEvent], memory: Memory) -> None:
+    """Show the rows, which were `folded` by `fold_rows`; `memory` is that behind them, which may be loaded anew."""
+    before, used = context_rule(folded[0]), folded[0].used
+    for row, (before_row, after_row) in zip(rows, pairwise(folded), strict=True):
+        if after_row.window.older.turns > before_row.window.older.turns:
+            used = _tokens_without_pruning(before_row, after_row)
         view.stored(row)
         for shown in event_blocks(row):
             view.show(shown)
-    memory = loaded or memory
     show_rule(view, memory, before, used, again=any(redraws_rule(row.event) for row in rows))
-    return memory
 
 
 def show_rule(view: View, memory: Memory, before: ContextRule | None, used: int = 0, again: bool = False) -> None:

@@ -13,8 +13,9 @@ from ikigai.agent.reply_drafts import DatabaseStatus
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.core.errors import Bug
 from ikigai.core.messages import ToolCall, ToolResult
-from ikigai.core.model import Provider
+from ikigai.core.model import PreparedRequest, Provider
 from ikigai.core.ports import Log, Tools, View
+from ikigai.core.request.build import Request
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,
@@ -87,6 +88,7 @@ class Jobs:
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still cleaning up
         self._model_calls: dict[Job, ModelCall] = {}
+        self._prepared: tuple[Request, PreparedRequest] | None = None
         self._planner: tuple[int, FilterPlanner] | None = None  # of the planning turn that begins with this event
 
     async def close(self, *others: asyncio.Task[None]) -> None:
@@ -131,9 +133,33 @@ class Jobs:
 
     async def prepare(self, expected: Memory) -> None:
         """Prepare the model call that the memory `expected` wants, while the events that it needs are being stored."""
-        if any(isinstance(job, CallModel) for job in work(expected) - self._jobs.keys()):
-            request = turn_request(expected, self.schema, self._known_cache())
-            await self._provider(expected.model).prepare(request)
+        self._prepared = None
+        if (request := self._wanted_request(expected)) and (
+            prepared := await self._provider(expected.model).prepare(request)
+        ):
+            self._prepared = request, prepared
+
+    def send_prepared(self) -> bool:
+        """Send the request that was prepared, if it is the one that memory wants now, and start its job.
+
+        Return True if it is sent with the next turn of the event loop.
+        """
+        (request, prepared), self._prepared = self._prepared or (None, None), None
+        if prepared is None or self._wanted_request(self._owner.memory) != request or not prepared.send():
+            return False
+        self.reconcile()
+        return True
+
+    def _wanted_request(self, memory: Memory) -> Request | None:
+        """Return the request of the model call that this memory wants besides the running jobs; None for none."""
+        if self._has_no_requests_left(memory) or not any(
+            isinstance(job, CallModel) for job in work(memory) - self._jobs.keys()
+        ):
+            return None
+        return turn_request(memory, self.schema, self._known_cache())
+
+    def _has_no_requests_left(self, memory: Memory) -> bool:
+        return 0 < self._max_requests <= (memory.open.requests if memory.open else 0)
 
     def _known_cache(self) -> RequestCache | None:
         return self._cache() if self._cache else None
@@ -184,8 +210,8 @@ class Jobs:
 
     async def _call_model(self, job: CallModel) -> None:
         memory = self._owner.memory
-        requests = memory.open.requests if memory.open else 0
-        if self._max_requests and requests >= self._max_requests:
+        if self._has_no_requests_left(memory):
+            requests = memory.open.requests if memory.open else 0
             reason = (
                 f"Stopped after {requests} request{'s' * (requests != 1)} in one turn (--max-turns). "
                 "Allow more, or send another message."

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from ikigai.agent.apply_events import show_rows, show_rule
+from ikigai.agent.apply_events import fold_rows, show_rows, show_rule
 from ikigai.agent.db_retry import RetryUntilAvailable
 from ikigai.agent.input_queue import InputQueue, as_new_message, typed_text
 from ikigai.agent.jobs import Jobs
@@ -483,7 +483,11 @@ class AgentLoop:
         appended = await self._append(events, reload, ids)
         self.unsaved = ()
         before = self.memory
-        self.memory = show_rows(self._view, before, appended.rows, appended.memory)
+        folded = fold_rows(before, appended.rows)
+        self.memory = appended.memory or folded[-1]
+        if not self.queue.steering and self._jobs.send_prepared():
+            await asyncio.sleep(0)  # the request goes before the screen is drawn, which takes as long
+        show_rows(self._view, folded, appended.rows, self.memory)
         for row in appended.rows:
             if self.billing.guard and isinstance(row.event, UsageReported):
                 self.billing.guard.stored(row.event)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING
 
-from ikigai.agent.apply_events import show_rows
+from ikigai.agent.apply_events import fold_rows, show_rows
 from ikigai.agent.db_retry import RetryMessages, RetryUntilAvailable
 from ikigai.agent.reply_drafts import DatabaseStatus
 from ikigai.core.errors import Bug, IkigaiError, Rejected
@@ -143,7 +143,9 @@ class FollowedAgent:
     def _show(self, news: FollowUpdate) -> None:
         self._complete(news.rows)
         for rows, loaded in _group_rows(news):
-            self.memory = show_rows(self._view, self.memory, rows, loaded)
+            folded = fold_rows(self.memory, rows)
+            self.memory = loaded or folded[-1]
+            show_rows(self._view, folded, rows, self.memory)
         if news.rows or news.memory:
             self._view.changed(self.memory)
         for row in news.rows:

@@ -1,10 +1,11 @@
 """This module holds a request back, ready to be sent: an SDK builds it while the database stores the message.
 
-An SDK takes about a millisecond to build a request, as long as a commit takes. The last step before the connection is a
-hook of the HTTP client, and there the request waits. So nothing of it leaves this machine before `open` is called.
+An SDK and its HTTP client take two milliseconds to build a request, longer than a commit. The request waits in the last
+step before its first byte, with its connection. So nothing of it leaves this machine before `send` or `open` is called.
 """
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from contextvars import ContextVar, copy_context
 from typing import Any, Generic, TypeVar
@@ -13,22 +14,53 @@ from ikigai.core.request.build import Request
 
 T = TypeVar("T")
 
-_release: ContextVar[asyncio.Event | None] = ContextVar("release", default=None)
-"""The event that the requests of a task wait for; None where they are sent at once."""
+MAX_HELD_SECONDS = 1.0
+"""Seconds that a request is held: a server may close a connection on which nothing comes."""
+BUILDING_STEPS = 10
+"""Turns of the event loop that a request is built in, at most, where its connection is open."""
+
+_held: ContextVar["HeldRequest[Any] | None"] = ContextVar("held", default=None)
+"""The held request that a task sends; None for a request that is sent at once."""
 
 
 class HeldRequest(Generic[T]):
     """`request` on its way: `opening` sends it and returns its answer, and has been started already."""
 
     def __init__(self, request: Request, opening: Coroutine[Any, Any, T]) -> None:
-        self.request, self._released = request, asyncio.Event()
+        self.request, self._released, self._began = request, asyncio.Event(), time.monotonic()
+        self._is_built = False
         context = copy_context()
-        context.run(_release.set, self._released)
+        context.run(_held.set, self)
         self._opening = asyncio.create_task(opening, name="held request", context=context)
         self._opening.add_done_callback(_ignore_failure)
 
+    async def built(self) -> None:
+        """Wait until the request is built. Do not wait for a connection: that takes longer than a commit."""
+        for _ in range(BUILDING_STEPS):
+            if self._is_built or self._opening.done():
+                return
+            await asyncio.sleep(0)
+
+    async def hold(self) -> None:
+        """Wait until the request may be sent, once: a request that is ended has further steps."""
+        if not self._is_built:
+            self._is_built = True
+            await self._released.wait()
+
+    @property
+    def is_usable(self) -> bool:
+        """True if the request was sent, or can still be sent."""
+        return self._released.is_set() or time.monotonic() - self._began < MAX_HELD_SECONDS
+
+    def send(self) -> bool:
+        """See `PreparedRequest`."""
+        if self._opening.done() or not self.is_usable:
+            return False
+        self._released.set()
+        return True
+
     async def open(self) -> T:
-        """Send the request and return its answer. A cancellation ends the request."""
+        """Send the request, if that was not done yet, and return its answer. A cancellation ends the request."""
         self._released.set()
         return await self._opening
 
@@ -39,14 +71,24 @@ class HeldRequest(Generic[T]):
         return opening.result() if opening.done() and not opening.cancelled() and not opening.exception() else None
 
     def discard(self) -> None:
-        """End the request without sending it."""
+        """End the request, and close its connection."""
         self._opening.cancel()
 
+    async def discarded(self) -> None:
+        """End the request; return when its connection is closed."""
+        self.discard()
+        await asyncio.wait([self._opening])
 
-async def hold_back(request: object) -> None:
-    """Wait until the request may be sent: the last hook of the HTTP client before its connection."""
-    if released := _release.get():
-        await released.wait()
+
+async def hold_back(request: Any) -> None:
+    """Let a held request wait before its first byte: a hook of the HTTP client."""
+    if held := _held.get():
+
+        async def on_step(name: str, _: object) -> None:
+            if not name.startswith("connection."):  # to connect, the client sends nothing of the request
+                await held.hold()
+
+        request.extensions = {**request.extensions, "trace": on_step}
 
 
 def _ignore_failure(opening: asyncio.Task[Any]) -> None:

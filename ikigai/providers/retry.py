@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import cast
 
-from ikigai.core.model import Provider
+from ikigai.core.model import PreparedRequest, Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     DOWN_FAILURES,
@@ -123,8 +123,8 @@ class RetryingProvider:
     def preconnect(self) -> None:
         self._provider.preconnect()
 
-    async def prepare(self, request: Request) -> None:
-        await self._provider.prepare(request)
+    async def prepare(self, request: Request) -> PreparedRequest | None:
+        return await self._provider.prepare(request)
 
     async def close(self) -> None:
         await self._provider.close()

@@ -21,6 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.model import PreparedRequest
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     Delta,
@@ -200,19 +201,19 @@ class StreamingProvider(ABC):
         if self._opener:
             self._opener.open()
 
-    async def prepare(self, request: Request) -> None:
-        if self._client is not None:
-            self._discard_held()
-            self._held = HeldRequest(request, self._open_answer(self._client, request))
-            await asyncio.sleep(0)  # until the request is ready
-
-    def _discard_held(self) -> None:
+    async def prepare(self, request: Request) -> PreparedRequest | None:
+        if self._client is None:
+            return None
         if self._held:
             self._held.discard()
-        self._held = None
+        held = self._held = HeldRequest(request, self._open_answer(self._client, request))
+        await held.built()
+        return held
 
     async def close(self) -> None:
-        self._discard_held()
+        held, self._held = self._held, None
+        if held:
+            await held.discarded()
         client, self._client = self._client, None
         opener, self._opener = self._opener, None
         if opener:
@@ -309,7 +310,7 @@ class StreamingProvider(ABC):
     async def _open_prepared(self, client: Any, request: Request) -> OpenedAnswer:
         """Return the open answer to the request that was prepared, if it is an equal one."""
         held = self._held
-        if held is None or held.request != request:
+        if held is None or held.request != request or not held.is_usable:
             return await self._open_answer(client, request)
         self._held = None
         try:

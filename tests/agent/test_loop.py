@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -615,6 +615,71 @@ async def test_request_is_prepared_while_its_message_is_stored():
     assert [what for what, _ in provider.steps] == ["prepared", "sent"] * 3
     requests = [request for _, request in provider.steps]
     assert requests[::2] == requests[1::2]
+
+
+class Releasing(Preparing):
+    """A provider that also notes which prepared requests are released, with what the view has shown by then."""
+
+    view: Watcher
+
+    async def prepare(self, request: Request) -> Any:
+        await super().prepare(request)
+        return Released(self, request)
+
+
+class Released(NamedTuple):
+    provider: Releasing
+    request: Request
+
+    def send(self) -> bool:
+        self.provider.steps.append((f"released behind {self.provider.view.seen[-1:]}", self.request))
+        return True
+
+
+def releasing(session: Session, replies: Any) -> list[tuple[str, Request]]:
+    session.provider = provider = Releasing(replies)
+    provider.view = session.view
+    return provider.steps
+
+
+async def test_prepared_request_is_released_before_its_message_is_shown():
+    session = Session([])
+    steps = releasing(session, ["Hello."])
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+    (_, prepared), (released, sent), (_, streamed) = steps
+    assert released.startswith("released") and "'user'" not in released and prepared == sent == streamed
+    assert session.view.told("user") == ["hi"]
+
+
+async def test_request_beyond_the_limit_of_a_turn_is_not_prepared():
+    async def run(arguments: dict[str, object]) -> str:
+        return "again"
+
+    session = Session([], tool("toy", run))
+    steps = releasing(session, [[ScriptedCall("toy", {})]] * 9)
+    session.runtime._jobs._max_requests = 2
+    async with session.running():
+        session.tell(Submitted("go"))
+        await session.idle(1)
+    assert [step.partition(" ")[0] for step, _ in steps] == ["prepared", "released", "sent"] * 2
+    assert session.ended() == [Ending.FAILED]
+
+
+async def test_results_that_a_steering_message_follows_send_no_request():
+    gate, tools = held()
+    session = Session([], tools)
+    steps = releasing(session, [[ScriptedCall("toy", {})], "so it is"])
+    async with session.running():
+        session.tell(Submitted("go"))
+        await session.until(lambda: bool(session.events(ToolStarted)))
+        session.tell(inputs.Steered("and mind the gap"))
+        await session.until(lambda: bool(session.runtime.queue.steering))
+        gate.set()
+        await session.idle(1)
+    released = [request for step, request in steps if step.startswith("released")]
+    assert len(released) == 2 and "and mind the gap" in str(released[1].messages[-1])
 
 
 async def test_request_of_a_message_that_is_not_stored_is_only_prepared(monkeypatch: pytest.MonkeyPatch):

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.model import PreparedRequest
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
@@ -70,9 +71,10 @@ class LocalProvider:
         if self._client and self._server and self._server.alive:
             self._client.preconnect()
 
-    async def prepare(self, request: Request) -> None:
+    async def prepare(self, request: Request) -> PreparedRequest | None:
         if self._client and self._server and self._server.alive:
-            await self._client.prepare(request)
+            return await self._client.prepare(request)
+        return None
 
     async def close(self) -> None:
         if self._server:

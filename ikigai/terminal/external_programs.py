@@ -1,6 +1,7 @@
 """This module hands the terminal to the user's editor, the pager or the history browser, one at a time."""
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,18 +69,16 @@ class ExternalPrograms:
         self._lent = True
         try:
             await self._view.drawn()
-            with self._terminal_app.away():
-                if hides_typing:
+            if hides_typing:
+                with self._terminal_app.away():
                     self._tty.hide_typing()
                     self._terminal_app.drop_keys(False)
-                else:
-                    self._tty.hold_typing()
-                process = await asyncio.create_subprocess_exec(*program)
-                try:
-                    return await process.wait()
-                except asyncio.CancelledError:
-                    process.terminate()
-                    raise
+                    return await _run_process(program)
+            with self._terminal_app.away():
+                self._tty.hold_typing()
+                code, keys = await _run_returning_keys(program)
+            self._terminal_app.type(keys)  # before those that wait in the terminal
+            return code
         finally:
             self._lent = False
 
@@ -142,3 +141,33 @@ class ExternalPrograms:
             self._view.notice(str(refusal))
         else:
             self._input.put(text)
+
+
+async def _run_process(program: Sequence[str], *keys_fds: int) -> int:
+    """Run a program to its end, which inherits these descriptors; return its exit code."""
+    process = await asyncio.create_subprocess_exec(*program, pass_fds=keys_fds)
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        process.terminate()
+        raise
+
+
+async def _run_returning_keys(program: Sequence[str]) -> tuple[int, bytes]:
+    """Run a program that reads from the terminal, to its end; return its exit code, and the keys that it has read.
+
+    It writes them to the descriptor that --keys-fd names.
+    """
+    keys_fd, write_fd = os.pipe()
+    reading = asyncio.create_task(asyncio.to_thread(_read_all, keys_fd))  # a long paste is more than the pipe holds
+    try:
+        code = await _run_process((*program, "--keys-fd", str(write_fd)), write_fd)
+    finally:
+        os.close(write_fd)
+    return code, await reading
+
+
+def _read_all(descriptor: int) -> bytes:
+    """Read to the end of a pipe, and close it."""
+    with open(descriptor, "rb") as pipe:
+        return pipe.read()

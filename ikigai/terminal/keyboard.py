@@ -248,7 +248,11 @@ class Keyboard(Vt100Input):
         except OSError:  # the terminal is gone
             data = b""
         self._closed = not data
-        return [] if self.drops else list(self.parser.feed(self._decode(data)))
+        return [] if self.drops else self.parse(data)
+
+    def parse(self, data: bytes) -> list[KeyPress]:
+        """Return the key presses of bytes from the terminal."""
+        return list(self.parser.feed(self._decode(data)))
 
     def drop(self, drops: bool) -> None:
         """Drop what is typed from now on, or no longer; what has come and was not returned yet is dropped as well."""

@@ -8,6 +8,8 @@ from tests.e2e.test_login import CLAUDES
 from tests.e2e.test_tools import TOOLS
 from tests.support.wire_server import failure
 
+QUERY = b"\x1b[?2004$p"
+"""The query of the doctor for a mode of the terminal."""
 ASKS = "Key for anthropic (hidden):"
 
 
@@ -100,6 +102,21 @@ def test_lines_typed_while_the_doctor_runs_are_sent_after_it(account: Account):
         program.settled()
         assert "(configured)" in program.text() and "Mark" in program.text()
         assert program.text().count("❯ hello") == 1
+        program.leave()
+
+
+def test_keys_typed_while_the_doctor_asks_the_terminal_are_kept(account: Account):
+    """They come between the answers, which nobody types."""
+    with account.terminal("-m", "scripted/echo") as program:
+        program.ready().say("/doctor")
+        program.wait(lambda: QUERY in program.raw, "the query of the terminal's modes")
+        program.type("/mark in the query\r\x1b[?2004;1$yfirst\x1b]11;rgb:0000/0000/0000\x1b\\ and\x1b[?62;22c")
+        program.wait(lambda: "problem" in program.text() or "No problems" in program.text(), "the findings")
+        assert "dark" in program.text()
+        program.type(" last\r")
+        program.wait_for("● first and last")
+        program.settled()
+        assert "Mark in the query set." in program.text()
         program.leave()
 
 

@@ -45,12 +45,13 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--online", action="store_true", help="ask the providers whether they take the keys")
     command.add_argument("--json", action="store_true", help="one object: ok, findings")
+    command.add_argument("--keys-fd", type=int, help=argparse.SUPPRESS)  # given by the REPL, which reads it
     command.set_defaults(act=None)
 
 
 def run(load: Callable[[], Config], arguments: argparse.Namespace) -> int:
     """Run all checks and print the findings; a configuration that cannot be read is one of them."""
-    findings = asyncio.run(_run_checks(load, arguments.online))
+    findings = asyncio.run(_run_checks(load, arguments.online, arguments.keys_fd))
     bad = any(finding.state == BAD for finding in findings)
     if arguments.json:
         checks = (
@@ -63,10 +64,10 @@ def run(load: Callable[[], Config], arguments: argparse.Namespace) -> int:
     return int(bad)
 
 
-async def _run_checks(load: Callable[[], Config], online: bool) -> list[Finding]:
+async def _run_checks(load: Callable[[], Config], online: bool, keys_fd: int | None) -> list[Finding]:
     from ikigai.cli.doctor import database, models, software, start, terminal
 
-    findings = _run_check("terminal", terminal.check_terminal)
+    findings = _run_check("terminal", lambda: terminal.check_terminal(keys_fd))
     findings += _run_check("machine", software.check_machine)
     try:
         config = load()

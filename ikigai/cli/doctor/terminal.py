@@ -25,15 +25,20 @@ SLOWEST_ESCAPE = 50
 """Milliseconds that tmux may hold an Esc back; ikigai itself waits up to 100."""
 PASTE_MODE, SYNCHRONIZED_OUTPUT_MODE = 2004, 2026
 """Modes that DECRQM asks about: bracketed paste and synchronized output."""
+ANSWERS = re.compile(rb"\x1b\[\?[\d;]*(?:\$y|c)|\x1b\]11;[^\x07\x1b]*(?:\x07|\x1b\\\\)")
+"""The answers of a terminal to DECRQM, DA1 and OSC 11; everything else that it sends are keys."""
 MODE_STATES = {0: "no", 1: "yes", 2: "yes", 3: "yes", 4: "no"}
 """Answers to DECRQM: not known, on, off, always on, always off."""
 
 
-def check_terminal() -> list[Finding]:
+def check_terminal(keys_fd: int | None = None) -> list[Finding]:
+    """Check the terminal. Keys that are typed while it is asked are written to the descriptor `keys_fd`, if it is
+    given.
+    """
     findings = [_encoding()]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return [*findings, Finding("terminal", OK, "none, so only print mode was checked (ikigai -p)")]
-    return [*findings, _kind(), _size(), _colors(), *_modes(), *_programs_between()]
+    return [*findings, _kind(), _size(), _colors(), *_modes(keys_fd), *_programs_between()]
 
 
 def _encoding() -> Finding:
@@ -73,13 +78,13 @@ def _colors() -> Finding:
     return Finding("colours", OK, known.get(color_depth(os.environ), "16.7 million"))
 
 
-def _modes() -> list[Finding]:
+def _modes(keys_fd: int | None) -> list[Finding]:
     """Return findings from the modes that the terminal reports; older terminals do not answer."""
     if os.environ.get("TERM", "") in ("", "dumb"):
         return []
     from ikigai.terminal.render.colors import background_kind
 
-    answer = _query_modes((PASTE_MODE, SYNCHRONIZED_OUTPUT_MODE))
+    answer = _query_modes((PASTE_MODE, SYNCHRONIZED_OUTPUT_MODE), keys_fd)
     states = {int(mode): int(state) for mode, state in re.findall(rb"\x1b\[\?(\d+);(\d)\$y", answer)}
     reported = re.search(rb"\x1b\]11;[^\x07\x1b]*", answer)
     background = background_kind(reported[0].decode("ascii", "replace")) if reported else ""
@@ -98,8 +103,8 @@ def _modes() -> list[Finding]:
     return findings
 
 
-def _query_modes(modes: tuple[int, ...]) -> bytes:
-    """Return the terminal's answers to DECRQM for each mode, to OSC 11 and to DA1.
+def _query_modes(modes: tuple[int, ...], keys_fd: int | None) -> bytes:
+    """Return the terminal's answers to DECRQM for each mode, to OSC 11 and to DA1; between them may be keys.
 
     OSC 11 asks for the background. Every terminal answers DA1, so a missing answer to the others is not waited for.
     """
@@ -116,7 +121,10 @@ def _query_modes(modes: tuple[int, ...]) -> bytes:
     except OSError:
         return b""
     finally:
-        termios.tcsetattr(descriptor, termios.TCSAFLUSH, before)  # what came too late is not typed into the shell
+        # An answer that comes too late must not be typed into the shell. The REPL knows one when it reads it.
+        termios.tcsetattr(descriptor, termios.TCSAFLUSH if keys_fd is None else termios.TCSANOW, before)
+    if keys_fd is not None:
+        os.write(keys_fd, ANSWERS.sub(b"", answer))
     return answer
 
 

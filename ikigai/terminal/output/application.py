@@ -93,6 +93,7 @@ class TerminalApp:
         self.frames = Frames(tty, area, self._painter, self._app)
         self._theme = theme
         self._background: BackgroundColor | None = None
+        self._ahead: list[KeyPress] = []  # typed before the terminal was given up, and not processed yet
 
     async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Show the prompt and take keys until `close`; `begin` starts as soon as the prompt is visible."""
@@ -122,9 +123,7 @@ class TerminalApp:
     def _query_background(self) -> None:
         from ikigai.terminal.output.background_color import BackgroundColor
 
-        self._background = BackgroundColor(
-            self._tty, self.keyboard.parser, self._theme, os.environ, self._app.invalidate
-        )
+        self._background = BackgroundColor(self._tty, self.keyboard, self._theme, os.environ, self._app.invalidate)
 
     def apply_theme(self, name: str, own: Mapping[str, Mapping[str, str]]) -> None:
         """Use this theme from now on: one of `own`, another one, or "auto", which fits the background."""
@@ -184,6 +183,10 @@ class TerminalApp:
         self._app.key_processor.feed_multiple(presses)
         self._app.key_processor.process_keys()
 
+    def type(self, data: bytes) -> None:
+        """Process bytes from the terminal that another program has read."""
+        self.press([*self.keyboard.parse(data), *self.keyboard.take_held()])
+
     def drop_keys(self, drops: bool) -> None:
         """Drop what was typed and not processed yet, and all until this is called with False."""
         if drops != self.keyboard.drops:
@@ -196,6 +199,7 @@ class TerminalApp:
     def away(self, takes_keys: bool = False) -> Iterator[None]:
         """Give the terminal to another program as it was before ours, or to a guest that takes keys from `keyboard`."""
         self._give_up(takes_keys)
+        self._press_ahead()  # an editor is to get them with the input
         self.keyboard.has_guest = takes_keys
         try:
             with self.keyboard.detach():
@@ -232,8 +236,9 @@ class TerminalApp:
             self._handler.signalled(signal.SIGHUP)
 
     def _settle(self) -> None:
+        """Let no answer of the terminal arrive in the next program; keep the keys that come with it."""
         if self._background:
-            self._background.settle()
+            self._ahead += self._background.settle()
 
     def _give_up(self, takes_keys: bool = False) -> None:
         self._painter.erase()
@@ -248,6 +253,12 @@ class TerminalApp:
         self._painter.reset()
         self._painter.settle()
         self._app.invalidate()
+        self._press_ahead()
+
+    def _press_ahead(self) -> None:
+        ahead, self._ahead = self._ahead, []
+        if ahead:
+            self.press(ahead)
 
     # ── ends ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

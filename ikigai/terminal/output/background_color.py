@@ -5,13 +5,13 @@ the answer arrive first: it would be typed into the next program.
 """
 
 import asyncio
-import os
-import re
 import select
 import time
 from collections.abc import Callable, Mapping
 
-from ikigai.terminal.keyboard import KeyParser
+from prompt_toolkit.key_binding import KeyPress
+
+from ikigai.terminal.keyboard import Keyboard
 from ikigai.terminal.render import colors
 from ikigai.terminal.render.theme import Theme, color_depth
 from ikigai.terminal.tty import Tty
@@ -28,15 +28,15 @@ class BackgroundColor:
     """The styles of `theme` that fit the terminal's background; `on_change` is called when they have changed."""
 
     def __init__(
-        self, tty: Tty, parser: KeyParser, theme: Theme, environ: Mapping[str, str], on_change: Callable[[], object]
+        self, tty: Tty, keyboard: Keyboard, theme: Theme, environ: Mapping[str, str], on_change: Callable[[], object]
     ):
-        self._tty, self._theme, self._environ, self._on_change = tty, theme, environ, on_change
+        self._keyboard, self._theme, self._environ, self._on_change = keyboard, theme, environ, on_change
         self.kind = ""  # "light" or "dark", once it is known
         self._known = asyncio.Event()
         self._answered = False
         self._asked = time.monotonic()
         self._loop = asyncio.get_running_loop()
-        parser.expect(lambda answer: self._loop.call_soon(self._take_answer, answer))
+        keyboard.parser.expect(self._on_answer)
         tty.write(COLOR_QUERY)
         self._loop.call_later(ANSWER_WAIT, self._stop_waiting)
 
@@ -44,29 +44,29 @@ class BackgroundColor:
         """Wait until there is an answer, or waiting takes too long."""
         await self._known.wait()
 
-    def settle(self) -> None:
-        """Read and drop an answer that is on its way: the terminal is about to be given away."""
-        answer = b""
+    def settle(self) -> list[KeyPress]:
+        """Read an answer that is on its way, since the terminal is about to be given away; return keys between it."""
+        keys: list[KeyPress] = []
         until = time.monotonic() + MAX_HANDOVER_SECONDS
-        if self._answered or time.monotonic() > self._asked + MAX_ANSWER_SECONDS:
-            return
-        while not re.search(rb"\x1b\[\?[\d;]*c", answer) and (left := until - time.monotonic()) > 0:
-            if not select.select([self._tty.input], [], [], left)[0]:
+        if time.monotonic() > self._asked + MAX_ANSWER_SECONDS:
+            return keys
+        while not self._answered and (left := until - time.monotonic()) > 0:
+            if not select.select([self._keyboard.fileno()], [], [], left)[0]:
                 break
-            try:
-                read = os.read(self._tty.input, 1024)
-            except OSError:
+            keys += self._keyboard.read_keys()
+            if self._keyboard.closed:
                 break
-            if not read:
-                break
-            answer += read
         self._answered = True
+        return keys
+
+    def _on_answer(self, answer: str) -> None:
+        self._answered = self._answered or answer.startswith("\x1b[?")
+        self._loop.call_soon(self._take_answer, answer)
 
     def _take_answer(self, answer: str) -> None:
         if kind := colors.background_kind(answer):
             self._apply_styles(kind)
         elif answer.startswith("\x1b[?"):
-            self._answered = True
             self._stop_waiting()
 
     def _stop_waiting(self) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import gc
 import importlib
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -245,6 +246,8 @@ class Repl:
             from ikigai.repl.exit_message import exit_message
 
             sys.stdout.write(f"{exit_message(agent, self._arguments, at_work, self._view.spent)}\n")
+            sys.stdout.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is lost any more by a Ctrl+C
 
     async def _purge(self, services: Services) -> str:
         """Purge the agents of an ephemeral run; return a sentence about it if that failed, else ""."""

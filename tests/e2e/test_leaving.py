@@ -41,6 +41,20 @@ def test_ctrl_d_names_running_agents_and_wants_a_second_press(account: Account, 
     assert account.endings() == ["interrupted", "interrupted"]
 
 
+def test_more_presses_of_ctrl_c_do_not_hide_the_command_that_continues(account: Account, wire: Wire):
+    """They are a signal once the terminal is restored, while the program still closes."""
+    with account.terminal(*ECHO, columns=120) as program:
+        program.ready().say("spoken")
+        program.wait_for("● spoken")
+        program.settled()
+        program.type("\x03")
+        program.wait_for("Ctrl+C again leaves")
+        while program.process.poll() is None:
+            program.type("\x03")
+            program.pump(0.01)
+        program.wait_for("To continue: ikigai -r ")
+
+
 def test_stash_survives_a_kill_and_brings_drafts_back_newest_first(account: Account):
     second = "second\nline \u2028 \U0001f600"
     with account.terminal(*ECHO) as program:

@@ -144,6 +144,7 @@ class TerminalApp:
         try:
             for number in (*ENDING_SIGNALS, signal.SIGTSTP, signal.SIGCONT):
                 loop.remove_signal_handler(number)
+            signal.signal(signal.SIGINT, lambda *_: None)  # else one more Ctrl+C would cut off what closing says
             for task in self._tasks:
                 task.cancel()
             with contextlib.suppress(TimeoutError):

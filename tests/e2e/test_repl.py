@@ -524,3 +524,18 @@ def test_first_screen_gives_way_to_the_answer_of_a_command(account: Account):
         program.wait_for("model limit")
         program.wait(lambda: "? keys · /help commands" not in program.text(), "the end of the first screen")
         program.leave()
+
+
+def test_question_mark_prints_the_keys_once(account: Account):
+    with account.terminal(*ECHO) as program:
+        program.ready().type("?")
+        program.wait_for("put the draft aside")
+        program.type("?")
+        program.wait(lambda: "The keys are listed above" in program.status(), "the hint")
+        assert program.text().count("put the draft aside") == 1
+        program.say("next")
+        program.wait_for("● next")
+        program.settled()
+        program.type("?")
+        program.wait(lambda: program.text().count("put the draft aside") == 2, "the keys again")
+        program.leave()

@@ -46,6 +46,7 @@ class InputActions:
         self._terminal_app, self._external_programs = terminal_app, external_programs
         self.handler = handler
         self._asked_to_leave = 0.0
+        self._printed_before_keys = -1  # number of things printed when the list of keys was asked for
 
     @property
     def busy(self) -> bool:
@@ -68,6 +69,14 @@ class InputActions:
         at_work = self.handler.at_work()
         self._view.hint(f"{key} again leaves" + (f": {at_work}" if at_work else ""))
         return False
+
+    def show_keys(self) -> None:
+        """Print the list of keys, unless it is the last thing that was printed."""
+        if self._view.printed - self._printed_before_keys in (0, 1):
+            self._view.hint("The keys are listed above")
+            return
+        self._printed_before_keys = self._view.printed
+        self.handler.submit("/keys")
 
     def redraw(self) -> None:
         self._terminal_app.frames.redraw()

@@ -274,7 +274,7 @@ def _around_the_input(on_action: On, on: On, actions: InputActions, buffer: Buff
 
     @on("?", filter=_empty(buffer) & Condition(lambda: not actions.asked))
     def _(event: KeyPressEvent) -> None:
-        actions.handler.submit("/keys")
+        actions.show_keys()
 
     @on_action("choose_model", filter=Condition(lambda: not actions.asked))
     def _(event: KeyPressEvent) -> None:

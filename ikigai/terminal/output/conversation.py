@@ -199,6 +199,11 @@ class ConversationView:
             self._scroll.add(lambda columns, piece=piece: self.entries.risen(piece, columns), big)
         self._frames.soon()
 
+    @property
+    def printed(self) -> int:
+        """The number of things printed so far."""
+        return self._scroll.added
+
     # ── what is printed beside it ────────────────────────────────────────────────────────────────────────────────
 
     def notice(self, text: str) -> None:

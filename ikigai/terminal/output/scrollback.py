@@ -38,12 +38,15 @@ class Scrollback:
         self._lines: list[str] = []  # of its entries, drawn so far
         self._group = ""
         self._begun = False
+        self.added = 0
+        """The number of functions added so far."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
 
     def add(self, draw: Draw, big: bool = False) -> None:
         """Draw and print after everything that was added before; with `big` draw in a thread."""
+        self.added += 1
         self._waiting.append((draw, big))
         if self._idle.is_set():
             self._go_on()

@@ -45,6 +45,20 @@ class Account(NamedTuple):
         )  # fmt: skip
 
 
+def refuse_unnamed(account: Account) -> None:
+    """Raise BadDatabase if initdb could not make a cluster as this account: its user id has no name on this system."""
+    import pwd
+
+    uid = os.geteuid() if account.uid < 0 else account.uid
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        raise BadDatabase(
+            f"PostgreSQL cannot create its database for the user id {uid}, which has no entry in /etc/passwd.",
+            f"Add one (as root: `useradd --uid {uid} NAME`), use ikigai as another user, or {OWN_SERVER}",
+        ) from None
+
+
 def server_environment() -> dict[str, str]:
     """Return the environment of the server, without the user's keys and PG* variables."""
     passed = {name: os.environ[name] for name in ("PATH", "TZ", "LD_LIBRARY_PATH") if name in os.environ}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai.core.errors import BadDatabase, StoreError, Unavailable
-from ikigai.store.embedded.account import OWN_SERVER
+from ikigai.store.embedded.account import OWN_SERVER, refuse_unnamed
 from ikigai.store.embedded.location import MAJOR_VERSION, SOCKET_PORT
 
 if TYPE_CHECKING:
@@ -95,8 +95,9 @@ def create(folder: Path, binaries: Path, account: Account, fds: tuple[int, ...])
     """Make the cluster with its database in a temporary folder and rename it: a crash leaves no partial cluster.
 
     `fds` are inherited by every process that works on it. Raise Unavailable if the disk is full, BadDatabase if
-    PostgreSQL refuses.
+    PostgreSQL refuses or the account has no name.
     """
+    refuse_unnamed(account)
     for leftover in folder.glob("data.new-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     fresh = Path(tempfile.mkdtemp(prefix="data.new-", dir=folder))

@@ -639,6 +639,34 @@ def test_folder_of_somebody_else_is_refused_in_words(user: User, top: Path) -> N
     assert "Permission denied" in told["what"] and "IKIGAI_DATABASE_URL" in told["remedy"]
 
 
+UNNAMED_UID = 54_321
+"""A user id without an entry in /etc/passwd, as containers get it."""
+
+
+@AS_ORDINARY
+def test_user_id_without_a_name_is_refused_in_words_and_can_use_a_database_that_is_there(
+    user: User, top: Path, place: Place
+) -> None:
+    if not ROOT:
+        pytest.skip("not root")
+    with pytest.raises(KeyError):
+        pwd.getpwuid(UNNAMED_UID)
+    unnamed = user._replace(identity={**user.identity, "user": UNNAMED_UID, "group": UNNAMED_UID})
+    told = Place(unnamed, unnamed.own(top)).refused()
+    assert told["error"] == "BadDatabase"
+    assert told["what"].endswith("the user id 54321, which has no entry in /etc/passwd.")
+    assert "useradd --uid 54321 NAME" in told["remedy"] and "IKIGAI_DATABASE_URL" in told["remedy"]
+    shutil.copytree(place.folder, top / "data" / place.folder.name, dirs_exist_ok=True)
+    for path in (top, *top.rglob("*")):
+        unnamed.own(path)
+    there = Place(unnamed, top)
+    try:
+        _, told = there.start()
+        assert told["initialized"] is False
+    finally:
+        there.cleanup()
+
+
 @AS_ORDINARY
 def test_settings_that_postgres_refuses_are_told_in_its_words(place: Place) -> None:
     with place.settings("max_connections = lots"):

@@ -26,6 +26,7 @@ from ikigai.config.diagnostics import mask_passwords
 from ikigai.config.key_table import (
     DATABASE_URL,
     KEY_SPECS,
+    PROFILE_KEYS,
     RECORD_OF_TABLE,
     TOOLS_OFF_KEY,
     VARIABLE_PREFIX,
@@ -115,11 +116,11 @@ def build(
     """Return the configuration with the `entries` of `file`; otherwise as `load`."""
     settings: dict[KeyPath, Setting] = {}
     key_settings: dict[KeyPath, Setting] = {}
-    providers: set[str] = set()
+    entries = [*entries]
+    providers = {each.path[1] for each in entries if path_pattern(each.path)[:2] == ("providers", "*")}
     errors: list[ConfigError] = []
     for setting in _from_file(entries, file):
         _add(setting, settings, key_settings, errors)
-        providers |= {setting.path[1]} if path_pattern(setting.path)[:2] == ("providers", "*") else set()
     for setting in chain(_from_environment(environ, providers), _from_flags(flags)):
         _add(setting, settings, key_settings, errors)
     if errors:
@@ -376,9 +377,10 @@ def with_profile(config: Config, name: str) -> Config:
     return _with_run(profiled, config)
 
 
-def with_setting(config: Config, setting: Setting) -> Config:
-    """Return the configuration with one more setting in force."""
-    return _with_run(_built({**config.settings, setting.path: setting}), config)
+def with_setting(config: Config, path: KeyPath, setting: Setting | None) -> Config:
+    """Return the configuration with this setting of a key in force, or with its default."""
+    others = {each: value for each, value in config.settings.items() if each != path}
+    return _with_run(_built(others | ({path: setting} if setting else {})), config)
 
 
 def _with_run(built: Config, config: Config) -> Config:
@@ -387,11 +389,14 @@ def _with_run(built: Config, config: Config) -> Config:
 
 
 def profile_choices(config: Config, name: str) -> Choices:
-    """Return the settings that replace `ConfigLayers.below` for agents of this profile: its own and the
-    inherited ones.
+    """Return the settings that replace `ConfigLayers.below` for agents of this profile: its own and the inherited ones.
+
+    Those that a flag or a variable sets at the start are among them: /profile typed in the run wins.
     """
     own, profiled = profiles.profile_settings(config, name), with_profile(config, name)
-    layered = split_layers(profiled)
+    above = [path for path in PROFILE_KEYS.values() if config.kind(path) in ("environment", "flag")]
+    file = {path: each for path, each in config.settings.items() if path not in above}
+    layered = split_layers(with_profile(_with_run(_built(file), config), name) if above else profiled)
     origin = Setting((), None, "profile", name).origin
     choices = {key: value for key, value in layered.below.items() if layered.origins.get(key) == origin}
     if "model" in choices:  # it has no level of another model

@@ -79,7 +79,10 @@ def unknown_variables(environ: Iterable[str], providers: Iterable[str]) -> Itera
 
 ONLY_IN_FILES = {
     "PROVIDERS": "Variables set keys of the providers that your configuration has a table of.",
-    **dict.fromkeys(("MODELS", "PROFILES", "THEMES"), "Models, profiles and themes are set in the configuration."),
+    **dict.fromkeys(
+        ("MODELS", "MCP_SERVERS", "PROFILES", "THEMES"),
+        "Models, MCP servers, profiles and themes are set in the configuration.",
+    ),
 }
 """Tables whose keys have no variables, or only where there is a table; and what to say of them."""
 

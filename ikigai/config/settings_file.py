@@ -4,7 +4,7 @@
     describe_key    a key with its value, origin, help and what is allowed
     list_settings   the settings that are set, and the names of the others by table
     list_table      the settings of one table
-    set_value       one value in the file
+    set_value       one value in the file, or none
     set_table       one table in the file
     validate        a file checked as at start
     replace_file    all of the file, unless it has changed meanwhile
@@ -39,6 +39,8 @@ from ikigai.core.errors import ConfigError
 from ikigai.core.record import Record
 from ikigai.system import paths
 
+UNSET_WORD = "default"
+"""The value that takes a key out of the file, as it resets what commands set."""
 _PART = r'[A-Za-z0-9_*-]+|"[^"\n]*"'
 
 
@@ -59,7 +61,8 @@ class KeyDescription(Record, frozen=True):
     @property
     def text(self) -> str:
         default = "" if self.value == self.default else f"Default: {self.default}\n"
-        return f"{self.line}  ({self.origin})\n{self.help}\n{default}Allowed: {self.allowed}."
+        unset = f"\n/config {self.key} {UNSET_WORD} removes it from the file." * self.origin.startswith("configuration")
+        return f"{self.line}  ({self.origin})\n{self.help}\n{default}Allowed: {self.allowed}.{unset}"
 
 
 def find_key(config: Config, text: str) -> KeyPath:
@@ -112,7 +115,7 @@ def list_settings(config: Config, profile: str | None = None) -> str:
             tables.setdefault(name, []).append(leaf)
     lines += ["", "Left at their defaults:"]
     lines += [f"[{name}]  " * bool(name) + ", ".join(leaves) for name, leaves in tables.items()]
-    return "\n".join([*lines, "", "/config TABLE or KEY shows more; /config KEY VALUE sets it."])
+    return "\n".join([*lines, "", "/config TABLE or KEY shows more; /config KEY VALUE sets it, `default` unsets it."])
 
 
 def list_table(config: Config, table: str, profile: str | None = None) -> str:
@@ -127,14 +130,16 @@ def list_table(config: Config, table: str, profile: str | None = None) -> str:
 
 
 def allowed_values(path: KeyPath) -> list[str]:
-    """Return the values to complete: those in quotes in what is allowed, sets of tools, or true and false."""
+    """Return the values to complete: those in quotes in what is allowed, sets of tools, or true and false; and the word
+    that unsets the key.
+    """
     spec = KEY_SPECS[path_pattern(path)]
     if isinstance(spec.default, bool):
-        return ["true", "false"]
+        return ["true", "false", UNSET_WORD]
     if spec.type.__metadata__[0] == get_args(Sets)[1]:
-        return [*get_args(ToolSet)]
+        return [*get_args(ToolSet), UNSET_WORD]
     is_choice = isinstance(spec.default, str) and "for example" not in spec.allowed and "host=" not in spec.allowed
-    return re.findall(r'"([^"\s]+)"', spec.allowed) if is_choice else []
+    return list(dict.fromkeys((*(re.findall(r'"([^"\s]+)"', spec.allowed) if is_choice else ()), UNSET_WORD)))
 
 
 def parse_value(path: KeyPath, text: str) -> Any:
@@ -163,28 +168,43 @@ def validate(file: Path, content: bytes) -> Config:
 
 
 def set_value(file: Path, path: KeyPath, text: str, check: Callable[[Config], None] = lambda config: None) -> Config:
-    """Write the value of the key to the file; return the configuration that the file makes alone.
+    """Write the value of the key to the file, or remove it for UNSET_WORD; return the configuration that the file makes
+    alone.
 
     A link is followed, and the file keeps its mode. Raise ConfigError, and change nothing, for a value that is not
     allowed, for one that `check` refuses, and for a file that is wrong, read-only or changed meanwhile.
     """
-    value = parse_value(path, text)
+    unsets = text == UNSET_WORD
+    value = None if unsets else parse_value(path, text)
 
     def edit(document: Any, new_table: Callable[[bool], Any]) -> None:
         table = document
         *tables, key = path
         for name in tables:
             if name not in table:
+                if unsets:
+                    return
                 table[name] = new_table(len(path) > 2 and table is document)
             table = table[name]
-        table[key] = value
+        if not unsets:
+            table[key] = value
+        elif key in table:
+            del table[key]
 
     config, before, after = _edited(file, edit)
-    if path not in config.settings:  # [keys] says so without an error
+    if not unsets and path not in config.settings:  # [keys] says so without an error
         raise ConfigError(next(each for each in config.notices if dotted_path(path) in each), "Nothing was changed.")
     check(config)
-    replace_file(file, before, after)
+    if after != before:
+        replace_file(file, before, after)
     return config
+
+
+def describe_written(written: Config, path: KeyPath, file: Path | str) -> str:
+    """Return the sentence about a key after `set_value`."""
+    found = describe_key(written, path)
+    is_there = written.kind(path) == "configuration"
+    return f"{found.line} is in {file}." if is_there else f"{found.key} is not set in {file}. Default: {found.default}."
 
 
 def set_table(file: Path, path: KeyPath, values: Mapping[str, Any] | None) -> Config:

@@ -43,10 +43,10 @@ async def run_config(session: Session, argument: str, profile: str | None) -> st
         pending = settings_file.pending_value(session.config, path)
         return text + (f"\nIn {session.config.file}: {pending}" if pending else "")
     if path == BUDGET and session.services and session.memory:
-        session.services.check(session.memory, {"budget": settings_file.parse_value(path, value)})
+        budget = None if value == settings_file.UNSET_WORD else settings_file.parse_value(path, value)
+        session.services.check(session.memory, {"budget": budget})
     written = await asyncio.to_thread(settings_file.set_value, Path(session.config.file), path, value)
-    line = settings_file.describe_key(written, path).line
-    return f"{line} is in {session.config.file}. {_apply(session, path, written)}"
+    return f"{settings_file.describe_written(written, path, session.config.file)} {_apply(session, path, written)}"
 
 
 def _split(argument: str) -> tuple[str, str]:
@@ -61,7 +61,7 @@ def _apply(session: Session, path: KeyPath, written: Config) -> str:
     config = session.config
     if config.kind(path) in ("environment", "flag", "project"):
         return f"In this run {config.origin(path)} overrides it."
-    now = with_setting(config, written.settings[path])
+    now = with_setting(config, path, written.settings.get(path))
     if path[0] == "keys":
         session.screen.bind_keys(now.key_changes)
     elif path == ("terminal", "status"):

@@ -101,6 +101,8 @@ def test_flags_and_variables_go_before_a_profile(tmp_path: Path) -> None:
     found = run.resolve({})
     assert (found["profile"], found["model"], found["level"], found["budget"]) == ("fast", "scripted/flag", "", 7)
     assert (found["approval"], found["tools_off"]) == ("edits", "shell,web")
+    chosen = config.profile_choices(loaded, "base")
+    assert (chosen["model"], chosen["budget"]) == ("scripted/base", 20000), "what /profile typed in the run sets"
     rules = run.with_profile("fast").rules
     assert (rules.keep_first_turn, rules.result_limits.max_tokens, rules.prune_fraction) == (False, 500, 0.1)
     assert (run.with_profile("fast").counter, run.with_profile("").counter, run.with_profile("gone").rules) == (

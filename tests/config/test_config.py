@@ -208,6 +208,8 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
 def test_variable_reaches_a_provider_that_the_file_names(load):
     text = '[providers.lm-studio]\nbase_url = "http://file/v1"\n'
     assert load(text, {"IKIGAI_PROVIDERS_LM_STUDIO_CONTEXT": "4096"}).providers["lm-studio"].context == 4096
+    empty = load("[providers.ollama]\n", {"IKIGAI_PROVIDERS_OLLAMA_CONTEXT": "4096"})
+    assert empty.providers["ollama"].context == 4096
     assert "lm-studio" not in load("", {"IKIGAI_PROVIDERS_LM_STUDIO_CONTEXT": "4096"}).providers
 
 
@@ -708,7 +710,10 @@ def test_all_errors_of_a_file_and_of_variables_are_told(load):
             "IKIGAI_PROVIDERS_WIRE_BASE_URL",
             "Variables set keys of the providers that your configuration has a table of.",
         ),
-        ("IKIGAI_PROFILES_FAST_MODEL", "Models, profiles and themes are set in the configuration."),
+        *(
+            (f"IKIGAI_{table}", "Models, MCP servers, profiles and themes are set in the configuration.")
+            for table in ("PROFILES_FAST_MODEL", "MCP_SERVERS_FILES_ENABLED")
+        ),
     ],
 )
 def test_variable_that_sets_nothing_is_told(load, name, remedy):

@@ -60,6 +60,31 @@ def test_comments_mode_and_link_are_kept(file: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("key", "left"),
+    [
+        ("terminal.theme", COMMENTED.replace('theme = "dark"\n', "")),
+        ("model", COMMENTED.replace('model = "openai/x"  # why\n', "")),
+        ("terminal.color", COMMENTED),
+        ("context.prune_fraction", COMMENTED),
+    ],
+)
+def test_default_removes_a_key_and_keeps_the_rest(file: Path, key: str, left: str):
+    file.parent.mkdir()
+    file.write_text(COMMENTED)
+    written = put(file, key, "default")
+    path = settings_file.find_key(Config(), key)
+    assert file.read_text() == left and written.kind(path) == "default"
+    told = settings_file.describe_written(written, path, file)
+    assert told.startswith(f"{key} is not set in {file}. Default: ")
+
+
+def test_default_removes_a_key_of_an_action(file: Path):
+    put(file, "keys.stash", "F2")
+    put(file, "keys.stash", "default")
+    assert load(file, {}, {}).key_changes == {}
+
+
+@pytest.mark.parametrize(
     ("key", "value", "words"),
     [
         ("terminal.color", "pink", 'terminal.color cannot be \'pink\'. Allowed: "auto", "never" or "always".'),
@@ -148,7 +173,7 @@ def test_key_is_described_with_its_origin_and_what_is_allowed(file: Path):
     table = settings_file.list_table(config, "terminal").split("\n")
     assert table[0] == "[terminal]" and f'  theme = "light"  (configuration {file}:2)' in table
     assert '  color = "auto"' in table and settings_file.list_table(config, "terminals") == ""
-    assert settings_file.allowed_values(("terminal", "color")) == ["auto", "never", "always"]
-    assert settings_file.allowed_values(("tools", "enabled")) == ["true", "false"]
-    assert settings_file.allowed_values(("database", "url")) == []
+    assert settings_file.allowed_values(("terminal", "color")) == ["auto", "never", "always", "default"]
+    assert settings_file.allowed_values(("tools", "enabled")) == ["true", "false", "default"]
+    assert settings_file.allowed_values(("database", "url")) == ["default"]
     assert toml_file.read(file, True)[0].path == ("terminal", "theme")

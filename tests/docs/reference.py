@@ -120,7 +120,10 @@ def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 def command_line() -> str:
     """Return the page of the program's own arguments and of all its commands."""
     content = help_pages.load()
-    parts = ["`ikigai COMMAND --help` shows these lines in the terminal. The options of `ikigai` go before a command."]
+    parts = [
+        "`ikigai COMMAND --help` shows these lines in the terminal. `--config`, `--db` and `--debug` go before a "
+        "command or after it. `doctor` takes the other options before it, too."
+    ]
     for path, parser in parsers():
         parts += [f"## {f'ikigai {path}'.strip()}", prose(_sentence(about(path, parser)))]
         if rows := list(option_rows(path, parser)):

@@ -84,3 +84,34 @@ def test_profiles_and_pins_in_a_terminal(account: Account, wire: Wire):
         program.leave()
     assert "Use spaces.\n</pinned " in wire.messages(1)[0]["content"]
     assert wire.messages(2)[0] == {"role": "user", "content": "again"}, "neither prompt nor pins"
+
+
+STARTS = (
+    (("--profile", "brief"), {"IKIGAI_SLIDING_CONTEXT_TOKENS": "20k"}),
+    ((), {"IKIGAI_PROFILE": "brief", "IKIGAI_SLIDING_CONTEXT_TOKENS": "20k"}),
+)
+
+
+def test_profile_and_budget_typed_now_override_flag_and_variable(account: Account, wire: Wire):
+    account.configure((account.home / ".config/ikigai/config.toml").read_text() + PROFILES)
+    for flags, env in STARTS:
+        with account.terminal(*WIRE, *flags, columns=120, env=env) as program:
+            program.ready()
+            program.wait(lambda: "/20k" in program.status(), "the start")
+            program.say("/budget 50k")
+            program.wait(lambda: "/50k" in program.status(), "the budget typed now")
+            program.say("/profile hands-off")
+            program.wait_for("Profile: hands-off; ")
+            program.wait(lambda: "/9k" in program.status(), "the budget of the profile typed now")
+            program.say("/budget 30k")
+            program.wait(lambda: "/30k" in program.status(), "the budget typed after it")
+            program.say("hi")
+            program.wait_for("● You said: hi")
+            program.settled()
+            assert wire.messages()[0]["content"].startswith("Be brief.")
+            program.leave()
+    with account.terminal(*WIRE, columns=120) as program:
+        program.ready().say("/profile")
+        program.wait_for("Profile: hands-off (your choice)")
+        program.wait_for("sliding_context_tokens as you chose it")
+        program.leave()

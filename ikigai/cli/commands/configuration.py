@@ -47,7 +47,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     get.add_argument("key", metavar="KEY", help="its name, for example terminal.theme")
     write = add_action("set", "write one setting to your file")
     write.add_argument("setting", metavar="KEY", help="its name")
-    write.add_argument("value", metavar="VALUE", help="its value, as in the file, or plain text")
+    write.add_argument("value", metavar="VALUE", help="its value, as in the file or as plain text; default unsets it")
     add_action("edit", "your file in an editor, checked after it")
     validate = add_action("validate", "check your file, or another")
     validate.add_argument("file", nargs="?", metavar="FILE", help="another file than yours")
@@ -87,7 +87,7 @@ def run_on_file(file: Path, arguments: argparse.Namespace) -> int:
         case "set":
             path = settings_file.find_key(Config(), arguments.setting)
             written = settings_file.set_value(file, path, arguments.value, lambda after: _check_new(file, after))
-            text = f"{settings_file.describe_key(written, path).line} is in {file}."
+            text = settings_file.describe_written(written, path, file)
             print_answer(DoneRecord(did="set", text=text) if arguments.json else text)
         case "edit":
             _edit(file)

@@ -125,7 +125,8 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("init", "", "have the model write an AGENTS.md for this folder", timing=CommandTiming.QUEUED),
     CommandSpec("config", "[KEY [VALUE]]", "show settings and where they come from; set one", completes="settings",
         more="With a KEY: its value, its origin and what is allowed; with a table's name: its keys and their values. "
-        "With a VALUE it is written to your configuration file; the answer says when it takes effect. "
+        "With a VALUE it is written to your configuration file, with 'default' removed from it; the answer says when "
+        "that takes effect. "
         "`ikigai config edit` opens the file."),
     CommandSpec("new", "[name]", "start a new agent and switch to it", timing=CommandTiming.SWITCHING),
     CommandSpec("fork", '[at ID] [--model M[:LEVEL]] [--name NAME] ["prompt"]',

@@ -248,7 +248,7 @@ def format_tree(lines: Sequence[AgentListing], current: str = "", most: int | No
     """Return the tree as a table of at most `most` agents; a star marks the agent with the id `current`."""
     if not lines:
         return "There are no agents yet."
-    rows = [("  agent", "state", "model", "turns", "tokens", "last words")]
+    rows = [("  agent", "state", "model", "turns", "context", "last words")]
     for line in lines[:most]:
         info, depth = line.node.agent, line.node.depth
         star = "* " if info.id == current else "  "
@@ -324,7 +324,7 @@ def format_agent(line: AgentListing) -> str:
         ("held by", {"": "nobody", THIS_PROGRAM: "this program"}.get(info.holder, info.holder)),
         ("model", line.model or "-"),
         ("turns", f"{info.turns:,}"),
-        ("tokens", f"{info.tokens:,} in its last request and reply"),
+        ("context", f"{info.tokens:,} tokens, of its last request and reply"),
         ("last words", " ".join(info.last_words.split())),
     ]
     return "\n".join(f"{name:<11}{clean_line(str(value))}".rstrip() for name, value in rows)

@@ -127,7 +127,8 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         piped = await piped_input.read_text()
         text = _join(text, piped)
     if not text.strip():
-        raise ConfigError("There is no message, and no terminal to type one.", 'Try: ikigai -p "your question"')
+        also = "" if sys.stdin.isatty() else ", and the standard input is empty"
+        raise ConfigError(f"There is no message{also}.", 'Try: ikigai -p "your question"')
     async with _open_services(config, arguments) as services:
         agent, did = await services.choose(arguments.resume, False, True) if has_agent else None, ""
         if isinstance(change := prompt.command, ProgramCommand):

@@ -1,4 +1,4 @@
-"""Tests of the question for the terminal's background, with a real terminal device and real keys between the answers."""
+"""Tests of the query for the terminal's background, with a real terminal device and keys between the answers."""
 
 import asyncio
 import os

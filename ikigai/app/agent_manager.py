@@ -16,8 +16,8 @@ from ikigai.agent.loop import DEFAULTS, LoopOptions
 from ikigai.app.buffered_view import BufferedView
 from ikigai.app.command_outputs import CommandOutputs
 from ikigai.app.mailbox import Mailbox
-from ikigai.app.spool import spool
-from ikigai.core.errors import AgentLocked, Bug, IkigaiError, Rejected, StoreError
+from ikigai.app.spool import SpoolResult, spool_rest
+from ikigai.core.errors import AgentLocked, Bug, IkigaiError, LogDiverged, Rejected, StoreError
 from ikigai.core.events import UserMessage
 from ikigai.core.ports import View
 from ikigai.core.state import inputs
@@ -155,6 +155,7 @@ class AgentManager:
         on_stored = lambda stored: self.mailbox.on_stored(open_agent, stored)  # noqa: E731
         view = BufferedView(front, self._on_change, self._ledger, self._asks, on_stored, _AskingFlag(log).set)
         view.live_state.changed(memory)
+        log.report = view.notice
         source = _AgentMail(self.mailbox, lambda: open_agent, self._on_change) if mail else None
         subagents, outputs = partial(self._subagents, self, agent.id), CommandOutputs(log, view.notice)
         options = self._options._replace(mail=source, outputs=outputs)
@@ -229,7 +230,7 @@ class AgentManager:
             if not done:
                 open_agent.loop_task.cancel()
                 await asyncio.wait({open_agent.loop_task}, timeout=SHUTDOWN_TIMEOUT)
-        message = _keep_unsaved(open_agent)
+        message, _ = _keep_unsaved(open_agent)
         if write_lock:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(open_agent.log.close(), SHUTDOWN_TIMEOUT)
@@ -278,7 +279,10 @@ class AgentManager:
         if loop.cancelled() or (error := loop.exception()) is None or self.agents.get(id) is not open_agent:
             return
         del self.agents[id]
-        message = _keep_unsaved(open_agent)
+        message, rest = _keep_unsaved(open_agent)
+        if isinstance(error, LogDiverged) and rest and rest.is_complete:
+            self._closing = asyncio.create_task(self._fork_rest(open_agent, error, rest), name="fork")
+            return
         self._closing = asyncio.create_task(open_agent.log.close(), name="close")
         if not isinstance(error, IkigaiError):
             log.error("the loop of %s ended", open_agent.agent.name, exc_info=error)
@@ -286,14 +290,28 @@ class AgentManager:
         now = f"This agent is read-only now: /switch {open_agent.agent.name} opens or follows it again."
         self._lost(open_agent, f"{error} {message} {now}".replace("  ", " "))
 
+    async def _fork_rest(self, open_agent: OpenAgent, error: LogDiverged, rest: SpoolResult) -> None:
+        """Make a fork of the events that the log lacks, and report it."""
+        from ikigai.app.unsaved_events import fork_rest
 
-def _keep_unsaved(open_agent: OpenAgent) -> str:
-    """Write unsaved events to a file and return unsent messages to the prompt; return the message about it."""
+        await open_agent.log.close()
+        try:
+            message = f"{error} {await fork_rest(self.services.database, rest.path)}"
+        except IkigaiError as failure:
+            log.warning("no fork was made of %s: %s", rest.path, failure)
+            message = f"{error} {rest.message}"
+        self._lost(open_agent, message)
+
+
+def _keep_unsaved(open_agent: OpenAgent) -> tuple[str, SpoolResult | None]:
+    """Write unsaved events to a file and return unsent messages to the prompt; return the message about it, and about
+    the file alone.
+    """
     unsaved, unsent = open_agent.agent_loop.unsaved, open_agent.agent_loop.unsent()
     messages, is_complete = list[str](), True
-    if unsaved:
-        message, is_complete, _ = spool(open_agent.log.unsaved(unsaved))
-        messages.append(message)
+    if rest := spool_rest(open_agent.log, unsaved):
+        messages.append(rest.message)
+        is_complete = rest.is_complete
     outputs = open_agent.outputs
     messages += [outputs.message(outputs.save(each)) for each in unsent if isinstance(each, inputs.Quote)]
     typed = [each for each in unsaved if isinstance(each, UserMessage)] if not is_complete else []
@@ -301,4 +319,4 @@ def _keep_unsaved(open_agent: OpenAgent) -> str:
     if unsaved or returned:
         open_agent.view.queued(())
         open_agent.view.restore_input("\n".join(returned))
-    return " ".join(filter(None, messages))
+    return " ".join(filter(None, messages)), rest

@@ -31,6 +31,7 @@ from ikigai.app.factories import (
 )
 from ikigai.app.open_database import import_module, open_database
 from ikigai.app.run_profiles import profile_in_force
+from ikigai.app.spool import keep_events
 from ikigai.app.trusted_project import Project
 from ikigai.config import Config, split_layers, unused_address, with_profile
 from ikigai.core.condense.threshold import CondenseOptions
@@ -84,6 +85,7 @@ class Services:
         self.tool_runtime, self.project = tool_runtime, project or make_project()
         self.redaction = tool_runtime.redaction
         self.redaction.passwords = lambda: database.passwords
+        database.keep_events = keep_events
         self.spending: RunSpending | None = None  # None while there are no caps
         if caps := make_caps(config.limits):
             self.limit_spending(caps)

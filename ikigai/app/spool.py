@@ -11,7 +11,11 @@ from ikigai.core.transfer.unsaved import serialize
 from ikigai.system import paths
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ikigai.core.events import Event
     from ikigai.core.transfer.unsaved import Unsaved
+    from ikigai.store.log import AgentLog
 
 
 class SpoolResult(NamedTuple):
@@ -42,3 +46,26 @@ def spool(unsaved: Unsaved) -> SpoolResult:
         return SpoolResult(f"{lost}, nor kept in {path}: {error.strerror}.", False, path)
     they = "it is" if one else "they are"
     return SpoolResult(f"{lost}; {they} kept in {path} until {unsaved.name} is opened again.", True, path)
+
+
+def spool_rest(log: AgentLog, events: Sequence[Event]) -> SpoolResult | None:
+    """Write what a log that is given up did not take: these events, behind those that it has lost. Return None if there
+    are none.
+    """
+    if not events and not log.has_diverged:
+        return None
+    result = spool(log.unsaved(events))
+    if result.is_complete and log.has_diverged and log.tail:
+        log.tail.on_confirmed()  # this file has those events, too
+    return result
+
+
+def keep_events(unsaved: Unsaved) -> Callable[[], None]:
+    """Write events to a file while it is not known if the log has them; return the function that removes it."""
+    path = spool(unsaved).path
+
+    def remove() -> None:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+    return remove

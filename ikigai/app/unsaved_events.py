@@ -18,10 +18,10 @@ from ikigai.core.errors import WAITED_FOR, ConfigError, IkigaiError, Rejected, S
 from ikigai.core.transfer.unsaved import Unsaved, read
 
 if TYPE_CHECKING:
+    from ikigai.core.transfer.position import UnsavedPosition
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.log import AgentLog
-    from ikigai.store.unsaved_place import UnsavedPosition
 
 MAX_UNSAVED_FILE_BYTES = 400_000_000
 """Bytes of such a file: 64 MiB of events are kept while the database is away, and JSON may take six times as much."""
@@ -75,6 +75,18 @@ def _by_hand(file: Path, count: int) -> str:
     return (
         f"{_events(count)} could not be saved, and the log went on without them. To restore them in a fork: {command}"
     )
+
+
+async def fork_rest(database: Database, file: Path) -> str:
+    """Fork the agent of the events in this file, which its log went on without; return the message. Raise
+    IkigaiError.
+    """
+    unsaved = read_file(file)
+    agent = await database.agents.find(unsaved.agent)
+    place = await database.locate_unsaved(unsaved)
+    _check(agent, place)
+    child = await database.fork_with(agent, place, unsaved)
+    return f"Your {_events(place.missing)} are in its fork {child.name}: /switch {child.name}{_remove(file)}"
 
 
 async def run_recover(database: Database, arguments: argparse.Namespace) -> str:

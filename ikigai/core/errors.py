@@ -17,6 +17,7 @@
         │   └── Misconfigured  password, rights, role or database: may be mended while we run
         ├── Unavailable      unreachable, disk full, cut: may come back       exit code 75
         └── AgentLocked      another program writes to this agent             exit code 75
+            └── LogDiverged  and did so behind an event before the newest that this program knows
 
 Failures of models and tools are not here: they are data (`StreamFailed`, a `ToolResult` with is_error).
 Every other exception is a bug, logged where it ends, and shown as `Bug`.
@@ -189,6 +190,10 @@ class AgentLocked(StoreError):
     def __init__(self, what: str, remedy: str = "", holder: str = "") -> None:
         super().__init__(what, remedy)
         self.owner = holder
+
+
+class LogDiverged(AgentLocked):
+    """An agent whose log lacks events that a lost server had confirmed, and has events of another program instead."""
 
 
 WAITED_FOR = Unavailable, Misconfigured

@@ -25,7 +25,7 @@ from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.app.open_database import PREPARING_DATABASE, is_first
 from ikigai.app.run_profiles import missing_profile_notice
 from ikigai.app.services import Services
-from ikigai.app.spool import spool
+from ikigai.app.spool import spool_rest
 from ikigai.config import Config
 from ikigai.core.commands import fork, table
 from ikigai.core.commands.parsers import Meaning, ProgramCommand, parse_archive, parse_kill, parse_rename
@@ -221,8 +221,8 @@ async def _converse(
             return await run_turns(runtime, printer, _submissions(command, turns))
         return await carry_out(runtime, printer, command)
     finally:
-        if runtime.unsaved:
-            printer.notice(spool(log.unsaved(runtime.unsaved)).message)
+        if rest := spool_rest(log, runtime.unsaved):
+            printer.notice(rest.message)
         if unsaved := await _stop_subagents(manager, agent, printer):
             printer.notice(unsaved)
 

@@ -18,6 +18,7 @@ otherwise.
 """
 
 DEFAULT_SCHEMA = "ikigai"
+DEFAULT_PORT = "5432"
 MAX_NAME_BYTES = 63
 """The server cuts longer names of databases and schemas, which then name others."""
 
@@ -30,7 +31,9 @@ KEEPALIVE_OPTIONS = {
 
 
 class ServerAddress(NamedTuple):
-    """Server, database and user of a connection, for people. `host` is a folder when the server is on a socket."""
+    """Server, database and user of a connection, for people. `host` is a folder when the server is on a socket; `host`
+    and `port` list several servers as the address does.
+    """
 
     host: str
     port: str
@@ -38,6 +41,11 @@ class ServerAddress(NamedTuple):
     user: str
 
     def __str__(self) -> str:
+        if "," in self.host:
+            hosts, ports = self.host.split(","), self.port.split(",")
+            ports *= len(hosts) if len(ports) == 1 else 1  # libpq takes one port for all of them
+            servers = zip(hosts, ports, strict=False)
+            return f"at {' or '.join(f'{host}:{port or DEFAULT_PORT}' for host, port in servers)}"
         if not self.host or self.host.startswith("/"):
             return f"on the socket in {self.host}" if self.host else "on the default socket"
         return f"at {self.host}:{self.port}"
@@ -79,7 +87,7 @@ def place(parameters: dict[str, str]) -> ServerAddress:
     user = values.get("user", "")
     # A password with an @ in it that is not written as %40 ends up in front of the host.
     host = (values.get("host") or values.get("hostaddr") or "").rpartition("@")[2]
-    return ServerAddress(host, values.get("port", "5432"), values.get("dbname") or user, user)
+    return ServerAddress(host, values.get("port", DEFAULT_PORT), values.get("dbname") or user, user)
 
 
 def quoted(name: str) -> str:

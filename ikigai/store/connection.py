@@ -141,9 +141,10 @@ class DatabaseSession:
     server processes of connections that were dropped without a farewell: they may still hold locks. `revive` runs
     before each reconnect and returns the address: an embedded server may have to be started. `newest` is the newest
     schema version that may be written; on a newer one every write raises NewerSchema. The connection is closed after
-    `idle` seconds without a use; the next use makes one. `schema` is the name of the one schema on the search_path:
-    nothing that others put elsewhere is taken for a table or function of ikigai. While `unlisted`, agents that are made
-    are archived, and none becomes the one that the user used last.
+    `idle` seconds without a use; the next use makes one. `on_lost` is called when the connection was lost,
+    `on_reconnected` with a new one before anything else uses it. `schema` is the name of the one schema on the
+    search_path: nothing that others put elsewhere is taken for a table or function of ikigai. While `unlisted`, agents
+    that are made are archived, and none becomes the one that the user used last.
     """
 
     def __init__(
@@ -165,6 +166,8 @@ class DatabaseSession:
         self._idle = idle
         self._idle_timer: asyncio.TimerHandle | None = None
         self._refused: tuple[Misconfigured, float] | None = None  # the error, and its time
+        self.on_lost: Callable[[], None] = lambda: None
+        self.on_reconnected: Callable[[Cursor], Awaitable[None]] | None = None
         self._lock = asyncio.Lock()
         self._connected: tuple[Connection, Cursor] | None = None
         self.greeting = ConnectionGreeting(0, 0)
@@ -182,6 +185,11 @@ class DatabaseSession:
     @property
     def place(self) -> address.ServerAddress:
         return address.place(self.parameters)
+
+    @property
+    def is_embedded(self) -> bool:
+        """True if the server is ikigai's own, which no other one replaces."""
+        return self._revive is not None
 
     @property
     def server(self) -> str:
@@ -245,12 +253,21 @@ class DatabaseSession:
         self._drop_connection()
         if self._refused and time.monotonic() < self._refused[1] + REFUSAL_RETRY_DELAY:
             raise self._refused[0].with_traceback(None)
+        is_first = not self.greeting.backend
         try:
-            self._connected = await (self._connect_again() if self._revive else self._connect())
+            connected = await (self._connect_again() if self._revive else self._connect())
         except Misconfigured as error:
             self._refused = error, time.monotonic()
             raise
-        return self._connected
+        if self.on_reconnected and not is_first:
+            try:
+                with self._translate_errors(driver_errors.statement_error):
+                    await self.on_reconnected(connected[1])
+            except BaseException:
+                connected[0].pgconn.finish()
+                raise
+        self._connected = connected
+        return connected
 
     async def _connect_again(self) -> tuple[Connection, Cursor]:
         """Connect to the embedded server, and start it if needed. On the first call it has just been found running."""
@@ -273,7 +290,8 @@ class DatabaseSession:
     async def _connect(self) -> tuple[Connection, Cursor]:
         embedded = self._revive is not None
         with self._translate_errors(lambda error, place: driver_errors.connection_error(error, place, embedded)):
-            async with asyncio.timeout(self._deadline):
+            servers = 1 + self.parameters.get("host", "").count(",")  # one may take `connect_timeout` to be given up
+            async with asyncio.timeout(self._deadline + (servers - 1) * address.CONNECT_TIMEOUT):
                 connection = await Connection.connect(self._conninfo, autocommit=True)
         connection.deadline = self._deadline
         if password := connection.pgconn.password:
@@ -314,7 +332,8 @@ class DatabaseSession:
         if self._connected is not None:
             self.lost.add(self.greeting.backend)
             self._connected[0].pgconn.finish()
-        self._connected = None
+            self._connected = None
+            self.on_lost()
 
     async def _greet(self, connection: Connection) -> ConnectionGreeting:
         """Apply the settings of a new connection. Raise BadDatabase if the server is unsuitable."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
-from ikigai.core.errors import AgentLocked
+from ikigai.core.errors import AgentLocked, Rejected, StoreError
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.record import Record
 from ikigai.core.state.loading import Loading, Reading
@@ -20,7 +21,7 @@ from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.store import history, reading, schema, usage
 from ikigai.store.address import DEFAULT_SCHEMA
 from ikigai.store.agents import Agent, Agents
-from ikigai.store.connection import STATEMENT_DEADLINE, DatabaseSession
+from ikigai.store.connection import STATEMENT_DEADLINE, Cursor, DatabaseSession
 from ikigai.store.follow import Follower
 from ikigai.store.forks import AgentTree
 from ikigai.store.log import AgentLog
@@ -32,16 +33,17 @@ if TYPE_CHECKING:
     from ikigai.core.request.cache_diagnosis import CacheUse
     from ikigai.core.search.prompt_history import SentPrompt
     from ikigai.core.spending import CapScope, Money, SpendingQuery
+    from ikigai.core.transfer.position import UnsavedPosition
     from ikigai.core.transfer.redact import PurgeTarget
     from ikigai.core.transfer.unsaved import Unsaved
     from ikigai.core.views.cache_report import CacheReport
+    from ikigai.store.log_tail import LogTail
     from ikigai.store.paging import LineageNames
     from ikigai.store.purge import Ids, Purge
     from ikigai.store.search.search import EventSearch
     from ikigai.store.search.turn_recall import TurnRecall
     from ikigai.store.server_probe import ServerProbe
     from ikigai.store.transfer import Export, Import
-    from ikigai.store.unsaved_place import UnsavedPosition
     from ikigai.store.window_history import WindowFill
 
 _T = TypeVar("_T")
@@ -86,7 +88,9 @@ class Database:
     def __init__(self, session: DatabaseSession, beside: DatabaseSession, schema_version: int) -> None:
         self._session, self._beside = session, beside
         self.indexer = Indexer(beside)
+        self.keep_events: Callable[[Unsaved], Callable[[], None]] | None = None
         self._open: dict[str, AgentLog] = {}
+        self._answered_by = ""  # the server and its timeline
         self.schema_version = schema_version
         self.version_before = session.greeting.schema_version
         self.agents = Agents(session)
@@ -173,13 +177,56 @@ class Database:
         self._open = {id: log for id, log in self._open.items() if not log.closed}
         if agent.id in self._open:
             raise AgentLocked(f"Agent {agent.name} is open in this program already.", "Use it there.")
-        log = self._open[agent.id] = AgentLog(self._session, agent, directory, self.indexer.news)
+        tail = self._new_tail(agent)
+        log = self._open[agent.id] = AgentLog(self._session, agent, directory, self.indexer.news, tail)
         try:
+            if tail and not self._answered_by:
+                await self._note_server()
             await log.open()
         except BaseException:
             self._open.pop(agent.id, None)
             raise
         return log
+
+    def _new_tail(self, agent: Agent) -> LogTail | None:
+        """Return what keeps the newest events of an agent; None where no other server can take over."""
+        if self._session.is_embedded:
+            return None
+        from ikigai.store.log_tail import LogTail
+
+        self._session.on_lost, self._session.on_reconnected = self._on_lost, self._on_reconnected
+        return LogTail(agent, self.keep_events)
+
+    async def _note_server(self) -> None:
+        """Note which server answers, before an agent is opened for the first time."""
+        from ikigai.store import log_tail
+
+        async with self._session.use() as cursor:
+            self._answered_by = await log_tail.read_server(cursor)
+
+    def _open_logs(self) -> list[AgentLog]:
+        return [log for log in self._open.values() if not log.closed]
+
+    def _on_lost(self) -> None:
+        for log in self._open_logs():
+            if log.tail:
+                log.tail.on_lost(log.name)
+
+    async def _on_reconnected(self, cursor: Cursor) -> None:
+        """Where another server has taken over, store again what it lacks of the agents that are open here.
+
+        Otherwise each of them looks at its log when it is used next.
+        """
+        from ikigai.store import log_tail
+
+        before, now = self._answered_by, await log_tail.read_server(cursor)
+        if before != now:
+            logs = self._open_logs()
+            await log_tail.reserve_ids(cursor, max((log.tail.newest for log in logs if log.tail), default=0))
+            for log in logs:
+                with suppress(StoreError, Rejected):  # its own next use raises it, too
+                    await log.resume(cursor)
+        self._answered_by = now
 
     def reader(self, agent: Agent) -> AgentReader:
         """Return a reader of the agent, which needs no write lock."""

@@ -29,10 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ikigai.core.spending import CapScope, Money, ReservedAmount, SpendingQuery
+    from ikigai.core.transfer.position import UnsavedPosition
+    from ikigai.core.transfer.renumber import MovedIds
     from ikigai.core.transfer.unsaved import Unsaved
-    from ikigai.store.unsaved_place import UnsavedPosition
+    from ikigai.store.log_tail import LogTail, Restored
 
 _T = TypeVar("_T")
+
+HEALING_AT_CLOSE = 2.0
+"""Seconds that closing waits to compare the log with what this program knows, after the connection was lost."""
 
 
 class _Attempt:
@@ -52,17 +57,26 @@ class _Attempt:
 class AgentLog:
     """`ports.Log` over PostgreSQL. Made by `Database.open_agent`, which acquires the write lock.
 
-    After a lost connection the next call connects again and first re-acquires the write lock. `news` is set when a turn
-    has ended.
+    After a lost connection the next call connects again and first re-acquires the write lock; events that the server
+    lacks then are stored again from `tail`, and `report` gets the message about them. `news` is set when a turn has
+    ended.
     """
 
     def __init__(
-        self, session: DatabaseSession, agent: Agent, directory: str, news: asyncio.Event | None = None
+        self,
+        session: DatabaseSession,
+        agent: Agent,
+        directory: str,
+        news: asyncio.Event | None = None,
+        tail: LogTail | None = None,
     ) -> None:
         self.agent = agent.id
         self.name = agent.name
         self.closed = False
         self.killed = False  # as of the write lock: no other process kills or revives it from then on
+        self.report: Callable[[str], object] = lambda message: None
+        self.tail = tail
+        self._moved: MovedIds | None = None  # the ids of events that came back under others
         self._news = news
         self._uuid = UUID(agent.id)
         self._session = session
@@ -116,17 +130,33 @@ class AgentLog:
             self._last_seq, self._newest = attempt.last_seq, attempt.ids[-1] if attempt.ids else self._newest
             self._attempt = None
             self._has_draft = self._has_draft and not ends_reply
+            if self.tail:
+                size = sum(len(row.content or "") + len(row.data or "") for row in attempt.rows)
+                self.tail.add(rows, list(map(str, attempt.ids)), size)
+                self.tail.draft = None if ends_reply else self.tail.draft
         if self._news and any(isinstance(event, TurnEnded) for event in events):
             self._news.set()
         return Appended(rows, memory)
 
     def unsaved(self, events: Sequence[Event]) -> Unsaved:
-        """Return `events`, with the ids under which `append` tried to store them, for a file."""
+        """Return `events`, with the ids under which `append` tried to store them, for a file. Where the log has
+        diverged they follow on those that it lacks.
+        """
+        from ikigai.core.transfer.renumber import renumber_row
         from ikigai.core.transfer.unsaved import Unsaved
 
         attempt = self._attempt if self._attempt and self._attempt.events is events else _Attempt(events, 0)
         behind = str(self._newest) if self._newest else None
-        return Unsaved(self.agent, self.name, behind, tuple(map(str, attempt.ids)), tuple(events))
+        if moved := self._moved:
+            events = [codec.decode(*renumber_row(row, moved, same_log=True)) for row in attempt.rows]
+        unsaved = Unsaved(self.agent, self.name, behind, tuple(map(str, attempt.ids)), tuple(events))
+        known = self.tail.unsaved(self.name) if self.tail and self.has_diverged else None
+        return known.followed_by(unsaved) if known else unsaved
+
+    @property
+    def has_diverged(self) -> bool:
+        """True if the log lacks events that this program knows, and they cannot follow on it."""
+        return self.tail is not None and self.tail.has_diverged
 
     async def place(self, unsaved: Unsaved) -> UnsavedPosition:
         """Return where these events belong."""
@@ -141,7 +171,12 @@ class AgentLog:
         Raise as `append` does.
         """
         place = await self.place(unsaved)
-        if place.follows and place.missing:
+        if place.follows and place.missing and self.tail and len(unsaved.ids) - place.missing < len(unsaved.numbers):
+            async with self._write_lock() as cursor:
+                restored = await self.tail.restore(cursor, unsaved, place)
+            self._last_seq, self._newest = restored.rows[-1].seq, UUID(restored.ids[-1])
+            self.tail.add(restored.rows, restored.ids, restored.size)
+        elif place.follows and place.missing:
             await self.append(unsaved.events[-place.missing :], ids=unsaved.ids[-place.missing :])
         return place
 
@@ -174,11 +209,16 @@ class AgentLog:
 
     async def save_draft(self, draft: Draft) -> None:
         """Save the reply draft. The append that stores the reply or ends the turn deletes it."""
-        text, thinking = storable(draft.text), storable(draft.thinking)
         async with self._write_lock() as cursor:
             self._has_draft = True
-            values = (self._uuid, draft.asked_by, text, thinking, follow.encode_parts(draft.parts))
-            await cursor.execute(agents.SAVE_DRAFT, (*values, *self._followers_lock))
+            await self._store_draft(cursor, draft)
+            if self.tail:
+                self.tail.draft = draft
+
+    async def _store_draft(self, cursor: Cursor, draft: Draft) -> None:
+        text, thinking = storable(draft.text), storable(draft.thinking)
+        values = (self._uuid, draft.asked_by, text, thinking, follow.encode_parts(draft.parts))
+        await cursor.execute(agents.SAVE_DRAFT, (*values, *self._followers_lock))
 
     async def draft(self) -> Draft | None:
         async with self._write_lock() as cursor:
@@ -204,10 +244,16 @@ class AgentLog:
 
     async def close(self) -> None:
         """Release the write lock. Never fails: without an answer of the database the lock ends with the connection."""
-        self.closed = True
-        locked_on, self._locked_on = self._locked_on, None
-        if locked_on is None or not await self._session.is_connected_by(locked_on):
+        was_closed, self.closed = self.closed, True
+        if self._locked_on is None:
             return
+        if not await self._session.is_connected_by(self._locked_on):
+            if was_closed or not self.tail or not self.tail.newest:
+                return
+            with suppress(StoreError, TimeoutError):  # else the file with the events stays
+                async with asyncio.timeout(HEALING_AT_CLOSE), self._session.use() as cursor:
+                    await self.resume(cursor)
+        locked_on, self._locked_on = self._locked_on, None
         with suppress(StoreError):
             async with self._session.use() as cursor:
                 if cursor.connection is locked_on:
@@ -222,31 +268,62 @@ class AgentLog:
         async with self._session.use() as cursor:
             if self.closed:  # a late draft must not acquire the write lock again: nothing would release it
                 raise Unavailable(f"Agent {self.name} is closed.")
-            if cursor.connection is not self._locked_on:
-                await write_lock.acquire(self._session, cursor, self._uuid, self.name)
-                try:
-                    await self._read_log_end(cursor, events)
-                except BaseException:
-                    # Else the same connection would acquire it a second time, and have to release it twice.
-                    with suppress(psycopg.Error, TimeoutError):
-                        await write_lock.release(self._session, cursor, self._uuid)
-                    raise
-                self._locked_on = cursor.connection
-                if self._asks:
-                    await write_lock.set_waiting(self._session, cursor, self._uuid, True)
+            await self.resume(cursor, events)
             yield cursor
+
+    async def resume(self, cursor: Cursor, events: Sequence[Event] | None = None) -> None:
+        """Acquire the write lock on a new connection, and store again what the log lacks; `events` are those about to
+        be stored. Raise AgentLocked if another program has written meanwhile.
+        """
+        if cursor.connection is self._locked_on:
+            return
+        await write_lock.acquire(self._session, cursor, self._uuid, self.name)
+        try:
+            await self._read_log_end(cursor, events)
+        except BaseException:
+            # Else the same connection would acquire it a second time, and have to release it twice.
+            with suppress(psycopg.Error, TimeoutError):
+                await write_lock.release(self._session, cursor, self._uuid)
+            raise
+        self._locked_on = cursor.connection
+        if self._asks:
+            await write_lock.set_waiting(self._session, cursor, self._uuid, True)
 
     async def _read_log_end(self, cursor: Cursor, events: Sequence[Event] | None) -> None:
         await self._mark_used(cursor)
         rows = await cursor.fetchall()
+        if not rows and self._last_seq is not None and self.tail and await self.tail.make_agent(cursor):
+            rows = [(0, None, False)]
         if not rows:
             raise Rejected(f"There is no agent {self.name} in this database.", "Use another agent, or --new.")
         ((last, newest, self.killed),) = rows
         attempt = self._attempt if self._attempt and self._attempt.events is events else None
         if self._last_seq is None:
             self._last_seq, self._newest = last, newest
-        elif last != self._last_seq and not (attempt and last == attempt.last_seq):
+            if self.tail:
+                await self.tail.begin(cursor, newest)
+        elif newest != self._newest and not (attempt and attempt.ids and newest == attempt.ids[-1]):
+            is_shorter = last < self._last_seq
+            self._on_restored(await self.tail.heal(cursor, self.name, is_shorter) if self.tail else None)
+        if self.tail:
+            self.tail.on_confirmed()
+            if draft := self.tail.draft:
+                await self._store_draft(cursor, draft)
+
+    def _on_restored(self, restored: Restored | None) -> None:
+        """Go on behind events that were stored again. Raise AgentLocked if the log has others, or if some got other ids
+        than those in memory.
+        """
+        if restored is None:
             raise self._written_elsewhere()
+        self._last_seq, self._newest = restored.rows[-1].seq, UUID(restored.ids[-1])
+        self._moved = restored.moved
+        if restored.moved:
+            raise AgentLocked(
+                f"{restored.message} Some have other ids now.",
+                f"To go on: /switch {self.name}, or start ikigai again.",
+            )
+        self.report(restored.message)
 
     async def _store(
         self, cursor: Cursor, attempt: _Attempt, ends_reply: bool, meanwhile: Meanwhile | None = None

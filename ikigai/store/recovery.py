@@ -10,13 +10,13 @@ from ikigai.core.errors import Rejected
 from ikigai.core.events import Event, Filtered, Forked, MailSent, MailTaken, TurnEnded
 from ikigai.core.state.loading import TURN_KINDS
 from ikigai.core.state.memory import replace
+from ikigai.core.transfer.position import UnsavedPosition
 from ikigai.core.transfer.unsaved import Unsaved
 from ikigai.store import names
 from ikigai.store.agents import Agent, check_name, name_taken
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.log import new_event_id
 from ikigai.store.sql import agents, transfer
-from ikigai.store.unsaved_place import UnsavedPosition
 
 
 async def fork(

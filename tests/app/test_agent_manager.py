@@ -29,8 +29,10 @@ from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedHang, ScriptedPause, ScriptedProvider
 from ikigai.store import write_lock
 from ikigai.store.database import Database
+from ikigai.system.paths import unsaved_files
 from tests.agent.test_loop import Watcher
 from tests.conftest import MIGRATIONS
+from tests.store.test_healing import lose
 from tests.store.test_write_lock import CONNECTIONS
 from tests.support.invariants import check
 
@@ -299,6 +301,32 @@ async def test_pen_that_is_lost_is_told_and_the_others_go_on(database: Database,
         two.agent_loop.put_input(Submitted("alive"))
         await until(lambda: two.view.ended)
         assert two.view.words == "alive"
+
+
+async def test_events_that_a_promoted_server_lacks_become_a_fork_where_another_program_went_on(
+    database: Database, dsn: str
+) -> None:
+    lost = list[str]()
+    async with sailing(database, on_lost=lambda member, why: lost.append(why)) as manager:
+        member = await joined(manager, "one")
+        await until(lambda: not member.agent_loop.busy)
+        member.agent_loop.put_input(Submitted("shown"))
+        await until(lambda: member.view.ended and not member.agent_loop.busy)
+        lose(dsn, 1)
+        other = await Database.open(dsn, MIGRATIONS)
+        await (await other.open_agent(member.agent)).append((UserMessage("foreign"),))
+        await other.close()
+        member.agent_loop.put_input(Submitted("waits"))
+        await until(lambda: lost)
+        (fork,) = [each for each in await database.agents.all() if each.parent == member.agent.id]
+        assert lost[0].startswith("The database lost ") and "another program went on" in lost[0]
+        assert f"are in its fork {fork.name}: /switch {fork.name}" in lost[0] and "read-only" not in lost[0]
+        again = await manager.open(fork)
+        manager.start_loop(again)
+        events = [stored.event for stored in await database.reader(fork).history(None, 99)]
+        assert [event.text for event in events if isinstance(event, UserMessage)] == ["shown", "waits"]
+    assert not unsaved_files(member.agent.id)
+    check(dsn, idle=False)
 
 
 async def test_agent_with_a_lost_write_lock_shows_the_events_of_the_other_program(database: Database, dsn: str) -> None:

@@ -69,6 +69,22 @@ class IdMap:
         return (self._new[start], self._new[end - 1]) if start < end else None
 
 
+class MovedIds(IdMap):
+    """The ids of events that came back to their own log under others; all other events have theirs still."""
+
+    def __bool__(self) -> bool:
+        return bool(self._old)
+
+    def same(self, id: int) -> int:
+        return super().same(id) or id
+
+    def upto(self, id: int) -> int:
+        return self.same(id)
+
+    def map_range(self, first: int, last: int) -> tuple[int, int] | None:
+        return self.same(first), self.same(last)
+
+
 _Moved: TypeAlias = Callable[[IdMap, Any], Any]
 
 
@@ -127,8 +143,9 @@ PROFILE, OWN = "profile", "agent"
 """The setting that names a profile, and the origin of an agent's own choices."""
 
 
-def renumber_row(row: Row, numbers: IdMap) -> Row:
-    """Return the row as the other log takes it; `numbers` hold the events before it.
+def renumber_row(row: Row, numbers: IdMap, same_log: bool = False) -> Row:
+    """Return the row as the other log takes it; `numbers` hold the events before it. With `same_log` it comes back to
+    its own one: mail and approvals stay as they are.
 
     Fields of unexpected types stay as they are: such a row is an Unknown event there as well as here. Raise ValueError
     where data is no JSON.
@@ -139,10 +156,10 @@ def renumber_row(row: Row, numbers: IdMap) -> Row:
     # As decimals numbers come back exactly as they were, whatever their size.
     fields: Any = json.loads(row.data, parse_float=Decimal)
     for name, move in named.items():
-        if name in fields:
+        if name in fields and not (same_log and move in (NOBODY, NOTHING)):
             fields[name] = move(numbers, fields[name])
     fields = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
-    if isinstance(settings := fields.get(choices), dict):
+    if not same_log and isinstance(settings := fields.get(choices), dict):
         _restrain(fields, choices, cast("dict[str, Any]", settings))
     return Row(row.kind, row.content, _JSON.encode(fields).decode())
 

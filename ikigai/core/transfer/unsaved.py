@@ -5,6 +5,7 @@ was to be stored under, so that it is stored once however often storing is tried
 other data, and is itself not part of it.
 """
 
+from itertools import takewhile
 from typing import Annotated, NoReturn, TypeAlias
 
 import msgspec
@@ -25,8 +26,9 @@ Uuid: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}
 class Unsaved(Record, frozen=True):
     """The `events` of the agent with the id `agent`, called `name` then, under the `ids` that they are stored by.
 
-    `behind` is the `event_id` of the event that they follow, None where the agent had none. `has_checksum` says that
-    the file had a checksum and matched it.
+    `behind` is the `event_id` of the event that they follow, None where the agent had none. The first of them may have
+    been stored once: `numbers` are the ids that these had, ascending, and `times` when they were stored, in seconds
+    since 1970. `has_checksum` says that the file had a checksum and matched it.
     """
 
     agent: Uuid
@@ -35,6 +37,12 @@ class Unsaved(Record, frozen=True):
     ids: tuple[Uuid, ...]
     events: tuple[Event, ...]
     has_checksum: bool = True
+    numbers: tuple[int, ...] = ()
+    times: tuple[float, ...] = ()
+
+    def followed_by(self, later: "Unsaved") -> "Unsaved":
+        """Return these events and `later` ones that follow on them, which have not been stored yet."""
+        return msgspec.structs.replace(self, ids=(*self.ids, *later.ids), events=(*self.events, *later.events))
 
     @property
     def output(self) -> str | None:
@@ -61,6 +69,8 @@ class _Line(msgspec.Struct, omit_defaults=True):
     kind: str
     content: str | None = None
     data: msgspec.Raw = msgspec.Raw(b"null")
+    number: Annotated[int, msgspec.Meta(gt=0, le=2**63 - 1)] | None = None
+    at: float | None = None
 
 
 _HEAD, _LINE = msgspec.json.Decoder(_UnsavedHead), msgspec.json.Decoder(_Line)
@@ -72,6 +82,8 @@ def serialize(unsaved: Unsaved) -> bytes:
     head = _UnsavedHead(FORMAT, VERSION, unsaved.agent, unsaved.name, unsaved.behind, len(unsaved.events))
     rows = map(codec.encode, unsaved.events)
     lines = [_Line(id, *row[:2], msgspec.Raw(row.data or b"null")) for id, row in zip(unsaved.ids, rows, strict=True)]
+    for line, number, at in zip(lines, unsaved.numbers, unsaved.times, strict=False):
+        line.number, line.at = number, at
     texts = [msgspec.json.encode(line) for line in (head, *lines)]
     head.sha256 = _checksum(texts[0], texts[1:])
     return b"".join(text + b"\n" for text in (msgspec.json.encode(head), *texts[1:]))
@@ -97,13 +109,16 @@ def read(name: str, text: bytes) -> Unsaved:
             f"{name} ends after {len(found)} of {head.count} events: it is incomplete.",
             'To recover those, change "count" in line 1, and end the last line with a newline.',
         )
-    if len({id for id, _ in found}) < len(found):
+    if len({line.id for line, _ in found}) < len(found):
         _refuse(f"{name} contains an event twice.", 'Remove one of the two lines, and correct "count".')
     if head.sha256 is not None and head.sha256 != _checksum(first, lines):
         what = f"{name} is damaged or was changed: its checksum does not match."
         _refuse(what, "If you changed it yourself, remove `sha256` from line 1.")
-    ids, events = tuple(id for id, _ in found), tuple(event for _, event in found)
-    return Unsaved(head.agent, clean_line(head.name), head.behind, ids, events, head.sha256 is not None)
+    ids, events = tuple(line.id for line, _ in found), tuple(event for _, event in found)
+    stored = [(line.number, line.at or 0.0) for line, _ in takewhile(lambda each: each[0].number, found)]
+    numbers, times = tuple(number for number, _ in stored if number), tuple(at for _, at in stored)
+    has_checksum = head.sha256 is not None
+    return Unsaved(head.agent, clean_line(head.name), head.behind, ids, events, has_checksum, numbers, times)
 
 
 def _checksum(head: bytes, lines: list[bytes]) -> str:
@@ -115,7 +130,7 @@ def _checksum(head: bytes, lines: list[bytes]) -> str:
     return checksum.digits
 
 
-def _event(name: str, number: int, line: bytes) -> tuple[str, Event]:
+def _event(name: str, number: int, line: bytes) -> tuple[_Line, Event]:
     try:
         found = _LINE.decode(line)
         data = bytes(found.data).decode()
@@ -128,7 +143,7 @@ def _event(name: str, number: int, line: bytes) -> tuple[str, Event]:
     if isinstance(event, Unknown):
         what = f"is not a valid event of the kind {clean_line(found.kind)[:64]!r}"
         _refuse(f"{name}, line {number} {what}.", "Repair that line, or use the ikigai that wrote the file.")
-    return found.id, event
+    return found, event
 
 
 def _foreign(name: str) -> NoReturn:

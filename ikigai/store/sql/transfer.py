@@ -32,7 +32,7 @@ CREATE = "insert into agents (id, name) values (%s, %s) on conflict (name) do no
 RESERVE = "select nextval(pg_get_serial_sequence('messages', 'id')) from generate_series(1, %s)"
 STORE = """
 insert into messages (agent_id, id, event_id, seq, created_at, kind, content, data) overriding system value
-select %(agent)s::uuid, id, event_id, seq, to_timestamp(at), kind, content, data::jsonb
+select %(agent)s::uuid, id, event_id, seq, coalesce(to_timestamp(at), clock_timestamp()), kind, content, data::jsonb
 from unnest(%(ids)s::bigint[], %(event_ids)s::uuid[], %(seqs)s::integer[], %(ats)s::float8[],
             %(kinds)s::text[], %(contents)s::text[], %(datas)s::text[])
   as event (id, event_id, seq, at, kind, content, data)
@@ -49,7 +49,7 @@ where id = %(agent)s
 """
 
 STORED_BY_ID = """
-select messages.event_id, messages.id, messages.seq, messages.agent_id, agents.name
+select messages.event_id, messages.id, messages.seq, messages.agent_id::text, agents.name
 from messages join agents on agents.id = messages.agent_id where messages.event_id = any(%s)
 """
 LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"
@@ -69,4 +69,33 @@ where agents.id = %(agent)s
 STRETCH = """
 select extract(epoch from created_at)::float8, kind, content, data::text from messages
 where agent_id = %(agent)s and id between %(first)s and %(last)s and kind = any(%(kinds)s) order by id
+"""
+
+# Events that a promoted server lacks -------------------------------------------------------------------------------
+
+# The newest events of an agent that are neither too old nor too much, with the event before each.
+NEWEST_EVENTS = f"""
+select behind, event_id, size, {ROW} from (
+  select *, sum(size) over (order by seq desc) as upto, lag(event_id) over (order by seq) as behind,
+         min(created_at) over (order by seq desc) > clock_timestamp() - make_interval(secs => %s) as is_new
+  from (
+    select *, (coalesce(pg_column_size(content), 0) + coalesce(pg_column_size(data), 0))::integer as size
+    from messages where agent_id = %s order by seq desc limit %s
+  ) newest
+) known
+where is_new and upto <= %s and (behind is not null or seq = 1) order by seq
+"""
+IS_PURGED = "select purged_at is not null from agents where id = %s"
+FORGET_DRAFT = "delete from drafts where agent_id = %s"
+TIMELINE = "select left(pg_walfile_name(pg_current_wal_lsn()), 8)"
+ID_TURN = "select pg_advisory_xact_lock(%s)"
+_COUNTER = "pg_get_serial_sequence('messages', 'id')::regclass"
+SKIP_IDS = f"""
+select setval(counter, %(upto)s) from (values ({_COUNTER})) as counters (counter)
+where %(upto)s > coalesce(pg_sequence_last_value(counter), 0)
+"""
+# The highest id that was given, 0 if the user may not know it, and those of a list that events have.
+IDS_IN_USE = f"""
+select coalesce(pg_sequence_last_value({_COUNTER}), 0),
+       array(select id from messages where id = any(%s))
 """

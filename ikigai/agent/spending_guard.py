@@ -138,7 +138,9 @@ class SpendingGuard:
             if isinstance(outcome, Ticket):
                 return outcome
             if not await self._is_allowed(outcome, model, waived):
-                self.refusal = StreamFailed(FailureKind.LIMIT, *spending.refusal_words(outcome, model))
+                self.refusal = StreamFailed(
+                    FailureKind.LIMIT, *spending.refusal_words(outcome, model, self._loop.can_ask)
+                )
                 return self.refusal
 
     async def _try(self, bound: RequestBound, model: str, request: Request, waived: set[CapScope]) -> Ticket | Refusal:
@@ -289,7 +291,7 @@ class SpendingGuard:
         """Ask the user at a cap; return False if the request must not start."""
         if not self._loop.can_ask:
             return False
-        what, _ = spending.refusal_words(refusal, model)
+        what, _ = spending.refusal_words(refusal, model, takes_commands=True)
         choices = [Choice("o", "send it once")]
         larger = spending.larger_cap(refusal)
         if not refusal.is_unpriced:

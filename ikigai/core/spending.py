@@ -18,6 +18,8 @@ from ikigai.core.record import Record
 
 CapScope: TypeAlias = Literal["turn", "run", "day", "agent"]
 CAP_SCOPES: tuple[CapScope, ...] = get_args(CapScope)
+RUN_USD_KEY = "limits.run_usd"
+"""The key that --max-usd sets."""
 SCOPE_WORDS: dict[CapScope, str] = {
     "turn": "this turn",
     "run": "this run",
@@ -232,8 +234,11 @@ def dollars(amount: Decimal) -> str:
     return f"${amount.quantize(Decimal('0.0001'), ROUND_CEILING):,.4f}"
 
 
-def refusal_words(refusal: Refusal, model: str) -> tuple[str, str]:
-    """Return the sentence about a refused request and the one that says what to do."""
+def refusal_words(refusal: Refusal, model: str, takes_commands: bool) -> tuple[str, str]:
+    """Return the sentence about a refused request and the one that says what to do.
+
+    Where the program `takes_commands`, one of them raises the cap.
+    """
     key = f"limits.{refusal.scope}_{'tokens' if refusal.in_tokens or refusal.is_unpriced else 'usd'}"
     where = SCOPE_WORDS[refusal.scope]
     if refusal.is_unpriced:
@@ -244,9 +249,14 @@ def refusal_words(refusal: Refusal, model: str) -> tuple[str, str]:
         )
     used = format_money(refusal.cap, refusal.spent, refusal.in_tokens)
     need = f"{refusal.need.tokens:,} tokens" if refusal.in_tokens else dollars(refusal.need.usd)
+    if takes_commands:
+        remedy = f"/limit {refusal.scope} AMOUNT raises the cap for this run; {key} is its key."
+    else:
+        flag = "--max-usd, or " if key == RUN_USD_KEY else ""
+        remedy = f"Raise {flag}{key} in the configuration."
     return (
         f"The spending cap stops this request: {used} are used for {where}, and it could take {need} more.",
-        f"/limit {refusal.scope} AMOUNT raises the cap for this run; {key} is its key.",
+        remedy,
     )
 
 

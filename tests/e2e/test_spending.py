@@ -37,8 +37,10 @@ def test_print_mode_ends_at_its_cap_before_the_request(account: Account, wire: W
     result = account.run(*WIRE, "-p", "hello", "--max-usd", "0.05", "--json")
     error = json.loads(result.stdout)
     assert (error["type"], error["code"], result.returncode) == ("error", 3, 3)
-    assert "$0.00 of $0.05 are used for this run" in error["message"] and "/limit run" in error["remedy"]
-    refused(account.run(*WIRE, "-p", "hello", "--max-usd", "0.05"), 3, "spending cap", "limits.run_usd")
+    assert "$0.00 of $0.05 are used for this run" in error["message"]
+    remedy = "Raise --max-usd, or limits.run_usd in the configuration."
+    assert error["remedy"] == remedy, "nobody can type a command"
+    refused(account.run(*WIRE, "-p", "hello", "--max-usd", "0.05"), 3, "spending cap", remedy)
     assert not wire.requests and account.endings() == ["failed", "failed"]
     wrong = account.run(*WIRE, "-p", "hello", "--max-usd", "-1")
     assert wrong.returncode == 2 and "'-1' is not an amount in US dollars" in wrong.stderr

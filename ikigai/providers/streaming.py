@@ -53,6 +53,7 @@ from ikigai.providers.network import (
     bracket_ipv6,
     is_loopback,
     keeps_connections,
+    tls_context,
 )
 from ikigai.providers.preconnect import ConnectionOpener
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
@@ -242,6 +243,7 @@ class StreamingProvider(ABC):
         keeps = keeps_connections(self.base_url)
         kept_for = KEEP_ALIVE_SECONDS if keeps else UNUSED_CONNECTION_SECONDS
         return {
+            "verify": tls_context(self.base_url),
             "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
             # A proxy from the environment is not meant for servers on this machine.
             "mounts": {f"all://{bracket_ipv6(self.host)}": None} if is_loopback(self.host) else {},

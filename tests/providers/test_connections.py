@@ -100,6 +100,18 @@ async def test_certificate_that_nobody_trusts_is_not_tried_again(form: Format, c
     await fails_against(form, serve, FailureKind.UNAVAILABLE, "self", certificate)
 
 
+@pytest.mark.parametrize(("scheme", "times"), [("http", 0), ("https", 1)])
+def test_certificates_are_read_once_and_not_without_tls(
+    form: Format, monkeypatch: pytest.MonkeyPatch, scheme: str, times: int
+):
+    calls: list[object] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *given, **named: calls.append(given))
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda *given, **named: calls.append(given))
+    provider: Any = form.connect(f"{scheme}://nowhere.invalid", KEY)
+    provider.connect()
+    assert len(calls) == times
+
+
 async def test_certificates_that_are_not_there_are_named(form: Format, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent")
     words = "The certificates in /nonexistent cannot be read: No such file or directory."

@@ -55,11 +55,17 @@ class GoogleProvider(StreamingProvider):
         options = self.http_options()
         options["event_hooks"]["response"].append(_refuse)
         http = httpx2.AsyncClient(**options)
+        tls = {
+            "verify": options["verify"],
+            "ssl": options["verify"],
+        }  # for clients of the SDK's own, which are not used
         # The SDK reads every value that is left out here from the environment.
         sdk = genai.Client(
             **self.sdk_arguments(),
             debug_config=DebugConfig(client_mode=None, replays_directory=None, replay_id=None),
-            http_options=HttpOptions(**self.sdk_address(), httpx_async_client=http),
+            http_options=HttpOptions(
+                **self.sdk_address(), httpx_async_client=http, client_args=tls, async_client_args=tls
+            ),
         )
         return _Client(sdk, http, options["timeout"]), http
 

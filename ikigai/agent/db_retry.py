@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
@@ -12,7 +13,9 @@ from ikigai.core.errors import WAITED_FOR, Misconfigured, Unavailable
 from ikigai.core.ports import View
 
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
-"""Seconds between attempts to save while the database is away; the last one repeats."""
+"""Seconds between attempts to save while the database is away; the last one repeats. Each is longer or shorter by up to
+half, so that programs which a restart cut off together do not all come back together.
+"""
 
 FAST_FAILURE_SECONDS = 1.0
 """Seconds: a call that fails within them is retried at once, before the user is notified."""
@@ -37,7 +40,7 @@ class RetryUntilAvailable:
     """Repeats a database call of one agent while the database is away, and notifies `view` with `messages`.
 
     After `timeout` seconds the error, one of WAITED_FOR, is raised; None waits for ever. `on_lost` is called when the
-    database goes away, `on_answer` after every answer.
+    database goes away, `on_answer` after every answer. `chance` returns a number from 0 to 1.
     """
 
     def __init__(
@@ -48,9 +51,10 @@ class RetryUntilAvailable:
         on_lost: Callable[[], None] = lambda: None,
         on_answer: Callable[[], None] = lambda: None,
         messages: RetryMessages = SAVING,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self._status, self._view, self._timeout, self._messages = status, view, timeout, messages
-        self._on_lost, self._on_answer = on_lost, on_answer
+        self._on_lost, self._on_answer, self._chance = on_lost, on_answer, chance
 
     async def __call__(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Call `call` until it succeeds; return its result."""
@@ -75,7 +79,7 @@ class RetryUntilAvailable:
                     self._on_lost()
                 if self._timeout is not None and now - lost_at > self._timeout:
                     raise
-                await asyncio.sleep(wait)
+                await asyncio.sleep(wait * (0.5 + self._chance()))
                 wait = next(waits, wait)
         self._on_answer()
         if lost_at is not None:

@@ -228,6 +228,14 @@ class DatabaseSession:
         async with self._lock:
             return self._connected is not None and self._connected[0] is connection and is_alive(connection)
 
+    def is_cut_off(self) -> bool:
+        """Return True if nothing uses the session and its connection was lost."""
+        if self._lock.locked():
+            return False
+        if self._connected is not None and not is_alive(self._connected[0]):
+            self._drop_connection()
+        return self._connected is None
+
     async def close(self) -> None:
         """Close the connection, and release every lock it holds. A later use makes a new one."""
         async with self._lock:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ikigai.core.transfer.redact import PurgeTarget
     from ikigai.core.transfer.unsaved import Unsaved
     from ikigai.core.views.cache_report import CacheReport
+    from ikigai.store.connection_watch import ConnectionWatch
     from ikigai.store.log_tail import LogTail
     from ikigai.store.paging import LineageNames
     from ikigai.store.purge import Ids, Purge
@@ -91,6 +92,7 @@ class Database:
         self.keep_events: Callable[[Unsaved], Callable[[], None]] | None = None
         self._open: dict[str, AgentLog] = {}
         self._answered_by = ""  # the server and its timeline
+        self._watch: ConnectionWatch | None = None
         self.schema_version = schema_version
         self.version_before = session.greeting.schema_version
         self.agents = Agents(session)
@@ -194,7 +196,12 @@ class Database:
             return None
         from ikigai.store.log_tail import LogTail
 
-        self._session.on_lost, self._session.on_reconnected = self._on_lost, self._on_reconnected
+        if self._watch is None:
+            from ikigai.store.connection_watch import ConnectionWatch
+
+            self._session.on_lost, self._session.on_reconnected = self._on_lost, self._on_reconnected
+            self._watch = ConnectionWatch(self._session)
+            self._watch.start()
         return LogTail(agent, self.keep_events)
 
     async def _note_server(self) -> None:
@@ -405,6 +412,8 @@ class Database:
 
     async def close(self) -> None:
         """Release every write lock and disconnect. Never fails."""
+        if self._watch:
+            await self._watch.stop()
         for log in self._open.values():
             await log.close()
         await self._session.close()

@@ -16,7 +16,7 @@ from ikigai.agent.reply_drafts import DatabaseStatus, ReplyDraftSaver
 from ikigai.agent.reply_reader import ReplyReader
 from ikigai.agent.usage_meter import PriceOf, UsageMeter
 from ikigai.core.events import Ending, UsageReported
-from ikigai.core.messages import ReplyBlock, ToolCall
+from ikigai.core.messages import ReplyBlock, StopReason, ToolCall
 from ikigai.core.model import Provider
 from ikigai.core.ports import Log, View
 from ikigai.core.redaction import Redactor
@@ -26,6 +26,7 @@ from ikigai.core.request.reply import (
     RetryScheduled,
     StreamFailed,
     StreamFinished,
+    is_own_call,
     reply_events,
     storable_blocks,
 )
@@ -174,7 +175,8 @@ class ModelCall:
     async def _count_tokens(self, replied: Replied) -> int:
         """Return the tokens of the turn that this reply ends, as the provider counts them; 0 if it cannot."""
         memory, turn = self._memory, self._memory.open
-        if memory.run.counter != "provider" or turn is None or _calls(replied.blocks):
+        goes_on = _calls(replied.blocks) or replied.stop is StopReason.PAUSED
+        if memory.run.counter != "provider" or turn is None or goes_on:
             return 0
         events = reply_events(storable_blocks(replied.blocks), replied.stop, memory.model)
         messages = close_turn(reduce(append_event, events, turn.messages), turn.started, Ending.COMPLETED)
@@ -191,4 +193,4 @@ class ModelCall:
 
 
 def _calls(blocks: tuple[ReplyBlock, ...]) -> bool:
-    return any(isinstance(block, ToolCall) for block in blocks)
+    return any(map(is_own_call, blocks))

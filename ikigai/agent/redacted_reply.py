@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ikigai.core.messages import ReplyBlock, Text, Thinking, ToolCall
+from msgspec.structs import replace
+
+from ikigai.core.messages import ReplyBlock, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.redaction import Redactor, StreamRedactor
-from ikigai.core.request.reply import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.reply import CitationDelta, Delta, HostedDelta, TextDelta, ThinkingDelta, ToolCallDelta
 
 
 class RedactedReply:
@@ -45,9 +47,15 @@ class RedactedReply:
                 yield ThinkingDelta(safe, signature, vendor)
             case ToolCallDelta(index) if index in self._calls:  # more of a known call ends no text
                 yield delta
-            case _:
-                self._calls.add(delta.index)
+            case ToolCallDelta(index):
+                self._calls.add(index)
                 yield from self.rest()
+                yield delta
+            case HostedDelta(block):
+                yield from self.rest()
+                yield HostedDelta(self._stored_hosted(block))
+            case CitationDelta():
+                yield from self._end_text()
                 yield delta
 
     def rest(self, stopped: bool = False) -> Iterator[Delta]:
@@ -66,7 +74,7 @@ class RedactedReply:
         texts = [block.text for block in redacted if isinstance(block, Text)]
         if own(whole := "".join(texts)) != whole:
             joined = iter((own(whole), *("" for _ in texts)))
-            redacted = [Text(next(joined)) if isinstance(block, Text) else block for block in redacted]
+            redacted = [replace(block, text=next(joined)) if isinstance(block, Text) else block for block in redacted]
         return tuple(block for block in redacted if not isinstance(block, Text) or block.text)
 
     def _stored(self, block: ReplyBlock) -> ReplyBlock:
@@ -74,10 +82,22 @@ class RedactedReply:
         match block:
             case Thinking(text, signature, vendor) if signature in self._unsigned:
                 return Thinking(text, "", vendor)
+            case ToolCall(hosted=hosted) if hosted:
+                return self._stored_hosted(block)
+            case ToolResult():
+                return self._stored_hosted(block)
             case ToolCall(id, name, arguments, malformed):
                 return ToolCall(own(id), own(name), self._redactor.own_json(arguments), own(malformed))
             case Text() | Thinking():
                 return block
+
+    def _stored_hosted(self, block: ToolCall | ToolResult) -> ToolCall | ToolResult:
+        """Return a hosted call, or its result, as it is stored; what is changed is not sent back as it came."""
+        own = self._redactor.own
+        if isinstance(block, ToolCall):
+            return replace(block, arguments=self._redactor.own_json(block.arguments))
+        opaque = block.opaque if self._redactor.own_json(block.opaque) == block.opaque else ""
+        return replace(block, content=own(block.content), opaque=opaque)
 
     def _end_text(self, stopped: bool = False) -> Iterator[Delta]:
         if rest := self._text.finish(stopped):

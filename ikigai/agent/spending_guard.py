@@ -22,6 +22,7 @@ from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.core.spending import Cap, Caps, CapScope, Money, Refusal, RequestBound, ReservedAmount, SpendingQuery
 from ikigai.core.state.inputs import Input, UsageRecorded
+from ikigai.core.vendor_search import MAX_SEARCHES, SEARCH_INPUT_TOKENS
 
 if TYPE_CHECKING:
     from ikigai.agent.usage_meter import PriceOf, RequestTicket
@@ -190,9 +191,13 @@ class SpendingGuard:
         output = request.max_output or spending.UNKNOWN_OUTPUT_TOKENS
         at = time.time()
 
+        searches = MAX_SEARCHES if any(tool.hosted for tool in request.tools) else 0
+        tokens += searches * SEARCH_INPUT_TOKENS
+
         def price(input: int, written: int, output: int) -> Decimal | None:
             hour = written if request.cache_ttl == "1h" else 0
-            cost, _ = self._price(model, Usage(input, output, written=written, written_1h=hour), at)
+            usage = Usage(input, output, written=written, written_1h=hour, searches=searches)
+            cost, _ = self._price(model, usage, at)
             return None if cost is None else Decimal(repr(cost))
 
         return await asyncio.to_thread(spending.priced_bound, tokens, output, price, fixed)

@@ -14,11 +14,14 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.events import UsageReported
-from ikigai.core.messages import Usage
+from ikigai.core.messages import ToolCall, Usage
 from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
+    CitationDelta,
+    Delta,
     FailureKind,
+    HostedDelta,
     ProviderEvent,
     RetryScheduled,
     StreamFailed,
@@ -151,8 +154,9 @@ class UsageMeter:
                     case StreamFinished() | StreamFailed():
                         last = event
                         break
-                    case TextDelta() | ThinkingDelta() | ToolCallDelta():
+                    case TextDelta() | ThinkingDelta() | ToolCallDelta() | HostedDelta() | CitationDelta():
                         self._received += _written_bytes(event)
+                        self._searches += isinstance(event, HostedDelta) and isinstance(event.block, ToolCall)
                         if self._first is None:
                             self._first = time.monotonic()
                             yield event
@@ -201,6 +205,7 @@ class UsageMeter:
         self._first: float | None = None
         self._usage = Usage()
         self._received = 0  # bytes of the reply
+        self._searches = 0  # hosted calls of it
         self._id = ""
 
     async def _end(self, failure: str, id: str = "") -> UsageReported:
@@ -269,14 +274,21 @@ class UsageMeter:
             return (usage, False) if usage != Usage() else (Usage(1, 1), False)
         input = usage.input or int(report.size * MIN_TOKENS_PER_BYTE)
         cached = usage.cached if usage.input else input
-        least = Usage(input, max(usage.output, received), cached, usage.thinking, usage.written)
+        searches = max(usage.searches, self._searches)
+        least = Usage(input, max(usage.output, received), cached, usage.thinking, usage.written, searches=searches)
         return least, True
 
 
-def _written_bytes(delta: TextDelta | ThinkingDelta | ToolCallDelta) -> int:
+def _written_bytes(delta: Delta) -> int:
     """Return the bytes of what a model wrote."""
-    text = delta.arguments + delta.name if isinstance(delta, ToolCallDelta) else delta.text
-    return len(text.encode(errors="surrogatepass"))
+    match delta:
+        case TextDelta(text) | ThinkingDelta(text):
+            written = text
+        case ToolCallDelta(_, _, name, arguments) | HostedDelta(ToolCall(_, name, arguments)):
+            written = arguments + name
+        case _:  # a vendor's
+            return 0
+    return len(written.encode(errors="surrogatepass"))
 
 
 def _add_cost(report: UsageReported, cost: float | None, by: str) -> UsageReported:

@@ -104,6 +104,7 @@ def make_models(config: Config) -> ModelCatalog:
             settings.levels or None,
             _SWITCHES.get(settings.images),
             tools=_SWITCHES.get(settings.tools),
+            vendor_search=_SWITCHES.get(settings.vendor_search),
         )
 
     def api(model: str) -> str:

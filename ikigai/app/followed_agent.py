@@ -23,7 +23,7 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
-from ikigai.core.messages import ReplyBlock, ToolCall
+from ikigai.core.messages import ReplyBlock, ToolCall, ToolResult
 from ikigai.core.request.reply_draft import DraftFollower
 from ikigai.core.state.inputs import CallModel
 from ikigai.core.state.loading import load_memory
@@ -182,7 +182,7 @@ class FollowedAgent:
         """Show the end of the followed reply, which was in no draft, before the stored reply is shown."""
         events = [row.event for row in rows]
         since = dropwhile(lambda event: not isinstance(event, AssistantMessage | UserMessage), events)
-        reply = list(takewhile(lambda event: isinstance(event, AssistantMessage | ToolCall), since))
+        reply = list(takewhile(_is_of_reply, since))
         has_draft = self._draft.text or self._draft.thinking
         if reply and has_draft and not self._deltas and CallModel(self._draft.asked_by) in work(self.memory):
             blocks = [block for event in reply for block in _blocks(event)]
@@ -220,6 +220,11 @@ class FollowedAgent:
             log.error("following ended", exc_info=error)
             error = Bug()
         self._view.notice(f"{error} {self.name} is no longer followed. To follow it again: /switch {self.name}")
+
+
+def _is_of_reply(event: Event) -> bool:
+    """Return True for the events that a reply becomes, but for errors of its calls."""
+    return isinstance(event, AssistantMessage | ToolCall) or (isinstance(event, ToolResult) and bool(event.hosted))
 
 
 def _blocks(event: Event) -> tuple[ReplyBlock, ...]:

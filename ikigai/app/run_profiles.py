@@ -28,6 +28,7 @@ PROFILE_SETTINGS = {
     "approval": "approval",
     "tools": "tools_off",
     "tools_off": "tools_off",
+    "vendor_search": "tools_off",
 }
 """The setting of each profile key that an agent can choose itself; flags and variables set all keys."""
 

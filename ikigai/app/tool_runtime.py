@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import Choices, MailSent, MailTaken
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, StartDecision, Tools
+from ikigai.core.vendor_search import VENDOR_SEARCH, VENDOR_SEARCH_SPEC
 from ikigai.system import paths
 from ikigai.tools import builtin_specs
 from ikigai.tools.approval import standing_approvals
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from ikigai.tools.shell.background import BackgroundProcesses
     from ikigai.tools.shell.sandbox import Sandbox
 
-RESERVED_TOOL_NAMES = ("shell", "web_search", "filter_context")
+RESERVED_TOOL_NAMES = ("shell", "web_search", "filter_context", VENDOR_SEARCH)
 """Names that no other tool may take, though they are not always offered."""
 SANDBOX_KEY = ("tools", "sandbox")
 MCP = ".mcp.json"
@@ -152,8 +153,9 @@ class ToolRuntime:
         if not self._enabled:
             return ()
         if self.sandbox or self.external:  # the specs then depend on the tools themselves
-            return self._registry(_nowhere, _nothing, no_subagents).specs
-        return tuple(spec for spec in builtin_specs.builtin_specs() if self.brave_key or spec.name != "web_search")
+            return _with_vendor_search(self._registry(_nowhere, _nothing, no_subagents).specs)
+        own = (spec for spec in builtin_specs.builtin_specs() if self.brave_key or spec.name != "web_search")
+        return _with_vendor_search(own)
 
     def registry(self, whole: Whole, found: Found, subagents: Callable[[], Subagents], agent: str = "") -> Tools:
         """Return the tools of one agent: `whole` reads results in its log, `found` searches all logs.
@@ -305,6 +307,11 @@ class ToolRuntime:
         from ikigai.tools.shell.sandbox import Sandbox
 
         return Sandbox(self.directory, list(paths.own_folders()), self.environment, self.config.tools.sandbox_network)
+
+
+def _with_vendor_search(specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Return the specs with that of the vendors' search, in the order of their names."""
+    return tuple(sorted((*specs, VENDOR_SEARCH_SPEC), key=lambda spec: spec.name))
 
 
 def _load() -> None:

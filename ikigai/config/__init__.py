@@ -47,6 +47,7 @@ from ikigai.core.events import Choices
 from ikigai.core.record import Record
 from ikigai.core.switch_words import SWITCH_WORDS
 from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
+from ikigai.core.vendor_search import VENDOR_SEARCH
 from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS
 
 __all__ = [
@@ -76,6 +77,7 @@ TABLES_OF_TABLES: frozenset[KeyPath] = frozenset(
 )
 
 APPROVAL: KeyPath = ("tools", "approval")
+VENDOR_SEARCH_KEY: KeyPath = ("tools", "vendor_search")
 FLAGS: dict[KeyPath, str] = {
     ("model",): "--model",
     ("system_prompt",): "--system-prompt",
@@ -352,6 +354,8 @@ def split_layers(config: Config) -> ConfigLayers:
         raise ConfigError(f"{where}: tools.approval cannot be yolo.", "Start with --yolo, for one run.")
     if config.tools.approval is not ApprovalMode.ASK or config.kind(APPROVAL) != "default":
         values["approval"] = config.tools.approval.value
+    if config.tools.vendor_search:
+        values["tools_off"] = ToolSelection(on=(VENDOR_SEARCH,)).text
     if config.profile:
         values["profile"] = "" if config.profile == profiles.NO_PROFILE else config.profile
     sources: dict[str, KeyPath] = {
@@ -360,6 +364,7 @@ def split_layers(config: Config) -> ConfigLayers:
         "system": ("system_prompt",),
         **({"approval": APPROVAL} if "approval" in values else {}),
         **({"profile": ("profile",)} if "profile" in values else {}),
+        **({"tools_off": VENDOR_SEARCH_KEY} if "tools_off" in values else {}),
     }
     above = {key: values[key] for key, path in sources.items() if config.kind(path) in ("environment", "flag")}
     return ConfigLayers(
@@ -403,9 +408,10 @@ def profile_choices(config: Config, name: str) -> Choices:
         choices = {"level": "", **choices}
     if "level" in own and own["level"].value:
         choices["level"] = own["level"].value
-    if "tools" in own or "tools_off" in own:
+    if own.keys() & {"tools", "tools_off", "vendor_search"}:
         off = own["tools_off"].value if "tools_off" in own else ()
-        choices["tools_off"] = (ToolSelection(tuple(off)) if profiled.tools.enabled else NO_TOOLS).text
+        on = (VENDOR_SEARCH,) if profiled.tools.vendor_search else ()
+        choices["tools_off"] = (ToolSelection(tuple(off), on) if profiled.tools.enabled else NO_TOOLS).text
     return choices
 
 

@@ -180,6 +180,7 @@ PROFILE_KEYS: dict[str, KeyPath] = {
     **{path[-1]: path for path in KEY_SPECS if path[0] == "context"},
     **{"model": ("model",), "fallback": ("fallback",), "system_prompt": ("system_prompt",)},
     **{"approval": ("tools", "approval"), "tools": ("tools", "enabled")},
+    **{"vendor_search": ("tools", "vendor_search")},
 }
 """The keys that a profile sets for its agents, by their names in [profiles.NAME]."""
 

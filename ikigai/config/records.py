@@ -232,6 +232,9 @@ class ModelSettings(MaskedRecord, frozen=True):
     ] = ()
     images: Annotated[Sight, help_meta('Image support; "auto" uses what is known.')] = "auto"
     tools: Annotated[Sight, help_meta('Support of tools; "auto" uses what is known.')] = "auto"
+    vendor_search: Annotated[
+        Sight, help_meta('A web search of its vendor; "auto" uses what is known of the address.')
+    ] = "auto"
     input_price: Annotated[
         PriceNumber, help_meta("US dollars for a million input tokens; -1 uses the known price.")
     ] = -1.0
@@ -301,6 +304,13 @@ class ToolSettings(Record, frozen=True):
     private_hosts: Annotated[
         Hosts, help_meta("Hosts outside the public internet that web_fetch may reach; no others are reached.")
     ] = ()
+    vendor_search: Annotated[
+        Switch,
+        help_meta(
+            "Let models search the web by their vendors' own search, without a question for each search. Anthropic, "
+            "OpenAI and Google charge for it (`/cost` counts it); other servers have none."
+        ),
+    ] = False
     mcp_tools_tokens: Annotated[
         Tokens,
         help_meta(

@@ -38,7 +38,7 @@ ProfileName = Annotated[
     Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]*)?\Z", title='the name of a profile, "default" for none'),
 ]
 ModelNames = Annotated[tuple[ModelName, ...], Meta(title='a list of models, for example ["openai/gpt-5"]')]
-ToolSet = Literal["agents", "ask", "external", "files", "mcp", "memory", "shell", "web"]
+ToolSet = Literal["agents", "ask", "external", "files", "mcp", "memory", "shell", "vendor_search", "web"]
 Sets = Annotated[tuple[ToolSet, ...], Meta(title=f"a list of sets of tools ({', '.join(get_args(ToolSet))})")]
 Level = Annotated[
     Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(THINKING_LEVELS)}) or ""')

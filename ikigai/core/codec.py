@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import msgspec
 
 from ikigai.core import events
-from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import Citation, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 
@@ -55,13 +55,23 @@ class Row(NamedTuple):
     data: str | None
 
 
+class CitedText(Record, frozen=True, tag="cited"):
+    """A Text with citations: so many characters of the content."""
+
+    characters: int
+    citations: tuple[Citation, ...]
+
+
+_Place: TypeAlias = int | Thinking | CitedText
+
+
 class _AssistantData(Record, frozen=True):
     """The data of an AssistantMessage. Where its content is not simply one Text, `blocks` lists its parts:
 
     a number is that many characters of the content, a Thinking is itself.
     """
 
-    blocks: tuple[int | Thinking, ...] | None = None
+    blocks: tuple[_Place, ...] | None = None
     stop: StopReason = StopReason.END
     model: str = ""
     interrupted: bool = False
@@ -89,14 +99,20 @@ def _fields(record: events.Event | _AssistantData) -> dict[str, Any]:
     return fields
 
 
-def _places(blocks: tuple[Text | Thinking, ...]) -> tuple[int | Thinking, ...] | None:
+def _places(blocks: tuple[Text | Thinking, ...]) -> tuple[_Place, ...] | None:
     match blocks:
         case ():
             return None
-        case (Text(words),) if words:
+        case (Text(words, ()),) if words:
             return None
         case _:
-            return tuple(len(block.text) if isinstance(block, Text) else block for block in blocks)
+            return tuple(map(_place, blocks))
+
+
+def _place(block: Text | Thinking) -> _Place:
+    if isinstance(block, Thinking):
+        return block
+    return CitedText(len(block.text), block.citations) if block.citations else len(block.text)
 
 
 def _storable(value: Any) -> Any:
@@ -131,7 +147,7 @@ def decode_rows(agent: str, rows: Iterable[Sequence[Any]]) -> list[events.Stored
     return found
 
 
-def _blocks(content: str, places: tuple[int | Thinking, ...] | None) -> tuple[Text | Thinking, ...]:
+def _blocks(content: str, places: tuple[_Place, ...] | None) -> tuple[Text | Thinking, ...]:
     if places is None:
         return (Text(content),) if content else ()
     found: list[Text | Thinking] = []
@@ -139,9 +155,10 @@ def _blocks(content: str, places: tuple[int | Thinking, ...] | None) -> tuple[Te
     for place in places:
         if isinstance(place, Thinking):
             found.append(place)
-        else:
-            found.append(Text(content[start : start + place]))
-            start += place
+            continue
+        characters, cited = (place, ()) if isinstance(place, int) else (place.characters, place.citations)
+        found.append(Text(content[start : start + characters], cited))
+        start += characters
     if start != len(content):
         raise ValueError("the blocks are not made of this content")
     return tuple(found)

@@ -8,7 +8,7 @@ and blocks at once.
 from enum import StrEnum
 from typing import TypeAlias
 
-from ikigai.core.messages import Document, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import Citation, Document, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.record import Record
 
 Value: TypeAlias = str | int | float | bool | None
@@ -47,6 +47,12 @@ class AssistantMessage(Record, frozen=True):
     @property
     def text(self) -> str:
         return "".join(block.text for block in self.blocks if isinstance(block, Text))
+
+    @property
+    def sources(self) -> tuple[Citation, ...]:
+        """The pages that the words rely on, each address once."""
+        cited = [citation for block in self.blocks if isinstance(block, Text) for citation in block.citations]
+        return tuple({citation.url: citation for citation in reversed(cited)}.values())[::-1] if cited else ()
 
 
 class ToolStarted(Record, frozen=True):

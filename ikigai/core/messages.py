@@ -6,10 +6,23 @@ from typing import TypeAlias
 from ikigai.core.record import Record
 
 
+class Citation(Record, frozen=True):
+    """A page that a text relies on, as a vendor's own web search found it.
+
+    `opaque` is the JSON text that `vendor` wants back with the text, "" for none.
+    """
+
+    url: str
+    title: str = ""
+    opaque: str = ""
+    vendor: str = ""
+
+
 class Text(Record, frozen=True, tag="text"):
-    """Words."""
+    """Words, and the pages that they rely on."""
 
     text: str
+    citations: tuple[Citation, ...] = ()
 
 
 class Thinking(Record, frozen=True, tag="thinking"):
@@ -76,13 +89,15 @@ class ToolCall(Record, frozen=True, tag="tool_call"):
     """A call of a tool by a model. `arguments` is the JSON text of an object, as the model wrote it.
 
     Text of the model that is no JSON object stands in `malformed`, and `arguments` is `{}`: such a call is answered
-    with an error and never runs.
+    with an error and never runs. A `hosted` call has been run by the vendor, within the reply: it is named as the
+    `vendor` of thinking is. ikigai never runs it, and its result follows in the model's message.
     """
 
     id: str
     name: str
     arguments: str = "{}"
     malformed: str = ""
+    hosted: str = ""
 
 
 class ToolResult(Record, frozen=True, tag="tool_result"):
@@ -90,7 +105,8 @@ class ToolResult(Record, frozen=True, tag="tool_result"):
 
     `name` is the tool's: in a message it is always that of the call (`build.append_event`), in the log it may be
     missing. `images` are shown to a model that sees. `diff` is the change of a file, for people and no model. `whole`
-    is never stored: the bytes of all of a long text of which only the ends were read.
+    is never stored: the bytes of all of a long text of which only the ends were read. The result of a `hosted` call
+    has in `opaque` what its vendor wants back, as JSON text.
     """
 
     call_id: str
@@ -100,9 +116,12 @@ class ToolResult(Record, frozen=True, tag="tool_result"):
     images: tuple[Image, ...] = ()
     diff: str = ""
     whole: int = 0
+    hosted: str = ""
+    opaque: str = ""
 
 
-ReplyBlock: TypeAlias = Text | Thinking | ToolCall
+ReplyBlock: TypeAlias = Text | Thinking | ToolCall | ToolResult
+"""A part of a model's reply; a ToolResult is that of a hosted call."""
 Block: TypeAlias = Text | Image | Document | Thinking | ToolCall | ToolResult
 
 
@@ -124,7 +143,8 @@ class Message(Record, frozen=True, cache_hash=True):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        return tuple([block for block in self.blocks if type(block) is ToolCall])
+        """The calls that ikigai runs."""
+        return tuple([block for block in self.blocks if type(block) is ToolCall and not block.hosted])
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -150,12 +170,16 @@ class Message(Record, frozen=True, cache_hash=True):
 
 
 class StopReason(StrEnum):
-    """The reason why a model stopped: said all, wants tools run, reached its output limit, or refused."""
+    """The reason why a model stopped: said all, wants tools run, reached its output limit, or refused.
+
+    PAUSED is that of a vendor that ran many hosted calls: the reply goes on with the next request.
+    """
 
     END = "end"
     TOOLS = "tools"
     LENGTH = "length"
     REFUSED = "refused"
+    PAUSED = "paused"
 
 
 class Usage(Record, frozen=True):
@@ -163,6 +187,7 @@ class Usage(Record, frozen=True):
 
     `input` and `output` are everything that went in and came out. `cached` (read from the provider's cache) and
     `written` (put into it, `written_1h` of it for an hour) are parts of input, `thinking` is a part of output.
+    `searches` counts the web searches of the vendor that it charges for.
     `cost` is what the provider charges, in US dollars, where it says so. `reply` is its id of the reply, by which the
     next request asks why its cache missed; `diagnosis` is the answer, in the provider's word.
     """
@@ -176,15 +201,18 @@ class Usage(Record, frozen=True):
     written_1h: int = 0
     reply: str = ""
     diagnosis: str = ""
+    searches: int = 0
 
 
 class ToolSpec(Record, frozen=True):
     """A tool in the form that models are told of; `schema` is the JSON text of the JSON Schema of its arguments.
 
-    `set` is the tool set that switches it on and off; the model is not told of that.
+    `set` is the tool set that switches it on and off; the model is not told of that. A `hosted` tool is run by the
+    vendor, which describes it to the model itself.
     """
 
     name: str
     description: str
     schema: str
     set: str = ""
+    hosted: bool = False

@@ -14,12 +14,14 @@ from ikigai.core.request.reply import ProviderEvent
 class ModelLimits(Record, frozen=True):
     """The limits of a model in tokens: the whole context, and the longest output. `tools` says that it takes tools.
 
-    A model that takes none is offered none, and nothing is counted for them.
+    A model that takes none is offered none, and nothing is counted for them. With `vendor_search` its vendor can search
+    the web for it.
     """
 
     context: int
     max_output: int
     tools: bool = True
+    vendor_search: bool = False
 
 
 class Encoder(Protocol):

@@ -1,24 +1,32 @@
-"""This module defines the selection of tool sets that are switched off, and the text that the setting `tools_off`
-stores of it.
+"""This module defines the selection of tool sets that are switched on and off, and the text that the setting
+`tools_off` stores of it: the names of the sets that are off, and with a + those of CHOSEN_SETS that are on.
 """
 
 from collections.abc import Iterable
 
 from ikigai.core.events import Choices, Value
 from ikigai.core.record import Record
+from ikigai.core.vendor_search import VENDOR_SEARCH
 
 EVERY_SET = "*"
+CHOSEN_SETS = (VENDOR_SEARCH,)
+"""Tool sets that are off until the user switches them on."""
 
 
 class ToolSelection(Record, frozen=True):
-    """A set of tool sets that are switched off, by name; EVERY_SET stands for all that there are."""
+    """The tool sets that are switched off, by name; EVERY_SET stands for all that there are. `on` are those of
+    CHOSEN_SETS that are switched on.
+    """
 
     off: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, stored: Value) -> "ToolSelection":
         """Return the selection that a value of the setting stores: names behind commas, or *."""
-        return cls(tuple(name for name in str(stored or "").split(",") if name))
+        names = [name for name in str(stored or "").split(",") if name]
+        on = tuple(name[1:] for name in names if name[0] == "+")
+        return cls(tuple(name for name in names if name[0] != "+"), on)
 
     @classmethod
     def of(cls, settings: Choices) -> "ToolSelection":
@@ -28,20 +36,33 @@ class ToolSelection(Record, frozen=True):
     @property
     def text(self) -> str:
         """The value of the setting that stores it."""
-        return EVERY_SET if EVERY_SET in self.off else ",".join(self.off)
+        return EVERY_SET if EVERY_SET in self.off else ",".join((*self.off, *(f"+{name}" for name in self.on)))
 
     @property
     def shown(self) -> str:
         """The sets as people read them."""
-        return "all" if EVERY_SET in self.off else self.text or "none"
+        return "all" if EVERY_SET in self.off else ",".join(self.off) or "none"
 
     def is_off(self, name: str) -> bool:
         """Return True if the tools of this set are switched off."""
-        return name in self.off or EVERY_SET in self.off
+        return name in self.off or EVERY_SET in self.off or (name in CHOSEN_SETS and name not in self.on)
 
     def named(self, known: Iterable[str]) -> frozenset[str]:
         """Return the names of the sets that are off; those of `known` where all are."""
         return frozenset(known if EVERY_SET in self.off else self.off)
+
+    def switched(self, name: str, on: bool, known: Iterable[str]) -> "ToolSelection":
+        """Return the selection with the set `name`, one of `known`, switched on or off."""
+        off, chosen = self.named(known) - {name}, set(self.on) - {name}
+        if name in CHOSEN_SETS:
+            chosen |= {name} if on else set()
+        elif not on:
+            off |= {name}
+        return ToolSelection(tuple(sorted(off - set(CHOSEN_SETS))), tuple(sorted(chosen)))
+
+    def is_like(self, other: "ToolSelection") -> bool:
+        """Return True if both name the same sets, in whatever order."""
+        return set(self.off) == set(other.off) and set(self.on) == set(other.on)
 
     def covers(self, other: "ToolSelection") -> bool:
         """Return True if every set that the other one switches off is off here."""
@@ -49,7 +70,7 @@ class ToolSelection(Record, frozen=True):
 
     def tightened(self, other: "ToolSelection") -> "ToolSelection":
         """Return the selection of all sets that either one switches off; `self` where the other one adds nothing."""
-        return self if self.covers(other) else ToolSelection(tuple(sorted({*self.off, *other.off})))
+        return self if self.covers(other) else ToolSelection(tuple(sorted({*self.off, *other.off})), self.on)
 
 
 NO_TOOLS = ToolSelection((EVERY_SET,))

@@ -144,6 +144,22 @@ class BodyEncoder(ABC):
         return dumps(self.entries(fit_message(message, self._cross_model)))[1:-1]
 
 
+def is_json_object(text: str) -> bool:
+    """Return True if the text is a JSON object."""
+    try:
+        msgspec.json.decode(text, type=dict[str, object])
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def json_object(text: str) -> msgspec.Raw:
+    """Return the text of an object byte for byte, as it was written; {} if it is none, which would break the whole
+    body.
+    """
+    return msgspec.Raw(text.encode() if is_json_object(text) else b"{}")
+
+
 def result_text(result: ToolResult) -> str:
     """Return a tool's result as text, for formats without a field for errors."""
     return f"[error] {result.content}" if result.is_error else result.content

@@ -45,7 +45,7 @@ class ListedModel(Record, frozen=True):
     """A model as its vendor's list endpoint, or the configuration, describes it; open values are 0 or None.
 
     A model with no `levels` at all, or off alone, does not think. `thinking` and `off` are as in `ModelTraits`; ""
-    leaves them open. `tools` says that it takes tools.
+    leaves them open. `tools` says that it takes tools, `vendor_search` that its vendor can search the web for it.
     """
 
     id: str
@@ -56,6 +56,7 @@ class ListedModel(Record, frozen=True):
     thinking: str = ""
     off: str = ""
     tools: bool | None = None
+    vendor_search: bool | None = None
 
 
 def _nothing(model: str) -> None:
@@ -127,6 +128,10 @@ class ModelCatalog:
             guess = ModelLimits(context, min(reply, most or reply, context // 4))
         tools = next((says for says in (known.tools, listed.tools) if says is not None), guess.tools)
         return ModelLimits(known.context or guess.context, known.max_output or guess.max_output, tools)
+
+    def vendor_search(self, model: str) -> bool | None:
+        """Return what the configuration says of a web search of the model's vendor; None for nothing."""
+        return self._configured(model).vendor_search
 
     def traits(self, model: str) -> ModelTraits:
         provider, api = model.partition("/")[0], self._api(model)

@@ -94,7 +94,21 @@ class ProviderPool:
         known = self.known.limits(model)
         context = min(known.context, self._learned.get(model, known.context))
         takes_tools = known.tools and (not model.startswith("local/") or self._local.takes_tools())
-        return ModelLimits(context, known.max_output, takes_tools)
+        return ModelLimits(context, known.max_output, takes_tools, takes_tools and self._has_search(model))
+
+    def _has_search(self, model: str) -> bool:
+        """Return True if the vendor of this model can search the web for it."""
+        provider = model.partition("/")[0]
+        endpoint = self._endpoints.get(provider)
+        if endpoint is None or (configured := self.known.vendor_search(model)) is False:
+            return False
+        api, platform = endpoint.api or provider, endpoint.platform
+        if api == "google":  # older models take no other tool beside it (gemini-api/docs/tool-combination)
+            return not platform and self.known.traits(model).thinking == "level"
+        if api == "anthropic":
+            return bool(configured) or provider == "anthropic"
+        is_responses = endpoint.api == "responses" or (api == "openai" and not endpoint.base_url)
+        return is_responses and (bool(configured) or provider == "openai")
 
     def learn(self, model: str, context: int) -> None:
         """Limit the context of this model to `context` tokens for this run: its provider takes no more."""

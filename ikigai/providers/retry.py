@@ -25,6 +25,7 @@ from ikigai.core.request.reply import (
     DOWN_FAILURES,
     TRANSIENT_FAILURES,
     FailureKind,
+    HostedDelta,
     ProviderEvent,
     RetryScheduled,
     StreamFailed,
@@ -136,7 +137,7 @@ def _is_output(event: ProviderEvent) -> bool:
     """
     if isinstance(event, ThinkingDelta):
         return bool(event.text or event.signature)
-    return isinstance(event, TextDelta | ToolCallDelta)
+    return isinstance(event, TextDelta | ToolCallDelta | HostedDelta)
 
 
 def _final_failure(failure: StreamFailed, attempts: int) -> StreamFailed:

@@ -21,14 +21,18 @@ import msgspec
 from msgspec.structs import replace
 
 from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.messages import ToolCall
 from ikigai.core.model import PreparedRequest
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
+    CitationDelta,
     Delta,
     FailureKind,
+    HostedDelta,
     ProviderEvent,
     StreamFailed,
     StreamFinished,
+    TextDelta,
     ThinkingDelta,
     ToolCallDelta,
     UsageUpdate,
@@ -417,10 +421,19 @@ class _StreamWatch:
 
     def record(self, event: Delta | UsageUpdate) -> None:
         """Take what came. Raise UnusableAnswer if the reply is larger than any can be."""
-        if isinstance(event, UsageUpdate):
-            return
-        self._thinking = isinstance(event, ThinkingDelta)
-        self._size += len(event.arguments if isinstance(event, ToolCallDelta) else event.text)
+        match event:
+            case UsageUpdate():
+                return
+            case ToolCallDelta():
+                size = len(event.arguments)
+            case HostedDelta(block):
+                size = len(block.arguments) if isinstance(block, ToolCall) else len(block.content) + len(block.opaque)
+            case CitationDelta(citations):
+                size = sum(len(each.url) + len(each.title) + len(each.opaque) for each in citations)
+            case TextDelta() | ThinkingDelta():
+                size = len(event.text)
+        self._thinking = isinstance(event, ThinkingDelta | HostedDelta)  # a search sends nothing, too
+        self._size += size
         if self._size > MAX_REPLY_CHARACTERS:
             raise UnusableAnswer(f"sent a reply of more than {MAX_REPLY_CHARACTERS >> 20} million characters")
 

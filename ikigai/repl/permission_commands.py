@@ -18,6 +18,7 @@ from ikigai.core.state import inputs
 from ikigai.core.state.memory import Memory
 from ikigai.core.state.settings import chosen_settings
 from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.vendor_search import VENDOR_SEARCH
 from ikigai.tools.approval import standing_approvals
 
 if TYPE_CHECKING:
@@ -105,7 +106,9 @@ def run_tools(argument: str, memory: Memory) -> str | inputs.Change:
         rows = [] if memory.limits.tools else [f"{memory.model} does not support tools: it is offered none of these."]
         for name in sets:
             names = ", ".join(tool.name for tool in memory.run.tools if tool.set == name)
-            rows.append(f"{'off' if selection.is_off(name) else 'on ':3}  {name}: {names}")
+            lacks = name == VENDOR_SEARCH and not memory.limits.vendor_search
+            note = f" (not with {memory.model})" * lacks
+            rows.append(f"{'off' if selection.is_off(name) else 'on ':3}  {name}: {names}{note}")
         return "\n".join((*rows, "/tools off SET and /tools on SET switch them."))
     word, _, name = argument.partition(" ")
     name = name.strip()
@@ -113,11 +116,15 @@ def run_tools(argument: str, memory: Memory) -> str | inputs.Change:
         problem = f"There is no tool set {quoted(clean_line(name))}." if word in ("on", "off") and name else ""
         problem = problem or f"/tools does not take {quoted(clean_line(argument))}."
         raise WrongArgument(problem, f"Sets: {', '.join(sets) or 'none'}.")
-    off = selection.named(sets)
-    chosen = ToolSelection(tuple(sorted(off | {name} if word == "off" else off - {name})))
+    if name == VENDOR_SEARCH and word == "on" and not memory.limits.vendor_search:
+        raise Rejected(
+            f"{memory.model or 'The model'} has no web search of its vendor that ikigai can use.",
+            'Models of Anthropic and OpenAI, and Gemini 3, have one; docs: guide/tools, "Web search".',
+        )
+    chosen = selection.switched(name, word == "on", sets)
     others = {key: each for key, each in memory.own.items() if key != "tools_off"}
     inherited = ToolSelection.of(memory.run.resolve(others))  # by a profile, or the default
-    return inputs.Change({"tools_off": None if set(chosen.off) == set(inherited.off) else chosen.text})
+    return inputs.Change({"tools_off": None if chosen.is_like(inherited) else chosen.text})
 
 
 async def ask_trust(project: Project, brings: Sequence[str], ask: Ask) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ikigai.core import codec
 from ikigai.core import events as ev
-from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import Citation, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.sanitize import storable
 from tests import GOLDEN
 
@@ -26,15 +26,17 @@ values = text | number | seconds | st.booleans() | st.none()
 
 def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[ev.Event]:
     choices = st.dictionaries(text, values, max_size=4)
-    blocks = st.lists(st.builds(Text, text) | st.builds(Thinking, text, text, text), max_size=4).map(tuple)
-    usage = st.builds(Usage, number, number, number, number, number)
+    citations = st.lists(st.builds(Citation, text, text, text, text), max_size=2).map(tuple)
+    cited = st.builds(Text, text) | st.builds(Text, text, citations)
+    blocks = st.lists(cited | st.builds(Thinking, text, text, text), max_size=4).map(tuple)
+    usage = st.builds(Usage, number, number, number, number, number, searches=number)
     images = st.lists(st.builds(Image, text, text, number, number, text), max_size=2).map(tuple)
     count = (seconds, st.none() | seconds, text, number, text, st.none() | seconds, text, text, number)
     return st.one_of(
         st.builds(ev.UserMessage, text, images),
         st.builds(ev.AssistantMessage, blocks, st.sampled_from(StopReason), text, st.booleans()),
-        st.builds(ToolCall, text, text, text, text),
-        st.builds(ToolResult, text, text, st.booleans(), text, images, text),
+        st.builds(ToolCall, text, text, text, text, text),
+        st.builds(ToolResult, text, text, st.booleans(), text, images, text, hosted=text, opaque=text),
         st.builds(ev.ToolStarted, text),
         st.builds(ev.TurnEnded, st.sampled_from(ev.Ending), text, number, number, totals, totals, number, text),
         st.builds(ev.Cleared, choices),

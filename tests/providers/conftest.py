@@ -10,7 +10,9 @@ from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     Accumulator,
+    CitationDelta,
     FailureKind,
+    HostedDelta,
     ProviderEvent,
     StreamFailed,
     StreamFinished,
@@ -79,7 +81,7 @@ def reply(events: list[ProviderEvent]) -> Accumulator:
     """The deltas of a stream, added up."""
     accumulator = Accumulator()
     for event in events:
-        if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
+        if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta | HostedDelta | CitationDelta):
             accumulator.add(event)
     return accumulator
 

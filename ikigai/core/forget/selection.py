@@ -204,7 +204,7 @@ def _close_over_replies(turn: EndedTurn, selected: set[int]) -> tuple[int, ...]:
                     calls[row.event.id] = groups[-1]
             case ToolResult(call_id) if call_id in calls:
                 calls[call_id].append(row.id)
-                replying = False
+                replying = bool(row.event.hosted)  # more of the reply follows
             case _:
                 replying = replying and not isinstance(row.event, (ToolResult, ToolStarted))
     return tuple(sorted(id for group in groups if selected.intersection(group) for id in group))

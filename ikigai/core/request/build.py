@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from ikigai.core.events import AssistantMessage, Ending, Event, UserMessage
 from ikigai.core.messages import ASSISTANT, TOOL, USER, Block, Message, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
+from ikigai.core.vendor_search import UNKNOWN_OUTCOME
 
 NOT_RUN = "Not run: the turn was interrupted before this call began."
 OUTCOME_UNKNOWN = "Interrupted, outcome unknown: this call had begun; do not assume that it ran or did not run."
@@ -82,7 +83,7 @@ def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
     elif type(event) is ToolCall:
         role, blocks = ASSISTANT, (event,)
     elif type(event) is ToolResult:
-        role, blocks = TOOL, (_named(event, messages),)
+        role, blocks = (ASSISTANT, (event,)) if event.hosted else (TOOL, (_named(event, messages),))
     elif type(event) is UserMessage:
         text, images = event.text, event.images
         if event.planning:
@@ -118,12 +119,13 @@ def _called_tool(id: str, messages: list[Message]) -> str:
     return ""
 
 
-def pair_calls(messages: Iterable[Message], started: frozenset[str]) -> tuple[Message, ...]:
+def pair_calls(messages: Iterable[Message], started: frozenset[str], is_open: bool = False) -> tuple[Message, ...]:
     """Return the messages with exactly one result for each call, right behind it, in the order of the calls.
 
     A call without a result gets an error that says if it may have run; `started` are the ids of calls known to have
-    begun. A result without a call, a second result, and a second call under an id are left out. The function is
-    idempotent.
+    begun. A result without a call, a second result, and a second call under an id are left out. The result of a hosted
+    call stands in the message of the call. With `is_open` it may still come, if nothing follows that message. The
+    function is idempotent.
     """
     messages = tuple(messages)
     if _is_paired(messages):
@@ -131,26 +133,44 @@ def pair_calls(messages: Iterable[Message], started: frozenset[str]) -> tuple[Me
     results: dict[str, ToolResult] = {}
     for message in messages:
         for block in message.blocks:
-            if isinstance(block, ToolResult):
+            if isinstance(block, ToolResult) and not block.hosted:
                 results.setdefault(block.call_id, block)
     called: set[str] = set()
     paired: list[Message] = []
     for message in messages:
         blocks: list[Block] = []
         answers: list[ToolResult] = []
+        hosted = _hosted_results(message)
         for block in message.blocks:
             if isinstance(block, ToolCall):
                 if block.id in called:
                     continue
                 called.add(block.id)
-                answers.append(_answer(block, results.get(block.id), started))
-            if not isinstance(block, ToolResult):
+                if block.hosted and block.id not in hosted and not (is_open and message is messages[-1]):
+                    answer = ToolResult(block.id, UNKNOWN_OUTCOME, True, block.name, hosted=block.hosted)
+                    blocks += (block, answer)
+                    continue
+                if not block.hosted:
+                    answers.append(_answer(block, results.get(block.id), started))
+            if not isinstance(block, ToolResult) or hosted.get(block.call_id) is block:
                 blocks.append(block)
         if blocks:
             paired.append(message if len(blocks) == len(message.blocks) else Message(message.role, tuple(blocks)))
         if answers:
             paired.append(Message(TOOL, tuple(answers)))
     return tuple(paired)
+
+
+def _hosted_results(message: Message) -> dict[str, ToolResult]:
+    """Return, by the ids of the hosted calls of this message, the first result that follows each."""
+    called: set[str] = set()
+    results: dict[str, ToolResult] = {}
+    for block in message.blocks:
+        if type(block) is ToolCall and block.hosted:
+            called.add(block.id)
+        elif type(block) is ToolResult and block.hosted and block.call_id in called:
+            results.setdefault(block.call_id, block)
+    return results
 
 
 def _is_paired(messages: tuple[Message, ...]) -> bool:
@@ -160,14 +180,25 @@ def _is_paired(messages: tuple[Message, ...]) -> bool:
     for message in messages:
         calls: list[tuple[str, str]] = []
         results: list[tuple[str, str]] = []
+        hosted: set[str] = set()  # hosted calls without their result
         for block in message.blocks:
             if type(block) is ToolCall:
                 if block.id in called:
                     return False
                 called.add(block.id)
-                calls.append((block.id, block.name))
+                if block.hosted:
+                    hosted.add(block.id)
+                else:
+                    calls.append((block.id, block.name))
             elif type(block) is ToolResult:
-                results.append((block.call_id, block.name))
+                if not block.hosted:
+                    results.append((block.call_id, block.name))
+                elif block.call_id in hosted:
+                    hosted.remove(block.call_id)
+                else:
+                    return False
+        if hosted:
+            return False
         if results != waiting or not message.blocks or (results and len(results) < len(message.blocks)):
             return False
         if results and message.role is not TOOL:
@@ -182,14 +213,14 @@ def distinguish_calls(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     Some models count their calls from 0 in every context, and vendors refuse a request with one id twice. A new id is a
     function of the messages and as long as the old one, so that sizes stay as measured.
     """
-    ids = [call.id for message in messages for call in message.calls]
+    ids = [block.id for message in messages for block in message.blocks if type(block) is ToolCall]
     if len(ids) == len(taken := set(ids)):
         return messages
     seen: set[str] = set()
     renamed: dict[str, str] = {}
     distinct: list[Message] = []
     for message in messages:
-        if calls := message.calls:
+        if calls := [block for block in message.blocks if type(block) is ToolCall]:
             renamed = {call.id: _distinct_id(call.id, taken) for call in calls if call.id in seen}
             seen.update(call.id for call in calls)
         if renamed:

@@ -3,6 +3,8 @@
 in the message                               sent
 thinking of this model, signed               itself, byte for byte
 any other thinking                           not at all: another model cannot read it, and vendors refuse it
+a hosted call of this model with its result  themselves, and the citations of a text, too
+any other hosted call                        a text of both; the texts around citations are joined
 a call id or tool name the vendor refuses    a name made of it, the same for the call and its result
 an image for a model that sees none          a line that says so, also within a result
 a PDF for a model that takes PDFs            itself
@@ -15,8 +17,10 @@ add up. It is idempotent.
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import msgspec
 
 from ikigai.core.messages import (
     TOOL,
@@ -32,6 +36,7 @@ from ikigai.core.messages import (
 )
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line
+from ikigai.core.vendor_search import hosted_text
 
 EMPTY_TEXT = "[empty]"
 """The text of a message without content: vendors refuse such a message."""
@@ -55,22 +60,65 @@ class CrossModelFormat(Record, frozen=True):
 def fit_message(message: Message, cross_model: CrossModelFormat) -> Message:
     """Return the message as this model accepts it, by the table above."""
     for block in message.blocks:
-        if type(block) is Text and block.text:
+        if type(block) is Text and block.text and not block.citations:
             continue
         if _FITTED[type(block)](block, cross_model) is not block:
             break
     else:  # most messages: this runs for every message that is measured
         if message.blocks:
             return message
-    fitted = (_FITTED[type(block)](block, cross_model) for block in message.blocks)
-    blocks = tuple(block for block in fitted if block is not None)
+    blocks = tuple(block for block in _fitted_blocks(message, cross_model) if block is not None)
     if not blocks and message.role is not TOOL:
         blocks = (Text(EMPTY_TEXT),)
     return Message(message.role, blocks)
 
 
+def _fitted_blocks(message: Message, cross_model: CrossModelFormat) -> Iterable[Block | None]:
+    """Return each block of the message as it is sent, or None; foreign hosted calls and citations are texts."""
+    hosted = {block.id: block for block in message.blocks if type(block) is ToolCall and block.hosted}
+    if not hosted and not any(type(block) is Text and block.citations for block in message.blocks):
+        return [_FITTED[type(block)](block, cross_model) for block in message.blocks]
+    answered = {block.call_id: block for block in message.blocks if type(block) is ToolResult}
+    fitted: list[Block | None] = []
+    joins = False  # the next text continues the one before it
+    for block in message.blocks:
+        if type(block) is ToolCall and block.hosted:
+            result = answered.get(block.id)
+            own = _is_native(result, cross_model) if result else block.hosted == cross_model.thinking_vendor
+            fitted.append(block if own else None)
+            joins = False
+        elif type(block) is ToolResult and block.hosted:
+            own = _is_native(block, cross_model)
+            fitted.append(block if own else Text(hosted_text(hosted.get(block.call_id), block)))
+            joins = False
+        elif type(block) is Text and block.text:
+            sent = _text(block, cross_model)
+            before = fitted[-1] if fitted else None
+            if type(before) is Text and sent and joins and not before.citations and not sent.citations:
+                fitted[-1] = Text(before.text + sent.text)
+            else:
+                fitted.append(sent)
+            joins = True
+        else:
+            fitted.append(_FITTED[type(block)](block, cross_model))
+    return fitted
+
+
+def _is_native(result: ToolResult, cross_model: CrossModelFormat) -> bool:
+    """Return True if this model takes the result back as it came. An import may hold anything in its place."""
+    if not result.opaque or result.hosted != cross_model.thinking_vendor:
+        return False
+    try:
+        return isinstance(msgspec.json.decode(result.opaque), list | dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _text(text: Text, cross_model: CrossModelFormat) -> Text | None:
-    return text if text.text else None
+    if not text.text:
+        return None
+    kept = tuple(each for each in text.citations if each.opaque and each.vendor == cross_model.thinking_vendor)
+    return text if kept == text.citations else Text(text.text, kept)
 
 
 def _thinking(thought: Thinking, cross_model: CrossModelFormat) -> Thinking | None:
@@ -110,13 +158,17 @@ def document_text(document: Document) -> str:
     return f'<{mark} name="{name}">\n{document.text}{end}</{mark}>'
 
 
-def _call(call: ToolCall, cross_model: CrossModelFormat) -> ToolCall:
+def _call(call: ToolCall, cross_model: CrossModelFormat) -> ToolCall | None:
+    if call.hosted:  # `_fitted_blocks` knows its result
+        return None
     if _is_portable(call.id) and _is_portable(call.name):
         return call
     return ToolCall(portable_name(call.id), portable_name(call.name), call.arguments, call.malformed)
 
 
-def _result(result: ToolResult, cross_model: CrossModelFormat) -> ToolResult:
+def _result(result: ToolResult, cross_model: CrossModelFormat) -> ToolResult | Text:
+    if result.hosted:  # its call is in another message
+        return Text(hosted_text(None, result))
     seen = cross_model.images or not result.images
     if _is_portable(result.call_id) and _is_portable(result.name) and result.content and seen:
         return result

@@ -13,6 +13,7 @@ TOOL_PURPOSES = {
     "files": "read, search and edit files",
     "shell": "run commands",
     "web": "fetch and search web pages",
+    "vendor_search": "search the web",
     "memory": "search earlier conversations",
     "agents": "give work to other agents",
     "external": "do what the user's own tools offer",

@@ -2,12 +2,12 @@
 
 import math
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import msgspec
 
 from ikigai.core.events import AssistantMessage, Event
-from ikigai.core.messages import Block, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import Block, Citation, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 
@@ -33,6 +33,18 @@ class ToolCallDelta(Record, frozen=True):
     id: str = ""
     name: str = ""
     arguments: str = ""
+
+
+class HostedDelta(Record, frozen=True):
+    """A whole hosted call, or its result."""
+
+    block: ToolCall | ToolResult
+
+
+class CitationDelta(Record, frozen=True):
+    """The pages that the newest text relies on; more text begins a block of its own."""
+
+    citations: tuple[Citation, ...] = ()
 
 
 class RetryScheduled(Record, frozen=True):
@@ -109,7 +121,7 @@ class StreamFailed(Record, frozen=True):
     request_id: str = ""
 
 
-Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | HostedDelta | CitationDelta
 ProviderEvent: TypeAlias = Delta | UsageUpdate | RetryScheduled | StreamFinished | StreamFailed
 """Events of a stream: its last one is always a StreamFinished or a StreamFailed. A stream never raises."""
 
@@ -118,8 +130,11 @@ class Accumulator:
     """Adds up the deltas of one reply, in the order in which its blocks began."""
 
     def __init__(self) -> None:
-        self._blocks: list[list[str]] = []  # ["text", …] or ["thinking", …, signature, vendor] or ["call", index]
+        # ["text", …] or ["thinking", …, signature, vendor] or ["call", index] or ["hosted", index]
+        self._blocks: list[list[str]] = []
         self._calls: dict[int, list[list[str]]] = {}  # index → pieces of id, name, arguments
+        self._hosted: list[ToolCall | ToolResult] = []
+        self._cited: dict[int, tuple[Citation, ...]] = {}  # by the number of the text among the blocks
 
     def add(self, delta: Delta) -> None:
         """Add the next delta of the stream."""
@@ -127,7 +142,7 @@ class Accumulator:
             case TextDelta(""):
                 pass  # many servers send one with every piece of thinking
             case TextDelta(text):
-                if not self._blocks or self._blocks[-1][0] != "text":
+                if not self._blocks or self._blocks[-1][0] != "text" or len(self._blocks) - 1 in self._cited:
                     self._blocks.append(["text"])
                 self._blocks[-1].append(text)
             case ThinkingDelta(text, signature, vendor):
@@ -142,6 +157,13 @@ class Accumulator:
                     self._blocks.append(["call", str(index)])
                 for pieces, piece in zip(self._calls[index], (id, name, arguments), strict=True):
                     pieces.append(piece)
+            case HostedDelta(block):
+                self._blocks.append(["hosted", str(len(self._hosted))])
+                self._hosted.append(block)
+            case CitationDelta(citations):
+                texts = [number for number, block in enumerate(self._blocks) if block[0] == "text"]
+                if texts:
+                    self._cited[texts[-1]] = self._cited.get(texts[-1], ()) + citations
 
     @property
     def thinking(self) -> str:
@@ -155,13 +177,15 @@ class Accumulator:
 
     def blocks(self) -> tuple[ReplyBlock, ...]:
         """Return the blocks so far. Thinking without text and signature is left out, but separates its neighbors."""
-        blocks = (self._block(block) for block in self._blocks)
+        blocks = (self._block(number, block) for number, block in enumerate(self._blocks))
         return tuple(block for block in blocks if not isinstance(block, Thinking) or block.text or block.signature)
 
-    def _block(self, block: list[str]) -> ReplyBlock:
+    def _block(self, number: int, block: list[str]) -> ReplyBlock:
         match block[0]:
             case "text":
-                return Text("".join(block[1:]))
+                return Text("".join(block[1:]), self._cited.get(number, ()))
+            case "hosted":
+                return self._hosted[int(block[1])]
             case "thinking":
                 return Thinking("".join(block[3:]), block[1], block[2])
             case _:
@@ -197,12 +221,21 @@ def storable_blocks(blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:
 
 def _storable(block: ReplyBlock) -> ReplyBlock:
     match block:
-        case Text(text):
-            return Text(storable(text))
+        case Text(text, citations):
+            return Text(storable(text), tuple(map(_storable_citation, citations)))
         case Thinking(text, signature, vendor):
             return Thinking(storable(text), storable(signature), vendor)
-        case ToolCall(id, name, arguments, malformed):
-            return ToolCall(storable(id), storable(name), storable(arguments), storable(malformed))
+        case ToolCall(id, name, arguments, malformed, hosted):
+            return ToolCall(storable(id), storable(name), storable(arguments), storable(malformed), hosted)
+        case ToolResult(id, content, name=name, opaque=opaque):
+            return msgspec.structs.replace(
+                block, call_id=storable(id), content=storable(content), name=storable(name), opaque=storable(opaque)
+            )
+
+
+def _storable_citation(citation: Citation) -> Citation:
+    url, title, opaque = storable(citation.url), storable(citation.title), storable(citation.opaque)
+    return Citation(url, title, opaque, citation.vendor)
 
 
 def reply_events(blocks: tuple[ReplyBlock, ...], stop: StopReason, model: str) -> tuple[Event, ...]:
@@ -215,7 +248,17 @@ def reply_events(blocks: tuple[ReplyBlock, ...], stop: StopReason, model: str) -
     # Thinking without words only carries what a vendor wants back with the call before it.
     worded = (block for block in reversed(blocks) if not isinstance(block, Thinking) or block.text)
     last = next(worded, None)
-    cut = last if stop is StopReason.LENGTH and isinstance(last, ToolCall) else None
+    cut = last if stop is StopReason.LENGTH and is_own_call(last) else None
+    events = _with_calls_apart(blocks, stop, model)
+    errors = ((block.id, _call_error(block, stop, block is cut)) for block in blocks if is_own_call(block))
+    results = (ToolResult(id, error, is_error=True) for id, error in errors if error)
+    return (*_with_one_reason(events, cut is not None), *results)
+
+
+def _with_calls_apart(
+    blocks: tuple[ReplyBlock, ...], stop: StopReason, model: str, interrupted: bool = False
+) -> list[Event]:
+    """Return the blocks as events: calls and hosted results as such, what is between them as AssistantMessages."""
     events: list[Event] = []
     message: list[Text | Thinking] = []
     for block in (*blocks, None):
@@ -223,13 +266,16 @@ def reply_events(blocks: tuple[ReplyBlock, ...], stop: StopReason, model: str) -
             message.append(block)
             continue
         if message or not events:
-            events.append(AssistantMessage(tuple(message), stop, model))
+            events.append(AssistantMessage(tuple(message), stop, model, interrupted))
             message = []
         if block is not None:
             events.append(block)
-    errors = ((block.id, _call_error(block, stop, block is cut)) for block in blocks if isinstance(block, ToolCall))
-    results = (ToolResult(id, error, is_error=True) for id, error in errors if error)
-    return (*_with_one_reason(events, cut is not None), *results)
+    return events
+
+
+def is_own_call(block: object) -> TypeGuard[ToolCall]:
+    """Return True for a call that ikigai runs."""
+    return isinstance(block, ToolCall) and not block.hosted
 
 
 def _with_one_reason(events: list[Event], reported: bool) -> list[Event]:
@@ -268,11 +314,24 @@ def is_cut_off(block: Block) -> bool:
 
 
 def interrupted_events(blocks: tuple[ReplyBlock, ...], model: str) -> tuple[Event, ...]:
-    """Return the events of an interrupted reply: its text and thinking so far.
+    """Return the events of an interrupted reply: its text and thinking so far, and its hosted calls.
 
-    Its calls never came complete. Its thinking is kept for people: without a signature no model is sent it again.
+    Its own calls never came complete. Its thinking is kept for people: without a signature no model is sent it again.
+    Neither is what a vendor wants back of hosted calls, which belongs to that thinking.
     """
-    blocks = storable_blocks(blocks)
-    unsigned = (Thinking(block.text, "", block.vendor) if isinstance(block, Thinking) else block for block in blocks)
-    partial = tuple(block for block in unsigned if isinstance(block, Text | Thinking) and block.text)
-    return (AssistantMessage(partial, StopReason.END, model, interrupted=True),) if partial else ()
+    partial = tuple(filter(None, map(_without_opaque, storable_blocks(blocks))))
+    return tuple(_with_calls_apart(partial, StopReason.END, model, interrupted=True)) if partial else ()
+
+
+def _without_opaque(block: ReplyBlock) -> ReplyBlock | None:
+    """Return the part of an interrupted reply without what its vendor wants back; None for one that is not kept."""
+    match block:
+        case Text(text, citations):
+            cited = tuple(Citation(citation.url, citation.title) for citation in citations)
+            return Text(text, cited) if text else None
+        case Thinking(text, _, vendor):
+            return Thinking(text, "", vendor) if text else None
+        case ToolCall(hosted=hosted):
+            return block if hosted else None
+        case ToolResult():
+            return msgspec.structs.replace(block, opaque="")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ikigai.core.messages import ReplyBlock, Text, Thinking
+from ikigai.core.messages import ReplyBlock, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.reply import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 
@@ -28,10 +28,11 @@ class Draft(Record, frozen=True):
 
 def draft_parts(blocks: Sequence[ReplyBlock]) -> Parts:
     """Return the parts of a reply so far."""
-    return tuple(_part(block) for block in blocks if not isinstance(block, Thinking) or block.text)
+    said = (block for block in blocks if not isinstance(block, ToolResult))
+    return tuple(_part(block) for block in said if not isinstance(block, Thinking) or block.text)
 
 
-def _part(block: ReplyBlock) -> tuple[str, int | str]:
+def _part(block: Text | Thinking | ToolCall) -> tuple[str, int | str]:
     match block:
         case Text(text):
             return "text", len(text)

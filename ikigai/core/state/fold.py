@@ -6,12 +6,13 @@ Replay folds the rows that loading read. Both arrive at the same value.
     status              means                                    accepts, besides what is always accepted
     idle                no open turn                             user, clear, mark, rewind, filter, summary, undo
     waiting for model   the open turn wants a reply              user (steering), assistant, tool_call, mail_taken,
-                                                                 turn_end
+                                                                 turn_end, tool_result of a hosted call
     running tools       calls of the open turn lack results      assistant, tool_call, mail_taken, turn_end,
                                                                  tool_started, filter_plan, tool_result
 
 A row that its state does not accept belongs to a damaged log. It changes nothing, and is shown like any other row. A
-second call under one id is such a row, and so is a start or a result of a call that is not pending.
+second call under one id is such a row, and so is a start or a result of a call that is not pending. A hosted call is
+never pending.
 
 The fold skips rows that a filter removed, but keeps the place of a user's message. Events that are not in force never
 get here: `loading` leaves them out.
@@ -63,7 +64,7 @@ from ikigai.core.state.window import Turn, Window, fit_window, overflowing_windo
 
 ACCEPTED_EVENTS: dict[AgentStatus, frozenset[type]] = {
     IDLE: frozenset({UserMessage, Cleared, Marked, Rewound, Filtered, Summarized, Undone}),
-    WAITING: frozenset({UserMessage, AssistantMessage, ToolCall, MailTaken, TurnEnded}),
+    WAITING: frozenset({UserMessage, AssistantMessage, ToolCall, ToolResult, MailTaken, TurnEnded}),
     RUNNING_TOOLS: frozenset(
         {AssistantMessage, ToolCall, ToolStarted, FilterPlanned, MailTaken, ToolResult, TurnEnded}
     ),

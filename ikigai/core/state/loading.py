@@ -328,10 +328,10 @@ class _LeastBytes:
                 return len(text)
             case AssistantMessage() as reply if not self._is_older:
                 return len(reply.text)
-            case ToolCall():  # its arguments may be sent in a shorter form
+            case ToolCall(hosted=""):  # its arguments may be sent in a shorter form
                 self._has_called = True
                 return 0
-            case ToolResult(content=text):
+            case ToolResult(content=text, hosted=""):
                 self._is_older = self._is_older or self._has_called
                 self._unmasked -= 1
                 if self._is_older:

@@ -5,6 +5,7 @@
     Submitted, Plan, Quote   user                 refused (the loop queues it)
     Steered         user                          user; refused while results are awaited (the loop keeps it)
     Replied         -                             the reply; turn_end completed behind it without calls or if refused,
+                                                  but not if it is paused;
                                                   failed behind the third in a row that calls only missing tools,
                                                   or is cut within a call
     Failed          -                             settings with the next model, if this one is down and there is one;
@@ -55,7 +56,7 @@ from ikigai.core.events import (
 )
 from ikigai.core.messages import ReplyBlock, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.build import append_event
-from ikigai.core.request.reply import interrupted_events, is_cut_off, reply_events, storable_blocks
+from ikigai.core.request.reply import interrupted_events, is_cut_off, is_own_call, reply_events, storable_blocks
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state.effective_settings import FALLBACK_KEY
@@ -125,6 +126,7 @@ from ikigai.core.state.settings import (
     settings_of_run,
 )
 from ikigai.core.state.turn_report import report_turn
+from ikigai.core.vendor_search import MAX_PAUSED_CALLS
 
 SURE_OVERFLOW_FACTOR = 4
 """Multiple of the model's context from which a message is refused unsent: below it, bytes may have counted too many."""
@@ -170,10 +172,13 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
             spent = (usage,) if usage else ()
             if memory.open is None:
                 return spent
-            return _end_turn(memory, (*interrupted_events(blocks, memory.model), *spent), Ending.INTERRUPTED)
+            partial = interrupted_events(_with_unique_ids(memory, blocks), memory.model)
+            return _end_turn(memory, (*partial, *spent), Ending.INTERRUPTED)
         case Replied(_, blocks, stop, usage, counted):
             reply = (*reply_events(_with_unique_ids(memory, blocks), stop, memory.model), usage)
-            calls = tuple(event for event in reply if isinstance(event, ToolCall))
+            calls = tuple(filter(is_own_call, reply))
+            if stop is StopReason.PAUSED and not calls and _can_continue(memory, blocks):
+                return reply
             if not calls or stop is StopReason.REFUSED:  # asked again it would refuse again
                 return _end_turn(memory, reply, Ending.COMPLETED, counted=counted)
             if reason := _cut_calls_reason(memory, reply) or _unknown_tools_reason(memory, calls):
@@ -186,7 +191,8 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
 
                 if change := fall_back(memory, outage):
                     return (*spent, change)
-            return _end_turn(memory, (*interrupted_events(blocks, memory.model), *spent), Ending.FAILED, reason)
+            partial = interrupted_events(_with_unique_ids(memory, blocks), memory.model)
+            return _end_turn(memory, (*partial, *spent), Ending.FAILED, reason)
         case Approved(StartTool(_, call), decision):
             return (*((decision,) if decision else ()), ToolStarted(call.id))
         case Denied(_, result, decision):
@@ -291,6 +297,14 @@ def _end_turn(
     return (*events, Filtered(turn.planning, turn.criteria, *planned, used, used))
 
 
+def _can_continue(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> bool:
+    """Return True if a paused reply goes on with another request: it has come further, and not too far."""
+    turn = memory.open
+    earlier = turn.messages[-1].blocks if turn and turn.messages and turn.messages[-1].role is Role.ASSISTANT else ()
+    count = sum(isinstance(block, ToolResult) for block in (*earlier, *blocks))
+    return any(isinstance(block, ToolCall | ToolResult) for block in blocks) and count < MAX_PAUSED_CALLS
+
+
 def _unknown_tools_reason(memory: Memory, calls: tuple[ToolCall, ...]) -> str:
     """Return why a turn ends after MAX_UNKNOWN_TOOL_ROUNDS replies that call only unknown tools; "" if it goes on."""
     known = {tool.name for tool in offered_tools(memory)}
@@ -352,14 +366,19 @@ def _with_unique_ids(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[Re
     """Return the blocks, each call under a unique id: results are matched by it, and vendors refuse an id twice."""
     taken = _call_ids(memory) if any(isinstance(block, ToolCall) for block in blocks) else set[str]()
     unique: list[ReplyBlock] = []
+    hosted: dict[str, str] = {}  # the ids of hosted calls, by those that they came with
     for block in storable_blocks(blocks):
-        if isinstance(block, ToolCall):
+        if isinstance(block, ToolResult):
+            block = replace(block, call_id=hosted.get(block.call_id, block.call_id))
+        elif isinstance(block, ToolCall):
             id, n = block.id or "call", 1
             while id in taken:
                 n += 1
                 id = f"{block.id or 'call'}_{n}"
             taken.add(id)
-            block = ToolCall(id, block.name, block.arguments, block.malformed)
+            if block.hosted:
+                hosted[block.id] = id
+            block = replace(block, id=id)
         unique.append(block)
     return tuple(unique)
 
@@ -367,10 +386,10 @@ def _with_unique_ids(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[Re
 def _call_ids(memory: Memory) -> set[str]:
     """Return the ids of all calls in context, and of the calls that were dropped from the open turn."""
     first = (memory.full_window.first,) if memory.full_window.first else ()
-    ended = {
-        call.id for turn in (*first, *memory.full_window.turns) for message in turn.messages for call in message.calls
-    }
-    return ended | {call.id for _, call in memory.open.calls} if memory.open else ended
+    turns = (*first, *memory.full_window.turns, *((memory.open,) if memory.open else ()))
+    blocks = (block for turn in turns for message in turn.messages for block in message.blocks)
+    ids = {block.id for block in blocks if type(block) is ToolCall}
+    return ids | {call.id for _, call in memory.open.calls} if memory.open else ids
 
 
 def _is_cleared(memory: Memory) -> bool:

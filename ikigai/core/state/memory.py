@@ -18,6 +18,7 @@ from ikigai.core.state.intervals import Interval, excluded_by, within
 from ikigai.core.state.open_turn import AgentStatus, OpenTurn
 from ikigai.core.state.window import Turn, Window
 from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.vendor_search import REPLACED_TOOL, VENDOR_SEARCH
 
 replace = msgspec.structs.replace
 
@@ -265,9 +266,9 @@ def offered_tools(memory: Memory) -> tuple[ToolSpec, ...]:
     if foreign := memory.settings.get(MCP_TOOLS_KEY):
         tools += offered_specs(str(foreign))
     selection = ToolSelection.of(memory.settings)
-    if not selection.off:
-        return tools
-    return tuple(tool for tool in tools if not selection.is_off(tool.set))
+    searches = memory.limits.vendor_search and not selection.is_off(VENDOR_SEARCH)
+    left_out = REPLACED_TOOL if searches else VENDOR_SEARCH
+    return tuple([tool for tool in tools if tool.name != left_out and not selection.is_off(tool.set)])
 
 
 def request_frame(memory: Memory) -> Request:
@@ -291,5 +292,5 @@ def _turns(memory: Memory) -> tuple[Message, ...]:
     older = window_notice(memory.window.older.messages)
     first = memory.window.first.messages if memory.window.first else ()
     turns = [message for turn in memory.window.turns for message in turn.messages]
-    opened = pair_calls(memory.open.messages, memory.open.started) if memory.open else ()
+    opened = pair_calls(memory.open.messages, memory.open.started, is_open=True) if memory.open else ()
     return (*first, *((older,) if older else ()), *turns, *opened)

@@ -45,11 +45,11 @@ IDLE, WAITING, RUNNING_TOOLS = AgentStatus.IDLE, AgentStatus.WAITING, AgentStatu
 class OpenTurn(Record, frozen=True):
     """The turn under way. `calls` are its tool calls with the ids of their events, `last` its newest message event.
 
-    `results` counts the results so far. Those before `edge` are masked but for the first few. `dropped` of them left
-    with the `iterations` that were dropped. `planning` and `criteria` are those of a planning talk, `plan` is its
-    filter. `alone` says that no reply is wanted. `sender` is the name of the agent whose message began the turn.
-    `reply_to` are the ids of the agents whose work the turn has taken from mail. `attended` says that the user asked
-    for the turn, by a message or through an agent above.
+    Hosted calls, and their results, are part of `messages` alone. `results` counts the results so far. Those before
+    `edge` are masked but for the first few. `dropped` of them left with the `iterations` that were dropped. `planning`
+    and `criteria` are those of a planning talk, `plan` is its filter. `alone` says that no reply is wanted. `sender` is
+    the name of the agent whose message began the turn. `reply_to` are the ids of the agents whose work the turn has
+    taken from mail. `attended` says that the user asked for the turn, by a message or through an agent above.
     """
 
     first: int
@@ -126,7 +126,9 @@ class TurnBuilder:
         """Return True if the id of the event fits: a call must be new, a start and a result need a pending call."""
         if type(event) is ToolCall:
             return event.id not in self._pending and event.id not in self._answered
-        if type(event) is ToolResult or type(event) is ToolStarted:
+        if type(event) is ToolResult:
+            return bool(event.hosted) or event.call_id in self._pending
+        if type(event) is ToolStarted:
             return event.call_id in self._pending
         return True
 
@@ -147,7 +149,9 @@ class TurnBuilder:
             self._attended = self._attended or event.attended
             return
         self._last = id
-        if type(event) is ToolCall:
+        if (type(event) is ToolCall or type(event) is ToolResult) and event.hosted:
+            self._join(event)  # nothing is run, cut or masked
+        elif type(event) is ToolCall:
             self._calls.append((id, event))
             self._pending.add(event.id)
             self.status = RUNNING_TOOLS
@@ -285,9 +289,9 @@ def max_bytes(blocks: tuple[Block, ...]) -> int:
         if type(block) is ToolCall:
             characters = len(block.id) + len(block.name) + len(block.arguments)
         elif type(block) is ToolResult and not block.images:
-            characters = len(block.call_id) + len(block.name) + len(block.content)
+            characters = len(block.call_id) + len(block.name) + len(block.content) + len(block.opaque)
         elif type(block) is Text:
-            characters = len(block.text)
+            characters = len(block.text) + sum(len(citation.opaque) for citation in block.citations)
         elif type(block) is Thinking:
             characters = len(block.text) + len(block.signature)
         elif type(block) is Document and not block.data:

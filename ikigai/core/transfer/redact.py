@@ -28,12 +28,26 @@ DROPPED_FIELDS = {
     "user": ("images", "documents"),
     "assistant": ("blocks",),
     "tool_call": ("malformed",),
-    "tool_result": ("images", "diff"),
+    "tool_result": ("images", "diff", "opaque"),
 }
 """Fields of data that hold words or pictures; a row is whole without them."""
 KEPT_FIELDS = frozenset(
-    ("id", "call_id", "name", "tool", "type", "vendor", "media_type", "model", "level", "provider", "parent", "stop")
-) | {"ending", "counted", "mode", "origin", "origins", "decision", "planning", "what", "to", "sender", "kind"}
+    (
+        "id",
+        "call_id",
+        "name",
+        "tool",
+        "type",
+        "vendor",
+        "hosted",
+        "media_type",
+        "model",
+        "level",
+        "provider",
+        "parent",
+        "stop",
+    )
+) | {"ending", "counted", "mode", "origin", "origins", "decision", "planning", "what", "to", "sender", "kind", "hosted"}
 """Fields of data that hold names: without them the row, or the other one of its pair, could not be read."""
 
 TextPredicate: TypeAlias = Callable[[str], bool]

@@ -27,6 +27,6 @@ def redact_row(row: RawRow, own: Callable[[str], str]) -> RawRow:
 
 def _block(block: Text | Thinking, own: Callable[[str], str]) -> Text | Thinking:
     if isinstance(block, Text):
-        return Text(own(block.text))
+        return msgspec.structs.replace(block, text=own(block.text))
     text = own(block.text)
     return Thinking(text, block.signature if text == block.text else "", block.vendor)

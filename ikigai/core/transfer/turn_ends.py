@@ -160,7 +160,7 @@ def _size(message: Message) -> int:
             case ToolCall():
                 words += len(block.arguments.encode())
             case ToolResult():
-                words += len(block.content.encode())
+                words += len((block.opaque or block.content).encode())
             case _:
                 pass
     return words + BLOCK_OVERHEAD_BYTES * len(message.blocks)

@@ -9,6 +9,7 @@ import msgspec
 from ikigai.core.messages import (
     ASSISTANT,
     Block,
+    Citation,
     Document,
     Image,
     Message,
@@ -22,7 +23,9 @@ from ikigai.core.messages import (
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
 from ikigai.core.request.reply import (
+    CitationDelta,
     Delta,
+    HostedDelta,
     StreamFailed,
     StreamFinished,
     TextDelta,
@@ -30,10 +33,11 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
+from ikigai.core.vendor_search import MAX_SEARCHES, VENDOR_SEARCH, find_pages
 from ikigai.providers import failures
 from ikigai.providers.anthropic import models
 from ikigai.providers.call_ids import CallIds, new_id
-from ikigai.providers.encoding import BodyEncoder, dumps
+from ikigai.providers.encoding import BodyEncoder, dumps, is_json_object, json_object
 from ikigai.providers.failures import RequestTarget, failure_in_stream
 from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
 from ikigai.providers.models import ModelTraits
@@ -62,8 +66,14 @@ MESSAGES_STOPS = {
     "max_tokens": StopReason.LENGTH,
     "model_context_window_exceeded": StopReason.LENGTH,
     "refusal": StopReason.REFUSED,
+    "pause_turn": StopReason.PAUSED,
 }
 """stop_reason → why; any other is an ordinary end, or tools if the model called some."""
+
+WEB_SEARCH_TOOL = {"type": "web_search_20250305", "name": "web_search", "max_uses": MAX_SEARCHES}
+"""The vendor's search, in the version that needs no execution of code beside it."""
+CITATION_FIELDS = ("type", "url", "title", "encrypted_index", "cited_text")
+"""The fields of a citation that the API wants back (the SDK's `CitationWebSearchResultLocationParam`)."""
 
 MAX_TITLE_CHARACTERS = 500
 """Characters of a PDF's name that are sent as its title."""
@@ -120,11 +130,15 @@ class MessagesEncoder(BodyEncoder):
         breakpoint = self._breakpoint(request)
         head: dict[str, Any] = {"model": request.model, "max_tokens": output, "stream": True} | parameters
         if request.tools:
-            head["tools"] = [
+            tools: list[dict[str, Any]] = [
                 {"name": tool.name, "description": tool.description, "input_schema": msgspec.Raw(tool.schema.encode())}
                 for tool in request.tools
+                if not tool.hosted
             ]
-            head["tools"][-1]["cache_control"] = breakpoint
+            if len(tools) < len(request.tools):
+                tools.append(dict(WEB_SEARCH_TOOL))
+            tools[-1]["cache_control"] = breakpoint
+            head["tools"] = tools
         if request.system.strip():
             head["system"] = [{"type": "text", "text": request.system, "cache_control": breakpoint}]
         head["cache_control"] = breakpoint
@@ -187,16 +201,21 @@ def previous_end(messages: tuple[Message, ...]) -> int:
 def _parts(block: Block) -> list[dict[str, Any]]:
     """Return the parts of one block in the content of its entry. Blank text is left out, because it is refused."""
     match block:
-        case Text(text):
-            return [_text(text)] if text.strip() else []
+        case Text(text, citations):
+            cited = {"citations": [json_object(each.opaque) for each in citations]} if citations else {}
+            return [_text(text) | cited] if text.strip() else []
         case Image(media_type, data):
             return [{"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}]
         case Thinking(_, signature, vendor) if vendor.endswith(REDACTED_SUFFIX):
             return [{"type": "redacted_thinking", "data": signature}]
         case Thinking(text, signature):
             return [{"type": "thinking", "thinking": text, "signature": signature}]
-        case ToolCall(id, name, arguments):
-            return [{"type": "tool_use", "id": id, "name": name, "input": _object(arguments)}]
+        case ToolCall(id, name, arguments, hosted=hosted):
+            kind, name = ("server_tool_use", WEB_SEARCH_TOOL["name"]) if hosted else ("tool_use", name)
+            return [{"type": kind, "id": id, "name": name, "input": json_object(arguments)}]
+        case ToolResult(call_id, hosted=hosted, opaque=opaque) if hosted:
+            found = msgspec.Raw(opaque.encode())
+            return [{"type": "web_search_tool_result", "tool_use_id": call_id, "content": found}]
         case ToolResult(call_id, content, is_error):
             text = content if content.strip() else EMPTY_TEXT
             images = [part for image in block.images for part in _parts(image)]
@@ -215,26 +234,25 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _object(arguments: str) -> msgspec.Raw:
-    """Return arguments byte for byte, as the model wrote them; {} if they are no object, which would break the whole
-    body.
-    """
-    try:
-        msgspec.json.decode(arguments, type=dict[str, object])
-    except (ValueError, RecursionError):
-        return msgspec.Raw(b"{}")
-    return msgspec.Raw(arguments.encode())
-
-
 class _OpenBlock:
     """A content block that has begun: the number of its call (-1 for none), and what remains to be passed on when it
-    ends.
+    ends. `hosted` is the id of a hosted call, `citations` are those of a text.
     """
 
-    def __init__(self, call: int = -1, arguments: str = "", signature: str = "") -> None:
+    def __init__(
+        self,
+        call: int = -1,
+        arguments: str = "",
+        signature: str = "",
+        hosted: str = "",
+        citations: list[Citation] | None = None,
+    ) -> None:
         self.call = call
         self.arguments = arguments
         self.signature = signature
+        self.hosted = hosted
+        self.pieces: list[str] = []  # of the arguments of a hosted call
+        self.citations = citations
 
 
 class MessagesReader:
@@ -259,9 +277,9 @@ class MessagesReader:
         self._ids = CallIds(taken, new_id)
         self._blocks: dict[object, _OpenBlock] = {}
         self._calls = 0
-        self._has_output = False
+        self._has_output = self._has_searched = False
         self._stop = ""
-        self._tokens = dict.fromkeys((*USAGE_FIELDS, "thinking", "written_1h"), 0)
+        self._tokens = dict.fromkeys((*USAGE_FIELDS, "thinking", "written_1h", "searches"), 0)
         self._id = self._diagnosis = ""
 
     def events(self, chunk: object) -> list[Delta | UsageUpdate | StreamFailed]:
@@ -306,7 +324,9 @@ class MessagesReader:
         if not self.whole:
             return failures.cut(self.target, self.request_id)
         stop = MESSAGES_STOPS.get(self._stop, StopReason.END)
-        if self._calls and stop is StopReason.END:
+        if stop is StopReason.PAUSED and not self._has_searched:
+            stop = StopReason.END  # there is nothing to go on with
+        if self._calls and stop in (StopReason.END, StopReason.PAUSED):
             stop = StopReason.TOOLS
         return StreamFinished(stop, self._usage(), self.request_id)
 
@@ -317,7 +337,8 @@ class MessagesReader:
             del self._blocks[key]
         match block.get("type"):
             case "text":
-                self._blocks[_key(index)] = _OpenBlock()
+                cited = [self._citation(as_mapping(each)) for each in as_sequence(block.get("citations"))]
+                self._blocks[_key(index)] = _OpenBlock(citations=list(filter(None, cited)))
                 return [*deltas, *_text_delta(block)]
             case "thinking":
                 self._blocks[_key(index)] = _OpenBlock(signature=as_string(block.get("signature")))
@@ -331,7 +352,32 @@ class MessagesReader:
                 self._blocks[_key(index)] = _OpenBlock(self._calls, arguments)
                 self._calls += 1
                 return [*deltas, ToolCallDelta(self._calls - 1, id, as_string(block.get("name")))]
+            case "server_tool_use" if block.get("name") == WEB_SEARCH_TOOL["name"]:
+                arguments = dumps(block.get("input") or {}).decode()
+                self._blocks[_key(index)] = _OpenBlock(-1, arguments, hosted=as_string(block.get("id")) or "call")
+                self._has_searched = True
+            case "web_search_tool_result":
+                self._has_searched = True
+                return [*deltas, HostedDelta(self._found(as_string(block.get("tool_use_id")), block.get("content")))]
         return deltas
+
+    def _found(self, call_id: str, content: object) -> ToolResult:
+        """Return the result of a search: a list of pages, or an error."""
+        opaque = dumps(content).decode()
+        if not isinstance(content, list):
+            text = f"The search failed: {as_string(as_mapping(content).get('error_code')) or 'no reason is given'}."
+            return ToolResult(call_id, text, True, VENDOR_SEARCH, hosted=self._vendor, opaque=opaque)
+        pages = map(as_mapping, content)
+        text = find_pages((as_string(page.get("title")), as_string(page.get("url"))) for page in pages)
+        return ToolResult(call_id, text, False, VENDOR_SEARCH, hosted=self._vendor, opaque=opaque)
+
+    def _citation(self, citation: dict[str, Any]) -> Citation | None:
+        """Return a citation of a page that was found; None for any other."""
+        url, index = as_string(citation.get("url")), as_string(citation.get("encrypted_index"))
+        if citation.get("type") != "web_search_result_location" or not url:
+            return None
+        opaque = dumps({key: citation.get(key) for key in CITATION_FIELDS}).decode() if index else ""
+        return Citation(url, as_string(citation.get("title")), opaque, self._vendor)
 
     def _delta(self, index: object, delta: dict[str, Any]) -> list[Delta]:
         block = self._blocks.get(_key(index))
@@ -342,6 +388,10 @@ class MessagesReader:
                 return [ThinkingDelta(thought, vendor=self._vendor)]
             case "signature_delta" if block:
                 block.signature = as_string(delta.get("signature"))
+            case "citations_delta" if block and block.citations is not None:
+                block.citations += filter(None, (self._citation(as_mapping(delta.get("citation"))),))
+            case "input_json_delta" if block and block.hosted:
+                block.pieces.append(as_string(delta.get("partial_json")))
             case "input_json_delta" if block and block.call >= 0 and (piece := as_string(delta.get("partial_json"))):
                 block.arguments = ""  #  the first value was a placeholder
                 return [ToolCallDelta(block.call, arguments=piece)]
@@ -351,6 +401,15 @@ class MessagesReader:
         """Return the remaining deltas of blocks that end: a whole signature, arguments that came all at once."""
         deltas: list[Delta] = []
         for open_block in [self._blocks[_key(index)] for index in indexes if _key(index) in self._blocks]:
+            if open_block.hosted:
+                arguments = "".join(open_block.pieces) or open_block.arguments
+                if is_json_object(arguments):  # else its reply was cut off
+                    call = ToolCall(open_block.hosted, VENDOR_SEARCH, arguments, hosted=self._vendor)
+                    deltas.append(HostedDelta(call))
+                open_block.hosted = open_block.arguments = ""
+            if open_block.citations is not None and (open_block.citations or self._has_searched):
+                deltas.append(CitationDelta(tuple(open_block.citations)))  # it goes back as a block of its own
+            open_block.citations = None
             if open_block.signature:
                 deltas.append(ThinkingDelta("", open_block.signature, self._vendor))
             if open_block.arguments:
@@ -372,7 +431,8 @@ class MessagesReader:
         """Store the server's token counts: the last report of each figure counts."""
         details = as_mapping(usage.get("output_tokens_details"))
         hour = as_mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")
-        more = ("thinking", details.get("thinking_tokens")), ("written_1h", hour)
+        searches = as_mapping(usage.get("server_tool_use")).get("web_search_requests")
+        more = ("thinking", details.get("thinking_tokens")), ("written_1h", hour), ("searches", searches)
         for name, value in (*usage.items(), *more):
             if name in self._tokens and isinstance(value, int) and 0 <= value < 2**53:
                 self._tokens[name] = value
@@ -381,10 +441,9 @@ class MessagesReader:
     def _usage(self) -> Usage:
         fresh, cached, written, output = (self._tokens[name] for name in USAGE_FIELDS)
         whole, hour = fresh + cached + written, self._tokens["written_1h"]
+        more = {"written_1h": hour, "searches": self._tokens["searches"]}
         thinking = self._tokens["thinking"]
-        return Usage(
-            whole, output, cached, thinking, written, written_1h=hour, reply=self._id, diagnosis=self._diagnosis
-        )
+        return Usage(whole, output, cached, thinking, written, **more, reply=self._id, diagnosis=self._diagnosis)
 
 
 def _as_stream(message: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -27,10 +27,12 @@ MODELS_PER_PAGE = 1000
 """Models on one page of the list; the endpoint gives no more."""
 
 THINKING_REFUSED = re.compile(
-    r"\bsignature\b|\bthinking`? blocks?\b|expected `thinking`|redacted_thinking", re.IGNORECASE
+    r"\bsignature\b|\bthinking`? blocks?\b|expected `thinking`|redacted_thinking"
+    r"|server_tool_use|web_search_tool_result|encrypted_(content|index)",
+    re.IGNORECASE,
 )
-"""Matches the refusal of a request for the thinking in its history. Another account or model made it, or something
-before it changed (memory drops and masks), or thinking was turned on in the middle of a turn.
+"""Matches the refusal of a request for the thinking in its history, or for its searches. Another account or model made
+it, or something before it changed (memory drops and masks), or thinking was turned on in the middle of a turn.
 """
 THINKING_CONTROLS_REFUSED = re.compile(
     r"block_binding|anthropic.beta|beta flag|thinking-binding-controls", re.IGNORECASE

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ikigai.core.messages import (
     ASSISTANT,
     TOOL,
+    Citation,
     Document,
     Image,
     Message,
@@ -30,8 +32,10 @@ from ikigai.core.messages import (
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import CrossModelFormat
 from ikigai.core.request.reply import (
+    CitationDelta,
     Delta,
     FailureKind,
+    HostedDelta,
     StreamFailed,
     StreamFinished,
     TextDelta,
@@ -39,9 +43,10 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
+from ikigai.core.vendor_search import VENDOR_SEARCH, find_pages
 from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
-from ikigai.providers.encoding import BodyEncoder
+from ikigai.providers.encoding import BodyEncoder, json_object
 from ikigai.providers.failures import RequestTarget, failure_in_stream
 from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
 from ikigai.providers.models import ModelTraits
@@ -93,6 +98,11 @@ MALFORMED_CALLS = {
 
 UNSET_FINISH_REASON = "FINISH_REASON_UNSPECIFIED"
 
+SEARCH_TOOL_TYPE = "GOOGLE_SEARCH_WEB"
+"""The toolType of a web search that Google ran (the SDK's `ToolType`)."""
+UNTOLD_PAGES = "Google names the pages with the answer."
+"""The result of a search: pages come as sources of the text alone."""
+
 
 def thinking_vendor(model: str) -> str:
     """Return the `Thinking.vendor` of a model's thoughts."""
@@ -114,7 +124,7 @@ class ContentsEncoder(BodyEncoder):
         head: dict[str, Any] = {}
         if request.system:
             head["systemInstruction"] = {"parts": [{"text": request.system}]}
-        if request.tools:
+        if functions := [tool for tool in request.tools if not tool.hosted]:
             head["tools"] = [
                 {
                     "functionDeclarations": [
@@ -123,10 +133,13 @@ class ContentsEncoder(BodyEncoder):
                             "description": tool.description,
                             "parametersJsonSchema": msgspec.json.decode(tool.schema),
                         }
-                        for tool in request.tools
+                        for tool in functions
                     ]
                 }
             ]
+        if len(functions) < len(request.tools):
+            head.setdefault("tools", []).append({"googleSearch": {}})
+            head["toolConfig"] = {"includeServerSideToolInvocations": True}
         head["generationConfig"] = self._config(request)  # never left out: a key must precede the contents
         return head
 
@@ -169,7 +182,7 @@ class ContentsEncoder(BodyEncoder):
             part = _part(block)
             if isinstance(block, ToolResult) and block.images and self._traits.thinking == "level":
                 part["functionResponse"]["parts"] = list(map(_part, block.images))
-            if isinstance(block, ToolCall):
+            if isinstance(block, ToolCall) and not block.hosted:
                 if not has_call and self._traits.thinking == "level":
                     signature = signature or UNSIGNED_CALL
                 has_call = True
@@ -199,6 +212,10 @@ def _part(block: Text | Image | Document | ToolCall | ToolResult) -> dict[str, A
             return {"text": text}
         case Image(media_type, data):
             return {"inlineData": {"mimeType": media_type, "data": data}}
+        case ToolCall(id, name, arguments, hosted=hosted) if hosted:
+            return {"toolCall": {"id": id, "toolType": SEARCH_TOOL_TYPE, "args": json_object(arguments)}}
+        case ToolResult(id, hosted=hosted, opaque=opaque) if hosted:
+            return {"toolResponse": {"id": id, "toolType": SEARCH_TOOL_TYPE, "response": json_object(opaque)}}
         case ToolCall(id, name, arguments):
             return {"functionCall": {"id": id, "name": name, "args": msgspec.Raw(arguments.encode())}}
         case ToolResult(id, content, is_error, name):
@@ -226,6 +243,9 @@ class ContentsReader:
         self._signed = False  # True if the last part was a text with a signature
         self._has_text = False
         self._usage = Usage()
+        self._grounding: dict[str, Any] = {}
+        self._search_id = ""  # of the newest search
+        self._queries = 0  # of all searches
 
     @property
     def whole(self) -> bool:
@@ -240,7 +260,7 @@ class ContentsReader:
         usage = _read_usage(as_mapping(chunk.get("usageMetadata")))
         if usage not in (self._usage, Usage()):
             self._usage = usage
-            events.append(UsageUpdate(usage, self.request_id))
+            events.append(UsageUpdate(self._counted(), self.request_id))
         if self._finish:
             return events
         if chunk.get("error"):
@@ -250,7 +270,10 @@ class ContentsReader:
         candidate = as_mapping(next(iter(as_sequence(chunk.get("candidates"))), None))
         for part in as_sequence(as_mapping(candidate.get("content")).get("parts")):
             events += self._deltas(as_mapping(part))
+        self._grounding = as_mapping(candidate.get("groundingMetadata")) or self._grounding
         finish = as_string(candidate.get("finishReason"))
+        if finish not in ("", UNSET_FINISH_REASON):
+            events += self._grounded()
         return [*events, *self._store_end("" if finish == UNSET_FINISH_REASON else finish)]
 
     def end(self) -> StreamFinished | StreamFailed:
@@ -260,7 +283,28 @@ class ContentsReader:
         stop = GEMINI_STOPS.get(self._finish, StopReason.REFUSED)
         if self._calls and stop is StopReason.END:
             stop = StopReason.TOOLS
-        return StreamFinished(stop, self._usage, self.request_id)
+        return StreamFinished(stop, self._counted(), self.request_id)
+
+    def _counted(self) -> Usage:
+        """Return the usage so far, with the queries, each of which is charged for (gemini-api/docs/pricing)."""
+        told = [query for query in as_sequence(self._grounding.get("webSearchQueries")) if query]
+        return replace(self._usage, searches=max(len(told), self._queries))
+
+    def _grounded(self) -> Iterator[Delta]:
+        """Yield the sources of the reply, and its searches if they did not come as parts."""
+        chunks = map(as_mapping, as_sequence(self._grounding.get("groundingChunks")))
+        found = [as_mapping(chunk.get("web")) for chunk in chunks]
+        pages = [(as_string(page.get("title")), as_string(page.get("uri"))) for page in found]
+        supports = map(as_mapping, as_sequence(self._grounding.get("groundingSupports")))
+        used = {index for each in supports for index in as_sequence(each.get("groundingChunkIndices"))}
+        cited = [page for number, page in enumerate(pages) if (number in used or not used) and page[1]]
+        queries = [query for query in as_sequence(self._grounding.get("webSearchQueries")) if query]
+        if queries and not self._search_id:
+            id = self._ids.own("")
+            yield HostedDelta(ToolCall(id, VENDOR_SEARCH, _compact({"queries": queries}), hosted=self._vendor))
+            yield HostedDelta(ToolResult(id, find_pages(pages), name=VENDOR_SEARCH, hosted=self._vendor))
+        if cited:
+            yield CitationDelta(tuple(Citation(url, title) for title, url in cited))
 
     def _deltas(self, part: dict[str, Any]) -> Iterator[Delta]:
         text, signature = as_string(part.get("text")), as_string(part.get("thoughtSignature"))
@@ -276,13 +320,26 @@ class ContentsReader:
             yield TextDelta(text)
         if isinstance(call := part.get("functionCall"), dict):
             yield self._call(call)
+        for name in ("toolCall", "toolResponse"):
+            if (hosted := as_mapping(part.get(name))).get("toolType") == SEARCH_TOOL_TYPE:
+                yield HostedDelta(self._hosted(name, hosted))
         self._signed = bool(text and signature)
+
+    def _hosted(self, name: str, part: dict[str, Any]) -> ToolCall | ToolResult:
+        """Return a search that Google ran, or its result."""
+        if name == "toolCall":
+            self._search_id = self._ids.own(as_string(part.get("id")))
+            arguments = as_mapping(part.get("args"))
+            self._queries += len(as_sequence(arguments.get("queries"))) or 1
+            return ToolCall(self._search_id, VENDOR_SEARCH, _compact(arguments), hosted=self._vendor)
+        id, response = as_string(part.get("id")) or self._search_id, as_mapping(part.get("response"))
+        return ToolResult(id, UNTOLD_PAGES, name=VENDOR_SEARCH, hosted=self._vendor, opaque=_compact(response))
 
     def _call(self, call: dict[str, Any]) -> ToolCallDelta:
         id = self._ids.own(as_string(call.get("id")))
         self._calls += 1
         arguments = call.get("args")
-        text = "" if arguments is None else json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+        text = "" if arguments is None else _compact(arguments)
         return ToolCallDelta(self._calls - 1, id, as_string(call.get("name")), text)
 
     def _store_end(self, finish: str) -> Iterator[StreamFailed]:
@@ -305,6 +362,10 @@ class ContentsReader:
             "Send the message again." if kind is FailureKind.CUT else "Rephrase the message, or choose another model."
         )
         return StreamFailed(kind, f"{self._target.name} {what}.", remedy, request_id=self.request_id)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _read_usage(usage: dict[str, Any]) -> Usage:

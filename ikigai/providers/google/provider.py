@@ -24,8 +24,8 @@ from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader
 
 API_VERSION = re.compile(r"/(v\d+(?:alpha|beta)?\d*)/?$")
 """The version of the API at the end of an address; the default v1beta alone has everything used here."""
-SIGNATURE_REFUSED = re.compile(r"thought.?signature", re.IGNORECASE)
-"""Matches the refusal of a request for a thought signature in it."""
+SIGNATURE_REFUSED = re.compile(r"thought.?signature|tool.?(call|response)\b", re.IGNORECASE)
+"""Matches the refusal of a request for a thought signature in it, or for a search."""
 
 
 class GoogleProvider(StreamingProvider):

@@ -36,9 +36,11 @@ EXTRAS_REFUSED = re.compile("stream_options|reasoning.summary|prompt_cache_optio
 verified accounts alone), or of a diagnosis of the cache.
 """
 REASONING_REFUSED = re.compile(
-    "invalid_encrypted_content|encrypted content|'reasoning' was provided without", re.IGNORECASE
+    "invalid_encrypted_content|encrypted content|'(reasoning|web_search_call)' was provided without", re.IGNORECASE
 )
-"""Matches the refusal of a request for the thinking in its history: it was made under another account, say."""
+"""Matches the refusal of a request for the thinking in its history, or for its searches: it was made under another
+account, say.
+"""
 THINKING_MISSING = re.compile(r"must be passed back|reasoning_content.{0,20} is (missing|required)", re.IGNORECASE)
 """Matches the refusal, by DeepSeek and Moonshot, of a request for messages of the model without their thinking."""
 THINKING_FIELDS_REFUSED = re.compile(

@@ -12,7 +12,9 @@ from ikigai.core.messages import TOOL, USER, Block, Document, Image, Message, Te
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
+from ikigai.core.vendor_search import MAX_SEARCHES
 from ikigai.providers.encoding import BodyEncoder, result_text
+from ikigai.providers.json_shape import as_mapping
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai import terms
 from ikigai.providers.openai.terms import OPENAI_EFFORT
@@ -73,10 +75,17 @@ class ResponsesEncoder(BodyEncoder):
                     "strict": False,
                 }
                 for tool in request.tools
+                if not tool.hosted
             ]
+        searches = any(tool.hosted for tool in request.tools)
+        if searches:
+            head["tools"].append({"type": "web_search"})
+            head["max_tool_calls"] = MAX_SEARCHES  # of the vendor's own tools
         head |= {"stream": True, "store": False}
+        include = ["reasoning.encrypted_content"] * self._thinks + ["web_search_call.action.sources"] * searches
+        if include:
+            head["include"] = include
         if self._thinks:  # other models refuse both
-            head["include"] = ["reasoning.encrypted_content"]
             effort = {"effort": OPENAI_EFFORT.get(request.level, request.level)} if request.level else {}
             if reasoning := effort | ({"summary": "auto"} if self._summaries else {}):
                 head["reasoning"] = reasoning
@@ -147,6 +156,10 @@ def _items(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:
                 phase = signature
             case Thinking(_, signature):
                 items += _reasoning_items(signature)
+            case ToolCall(hosted=hosted) if hosted:
+                pass  # one item is call and result
+            case ToolResult(id, opaque=opaque):
+                items.append(as_mapping(msgspec.json.decode(opaque)) | {"id": id})
             case ToolCall(id, name, arguments):
                 items.append({"type": "function_call", "call_id": id, "name": name, "arguments": arguments})
             case _:

@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core.messages import StopReason, Usage
+from ikigai.core.messages import Citation, StopReason, ToolCall, ToolResult, Usage
 from ikigai.core.request.reply import (
+    CitationDelta,
     Delta,
     FailureKind,
+    HostedDelta,
     StreamFailed,
     StreamFinished,
     TextDelta,
@@ -20,6 +22,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
+from ikigai.core.vendor_search import VENDOR_SEARCH, find_pages
 from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.failures import RequestTarget, failure_in_stream
@@ -90,6 +93,7 @@ class ResponsesReader:
         self._stop: StopReason | None = None
         self._usage = Usage()
         self._diagnoses = diagnoses
+        self._searches = 0
 
     @property
     def whole(self) -> bool:
@@ -173,11 +177,14 @@ class ResponsesReader:
         self._start_output(output, item)
         output.done = True
         came, whole, signature = "".join(output.pieces), "", ""
+        citations: tuple[Citation, ...] = ()
         match output.kind:
             case "message":
                 parts = [as_mapping(part) for part in as_sequence(item.get("content"))]
                 whole = "".join(as_string(part.get("text")) or as_string(part.get("refusal")) for part in parts)
                 self._refused = self._refused or any(as_string(part.get("refusal")) for part in parts)
+                cited = [as_mapping(each) for part in parts for each in as_sequence(part.get("annotations"))]
+                citations = tuple(filter(None, map(_citation, cited)))
             case "reasoning":
                 parts = as_sequence(item.get("summary")) or as_sequence(item.get("content"))
                 texts = tuple(as_string(as_mapping(part).get("text")) for part in parts)
@@ -189,13 +196,37 @@ class ResponsesReader:
                 if whole and not whole.startswith(came) and not _same(came, whole):
                     text = f"{self._target.name} sent two versions of one tool call."
                     return StreamFailed(FailureKind.CUT, text, "Send the message again.", request_id=self.request_id)
+            case "web_search_call":
+                output.waiting += self._search(item)
             case _:
                 return None
         if whole.startswith(came):
             self._add(output, whole[len(came) :])
         if signature:
             output.waiting.append(ThinkingDelta("", signature, self._vendor))
+        if citations:
+            output.waiting.append(CitationDelta(citations))
         return None
+
+    def _search(self, item: dict[str, Any]) -> list[HostedDelta]:
+        """Return a web search as call and result: the server tells its action, and the addresses that it found."""
+        action = as_mapping(item.get("action"))
+        kind = as_string(action.get("type"))
+        asked = {name: action[name] for name in ("query", "queries", "url", "pattern") if action.get(name)}
+        if "query" in asked:
+            asked.pop("queries", None)
+        if kind in ("search", ""):
+            self._searches += 1  # only these are charged for
+        pages = (("", as_string(as_mapping(source).get("url"))) for source in as_sequence(action.get("sources")))
+        bare = {key: value for key, value in action.items() if key != "sources"}
+        failed = item.get("status") == "failed"
+        id = self._ids.own(as_string(item.get("id")))
+        sent_back = {"type": "web_search_call", "id": id, "status": item.get("status") or "completed", "action": bare}
+        opaque = msgspec.json.encode(sent_back).decode() if bare else ""
+        text = "The search failed." if failed else find_pages(pages) if kind == "search" else "The page was read."
+        call = ToolCall(id, VENDOR_SEARCH, msgspec.json.encode(asked).decode(), hosted=self._vendor)
+        result = ToolResult(id, text, failed, VENDOR_SEARCH, hosted=self._vendor, opaque=opaque)
+        return [HostedDelta(call), HostedDelta(result)]
 
     def _store_response(self, response: dict[str, Any], kind: str) -> StreamFailed | None:
         if not self._outputs.in_order():  # a server that sends no pieces
@@ -219,6 +250,9 @@ class ResponsesReader:
         """Yield the waiting deltas of the outputs up to the first that is not done."""
         for output in self._outputs.in_order():
             for delta in output.waiting:
+                if isinstance(delta, CitationDelta):
+                    yield delta
+                    continue
                 if isinstance(delta, TextDelta):
                     if self._current_message not in (None, output):
                         yield TextDelta(PART_SEPARATOR)
@@ -244,6 +278,7 @@ class ResponsesReader:
             cached=as_count(inputs.get("cached_tokens")),
             thinking=as_count(outputs.get("reasoning_tokens")),
             written=as_count(inputs.get("cache_write_tokens")),
+            searches=self._searches,
             reply=as_string(response.get("id")) if self._diagnoses else "",
             diagnosis=as_string(as_mapping(response.get("prompt_cache_diagnostics")).get("reason")),
         )
@@ -253,6 +288,13 @@ class ResponsesReader:
         if as_string(error.get("code")) in REFUSAL_CODES:
             error = error | {"type": "invalid_request_error"}
         return failure_in_stream(self._target, {"error": error} if error else {}, self.request_id)
+
+
+def _citation(annotation: dict[str, Any]) -> Citation | None:
+    url = as_string(annotation.get("url"))
+    if annotation.get("type") != "url_citation" or not url:
+        return None
+    return Citation(url, as_string(annotation.get("title")))
 
 
 def _signature(item: dict[str, Any]) -> str:

@@ -450,7 +450,7 @@ def test_arguments_that_are_not_json_are_kept_apart():
     [
         ("end_turn", StopReason.END),
         ("stop_sequence", StopReason.END),
-        ("pause_turn", StopReason.END),
+        ("pause_turn", StopReason.END),  # without any search
         ("tool_use", StopReason.END),  # without any call
         ("max_tokens", StopReason.LENGTH),
         ("model_context_window_exceeded", StopReason.LENGTH),

@@ -26,12 +26,13 @@ USAGE_COLUMNS: dict[str, Callable[[UsageTotals], str]] = {
     "cached": lambda of: f"{of.cached:,}",
     "out": lambda of: f"{of.output:,}",
     "thinking": lambda of: f"{of.thinking:,}",
+    "searches": lambda of: f"{of.searches:,}",
     "cost": lambda of: format_cost(of),
     "failed": lambda of: f"{of.failed:,}",
     "retried": lambda of: f"{of.retried:,}",
 }
 """Cached tokens are part of the input, thinking tokens part of the output."""
-NARROW_COLUMNS = ("requests", "in", "cached", "out", "cost")
+NARROW_COLUMNS = ("requests", "in", "cached", "out", "searches", "cost")
 """The columns that fit beside a conversation."""
 
 
@@ -175,7 +176,7 @@ def cost_record(rows: Sequence[tuple[str, UsageTotals]], cache: CacheReport) -> 
     from ikigai.app.cache_usage import cache_fields
     from ikigai.app.json_records.usage_records import CostFields, CostRecord
 
-    names = ("requests", "input", "cached", "written", "output", "thinking", "unpriced", "at_least")
+    names = ("requests", "input", "cached", "written", "output", "thinking", "searches", "unpriced", "at_least")
     fields = {
         title.replace(" ", "_"): CostFields(cost=of.known_cost, **{name: getattr(of, name) for name in names})
         for title, of in rows
@@ -186,7 +187,11 @@ def cost_record(rows: Sequence[tuple[str, UsageTotals]], cache: CacheReport) -> 
 def format_table(
     title: str, rows: Sequence[tuple[str, UsageTotals]], columns: Sequence[str] = tuple(USAGE_COLUMNS)
 ) -> str:
-    """Return a table with a line for each row, the last of which is the total, and a note about unknown costs."""
+    """Return a table with a line for each row, the last of which is the total, and a note about unknown costs.
+
+    Searches have a column where there are any.
+    """
+    columns = [name for name in columns if name != "searches" or any(of.searches for _, of in rows)]
     lines = [[title, *columns]]
     lines += [[clean_line(name) or "?", *(USAGE_COLUMNS[column](of) for column in columns)] for name, of in rows]
     widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]

@@ -48,6 +48,13 @@ class PricedUsage(Record, frozen=True):
 
 UNPRICED = PricedUsage()
 
+SEARCH_FEES: dict[str, int] = {
+    "anthropic": 10,  # platform.claude.com/docs/en/about-claude/pricing, "Web search tool"
+    "openai": 10,  # developers.openai.com/api/docs/pricing, "Built-in tools"
+    "google": 14,  # ai.google.dev/gemini-api/docs/pricing, "Grounding with Google Search", Gemini 3
+}
+"""Dollars for a thousand web searches of the vendor, of a model whose price list in genai-prices names no fee."""
+
 
 def price_request(
     model: str, usage: Usage, at: float, known: ModelPrices | None = None, base_url: str = "", book: str = ""
@@ -61,10 +68,10 @@ def price_request(
     """
     provider, _, name = model.partition("/")
     known = known or ModelPrices()
-    if min(usage.input, usage.output, usage.cached, usage.written) < 0:
+    if min(usage.input, usage.output, usage.cached, usage.written, usage.searches) < 0:
         return UNPRICED
     try:
-        if known.input is not None and known.output is not None:
+        if known.input is not None and known.output is not None and not usage.searches:
             return PricedUsage(_configured(known, known.input, known.output, usage), "configuration")
         if provider in FREE_PROVIDERS:
             return PricedUsage(0.0, provider)
@@ -117,6 +124,10 @@ def _by_genai_prices(
     if entry is None:
         return UNPRICED
     prices = copy(entry.get_prices(datetime.fromtimestamp(at, UTC)))
+    if usage.searches and getattr(prices, "web_searches_kcount", None) is None:
+        if provider not in SEARCH_FEES:
+            return UNPRICED
+        setattr(prices, "web_searches_kcount", Decimal(SEARCH_FEES[provider]))  # noqa: B010  (its class declares none)
     own = _overrule(prices, known)
     if not own and not _has_prices(prices) and not name.endswith(":free"):
         return UNPRICED
@@ -127,6 +138,7 @@ def _by_genai_prices(
         cache_write_tokens=usage.written,
         cache_write_1h_tokens=min(usage.written_1h, usage.written),
         output_tokens=usage.output,
+        web_searches=usage.searches or None,
     )
     source = f"genai-prices {genai_prices.__version__}"
     return PricedUsage(

@@ -8,6 +8,7 @@ from decimal import Decimal
 import genai_prices
 import pytest
 from genai_prices.data import providers
+from msgspec.structs import replace
 
 from ikigai.core.messages import Usage
 from ikigai.core.vendors import VENDORS
@@ -272,3 +273,36 @@ def test_hour_in_the_cache_is_priced_by_its_own_price():
         price_request("anthropic/claude-sonnet-4-5", usage, NOVEMBER, known).cost,
     ):
         assert cost == pytest.approx((2_000 * 3.75 + 1_000 * 6) / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("model", "fee"),
+    [("anthropic/claude-sonnet-5-5", 10), ("openai/gpt-6.1-sol", 10), ("google/gemini-3.8-flash", 14)],
+)
+def test_searches_of_the_vendor_cost_a_fee_each(model: str, fee: int):
+    plain = price_request(model, PLAIN, NOVEMBER)
+    searched = price_request(model, replace(PLAIN, searches=3), NOVEMBER)
+    assert plain.cost is not None and searched.cost is not None
+    assert round(searched.cost - plain.cost, 9) == 3 * fee / 1000
+    assert searched.priced_by == plain.priced_by
+
+
+def test_fee_joins_configured_prices_and_is_not_guessed_for_other_servers():
+    known = ModelPrices(1.0, 2.0)
+    found = price_request("openai/gpt-6.1-sol", replace(PLAIN, searches=2), NOVEMBER, known)
+    assert found.cost is not None and round(found.cost, 9) == 0.001 + 0.0004 + 0.02
+    assert price_request("mine/thing", replace(PLAIN, searches=2), NOVEMBER, known) == UNPRICED
+
+
+def test_fee_of_a_model_without_one_in_the_list_is_the_vendors(monkeypatch: pytest.MonkeyPatch):
+    from ikigai.providers import prices
+
+    monkeypatch.setitem(prices.SEARCH_FEES, "anthropic", 1000)
+    listed = next(one for one in providers if one.id == "anthropic")
+    without = next(
+        model.id for model in listed.models
+        if not isinstance(model.prices, list) and getattr(model.prices, "web_searches_kcount", None) is None
+    )  # fmt: skip
+    model = f"anthropic/{without}"
+    plain, searched = (price_request(model, usage, NOVEMBER).cost for usage in (PLAIN, replace(PLAIN, searches=1)))
+    assert plain is not None and searched is not None and round(searched - plain, 9) == 1.0

@@ -16,7 +16,17 @@ from ikigai.store.database import Database
 from tests.store.talk import Talk
 
 SAID = ("user", "assistant", "tool_call", "tool_result")
-VIEWS = ("turns", "transcript", "agent_tree", "filter_events", "usage", "usage_by_day", "usage_by_model", "prunes")
+VIEWS = (
+    "turns",
+    "transcript",
+    "agent_tree",
+    "filter_events",
+    "usage",
+    "usage_by_day",
+    "usage_by_model",
+    "prunes",
+    "citations",
+)
 
 
 class Log:
@@ -358,4 +368,4 @@ async def test_every_column_of_every_view_is_explained(database: Database, dsn: 
             "select count(*) from pg_views where schemaname = 'ikigai'"
             " and obj_description(format('ikigai.%I', viewname)::regclass) <> ''"
         ).fetchall()
-    assert rows == [] and views == 8
+    assert rows == [] and views == 9

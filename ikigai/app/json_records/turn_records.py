@@ -40,9 +40,10 @@ class ThinkingRecord(JsonObject, tag="thinking"):
 
 
 class UsageCounts(JsonObject):
-    """The requests of a turn added up: tokens and dollars. `unpriced` requests are not in `cost`.
+    """The requests of a turn added up: tokens, web searches of vendors, and dollars.
 
-    `at_least` of them can have cost more: their replies were cut off before they were counted.
+    `unpriced` requests are not in `cost`. `at_least` of them can have cost more: their replies were cut off before they
+    were counted.
 
     `agents` is the same for subagents, if there were any.
     """
@@ -52,6 +53,7 @@ class UsageCounts(JsonObject):
     cached: Count
     written: Count
     thinking: Count
+    searches: Count
     unpriced: Count
     at_least: Count
     cost: Dollars
@@ -69,11 +71,19 @@ class CommandOutcome(JsonObject):
     figures: Figures | UnsetType = UNSET
 
 
+class SourceFields(JsonObject):
+    """A page that a reply relies on."""
+
+    url: str
+    title: str
+
+
 class ResultRecord(JsonObject, tag="result"):
     """The outcome of print mode; the last object unless an error is.
 
     A turn has `model`, `usage`, `turn` (the id of its first event) and `stop`, with `reason` unless it ended by itself.
-    With --schema a reply that matches is in `structured`. A slash command has `command`, and one that a model answers
+    `sources` are the pages that the reply relies on, where a vendor searched the web. With --schema a reply that
+    matches is in `structured`. A slash command has `command`, and one that a model answers
     has both.
     """
 
@@ -86,4 +96,5 @@ class ResultRecord(JsonObject, tag="result"):
     stop: Stop | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     structured: Any = UNSET
+    sources: tuple[SourceFields, ...] | UnsetType = UNSET
     command: CommandOutcome | UnsetType = UNSET

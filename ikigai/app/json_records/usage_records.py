@@ -11,7 +11,10 @@ from ikigai.core.request.cache_diagnosis import MISS_CAUSES
 
 
 class UsageFields(JsonObject):
-    """Rows of the usage ledger added up: requests, tokens, dollars, and how often turns left the window."""
+    """Rows of the usage ledger added up: requests, tokens, dollars, and how often turns left the window.
+
+    `searches` are the web searches that vendors ran and charged for.
+    """
 
     requests: Count
     failed: Count
@@ -22,6 +25,7 @@ class UsageFields(JsonObject):
     written: Count
     output: Count
     thinking: Count
+    searches: Count
     cost: Dollars
     unpriced: Count
     at_least: Count
@@ -107,6 +111,7 @@ class CostFields(JsonObject):
     written: Count
     output: Count
     thinking: Count
+    searches: Count
     unpriced: Count
     at_least: Count
     cost: Dollars

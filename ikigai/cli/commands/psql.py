@@ -29,7 +29,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="open psql on the database",
         description=r"Open psql on ikigai's database; its options are passed to it, for example "
         "-c 'select * from turns'. "
-        r"Views: turns, transcript, agent_tree, filter_events, usage, usage_by_day, usage_by_model, prunes "
+        r"Views: turns, transcript, agent_tree, filter_events, usage, usage_by_day, usage_by_model, prunes, citations "
         r"(\dv lists them).",
     )
     command.add_argument("--help", action="help", help="show this")

@@ -14,7 +14,7 @@ ZERO, CENT = Decimal(0), Decimal("0.01")
 
 
 class UsageTotals(Record, frozen=True):
-    """The sum of some rows of the ledger. Tokens as in `Usage`; `cost` in US dollars.
+    """The sum of some rows of the ledger. Tokens and searches as in `Usage`; `cost` in US dollars.
 
     `failed` leaves out the requests that the user `interrupted`; `retried` are requests that were sent again.
     `unpriced` are those of unknown cost: they are not in `cost`. The replies of those that cost `at_least`
@@ -31,6 +31,7 @@ class UsageTotals(Record, frozen=True):
     written: int = 0
     output: int = 0
     thinking: int = 0
+    searches: int = 0
     cost: Decimal = ZERO
     unpriced: int = 0
     at_least: int = 0
@@ -59,6 +60,7 @@ def totals_of(report: UsageReported) -> UsageTotals:
         written=usage.written,
         output=usage.output,
         thinking=usage.thinking,
+        searches=usage.searches,
         cost=ZERO if report.cost is None else Decimal(repr(report.cost)),  # the digits that the log holds
         unpriced=int(report.cost is None),
         at_least=int(report.is_minimum),

@@ -28,6 +28,7 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (5, "alter view transcript"),
     (5, "alter view agent_tree"),
     (5, "alter view filter_events"),
+    (17, "alter view citations"),
     (1, "alter function ikigai_append_only()"),
     (2, "alter function ikigai_number(jsonb)"),
     (5, "alter function ikigai_id(jsonb)"),

@@ -6,8 +6,8 @@ from ikigai.store.sql.fragments import ROW
 _SPENT = """
 count(*), count(*) filter (where failure not in ('', 'interrupted')), count(*) filter (where failure = 'interrupted'),
 count(*) filter (where attempt > 1), coalesce(sum(input), 0), coalesce(sum(cached), 0), coalesce(sum(written), 0),
-coalesce(sum(output), 0), coalesce(sum(thinking), 0), coalesce(sum(cost), 0), count(*) filter (where cost is null),
-count(*) filter (where is_minimum)
+coalesce(sum(output), 0), coalesce(sum(thinking), 0), coalesce(sum(searches), 0), coalesce(sum(cost), 0),
+count(*) filter (where cost is null), count(*) filter (where is_minimum)
 """
 _LEDGER = """
 from usage

@@ -16,12 +16,12 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ikigai.core.messages import Image
+from ikigai.core.messages import Citation, Image
 from ikigai.core.sanitize import clean_line
 from ikigai.core.transfer.renumber import RawRow
 from ikigai.export.html_style import CSS
 from ikigai.export.json_export import ExportInfo
-from ikigai.export.transcript_items import ItemKind, TranscriptBuilder, TranscriptItem, format_time
+from ikigai.export.transcript_items import ALLOWED_LINK, ItemKind, TranscriptBuilder, TranscriptItem, format_time
 from ikigai.system.commonmark import build_parser, end_with_newline
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 MAX_HTML_NESTING = 100
 """Levels of Markdown that are rendered; deeper, the source is shown."""
-ALLOWED_LINK = re.compile(r"(?:https?://|mailto:)\S+", re.IGNORECASE)
 SHOWN_IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _SIGNS = {ItemKind.THOUGHT: "∴", ItemKind.CALL: "→", ItemKind.RESULT: "←"}
@@ -94,6 +93,8 @@ def _drawn(piece: TranscriptItem) -> str:
             head = f"<summary>{sign} {escape(piece.label)}</summary>"
             # A line break right behind <pre> would be lost.
             return f'<details class="{piece.kind}{failed}">{head}<pre>\n{escape(piece.text)}</pre></details>\n'
+        case ItemKind.SOURCES:
+            return f'<ol class="sources">{"".join(map(_source, piece.sources))}</ol>\n'
         case ItemKind.STOPPED:
             return f'<p class="stopped">✗ {escape(piece.text)}</p>\n'
         case ItemKind.NOTE:
@@ -103,6 +104,13 @@ def _drawn(piece: TranscriptItem) -> str:
 def _time(piece: TranscriptItem) -> str:
     exact = datetime.fromtimestamp(piece.at, UTC).isoformat(timespec="seconds")
     return f'<a href="#e{piece.id}">#{piece.id}</a> <time datetime="{exact}">{format_time(piece.at)}</time>'
+
+
+def _source(page: Citation) -> str:
+    """Return a cited page as an item of a list, its address as a link if it is allowed."""
+    url, title = escape(clean_line(page.url)), escape(clean_line(page.title))
+    link = f'<a href="{url}" rel="noopener noreferrer nofollow">{url}</a>' if ALLOWED_LINK.fullmatch(page.url) else url
+    return f"<li>{title} {link}</li>"
 
 
 def _picture(image: Image) -> str:

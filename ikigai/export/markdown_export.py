@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ikigai.core.messages import Citation
 from ikigai.core.sanitize import clean_line
 from ikigai.core.transfer.renumber import RawRow
 from ikigai.export.json_export import ExportInfo
-from ikigai.export.transcript_items import ItemKind, TranscriptBuilder, TranscriptItem, format_time
+from ikigai.export.transcript_items import ALLOWED_LINK, ItemKind, TranscriptBuilder, TranscriptItem, format_time
 from ikigai.system.commonmark import build_parser, end_with_newline
 
 if TYPE_CHECKING:
@@ -64,10 +65,19 @@ def _written(piece: TranscriptItem) -> str:
             summary = html.escape(f"{sign} {piece.label}")
             language = "json" if piece.kind is ItemKind.CALL and not piece.failed else "text"
             return f"<details><summary>{summary}</summary>\n\n{fence(piece.text, language)}\n\n</details>"
+        case ItemKind.SOURCES:
+            return "\n".join(_source(number, page) for number, page in enumerate(piece.sources, 1))
         case ItemKind.STOPPED:
             return f"**✗ {escape_line(piece.text)}**"
         case ItemKind.NOTE:
             return f"*{escape_line(piece.text)}*"
+
+
+def _source(number: int, page: Citation) -> str:
+    """Return a cited page as an item of a list; its address is a link only if nothing in it could end the link."""
+    url = clean_line(page.url)
+    address = f"<{url}>" if ALLOWED_LINK.fullmatch(url) and not re.search(r"[\s<>\\]", url) else escape_line(url)
+    return f"{number}. {escape_line(clean_line(page.title))} {address}".replace("  ", " ")
 
 
 def escape_line(text: str) -> str:

@@ -5,6 +5,7 @@ Every text that leaves here is safe for a terminal: exports are looked at in one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
@@ -12,12 +13,14 @@ from typing import NamedTuple
 
 from ikigai.core import codec
 from ikigai.core.events import StoredEvent, Summarized, TurnEnded, UserMessage
-from ikigai.core.messages import Image, ToolCall, ToolResult
+from ikigai.core.messages import Citation, Image, ToolCall, ToolResult
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.transfer.renumber import RawRow
 from ikigai.core.views import transcript
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 
+ALLOWED_LINK = re.compile(r"(?:https?://|mailto:)\S+", re.IGNORECASE)
+"""The addresses that exports make links of."""
 LABEL_CHARACTERS = 100
 """Characters of a line that stands for something longer."""
 
@@ -30,6 +33,7 @@ class ItemKind(StrEnum):
     RESULT = "result"
     NOTE = "note"
     STOPPED = "stopped"
+    SOURCES = "sources"
 
 
 class TranscriptItem(NamedTuple):
@@ -45,6 +49,7 @@ class TranscriptItem(NamedTuple):
     turn: int = 0
     failed: bool = False
     images: tuple[Image, ...] = ()
+    sources: tuple[Citation, ...] = ()
 
 
 _KINDS = {
@@ -53,6 +58,7 @@ _KINDS = {
     Speaker.TOOL_RESULT: ItemKind.RESULT,
     Speaker.STOPPED: ItemKind.STOPPED,
     Speaker.SHORT: ItemKind.STOPPED,
+    Speaker.SOURCES: ItemKind.SOURCES,
 }
 
 
@@ -105,7 +111,7 @@ def _piece(raw: RawRow, block: TranscriptBlock, name: str) -> TranscriptItem:
     if kind is ItemKind.RESULT:
         lines = text.strip("\n").count("\n") + 1
         label = f"{clean_line(name)}: {label}".removeprefix(": ") + (f" ({lines:,} lines)" if lines > 1 else "")
-    return TranscriptItem(kind, raw.id, raw.at, text, label, failed=block.failed)
+    return TranscriptItem(kind, raw.id, raw.at, text, label, failed=block.failed, sources=block.sources)
 
 
 def first_words(text: str) -> str:

@@ -17,6 +17,7 @@ from ikigai.app.json_records.turn_records import (
     DeltaRecord,
     EventRecord,
     ResultRecord,
+    SourceFields,
     ThinkingRecord,
     UsageCounts,
 )
@@ -32,12 +33,13 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
-from ikigai.core.messages import StopReason
+from ikigai.core.messages import Citation, StopReason
 from ikigai.core.ports import Delta
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import (
     SHORT_REPLY_REASONS,
     TRANSIENT_FAILURES,
+    HostedDelta,
     RetryScheduled,
     StreamFailed,
     TextDelta,
@@ -49,7 +51,7 @@ from ikigai.core.state.inputs import Command, Interrupted, Plan, Retry, Submitte
 from ikigai.core.state.memory import AgentStatus, Memory
 from ikigai.core.views import usage_totals
 from ikigai.core.views.context_rule import ContextRule
-from ikigai.core.views.transcript import Speaker, TranscriptBlock
+from ikigai.core.views.transcript import Speaker, TranscriptBlock, source_line
 from ikigai.headless.output_streams import OutputStreams
 
 if TYPE_CHECKING:
@@ -108,6 +110,7 @@ class PrintView:
         self._turn = 0
         self._by_user = True  # the events stored last are the user's wish, and not the beginning of the run
         self._words: list[str] = []
+        self._sources: tuple[Citation, ...] = ()
         self._shown = ""  # the end of the words that were written
         self._between = False  # the next words are those of a further reply
         self._last_failure = ""
@@ -153,6 +156,7 @@ class PrintView:
             stop=stop,
             reason=self.mismatch or reason or UNSET,
             structured=self._structured if matches else UNSET,
+            sources=tuple(SourceFields(url=page.url, title=page.title) for page in self._sources) or UNSET,
             command=CommandOutcome(name=self._command, did=self._report or UNSET) if self._command else UNSET,
         )
 
@@ -168,6 +172,8 @@ class PrintView:
         if self._format == "text":
             rest = self._cleaner.flush() if self._cleaner else ""
             self._write(rest + "\n" * (self._shown[-1:] not in ("", "\n")))
+            lines = [source_line(number, page) for number, page in enumerate(self._sources, 1)]
+            self._write("".join(f"{line}\n" for line in ("", *lines) if lines))
         elif self.refused and self.ending is None:
             self._write_record(self._refusal())
         elif cap_refusal:
@@ -217,6 +223,7 @@ class PrintView:
                 self._turn = self._turn or event.id
             case AssistantMessage() as reply:
                 self._words = [reply.text] if reply.text else self._words
+                self._sources = reply.sources if reply.text else self._sources
                 self.stop, self.is_silent = reply.stop, not reply.text
                 self._between = bool(self._shown)
             case UsageReported() as report:
@@ -241,6 +248,8 @@ class PrintView:
             self.notice(f"{why}{describe_retry(event, event.seconds)}.")
         elif isinstance(event, ThinkingDelta) and event.text and self._format == "stream-json":
             self._write_record(ThinkingRecord(text=storable(event.text)))
+        elif isinstance(event, HostedDelta):
+            self._between = bool(self._shown)
         elif isinstance(event, TextDelta):
             text = storable(event.text)  # half a surrogate pair can be written nowhere
             if self._format == "stream-json":
@@ -310,7 +319,7 @@ class PrintView:
 def _counts(reports: Iterable[UsageReported]) -> UsageCounts:
     """Return the usage of these requests added up."""
     spent = usage_totals.sum_totals(map(usage_totals.totals_of, reports))
-    names = ("input", "output", "cached", "written", "thinking", "unpriced", "at_least")
+    names = ("input", "output", "cached", "written", "thinking", "searches", "unpriced", "at_least")
     return UsageCounts(**{name: getattr(spent, name) for name in names}, cost=spent.known_cost)
 
 

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from ikigai.core import codec
 from ikigai.core import events as ev
-from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import Citation, Image, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.transfer.renumber import RawRow
 from ikigai.export import html, markdown_export
 from ikigai.export.json_export import ExportInfo
@@ -127,6 +127,25 @@ def test_html_page() -> None:
 def test_summary_is_told_whole(form: type[html.HtmlExport | markdown_export.MarkdownExport]) -> None:
     text = page(form(), raws(ev.Summarized("Goal: move\nthe schema.", upto=1, turns=3, before=900, after=100)))
     assert "Condensed: 3 turns" in text and "Goal: move\nthe schema." in text and "the summary" in text
+
+
+CITED = (
+    Citation("https://example.org/a?b=1", "A *page*"),
+    Citation("javascript:alert(1)", "<b>bad</b>"),
+    Citation("https://example.org/x>y <z", "![p](q)"),
+)
+
+
+def test_cited_pages_are_links_only_where_they_are_safe() -> None:
+    reply = ev.AssistantMessage((Text("Words.", CITED),))
+    events = (ev.UserMessage("?"), reply, ev.TurnEnded(ev.Ending.COMPLETED))
+    found = sound(page(html.HtmlExport(), raws(*events)))
+    links = [each["href"] for each in found.all("a") if (each["href"] or "").startswith("http")]
+    assert links == ["https://example.org/a?b=1"]
+    assert "javascript:alert(1)" in found.words and "<b>bad</b>" in found.words
+    text = page(markdown_export.MarkdownExport(), raws(*events))
+    assert "1. A \\*page\\* <https://example.org/a?b=1>\n2. \\<b\\>bad\\</b\\> javascript:alert(1)\n" in text
+    assert "<https://example.org/x" not in text and "\\!\\[p\\]" in text
 
 
 def test_markdown_file() -> None:

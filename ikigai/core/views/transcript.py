@@ -35,7 +35,7 @@ from ikigai.core.events import (
     Value,
     change_command,
 )
-from ikigai.core.messages import Document, DocumentKind, Image, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import Citation, Document, DocumentKind, Image, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.pins import PIN_PREFIX, parse_pin, pin_tokens
 from ikigai.core.request.reply import SHORT_REPLY_REASONS
@@ -43,6 +43,7 @@ from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, instructions_f
 from ikigai.core.sanitize import clean_line
 from ikigai.core.state.effective_settings import FALLBACK_KEY
 from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.vendor_search import SEARCH_CONSENT, VENDOR_SEARCH
 from ikigai.core.views.context_rule import ContextRule, context_rule
 from ikigai.core.views.usage_totals import format_dollars
 
@@ -58,6 +59,7 @@ class Speaker(StrEnum):
     NOTE = "note"  # a change of the conversation: a clear, a mark, settings
     STOPPED = "stopped"  # a turn that was interrupted or failed
     SHORT = "short"  # a reply that was cut off or refused
+    SOURCES = "sources"  # the pages that a reply relies on
 
 
 class Thought(Record, frozen=True):
@@ -74,7 +76,8 @@ class TranscriptBlock(Record, frozen=True):
     with others has `tool_denial.DENIED_TOGETHER`. `failed` marks an error; `remembered` says that the model still sees
     it. `thoughts` are those of a model's message, in order; a message with thoughts before a tool call and no words has
     no text. `diff` is the change of a file by a tool. Where `text` is only the beginning of a long result, `whole` is
-    the size of it all in bytes.
+    the size of it all in bytes. `hosted` marks a call that the vendor ran, and its result. `sources` are cited pages,
+    numbered from 1 in `text`.
     """
 
     id: int
@@ -86,6 +89,8 @@ class TranscriptBlock(Record, frozen=True):
     thoughts: tuple[Thought, ...] = ()
     diff: str = ""
     whole: int = 0
+    hosted: bool = False
+    sources: tuple[Citation, ...] = ()
 
     @property
     def parts(self) -> Iterator[str | Thought]:
@@ -108,17 +113,34 @@ def event_block(stored: StoredEvent, remembered: bool = True) -> TranscriptBlock
     parts = _event_text(stored)
     thoughts = _collect_thoughts(stored.event.blocks) if isinstance(stored.event, AssistantMessage) else ()
     diff, whole = (stored.event.diff, stored.event.whole) if isinstance(stored.event, ToolResult) else ("", 0)
-    return None if parts is None else TranscriptBlock(stored.id, *parts, remembered, thoughts, diff, whole)
+    hosted = isinstance(stored.event, ToolCall | ToolResult) and bool(stored.event.hosted)
+    return None if parts is None else TranscriptBlock(stored.id, *parts, remembered, thoughts, diff, whole, hosted)
 
 
 def event_blocks(stored: StoredEvent, remembered: bool = True) -> tuple[TranscriptBlock, ...]:
-    """Return all blocks of the event: the event itself, and behind an incomplete reply the reason why it is
-    incomplete.
+    """Return all blocks of the event: the event itself, behind a reply the pages that it relies on, and behind an
+    incomplete one the reason why it is incomplete.
     """
     made = event_block(stored, remembered)
-    why = SHORT_REPLY_REASONS.get(stored.event.stop, "") if isinstance(stored.event, AssistantMessage) else ""
+    if not isinstance(stored.event, AssistantMessage):
+        return (made,) if made else ()
+    why, pages = SHORT_REPLY_REASONS.get(stored.event.stop, ""), stored.event.sources
+    text = "\n".join(source_line(number, page) for number, page in enumerate(pages, 1))
+    sources = TranscriptBlock(stored.id, Speaker.SOURCES, text, remembered=remembered, sources=pages) if pages else None
     behind = TranscriptBlock(stored.id, Speaker.SHORT, why, remembered=remembered) if why else None
-    return tuple(filter(None, (made, behind)))
+    return tuple(filter(None, (made, sources, behind)))
+
+
+def hosted_block(event: ToolCall | ToolResult) -> TranscriptBlock:
+    """Return a hosted call, or its result, as it is shown before its event is stored."""
+    block = event_block(StoredEvent(0, "", 0, 0.0, event))
+    assert block
+    return block
+
+
+def source_line(number: int, page: Citation) -> str:
+    """Return a cited page on one line: its number, title and address."""
+    return clean_line(f"[{number}] {page.title} {page.url}" if page.title else f"[{number}] {page.url}")
 
 
 def _event_text(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
@@ -253,6 +275,10 @@ def _setting(key: str, value: Value, origin: str) -> str:
         case "tools_off":
             selection = ToolSelection.parse(value)
             text = f"Tools off: {selection.shown}" if selection.off else "All tools are on"
+            if not selection.is_off(VENDOR_SEARCH):
+                text += f"; {VENDOR_SEARCH} is on: {SEARCH_CONSENT}"
+            elif not selection.off:
+                text += f" but {VENDOR_SEARCH}"
             return text + (f" (from {origin})" if origin not in ("agent", "") else "")
         case "budget" if isinstance(value, int):
             shown = f"{tokens.format_tokens(value)} tokens" if value else "off"

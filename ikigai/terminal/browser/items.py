@@ -162,6 +162,7 @@ _SIGNS = {
     Speaker.NOTE: (NOTE, "dim", ""),
     Speaker.STOPPED: (STOPPED, "warning", ""),
     Speaker.SHORT: (WARNING, "warning", ""),
+    Speaker.SOURCES: (NOTE, "dim", "dim"),
 }
 
 

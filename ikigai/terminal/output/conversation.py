@@ -19,7 +19,7 @@ from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.output.entries import Entries
 from ikigai.terminal.output.live_area import LiveArea
-from ikigai.terminal.output.live_reply import FoldedThinking, Rising
+from ikigai.terminal.output.live_reply import Rising, piece_size
 from ikigai.terminal.output.scrollback import Scrollback, ScrollbackEntry
 from ikigai.terminal.render import blocks
 from ikigai.terminal.render.theme import Theme
@@ -150,6 +150,9 @@ class ConversationView:
             self._print_pieces(reply.stored(block.text, len(block.thoughts)))
             self.entries.stored(block)
             return
+        if block.hosted and reply and reply.awaits_step:
+            self._print_pieces(reply.stored_step())
+            return
         if block.speaker is Speaker.STOPPED and reply:
             self._print_pieces(reply.dropped())
         if block.speaker is Speaker.STOPPED and not self._area.following:
@@ -194,8 +197,7 @@ class ConversationView:
     def _print_pieces(self, pieces: list[Rising]) -> None:
         for piece in pieces:
             self.entries.fold(piece)
-            text = piece.text if isinstance(piece, FoldedThinking) else piece.source
-            big = len(text) > THREADED_CHARACTERS
+            big = piece_size(piece) > THREADED_CHARACTERS
             self._scroll.add(lambda columns, piece=piece: self.entries.risen(piece, columns), big)
         self._frames.soon()
 

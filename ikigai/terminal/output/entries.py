@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ikigai.core.views.context_rule import ContextRule
-from ikigai.core.views.transcript import Shown, Speaker, Thought, TranscriptBlock
-from ikigai.terminal.output.live_reply import FoldedThinking, Rising
+from ikigai.core.views.transcript import Shown, Speaker, Thought, TranscriptBlock, hosted_block
+from ikigai.terminal.output.live_reply import FoldedThinking, HostedStep, Rising
 from ikigai.terminal.output.scrollback import ScrollbackEntry
 from ikigai.terminal.render import blocks
 from ikigai.terminal.render.theme import Theme
@@ -41,6 +41,8 @@ class Entries:
             self.folded, self.folded_in = shown.thoughts[-1].text, shown.id
         elif isinstance(shown, FoldedThinking):
             self.folded, self.folded_in = shown.text, 0
+        elif isinstance(shown, HostedStep):
+            self.fold(hosted_block(shown.block))
         elif isinstance(shown, TranscriptBlock) and blocks.is_long(shown):
             self.folded, self.folded_in = blocks.full_text(shown), shown.id
 
@@ -93,7 +95,7 @@ class Entries:
                 return
             self._denied = denied
             opens = bool(self.folded) and blocks.full_text(shown) == self.folded
-            drawn = blocks.draw_block(shown, columns, self._theme, opens)
+            drawn = blocks.draw_block(shown, columns, self._theme, opens, self.links)
             yield ScrollbackEntry(drawn, STEPS_GROUP if tools else "")
 
     def risen(self, piece: Rising, columns: int) -> Iterator[ScrollbackEntry]:
@@ -103,6 +105,8 @@ class Entries:
     def _risen(self, piece: Rising, columns: int) -> Iterator[ScrollbackEntry]:
         if isinstance(piece, FoldedThinking):
             yield from self._thought(piece.text, piece.seconds, columns)
+        elif isinstance(piece, HostedStep):
+            yield from self._of(hosted_block(piece.block), columns)
         elif drawn := blocks.draw_piece(piece.source, piece.context, columns, self._theme, self.links):
             yield ScrollbackEntry(drawn)
 

@@ -25,6 +25,7 @@ from prompt_toolkit.buffer import Buffer
 
 from ikigai.core.request.reply import describe_retry
 from ikigai.core.sanitize import clean, clean_line
+from ikigai.core.vendor_search import hosted_query
 from ikigai.core.views.live_state import LiveState
 from ikigai.core.views.transcript import TranscriptBlock
 from ikigai.core.views.usage_totals import UsageTotals
@@ -209,6 +210,8 @@ class LiveArea:
             return describe_retry(reply.waiting, reply.waiting.seconds - (now - reply.since))
         if reply.thinking:
             return f"{THINKING} {format_duration(now - reply.thinking.since)}"
+        if reply.hosted:
+            return f"Searching the web: {clean_line(hosted_query(reply.hosted))}"
         if reply.calls:
             return "Calling " + ", ".join(reply.calls.values())
         return "Answering"

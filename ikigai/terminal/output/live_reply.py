@@ -3,12 +3,14 @@
 delta ──► tail (live) ──► finished block, saved as a draft ──► scrollback
                                          the rest, once stored ──►
 thinking ──► its end (live) ──► folded, when words or a call begin, after all words before it ──►
+hosted call, its result ──► (live) ──► when words after it go up, or once stored ──►
 """
 
 import time
 from typing import NamedTuple, TypeAlias
 
-from ikigai.core.request.reply import Delta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.request.reply import Delta, HostedDelta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.sanitize import clean, storable
 from ikigai.terminal.render.blocks import ReplyContext
 from ikigai.terminal.render.markdown import MarkdownStream
@@ -31,8 +33,23 @@ class FoldedThinking(NamedTuple):
     seconds: float
 
 
-Rising: TypeAlias = FinishedBlock | FoldedThinking
+class HostedStep(NamedTuple):
+    """A call that the vendor ran, or its result."""
+
+    block: ToolCall | ToolResult
+
+
+Rising: TypeAlias = FinishedBlock | FoldedThinking | HostedStep
 """A piece that goes up into the scrollback."""
+
+
+def piece_size(piece: Rising) -> int:
+    """Return the characters of a piece, about."""
+    match piece:
+        case FoldedThinking(text) | FinishedBlock(text):
+            return len(text)
+        case HostedStep(block):
+            return len(block.arguments if isinstance(block, ToolCall) else block.content)
 
 
 class LiveThinking:
@@ -66,23 +83,30 @@ class LiveThinking:
 
 
 class _Part:
-    """The words of one assistant message, or those between two thoughts in it, and the thought before them."""
+    """The words of one assistant message, or those between two steps in it, and the step before them: a thought, a
+    hosted call or its result.
+    """
 
-    def __init__(self, start: int, thought: FoldedThinking | None = None) -> None:
+    def __init__(self, start: int, step: FoldedThinking | HostedStep | None = None) -> None:
         self.start = start  # characters of the reply before it
-        self.thoughts = int(thought is not None)
+        self.thoughts = int(isinstance(step, FoldedThinking))
+        self.is_hosted = isinstance(step, HostedStep)  # and its event is not stored yet
         self.texts: list[str] = []
         self.stream = MarkdownStream()
         self.context = ReplyContext()
-        self._thought = thought
+        self._step = step
 
     def take(self, upto: int | None = None) -> list[Rising]:
         """Return the pieces that may go up when `upto` characters of the part are saved; None: all finished ones."""
         if upto is not None and upto <= 0:
             return []
-        thought, self._thought = self._thought, None
         pieces = [FinishedBlock(source, self.context) for source in self.stream.take(upto)]
-        return [thought, *pieces] if thought else [*pieces]
+        return [*self.take_step(), *pieces]
+
+    def take_step(self) -> list[Rising]:
+        """Return the step, once."""
+        step, self._step = self._step, None
+        return [step] if step else []
 
     def rest(self) -> list[Rising]:
         self.stream.finish()
@@ -97,6 +121,7 @@ class LiveReply:
         self.waiting: RetryScheduled | None = None  # for the next attempt, since `since`
         self.since = time.monotonic()
         self.calls: dict[int, str] = {}  # index → name, as far as it came
+        self.hosted: ToolCall | None = None  # under way
         self.thinking: LiveThinking | None = None
         self._parts: list[_Part] = []
         self._characters = 0
@@ -124,6 +149,12 @@ class LiveReply:
                 risen = self._fold()
                 self._close()
                 self.calls[index] = self.calls.get(index, "") + name
+            case HostedDelta(block):
+                risen = self._fold()
+                self._close()
+                self._begin(HostedStep(block))
+                self.hosted = block if isinstance(block, ToolCall) else None
+                risen += self.saved(self._saved)
             case RetryScheduled():
                 self.waiting, self.since = event, time.monotonic()
             case _:
@@ -152,7 +183,7 @@ class LiveReply:
         whole: shown twice rather than not at all.
         """
         pieces = self._fold()
-        while self._parts and (text or thoughts > 0):
+        while self._parts and (text or thoughts > 0) and not self._parts[0].is_hosted:
             part = self._parts[0]
             words = storable("".join(part.texts))
             if not text.startswith(words):
@@ -166,8 +197,26 @@ class LiveReply:
         part.stream.feed(text)
         return pieces + part.rest()
 
+    def stored_step(self) -> list[Rising]:
+        """Return the hosted call, or its result, whose event is in the log now; nothing if it went up before."""
+        part = next((part for part in self._parts if part.is_hosted), None)
+        if part is None:
+            return []
+        earlier = self._parts[: self._parts.index(part)]  # a thought without words, say
+        pieces = [piece for each in earlier for piece in each.rest()] + part.take_step()
+        del self._parts[: len(earlier)]
+        part.is_hosted = False
+        if not part.texts:
+            del self._parts[0]
+        return pieces
+
+    @property
+    def awaits_step(self) -> bool:
+        """True if the event of a hosted call, or of its result, is not stored yet."""
+        return any(part.is_hosted for part in self._parts)
+
     def dropped(self) -> list[Rising]:
-        """Return the thoughts that no words followed: the reply was cut off."""
+        """Return the thoughts that no words followed: the reply was cut off. Hosted calls are stored by themselves."""
         return self._fold() + [each for part in self._parts for each in part.take() if isinstance(each, FoldedThinking)]
 
     def tail(self, width: int, rows: int) -> tuple[list[str], bool]:
@@ -185,8 +234,8 @@ class LiveReply:
         self._begin(FoldedThinking(thinking.text, time.monotonic() - thinking.since))
         return self.saved(self._saved)
 
-    def _begin(self, thought: FoldedThinking | None = None) -> None:
-        self._parts.append(_Part(self._characters, thought))
+    def _begin(self, step: FoldedThinking | HostedStep | None = None) -> None:
+        self._parts.append(_Part(self._characters, step))
         self._closed = False
 
     def _close(self) -> None:

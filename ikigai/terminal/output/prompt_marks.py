@@ -15,7 +15,7 @@ PROMPT_BEGIN = "\x1b]133;A;redraw=0\x1b\\"
 INPUT_MARK, OUTPUT_MARK = "\x1b]133;B\x1b\\", "\x1b]133;C\x1b\\"
 FAILED_STATUS, INTERRUPTED_STATUS = 1, 130
 _SIGN = re.compile(r"(?:\x1b\[[\d;]*m)*[^\s\x1b]+(?:\x1b\[[\d;]*m)* ?")
-_OUTPUT = (Speaker.ASSISTANT, Speaker.TOOL_CALL, Speaker.TOOL_RESULT, Speaker.STOPPED, Speaker.SHORT)
+_OUTPUT = (Speaker.ASSISTANT, Speaker.TOOL_CALL, Speaker.TOOL_RESULT, Speaker.STOPPED, Speaker.SHORT, Speaker.SOURCES)
 
 
 class PromptMarks:

@@ -19,7 +19,7 @@ import msgspec
 
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.views.context_rule import ContextRule
-from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
+from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock, source_line
 from ikigai.terminal.render.markdown import MarkdownStream, render
 from ikigai.terminal.render.text_width import TAB_CELLS, cell_width, cut, format_duration, wrap
 from ikigai.terminal.render.theme import ASSISTANT, CALL, NOTE, RESULT, STOPPED, THOUGHT, USER, WARNING, Theme
@@ -114,11 +114,25 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
             drawn = _hang(STOPPED, style, _rows(block.text, width, MAX_MESSAGE_ROWS), "", theme, block.failed)
         case Speaker.SHORT:
             drawn = draw_notice(block.text, width, theme)
+        case Speaker.SOURCES:
+            drawn = _draw_sources(block, width, theme, links and block.remembered)
         case Speaker.NOTE:
             drawn = _hang(NOTE, "dim", _rows(block.text, width, MAX_MESSAGE_ROWS), "dim", theme)
     if block.remembered:
         return drawn
     return "\n".join(map(theme.dimmed, ("Out of context. " * theme.words + drawn).split("\n")))
+
+
+def _draw_sources(block: TranscriptBlock, width: int, theme: Theme, links: bool) -> str:
+    """Draw cited pages, each with its whole address; with `links` safe ones can be clicked."""
+    from ikigai.terminal.render.links import draw_link, is_safe_target
+
+    drawn = list[str]()
+    for number, page in enumerate(block.sources, 1):
+        rows = wrap(source_line(number, page), width - BLOCK_INDENT)
+        linked = links and is_safe_target(page.url)
+        drawn += (draw_link(theme.paint("dim", row), page.url) if linked else theme.paint("dim", row) for row in rows)
+    return "\n".join(" " * BLOCK_INDENT + row for row in drawn)
 
 
 class ReplyContext:

@@ -3,7 +3,17 @@
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.messages import Document, DocumentKind, Image, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import (
+    Citation,
+    Document,
+    DocumentKind,
+    Image,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import CallModel, Change, Clear, Condensed, Replied, RewindTo, SetMark, Submitted
 from ikigai.core.views.context_rule import ContextRule, context_rule, redraws_rule
@@ -302,3 +312,20 @@ def test_rule_is_drawn_again_behind_what_the_user_did_to_the_context() -> None:
         ev.SettingsChanged({"model": "m/n"}, {"model": "agent"}),
     ]
     assert all(map(redraws_rule, again)) and not any(map(redraws_rule, others))
+
+
+def test_pages_that_a_reply_relies_on_stand_below_it_numbered_and_once() -> None:
+    one, two = Citation("https://a.org/1", "A\x1b[31m"), Citation("https://b.org", "")
+    reply = ev.AssistantMessage((Text("First. ", (one, two)), Text("Second.", (one,)), Text(" End.")))
+    words, sources = event_blocks(ev.StoredEvent(1, "a", 1, 0.0, reply))
+    assert words.text == "First. Second. End."
+    assert sources.speaker is Speaker.SOURCES and sources.sources == (one, two)
+    assert sources.text == "[1] A https://a.org/1\n[2] https://b.org"
+
+
+def test_hosted_calls_are_marked() -> None:
+    for event in (ToolCall("c", "search", hosted="v"), ToolResult("c", "found", hosted="v")):
+        (block,) = event_blocks(ev.StoredEvent(1, "a", 1, 0.0, event))
+        assert block.hosted
+    (own,) = event_blocks(ev.StoredEvent(1, "a", 1, 0.0, ToolCall("c", "ls")))
+    assert not own.hosted

@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.request.reply import RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
-from ikigai.terminal.output.live_reply import FinishedBlock, LiveReply
+from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.request.reply import HostedDelta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.terminal.output.live_reply import FinishedBlock, HostedStep, LiveReply, Rising
 
 TEXT = "First paragraph.\n\nSecond *one*.\n\n```python\nx = 1\n\ny = 2\n```\n\n- a\n- b\n\nLast words."
 
@@ -89,3 +90,50 @@ def test_thoughts_and_waits_come_and_go():
     assert reply.waiting is None and reply.thinking and reply.thinking.last == "hm"
     reply.add(TextDelta("So:"))
     assert reply.thinking is None
+
+
+CALL, RESULT = ToolCall("s", "search", hosted="v"), ToolResult("s", "a page", hosted="v")
+
+
+def searched() -> LiveReply:
+    reply = streamed("I look.")
+    reply.add(HostedDelta(CALL))
+    assert reply.hosted == CALL
+    reply.add(HostedDelta(RESULT))
+    assert reply.hosted is None
+    reply.add(TextDelta("It is new.\n\nGood."))
+    return reply
+
+
+def told(pieces: list[Rising]) -> list[object]:
+    return [piece.block if isinstance(piece, HostedStep) else said([piece]).strip() for piece in pieces]  # type: ignore
+
+
+def test_hosted_call_goes_up_before_the_words_behind_it_and_once():
+    reply = searched()
+    assert told(reply.saved(3)) == []
+    assert told(reply.saved(len("I look.It is new.\n\n"))) == ["I look.", CALL, RESULT, "It is new."]
+    assert reply.stored("I look.") == []
+    assert reply.awaits_step and reply.stored_step() == [] and reply.stored_step() == []
+    assert not reply.awaits_step
+    assert told(reply.stored("It is new.\n\nGood.")) == ["Good."]
+    assert not reply.waits
+
+
+def test_hosted_call_that_was_not_saved_goes_up_with_its_event():
+    reply = searched()
+    assert told(reply.stored("I look.")) == ["I look."]
+    assert told(reply.stored_step()) == [CALL]
+    assert told(reply.stored_step()) == [RESULT]
+    assert told(reply.stored("It is new.\n\nGood.")) == ["It is new.", "Good."]
+    assert not reply.waits and not reply.awaits_step
+
+
+def test_words_before_a_hosted_call_are_not_taken_for_those_behind_it():
+    reply = LiveReply(7)
+    reply.add(HostedDelta(CALL))
+    reply.add(HostedDelta(RESULT))
+    reply.add(TextDelta("Good."))
+    assert reply.stored("") == [], "the message without words before the call"
+    assert told([*reply.stored_step(), *reply.stored_step()]) == [CALL, RESULT]
+    assert told(reply.stored("Good.")) == ["Good."]

@@ -79,14 +79,14 @@ class ReplyDraftSaver:
         self._changed.set()
 
     async def _save(self) -> None:
-        saved = 0, 0
+        saved = 0, 0, 0
         while True:
             await self._changed.wait()
             self._changed.clear()
             if self._ended.is_set() or (self._job and self._job.cancelling()):
                 return  # a cancelled reply may take a while to end, and its turn has already ended
             text, thinking = self._reply.text, self._reply.thinking
-            lengths = len(text), len(thinking)
+            lengths = len(text), len(thinking), self._reply.hosted
             if lengths != saved:
                 draft = Draft(self._asked_by, text, thinking, draft_parts(self._reply.blocks()))
                 try:

@@ -46,7 +46,7 @@ def encode_parts(parts: Parts) -> str:
     return msgspec.json.encode(parts).decode().replace("\\u0000", "\\ufffd")
 
 
-def _decoded(parts: str) -> Parts:
+def decode_parts(parts: str) -> Parts:
     """Return the parts of a stored draft; () if they cannot be read."""
     try:
         return msgspec.json.decode(parts, type=Parts)
@@ -155,7 +155,7 @@ class Follower:
         if not rows or not any(rows[0][1:3]):
             return None
         asked_by, text, thinking, parts = rows[0]
-        return Draft(asked_by, text, thinking, _decoded(parts))
+        return Draft(asked_by, text, thinking, decode_parts(parts))
 
     async def wait(self) -> None:
         """Wait until something may be new, POLL_SECONDS seconds at most."""

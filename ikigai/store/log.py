@@ -16,7 +16,7 @@ from ikigai.core import codec
 from ikigai.core.errors import AgentLocked, Rejected, StoreError, Unavailable
 from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, Event, StoredEvent, TurnEnded
 from ikigai.core.ports import Appended, Meanwhile
-from ikigai.core.request.reply_draft import Draft
+from ikigai.core.request.reply_draft import Draft, has_hosted
 from ikigai.core.sanitize import storable
 from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.state.memory import Memory
@@ -224,7 +224,11 @@ class AgentLog:
         async with self._write_lock() as cursor:
             await cursor.execute(agents.DRAFT, (self._uuid,))
             rows = await cursor.fetchall()
-        return Draft(*rows[0]) if rows else None
+        if not rows:
+            return None
+        asked_by, text, thinking, parts = rows[0]
+        order = follow.decode_parts(parts)
+        return Draft(asked_by, text, thinking, order if has_hosted(order) else ())
 
     async def asks(self, asks: bool) -> None:
         """Tell followers if the user is being asked something; the mark ends with the process."""

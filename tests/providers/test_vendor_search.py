@@ -7,18 +7,20 @@ from typing import Any
 import pytest
 
 from ikigai.core.events import AssistantMessage, TurnEnded, UsageReported, UserMessage
-from ikigai.core.messages import Message, Role, StopReason, Text, ToolCall, ToolResult, Usage
+from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import StreamFailed, StreamFinished
+from ikigai.core.request.reply_draft import Draft, draft_parts
 from ikigai.core.state.effective_settings import RunConfig
-from ikigai.core.state.inputs import CallModel, Change, Clear, Failed, Interrupted, Replied, Submitted, Undo
+from ikigai.core.state.inputs import CallModel, Change, Clear, Failed, Interrupted, Opened, Replied, Submitted, Undo
 from ikigai.core.state.memory import next_request
 from ikigai.core.vendor_search import MAX_SEARCHES, VENDOR_SEARCH, VENDOR_SEARCH_SPEC
 from ikigai.providers.local.provider import LocalModel
 from ikigai.providers.models import ListedModel, ModelCatalog
 from ikigai.providers.pool import Endpoint, ProviderPool
 from tests.core.agent import Agent
+from tests.core.memory_log import MemoryLog
 from tests.providers.anthropic import messages_wire
 from tests.providers.conformance import TOOLS
 from tests.providers.conftest import KEY, collect, measured, reply
@@ -331,3 +333,22 @@ def test_user_message_between_turns_keeps_every_call_with_one_result(form: Forma
     assert sum(isinstance(event, UserMessage) for event in rows) == 2
     agent.happen(Submitted("More?"))
     body(agent)
+
+
+def test_program_that_is_killed_within_a_search_leaves_it_in_the_log(form: Format):
+    whole = reply_of(form).blocks
+    for upto in range(1, len(whole) + 1):
+        log = MemoryLog()
+        agent = Agent(run_for(form), log)
+        agent.happen(Submitted("News?"))
+        asked = agent.job(CallModel).asked_by
+        text = "".join(block.text for block in whole[:upto] if isinstance(block, Text))
+        thinking = "".join(block.text for block in whole[:upto] if isinstance(block, Thinking))
+        agent.happen(Opened(Draft(asked, text, thinking, draft_parts(whole[:upto]))))
+        rows = [row.event().event for row in agent.log.rows]
+        assert isinstance(rows[-1], TurnEnded)
+        calls = [block for block in whole[:upto] if isinstance(block, ToolCall)]
+        assert [event for event in rows if isinstance(event, ToolCall)] == calls
+        assert agent.loaded() == agent.memory
+        agent.happen(Submitted("Again."))
+        body(agent)

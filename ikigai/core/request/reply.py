@@ -175,6 +175,11 @@ class Accumulator:
         """The text so far, without thinking and calls."""
         return "".join("".join(block[1:]) for block in self._blocks if block[0] == "text")
 
+    @property
+    def hosted(self) -> int:
+        """The number of hosted calls and results so far."""
+        return len(self._hosted)
+
     def blocks(self) -> tuple[ReplyBlock, ...]:
         """Return the blocks so far. Thinking without text and signature is left out, but separates its neighbors."""
         blocks = (self._block(number, block) for number, block in enumerate(self._blocks))

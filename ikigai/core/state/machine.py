@@ -54,10 +54,10 @@ from ikigai.core.events import (
     ToolStarted,
     UserMessage,
 )
-from ikigai.core.messages import ReplyBlock, Role, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import ReplyBlock, Role, StopReason, ToolCall, ToolResult
 from ikigai.core.request.build import append_event
 from ikigai.core.request.reply import interrupted_events, is_cut_off, is_own_call, reply_events, storable_blocks
-from ikigai.core.request.reply_draft import Draft
+from ikigai.core.request.reply_draft import Draft, draft_blocks
 from ikigai.core.sanitize import storable
 from ikigai.core.state.effective_settings import FALLBACK_KEY
 from ikigai.core.state.fold import end_turn
@@ -358,7 +358,7 @@ def _recover_turn(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:
         return _end_turn(memory, (), Ending.COMPLETED)
     reply: tuple[Event, ...] = ()
     if draft and CallModel(draft.asked_by) in work(memory):
-        reply = interrupted_events((Thinking(draft.thinking), Text(draft.text)), memory.model)
+        reply = interrupted_events(_with_unique_ids(memory, draft_blocks(draft)), memory.model)
     return _end_turn(memory, reply, Ending.INTERRUPTED, "the program ended")
 
 

@@ -153,7 +153,7 @@ set asked_by = excluded.asked_by, text = excluded.text, thinking = excluded.thin
     saved_at = excluded.saved_at
 returning {_NOTIFY.format("%s", "%s", "'draft'")}
 """
-DRAFT = "select asked_by, text, thinking from drafts where agent_id = %s"
+DRAFT = "select asked_by, text, thinking, parts::text from drafts where agent_id = %s"
 
 # Following ----------------------------------------------------------------------------------------------------------
 

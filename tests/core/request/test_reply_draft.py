@@ -1,11 +1,12 @@
 """These tests check that a draft read now and then gives the whole reply: each character once and in order."""
 
 import hypothesis.strategies as st
+import msgspec
 from hypothesis import given
 
-from ikigai.core.messages import Text, Thinking, ToolCall
-from ikigai.core.request.reply import Accumulator, Delta, TextDelta, ThinkingDelta, ToolCallDelta
-from ikigai.core.request.reply_draft import DraftFollower, draft_parts
+from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult
+from ikigai.core.request.reply import Accumulator, Delta, HostedDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.reply_draft import Draft, DraftFollower, draft_blocks, draft_parts
 
 WORDS = st.text("ab \n", min_size=1, max_size=4)
 DELTAS = st.lists(
@@ -70,3 +71,39 @@ def test_parts_that_do_not_fit_lose_no_word() -> None:
         telling = DraftFollower(1)
         assert telling.add_state("It is", "hm", wrong) == [ThinkingDelta("hm"), TextDelta("It is")]
         assert telling.add_state(" so", "", (("thinking", 2), ("text", 8))) == [TextDelta(" so")]
+
+
+CALL = ToolCall("s", "search", '{"query":"x"}', hosted="v")
+RESULT = ToolResult("s", "a page", name="search", hosted="v", opaque="[1]")
+SEARCHED = (Thinking("Hm.", "", "v"), Text("I look."), CALL, RESULT, Text("It is new."))
+
+
+def test_hosted_calls_are_in_the_draft_in_their_place_without_what_their_vendor_wants_back():
+    draft = Draft(7, "I look.It is new.", "Hm.", draft_parts(SEARCHED))
+    assert draft_blocks(draft) == (
+        Thinking("Hm."),
+        Text("I look."),
+        CALL,
+        msgspec.structs.replace(RESULT, opaque=""),
+        Text("It is new."),
+    )
+    assert draft_blocks(Draft(7, "I look.", "Hm.", draft_parts(SEARCHED[:3]))) == (
+        Thinking("Hm."),
+        Text("I look."),
+        CALL,
+    )
+
+
+def test_damaged_draft_of_a_search_is_its_words_alone():
+    for part in (("hosted", "{"), ("hosted", '{"type":"tool_call","id":"s","name":"ls"}'), ("hosted", 7)):
+        assert draft_blocks(Draft(7, "I", "", (part, ("text", 1)))) == (Thinking(""), Text("I"))
+
+
+def test_follower_returns_each_hosted_call_once():
+    follower = DraftFollower(7)
+    first = follower.add_state("I look.", "Hm.", draft_parts(SEARCHED[:3]))
+    rest = follower.finish(SEARCHED)
+    deltas = [*first, *rest]
+    hosted = [delta.block for delta in deltas if isinstance(delta, HostedDelta)]
+    assert hosted == [CALL, msgspec.structs.replace(RESULT, opaque="")]
+    assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == "I look.It is new."

@@ -678,7 +678,7 @@ def test_file_goes_below_flags_and_variables_above(load):
         ('[tools]\nprivate_hosts = ["http://x/"]', "config.toml:2: tools.private_hosts cannot be a list with "
          "'http://x/'. Allowed: a list of names or addresses of hosts, for example [\"localhost\", \"wiki.lan\"]."),
         ('[profiles.x]\ntools_off = [""]', "config.toml:2: profiles.x.tools_off cannot be a list with ''. "
-         "Allowed: a list of sets of tools (agents, ask, external, files, mcp, memory, shell, web)."),
+         "Allowed: a list of sets of tools (agents, ask, external, files, mcp, memory, shell, vendor_search, web)."),
         (b'model = "a/b"\n# caf\xe9\n', "config.toml:2 is not UTF-8 text. Save the file as UTF-8."),
         (b'\xff\xfem\0o\0', "config.toml:1 is not UTF-8 text. Save the file as UTF-8."),
     ],

@@ -515,7 +515,7 @@ def test_blocks_and_deltas_of_unknown_kinds_are_passed_over():
     found, end = read(
         start(),
         {"type": "ping"},
-        block(0, "server_tool_use", id="s", name="web_search", input={}),
+        block(0, "server_tool_use", id="s", name="code_execution", input={}),
         args(0, '{"query": "x"}'),
         stop(0),
         block(1, "text", text="Hi"),

@@ -14,11 +14,13 @@ from ikigai.config import Config
 from ikigai.config.key_table import KEY_SPECS, PROFILE_KEYS
 from ikigai.config.profiles import profile_settings
 from ikigai.config.records import ContextSettings
-from ikigai.core.errors import ConfigError
-from ikigai.core.events import Choices
+from ikigai.core.errors import ConfigError, Rejected
+from ikigai.core.events import Choices, StoredEvent
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Change
+from ikigai.core.state.memory import next_request
 from ikigai.core.tool_selection import EVERY_SET
+from ikigai.core.views.transcript import event_blocks
 from ikigai.repl import permission_commands as permissions
 from tests.core.agent import Agent
 
@@ -249,3 +251,42 @@ def test_missed_profile_is_told_once(tmp_path: Path) -> None:
     )
     again = Agent(without, agent.log)
     assert run_profiles.missing_profile_notice(again.loaded()) == "" and again.memory.own == {"profile": "base"}
+
+
+def test_vendor_search_is_switched_by_command_file_and_profile(tmp_path: Path) -> None:
+    text = """model = "anthropic/claude-sonnet-5-5"
+[tools]
+vendor_search = {}
+[profiles.searches]
+vendor_search = true
+[profiles.plain]
+vendor_search = false
+tools_off = ["web"]
+"""
+    key = {"ANTHROPIC_API_KEY": "sk-ant-0123456789abcdef"}
+    agent = Agent(opened(load(tmp_path, text.format("false"), key)))
+
+    def offered() -> bool:
+        return "vendor_search" in [tool.name for tool in next_request(agent.memory).tools]
+
+    assert not offered() and "off  vendor_search: vendor_search" in str(permissions.run_tools("", agent.memory))
+    for line, on in (("on vendor_search", True), ("off vendor_search", False)):
+        change = permissions.run_tools(line, agent.memory)
+        assert isinstance(change, Change)
+        (changed,) = agent.happen(change)
+        (note,) = event_blocks(StoredEvent(1, "a", 1, 0.0, changed))
+        assert offered() is on
+        assert ("without asking, and charges for each search" in note.text) is on
+    assert change.values == {"tools_off": None}, "as it is by the file"
+    agent.happen(Change({"profile": "searches"}))
+    assert offered()
+    agent.happen(Change({"profile": "plain"}))
+    assert not offered() and agent.memory.settings["tools_off"] == "web"
+    agent.happen(Change({"profile": None}))
+    agent = Agent(opened(load(tmp_path, text.format("true"), key)))
+    assert offered()
+    agent.happen(Change({"model": "scripted/other"}))
+    assert not offered() and "vendor_search (not with scripted/other)" in str(permissions.run_tools("", agent.memory))
+    agent.happen(Change({"tools_off": ""}))
+    with pytest.raises(Rejected, match="scripted/other has no web search of its vendor"):
+        permissions.run_tools("on vendor_search", agent.memory)

@@ -75,7 +75,17 @@ def test_json(account: Account):
     assert set(made) == RESULT
     assert (made["text"], made["model"], made["stop"]) == ("hello", "scripted/echo", "end")
     assert [made["agent"]] == account.agents()
-    assert set(made["usage"]) == {"input", "output", "cached", "written", "thinking", "cost", "unpriced", "at_least"}
+    assert set(made["usage"]) == {
+        "input",
+        "output",
+        "cached",
+        "written",
+        "thinking",
+        "searches",
+        "cost",
+        "unpriced",
+        "at_least",
+    }
     assert made["usage"]["input"] > 0
     (began,) = [data["first"] for _, _, data in account.rows("turn_end")]
     assert made["turn"] == began

@@ -112,8 +112,8 @@ def test_json_is_exact(account: Account, priced: Wire):
     ]
     assert made["total"]["cost"] == Decimal("0.003") and made["total"]["unpriced"] == 1
     assert set(made["total"]) == {
-        "requests", "failed", "interrupted", "retried", "input", "cached", "written", "output", "thinking", "cost",
-        "unpriced", "at_least", "prunes", "pruned",
+        "requests", "failed", "interrupted", "retried", "input", "cached", "written", "output", "thinking",
+        "searches", "cost", "unpriced", "at_least", "prunes", "pruned",
     }  # fmt: skip
 
 

@@ -164,7 +164,7 @@ def notices(local: LocalMentions, attached: Attached, services: Services, model:
         as_text, why = [each for each in pdfs if not each.data], "it is too large to be sent, or holds a key of yours"
     if as_text:
         names = ", ".join(clean_line(each.name) for each in as_text)
-        found.append(f"Only the text of {names} goes along: {why}.")
+        found.append(f"Only the text of {names} is sent: {why}.")
     return [*found, *filter(None, [unknown_notice(local.unknown)])]
 
 

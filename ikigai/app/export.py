@@ -72,8 +72,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
         parents=[common],
         help="make an agent of an exported history (JSON, JSONL)",
         description="Make a new agent whose events are those of the file, with their times. All of them are stored or "
-        "none; a file that was damaged or changed since its export is refused. What ran there without a question asks "
-        "here. Turns without an end, as in a file that another program made, get one where the next message comes.",
+        "none; a file that was damaged or changed since its export is refused. Approvals are not "
+        "imported. Turns without an end, as in a file that another program made, get one where the next message comes.",
     )
     imported.add_argument("file", metavar="FILE|-", help="a file that `ikigai history export` wrote; - reads a pipe")
     recover = commands.add_parser(
@@ -82,7 +82,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
         help="store events that ikigai could not save and kept in a file",
         description="Store the events of a file that ikigai wrote when the database was out of reach. They go back "
         "into their agent if nothing has been stored in it since, as happens when it is opened; otherwise into a "
-        "new fork of it that begins where both part. The file is deleted then.",
+        "new fork, which begins where the two differ. Then the file is deleted.",
     )
     recover.add_argument("file", metavar="FILE", help="the file that ikigai has named")
     for made in (imported, recover):

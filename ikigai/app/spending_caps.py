@@ -89,4 +89,4 @@ def day_line(caps: Caps, used: Mapping[CapScope, Money]) -> str:
     if not caps.day:
         return ""
     text = format_limits(Caps(day=caps.day), used).removeprefix("day").strip()
-    return f"Of the cap of this day {text} are used, requests under way included."
+    return f"Used of today's cap: {text}, with requests under way."

@@ -23,7 +23,7 @@ def explain_slash_command(word: str) -> tuple[str, str]:
 def explain_late_subcommand(word: str) -> tuple[str, str]:
     """Return what is wrong with a subcommand behind options that it does not take there, and what to do instead."""
     return (
-        f"The command {word} stands behind options that do not belong before it.",
+        f"The command {word} does not take the options before it.",
         f"Write the command first: ikigai {word} --help. To send the word as a message, write it after --.",
     )
 

@@ -248,7 +248,7 @@ class ModelSettings(MaskedRecord, frozen=True):
     body: Annotated[
         Body,
         help_meta(
-            "Fields that every request to it has besides ikigai's own, for example service_tier or temperature; "
+            "Further fields of every request to it, for example service_tier or temperature; "
             '"env:NAME" takes the value of that variable.'
         ),
     ] = msgspec.field(default_factory=dict)
@@ -330,16 +330,16 @@ class ToolSettings(Record, frozen=True):
 class McpServerSettings(MaskedRecord, frozen=True):
     """[mcp_servers.NAME]: an MCP server: a command that speaks over its standard input and output, or an address."""
 
-    command: Annotated[Text, help_meta("The program that is the server; with it no url.")] = ""
+    command: Annotated[Text, help_meta("The program that runs the server; not together with url.")] = ""
     args: Annotated[Arguments, help_meta("Its arguments.")] = ()
     env: Annotated[
         Environment,
         help_meta(
-            'Environment variables of it, besides those that commands get; "env:NAME" takes the value of that variable.'
+            'Its environment variables, with those that commands get; "env:NAME" takes the value of that variable.'
         ),
     ] = msgspec.field(default_factory=dict)
     directory: Annotated[File, help_meta('Its working directory; "" is yours.')] = ""
-    url: Annotated[ServerUrl, help_meta("The address of a server over HTTP; with it no command.")] = ""
+    url: Annotated[ServerUrl, help_meta("The address of a server over HTTP; not together with command.")] = ""
     headers: Annotated[
         Headers, help_meta('Headers of every request to it; "env:NAME" takes the value of that variable.')
     ] = msgspec.field(default_factory=dict)
@@ -359,9 +359,7 @@ class McpServerSettings(MaskedRecord, frozen=True):
     client_key: Annotated[
         File, help_meta('The file with the private key (PEM) of client_id, in place of a secret; "" for none.')
     ] = ""
-    issuer: Annotated[
-        Url, help_meta("The authorization server that client_credentials belong to; no other one is sent them.")
-    ] = ""
+    issuer: Annotated[Url, help_meta("The authorization server of client_credentials; they are sent to no other.")] = ""
     scopes: Annotated[Text, help_meta('The scopes for its login, with blanks between; "" are those it asks for.')] = ""
     enabled: Annotated[Switch, help_meta("Start it, and offer its tools.")] = True
     approval: Annotated[McpApproval, help_meta('"ask" before its tools run, or "always" let them run.')] = "ask"

@@ -132,7 +132,7 @@ async def ask_trust(project: Project, brings: Sequence[str], ask: Ask) -> None:
     names, tools = project.files, project.executables
     lines = (
         f"{clean_line(str(project.folder))} has {', '.join(brings)}.",
-        "Trusted, it tells models what to do, its tools are offered to them, and its settings can forbid them things. "
+        "If you trust it, models get its instructions and tools, and its settings can restrict them. "
         f"Nothing of it has been read yet{f', but {MCP_FILE}' * (MCP_FILE in brings)}.",
         *_executables_line(tools),
     )

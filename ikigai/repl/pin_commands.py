@@ -67,7 +67,10 @@ async def pin(argument: str, memory: Memory, folder: Path, ask: Ask) -> tuple[st
     if any(each.path == storable(path) and each.text == storable(text) for each in list_pins(memory.settings)):
         raise Rejected(f"{name} is already pinned and has not changed.", f"Remove it: /unpin {name}")
     if is_secret(str(folder), path):
-        lines = (f"{name} looks like a file with keys or passwords.", "Pinned, it is stored in the log and sent along.")
+        lines = (
+            f"{name} looks like a file with keys or passwords.",
+            "It is then stored in the log, and sent every time.",
+        )
         if (await ask(yes_or_no("Pin it?", lines))).key != "y":
             return "Nothing was pinned.", None
     values = pin_choice(path, _now(), text)

@@ -479,7 +479,7 @@ def test_line_says_that_only_the_text_of_a_pdf_goes_along(account: Account, wire
     wire.answers("Read.", "Read.")
     result = account.run("-m", "wire/x", "-p", "Sum up @a.pdf")
     assert result.stdout == "Read.\n"
-    assert "Only the text of a.pdf goes along: wire/x takes no PDFs." in result.stderr
+    assert "Only the text of a.pdf is sent: wire/x takes no PDFs." in result.stderr
     assert "Words of the page" in wire.requests[-1].body.decode()
     account.configure(f'[providers.openai]\nbase_url = "{wire.server.base_url}"\napi = "chat"\n')
     result = account.run("-m", "openai/gpt-5", "-p", "Sum up @a.pdf", OPENAI_API_KEY="k")

@@ -28,7 +28,7 @@ from tests.e2e.account import ECHO, Account
         (("db", "dump", "x", "--froce"), "unrecognized arguments: --froce. Did you mean --force?\n"),
         (("-p", "--output", "json"), "unrecognized arguments: --output. Did you mean --output-format?\n"),
         (("-p", "hi", "--nonsense"), "unrecognized arguments: --nonsense\n"),
-        (("--no-tools", "agents"), "The command agents stands behind options that do not belong before it. Write the"),
+        (("--no-tools", "agents"), "The command agents does not take the options before it. Write the"),
         (("-m", "scripted/echo", "history"), "Write the command first: ikigai history --help."),
     ],
 )

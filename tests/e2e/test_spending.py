@@ -211,7 +211,7 @@ def test_day_is_shown_against_its_cap(account: Account, wire: Wire):
     limits(account, wire, "day_usd = 5")
     wire.answers(completion("Yes.", usage={"prompt_tokens": 1_000, "completion_tokens": 100}))
     account.run(*WIRE, "-p", "hello")
-    assert "Of the cap of this day $0.0150 of $5.00 are used" in account.run("-p", "/cost").stdout
+    assert "Used of today's cap: $0.0150 of $5.00" in account.run("-p", "/cost").stdout
     shown = json.loads(account.run("-p", "/limit", "--json").stdout)["command"]["figures"]
     assert shown["day"] == {"usd": 5.0, "tokens": None, "used_usd": 0.015, "used_tokens": 1_100}
     assert shown["turn"]["usd"] is None

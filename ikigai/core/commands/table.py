@@ -96,7 +96,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("commands", "", "list your own commands: files whose text is sent as a message",
         timing=CommandTiming.QUEUED,
         more="NAME.md in the folder commands beside your configuration, or in .ikigai/commands of a trusted folder, "
-        "makes /NAME. In it $ARGUMENTS stands for what is typed behind the name, $1 to $9 for single words of it."),
+        "makes /NAME. In it $ARGUMENTS stands for what is typed after the name, $1 to $9 for its words."),
     CommandSpec("trust", "[yes|no [FOLDER]]", "show or set if this folder's AGENTS.md, tools and settings are used",
         timing=CommandTiming.BLOCKING, completes="trust",
         more="Alone: list the trusted folders. Trust does not include subfolders. Without FOLDER: this folder."),

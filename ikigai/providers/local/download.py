@@ -134,7 +134,7 @@ class Downloader:
                 if answer.status_code in (206, 416):
                     self._discard()
                     self._has_begun = True
-                    raise _Interrupted("the file on the server is another one now")
+                    raise _Interrupted("the file on the server has changed")
                 have = 0
             if answer.status_code in (206, 416) and not have:
                 raise DownloadFailed("The server sent a part of the file, not the file.", "Try another address.")
@@ -243,7 +243,7 @@ class Downloader:
                 same = named.size in (0, os.fstat(file.fileno()).st_size)
         if not same:
             raise DownloadFailed(
-                f"{self._target} is here, but the server has another file of that name.",
+                f"{self._target} is here already, and differs from the file on the server.",
                 "To download that one, delete or rename the file first.",
             )
 

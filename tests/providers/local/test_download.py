@@ -233,9 +233,9 @@ async def test_file_that_is_here_already(tmp_path: Path) -> None:
     with FileServer({"/m.gguf": Hosted(BODY, headers=HUB)}) as server:
         await fetch(server, target)
         server.files["/m.gguf"] = Hosted(OTHER, headers={"X-Linked-ETag": hashlib.sha256(OTHER).hexdigest()})
-        with pytest.raises(DownloadFailed, match="the server has another file"):
+        with pytest.raises(DownloadFailed, match="differs from the file on the server"):
             await fetch(server, target)
         server.files["/m.gguf"] = Hosted(BODY + b"x")
-        with pytest.raises(DownloadFailed, match="the server has another file"):
+        with pytest.raises(DownloadFailed, match="differs from the file on the server"):
             await fetch(server, target)
     assert target.read_bytes() == BODY and os.listdir(tmp_path) == ["m.gguf"]

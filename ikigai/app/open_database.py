@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ikigai.config import Config
-from ikigai.core.errors import StoreError
+from ikigai.core.errors import BadDatabase, StoreError
 from ikigai.system import paths
 
 MAX_PROBED_SERVERS = 100
@@ -65,6 +65,10 @@ async def open_database(
 
     `on_progress` gets the versions of the migration.
     """
+    replicated = config.database.durability == "replicated"
+    if replicated and config.database.dsn is None:
+        what = "The embedded database has no standby, which [database] durability asks for."
+        raise BadDatabase(what, 'Name a server of your own under [database], or set durability = "local".')
     lease, dsn = await locate_database(config)
     revive = (lambda: asyncio.to_thread(lease.renew)) if lease else None
     try:
@@ -74,7 +78,15 @@ async def open_database(
         migrations = paths.shipped_path("migrations")
         name, check = config.database.schema, check_server if write and lease is None else None
         database = await Database.open(
-            dsn, migrations, write, revive=revive, on_progress=on_progress, name=name, old=old, check=check
+            dsn,
+            migrations,
+            write,
+            revive=revive,
+            on_progress=on_progress,
+            name=name,
+            old=old,
+            check=check,
+            replicated=replicated,
         )
         return lease, database
     except BaseException:

@@ -20,6 +20,7 @@ from ikigai.config.value_types import (
     Counter,
     Dollars,
     Dsn,
+    Durability,
     Environment,
     File,
     Headers,
@@ -164,6 +165,13 @@ class DatabaseSettings(MaskedRecord, frozen=True):
             "The schema of the tables; it is created if needed. Two schemas of one database are two separate histories."
         ),
     ] = "ikigai"
+    durability: Annotated[
+        Durability,
+        help_meta(
+            'With "replicated" nothing is shown before a synchronous standby has it, too, and a server without one is '
+            'refused; "local" leaves it to the server.'
+        ),
+    ] = "local"
 
     @property
     def dsn(self) -> str | None:

@@ -92,6 +92,7 @@ Dsn = Annotated[
         '"libpq" or "embedded"',
     ),
 ]
+Durability = Annotated[Literal["local", "replicated"], Meta(title='"local" or "replicated"')]
 SchemaName = Annotated[
     str,
     Meta(

@@ -144,7 +144,8 @@ class DatabaseSession:
     `idle` seconds without a use; the next use makes one. `on_lost` is called when the connection was lost,
     `on_reconnected` with a new one before anything else uses it. `schema` is the name of the one schema on the
     search_path: nothing that others put elsewhere is taken for a table or function of ikigai. While `unlisted`, agents
-    that are made are archived, and none becomes the one that the user used last.
+    that are made are archived, and none becomes the one that the user used last. With `replicated` each commit waits
+    for a synchronous standby.
     """
 
     def __init__(
@@ -156,8 +157,9 @@ class DatabaseSession:
         newest: int | None = None,
         idle: float | None = None,
         schema: str = address.DEFAULT_SCHEMA,
+        replicated: bool = False,
     ) -> None:
-        self.schema, self.unlisted = schema, False
+        self.schema, self.unlisted, self.replicated = schema, False, replicated
         self._resolve_address(dsn)
         self._write = write
         self._deadline = deadline
@@ -334,7 +336,7 @@ class DatabaseSession:
         except psycopg.Error as error:
             raise make(error, self.place) from error
         except TimeoutError as error:
-            raise driver_errors.no_answer(self.place, self._deadline) from error
+            raise driver_errors.no_answer(self.place, self._deadline, self.replicated) from error
 
     def _drop_connection(self) -> None:
         if self._connected is not None:
@@ -367,6 +369,8 @@ class DatabaseSession:
         except psycopg.errors.InsufficientPrivilege as error:
             raise await self._no_rights(connection) or error from None
         *_, backend, version = (await rows.fetchall())[0]
+        if self.replicated and self._write:
+            await self._wait_for_standbys(connection)
         greeting = ConnectionGreeting(backend, version, unmoved)
         if greeting.schema_version == MOVED_VERSION:
             raise BadDatabase(
@@ -379,6 +383,15 @@ class DatabaseSession:
                 "Connect to the server directly, or to a pool in session mode.",
             )
         return greeting
+
+    async def _wait_for_standbys(self, connection: Connection) -> None:
+        """Let each commit of the connection wait for a standby. Raise Misconfigured if there is none to wait for."""
+        ((_, names),) = await (await connection.execute(agents.REPLICATED)).fetchall()
+        if not names.strip():
+            raise Misconfigured(
+                f"The database {self.place} has no synchronous standby, which [database] durability asks for.",
+                'Set synchronous_standby_names on the server, or durability = "local".',
+            )
 
     async def _is_unmoved(self, connection: Connection) -> bool:
         """Return True if an earlier version's tables are in `public`; see `schema.make_current`.

@@ -111,14 +111,16 @@ class Database:
         name: str = DEFAULT_SCHEMA,
         old: bool = False,
         check: Callable[[DatabaseSession], Awaitable[None]] | None = None,
+        replicated: bool = False,
     ) -> Self:
         """Connect, and bring the schema `name` up to this program's.
 
         `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a newer schema is allowed,
         with `old` an older one, too, of which `status` alone can be asked. `deadline` is how many seconds any one
         statement may take. `revive` runs before each reconnect and returns the address. `on_progress` is called with
-        the number of each migration and of all. `check` is called with the session before anything is changed. Raise
-        BadDatabase (NewerSchema among them) or Unavailable.
+        the number of each migration and of all. `check` is called with the session before anything is changed. With
+        `replicated` each commit waits for a synchronous standby. Raise BadDatabase (NewerSchema among them) or
+        Unavailable.
         """
         lock = asyncio.Lock()
 
@@ -128,8 +130,8 @@ class Database:
                 return await revive()
 
         again, newest = revived if revive else None, len(schema.read_migrations(migrations))
-        session = DatabaseSession(dsn, write, deadline, again, newest, schema=name)
-        beside = DatabaseSession(dsn, write, deadline, again, newest, IDLE_TIMEOUT, name)
+        session = DatabaseSession(dsn, write, deadline, again, newest, schema=name, replicated=replicated)
+        beside = DatabaseSession(dsn, write, deadline, again, newest, IDLE_TIMEOUT, name, replicated)
         try:
             if check:
                 await check(session)
@@ -166,6 +168,13 @@ class Database:
         from ikigai.store.server_probe import probe
 
         return await probe(self._session)
+
+    async def standbys(self) -> str:
+        """Return the server's setting that names its synchronous standbys; "" if commits wait for none."""
+        async with self._session.use() as cursor:
+            await cursor.execute(queries.STANDBYS)
+            ((names,),) = await cursor.fetchall()
+        return names.strip()
 
     def keep_unlisted(self) -> None:
         """Archive the agents made from now on, and let none become the one that the user used last."""

@@ -189,7 +189,10 @@ def statement_error(error: psycopg.Error, place: ServerAddress) -> StoreError:
     return _format(_BY_STATE.get(state) or _BY_CLASS.get(state[:2]) or _REFUSED, said, place)
 
 
-def no_answer(place: ServerAddress, seconds: float) -> Unavailable:
+def no_answer(place: ServerAddress, seconds: float, replicated: bool = False) -> Unavailable:
+    if replicated:
+        what = f"The database {place} has not answered for {seconds:g} s; its standby may be away."
+        return Unavailable(what, "Start the standby: ikigai tries again.")
     return Unavailable(f"The database {place} has not answered for {seconds:g} s.", "Try again: ikigai connects again.")
 
 

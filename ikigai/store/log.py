@@ -345,6 +345,8 @@ class AgentLog:
             return ()
         rows = await cursor.fetchall()
         if not rows:  # an earlier try was stored, but its answer was lost
+            if self._session.replicated:  # perhaps because no standby had it
+                await cursor.execute(agents.WAIT_FOR_STANDBYS, (self._uuid,))
             await cursor.execute(agents.STORED_BEFORE, (attempt.ids, self._uuid))
             rows = await cursor.fetchall()
         if len(rows) < len(attempt.rows):  # recovered events are in another agent meanwhile

@@ -43,7 +43,7 @@ async def check_database(config: Config) -> list[Finding]:
         began = time.perf_counter()
         status = await database.status()
         milliseconds = (time.perf_counter() - began) * 1000
-        probes = await _probe(database)
+        probes = [*await _probe(database), *await _replication(config, database)]
     finally:
         await database.close()
         if lease:
@@ -83,6 +83,22 @@ async def _probe(database: Database) -> list[Finding]:
         if found.notifies
         else Finding("notifications", BAD, f"not so: {notices}", REMEDY),
     ]
+
+
+async def _replication(config: Config, database: Database) -> list[Finding]:
+    """Return if commits wait for a standby, where the configuration asks for that or the server has one."""
+    wanted = config.database.durability == "replicated"
+    try:
+        names = await database.standbys()
+    except StoreError as error:
+        return [Finding("replication", WARN, f"could not be read: {error.what}", error.remedy)]
+    if names:
+        return [Finding("replication", OK, f"commits wait for synchronous standbys: {names}")]
+    if wanted:
+        text = 'durability = "replicated", and the server has no synchronous standby: nothing can be stored'
+        remedy = 'Set synchronous_standby_names on the server, or durability = "local".'
+        return [Finding("replication", BAD, text, remedy)]
+    return []
 
 
 def _cannot_be_made(folder: Path) -> Finding | None:

@@ -38,6 +38,13 @@ def greet(schema: str) -> bytes:
 
 GREET_EMPTY = _SETTINGS + "from (values (0)) as migrations (version)"
 BACKEND = "select pg_backend_pid()"
+# A server may ask for more than that its standbys have written the commit.
+REPLICATED = """
+select set_config('synchronous_commit', case when current_setting('synchronous_commit') = 'remote_apply'
+                                             then 'remote_apply' else 'on' end, false),
+       current_setting('synchronous_standby_names')
+"""
+STANDBYS = "select current_setting('synchronous_standby_names')"
 # The marker that a move leaves behind is a view. The search_path is the user's own here: with the cast, = takes equal
 # types, and no operator that another role made in `public` fits better than the server's.
 EARLIER_SCHEMA = """
@@ -144,6 +151,8 @@ from unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s:
 order by n
 on conflict (event_id) do nothing returning {ROW}, {_NOTIFY_ALL}
 """
+# A commit that waits for the standbys waits for all commits before it, too.
+WAIT_FOR_STANDBYS = "update agents set last_used_at = last_used_at where id = %s"
 STORED_BEFORE = f"select {ROW} from messages where event_id = any(%s) and agent_id = %s order by seq"
 
 SAVE_DRAFT = f"""

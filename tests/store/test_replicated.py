@@ -1,0 +1,42 @@
+"""With `durability = "replicated"` nothing counts as stored before a standby has it."""
+
+import asyncio
+
+import pytest
+
+from ikigai.core import events as ev
+from ikigai.core.errors import Misconfigured, Unavailable
+from ikigai.store.database import Database
+from tests.conftest import MIGRATIONS
+from tests.support.cluster import running_cluster
+
+
+async def test_commits_wait_for_the_standby_and_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_cluster(2) as cluster:
+        with pytest.raises(Misconfigured, match=r"has no synchronous standby, which .* durability asks for"):
+            await Database.open(cluster.dsn, MIGRATIONS, replicated=True)
+        with cluster.connect(0) as admin:
+            admin.execute("alter system set synchronous_standby_names = '*'")
+            admin.execute("select pg_reload_conf()")
+            # What a role or a database was given does not count: the program asks for more.
+            admin.execute("alter database ikigai set synchronous_commit = 'local'")
+        database = await Database.open(cluster.dsn, MIGRATIONS, replicated=True)
+        log = await database.open_agent(await database.agents.create("a"))
+        await log.append((ev.Marked("both"),))
+        assert await database.standbys() == "*"
+        cluster.kill(1)
+        monkeypatch.setattr(database._session, "_deadline", 1.5)
+        waits = (ev.Marked("waits"),)
+        for _ in range(2):  # the second time its row is in the log already
+            with pytest.raises(Unavailable, match=r"has not answered for 1.5 s; its standby may be away. Start the"):
+                await log.append(waits)
+        assert log.tail and log.tail.newest == 1
+        monkeypatch.setattr(database._session, "_deadline", 60)
+        appending = asyncio.create_task(log.append(waits))
+        await asyncio.to_thread(cluster.start, 1)
+        (row,) = (await appending).rows
+        assert (row.seq, row.event) == (2, waits[0])
+        with cluster.connect(0) as admin:
+            query = "select content from ikigai.messages order by seq"
+            assert admin.execute(query).fetchall() == [("both",), ("waits",)]
+        await database.close()

@@ -9,6 +9,8 @@ import json
 import math
 from typing import Any
 
+import msgspec
+
 from ikigai.core import tokens
 from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.model import Encoder, ModelLimits
@@ -16,7 +18,7 @@ from ikigai.core.request.build import Request
 
 
 def dumped(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return msgspec.json.encode(value)
 
 
 class Chat:

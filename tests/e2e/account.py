@@ -16,7 +16,7 @@ import psycopg
 
 from ikigai.cli.main import wants_json
 from tests.e2e.program import PATIENCE, Program, command, environment, run
-from tests.support import json_schema
+from tests.support import json_schema, starting
 from tests.support.invariants import check
 from tests.support.wire_server import Answer, Received, WireServer
 
@@ -64,9 +64,8 @@ class Account:
         """Run a line of bash, in which `ikigai` is the program; its standard input is closed unless it is
         redirected.
         """
-        program = " ".join(command())
         return subprocess.run(
-            ["bash", "-c", f'ikigai() {{ {program} "$@"; }}\n{line}'],
+            ["bash", "-c", f'ikigai() {{ {starting.shell_command()} "$@"; }}\n{line}'],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -16,7 +16,8 @@ import pytest
 from ikigai.cli import main as cli
 from ikigai.cli import subcommands as admin
 from tests.e2e.account import ECHO, Account
-from tests.e2e.program import command, environment
+from tests.e2e.program import environment
+from tests.support import starting
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def on_path(account: Account) -> Path:
     """Return a folder with the program `ikigai` in it."""
     folder = account.home / "bin"
     folder.mkdir()
-    (folder / "ikigai").write_text(f'#!/bin/sh\nexec {" ".join(command())} "$@"\n')
+    (folder / "ikigai").write_text(f'#!/bin/sh\nexec {starting.shell_command()} "$@"\n')
     (folder / "ikigai").chmod(0o755)
     return folder
 

@@ -14,8 +14,9 @@ from PIL import Image
 
 from tests.cli.test_help_pages import examples
 from tests.e2e.account import ECHO, Account, Wire
-from tests.e2e.program import command, environment
+from tests.e2e.program import environment
 from tests.e2e.test_login import CLAUDES, LIST, SECRET
+from tests.support import starting
 
 ELSEWHERE = {
     "ikigai history recover ~/.local/state/ikigai/unsaved-….jsonl",
@@ -82,7 +83,7 @@ def run_example(account: Account, line: str, env: dict[str, str]) -> "subprocess
     shell = "zsh" if "completion zsh" in line else "bash"
     before = "autoload -Uz compinit; compinit -u -D\n" if shell == "zsh" else ""
     return subprocess.run(
-        [shell, "-c", f'set -e -o pipefail\n{before}ikigai() {{ {" ".join(command())} "$@"; }}\n{line}'],
+        [shell, "-c", f'set -e -o pipefail\n{before}ikigai() {{ {starting.shell_command()} "$@"; }}\n{line}'],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

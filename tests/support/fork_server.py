@@ -8,15 +8,16 @@ memory that the forks share, which costs as much as the run; that alone is left 
 while it is loaded here: it would be that of another run. Tests with the mark `own_interpreter` and long ones start
 without.
 
-A message on the socket is one run: a file with its pickled `Run`, its three streams, and another socket. That receives
-the process id and, when the process has ended, its exit code.
+A message on the socket is one run: a file with its marshaled `Run`, its three streams, and another socket. That
+receives the process id and, when the process has ended, its exit code. Each connection to the second socket brings one
+such message, from `shell_command`.
 """
 
 import atexit
 import fcntl
 import gc
+import marshal
 import os
-import pickle
 import runpy
 import selectors
 import signal
@@ -62,19 +63,26 @@ class Run(NamedTuple):
     terminal: bool
 
 
-def serve(requests: socket.socket) -> Run:
+def serve(requests: socket.socket, connections: socket.socket) -> Run:
     """Fork for each request until the socket is closed, which ends this process; return the run in each fork."""
     selector = selectors.PollSelector()  # has no descriptor, which a fork would share
-    selector.register(requests, selectors.EVENT_READ)
+    for source in (requests, connections):
+        selector.register(source, selectors.EVENT_READ)
     while True:
         for key, _ in selector.select():
-            if key.fileobj is requests:
-                message, descriptors, *_ = socket.recv_fds(requests, 1, 5)
-                if not message:
+            if key.fileobj in (requests, connections):
+                source = connections.accept()[0] if key.fileobj is connections else requests
+                message, descriptors, *_ = socket.recv_fds(source, 1, 5)
+                if source is not requests:
+                    source.close()
+                elif not message:
                     sys.exit()
+                if not message:
+                    continue
                 described, *streams, control = descriptors
                 if not (pid := os.fork()):
                     requests.detach()
+                    connections.detach()
                     return _become(_described(described), streams)
                 _tell(control, pid)
                 selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, control))
@@ -91,7 +99,7 @@ def serve(requests: socket.socket) -> Run:
 def _described(file: int) -> Run:
     os.lseek(file, 0, os.SEEK_SET)
     with os.fdopen(file, "rb") as opened:
-        return pickle.load(opened)
+        return Run(*marshal.load(opened))
 
 
 def _tell(control: int, number: int) -> None:
@@ -163,7 +171,8 @@ def main() -> None:
             import_module(name)
     assert threading.active_count() == 1
     gc.freeze()  # collections of the runs are not to touch, and so copy, what they share
-    run = serve(socket.socket(fileno=int(sys.argv.pop())))
+    connections, requests = (socket.socket(fileno=int(sys.argv.pop())) for _ in range(2))
+    run = serve(requests, connections)
     try:
         runpy.run_module(run.module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:

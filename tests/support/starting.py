@@ -1,8 +1,9 @@
 """This module starts the program: as a fork of an interpreter that has loaded it, or with its own one."""
 
+import marshal
 import os
-import pickle
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -73,10 +74,25 @@ def start(
     run = Run(module, arguments, dict(environment), str(folder), terminal)
     ours, theirs = socket.socketpair()
     with theirs, tempfile.TemporaryFile() as file:
-        pickle.dump(run, file)
+        marshal.dump(tuple(run), file)
         file.flush()
         socket.send_fds(_server()[0], [b"."], [file.fileno(), *streams, theirs.fileno()])
     return Forked(_number(ours), ours)
+
+
+def shell_command(module: str = "ikigai") -> str:
+    """Return the words by which a shell runs the program in a fork, or with its own interpreter where none can."""
+    if own_interpreter:
+        return shlex.join((sys.executable, "-m", module))
+    client = Path(__file__).with_name("shell_command.py")
+    settings = "\n".join(f"{name}={value}" for name, value in sorted(_settings(USUAL).items()))
+    _server()
+    return shlex.join((sys.executable, "-I", "-S", str(client), _address().replace("\0", "@"), settings, module))
+
+
+def _address() -> str:
+    """Return the abstract address at which the shared interpreter of this process takes runs from shells."""
+    return f"\0ikigai-test-{os.getpid()}"
 
 
 def shareable(environment: Mapping[str, str]) -> bool:
@@ -144,10 +160,13 @@ def end() -> None:
 def _server() -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
     """Return the socket that takes requests for forks, and the process behind it, which ends when this one does."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
+    with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(_address())
+        listening.listen()
+        sockets = theirs.fileno(), listening.fileno()
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.fork_server", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
+            [sys.executable, "-m", "tests.support.fork_server", *map(str, sockets)],
+            pass_fds=sockets,
             stdin=subprocess.DEVNULL,
             env=USUAL,
             cwd=ROOT,

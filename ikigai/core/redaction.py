@@ -25,11 +25,6 @@ def redaction_marker(name: str) -> str:
     return REDACTION_MARKER.format(_NOT_IN_NAMES.sub("", name))
 
 
-def has_marker(text: str) -> bool:
-    """Return True if something has been redacted in `text`."""
-    return bool(find_markers(text))
-
-
 def find_markers(text: str) -> set[str]:
     """Return the different markers in `text`; words in such brackets that name no secret are none."""
     if "[redacted: " not in text:

@@ -43,7 +43,9 @@ async def test_follower_knows_of_a_question_beside_a_running_call(house: House) 
     member = await house.member("boss", [call("fork", prompt="?", name="slow", model=slow)], read, "Done.")
     member.agent_loop.put_input(Submitted("Do it."))
     await until(
-        lambda: bool(member.view.questions and (opened := member.agent_loop.memory.open) and opened.has_running_calls)
+        lambda: bool(
+            member.view.questions and (opened := member.agent_loop.memory.open) and opened.started - opened.answered
+        )
     )
     await is_asked(house, member, True)
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.redaction import MIN_OWN_SECRET, Redactor, StreamRedactor, has_marker, looks_like_key
+from ikigai.core.redaction import MIN_OWN_SECRET, Redactor, StreamRedactor, find_markers, looks_like_key
 
 KEY = "k7" * 20
 PASSWORD = 'p"ä/ss\\w@rd+1'
@@ -39,7 +39,7 @@ def test_longer_secret_goes_before_the_one_it_begins_with() -> None:
 def test_marker_is_recognized_and_is_no_secret() -> None:
     redacted = Redactor({"KEY": KEY}, formats=True).foreign(f"postgres://u:{KEY}@h")
     assert redacted == "postgres://u:[redacted: KEY]@h"
-    assert has_marker(redacted) and not has_marker("redacted: KEY")
+    assert find_markers(redacted) and not find_markers("redacted: KEY")
     assert looks_like_key(redacted) is None
 
 

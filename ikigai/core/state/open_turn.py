@@ -77,11 +77,6 @@ class OpenTurn(Record, frozen=True):
         return self.iterations + sum(message.role is ASSISTANT for message in self.messages)
 
     @property
-    def has_running_calls(self) -> bool:
-        """True if a call has started and has no result yet. Other calls wait for it, or for the user's answer."""
-        return not self.started <= self.answered
-
-    @property
     def pending(self) -> tuple[tuple[int, ToolCall], ...]:
         return tuple((id, call) for id, call in self.calls if call.id not in self.answered)
 

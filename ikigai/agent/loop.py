@@ -19,7 +19,7 @@ from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import IkigaiError, Rejected
-from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered, UsageReported, UserMessage
+from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered, TurnsRecalled, UsageReported, UserMessage
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.model import Provider
 from ikigai.core.ports import Appended, CommandOutputStore, Log, Tools, View
@@ -108,7 +108,7 @@ class LoopOptions(NamedTuple):
     memory; without it, only a request condenses. `mail` provides the mail that a turn begins with. `cache` returns what
     is known of the provider's cache of the conversation. Where nobody `can_ask` the user, a spending cap stops
     requests. `redactor` returns the redactor of the current secrets. `outputs` keeps the output of the user's commands
-    until it is stored.
+    until it is stored. `recall` returns what a memory recalls for a message of the user.
     """
 
     max_requests: int = 0
@@ -125,6 +125,7 @@ class LoopOptions(NamedTuple):
     cache: Callable[[], RequestCache] | None = None
     redactor: Callable[[], Redactor] = no_redactor
     outputs: CommandOutputStore | None = None
+    recall: Callable[[Memory, str], Awaitable[TurnsRecalled | None]] | None = None
 
 
 DEFAULTS = LoopOptions()
@@ -152,7 +153,7 @@ class AgentLoop:
         self.billing = Billing(options.price)
         self._learn, self._learn_no_tools, self._outputs = options.learn, options.learn_no_tools, options.outputs
         self._instructions, self._default_system = options.instructions, options.default_system
-        self._mcp_tools = options.mcp_tools
+        self._mcp_tools, self._recall = options.mcp_tools, options.recall
         self._mail, self._redactor = options.mail, options.redactor
         condensing = options.condensing or (lambda memory: CondenseOptions())
         self._condenser = LazyCondenser(self.forget_context, view, condensing)
@@ -286,6 +287,8 @@ class AgentLoop:
             incoming = await self._shrink_request(incoming)
         if isinstance(incoming, ToolsRefused) and incoming.job in work(self.memory):
             incoming = await self._leave_out_tools(incoming)
+        if self._recall and isinstance(incoming, Submitted | Retry):
+            incoming = await self._with_recalled(self._recall, incoming)
         prompt = self._changed_prompt() if isinstance(incoming, BEGINS_TURN) else ()
         try:
             if isinstance(incoming, RewindTo) and not find_mark(self.memory, label := incoming.label) and is_id(label):
@@ -354,6 +357,21 @@ class AgentLoop:
             except Rejected as refusal:
                 self._view.notice(str(refusal))
                 self._view.restore_input(steered.text)
+
+    async def _with_recalled(
+        self, recall: Callable[[Memory, str], Awaitable[TurnsRecalled | None]], incoming: Submitted | Retry
+    ) -> Submitted | Retry:
+        """Return the input with what is recalled for a message of the user."""
+        try:
+            text = text_to_edit(self.memory, 0) if isinstance(incoming, Retry) else incoming.text
+        except Rejected:  # `decide` says so
+            return incoming
+        if isinstance(incoming, Submitted) and incoming.sender:
+            return incoming
+        recalled = await recall(self.memory, text)
+        if recalled is None:
+            return incoming
+        return replace(incoming, recalled=replace(recalled, text=self._redactor().foreign(recalled.text)))
 
     def _changed_prompt(self) -> tuple[Event, ...]:
         """Return the events about the project's instructions, the default system prompt and the tools of MCP servers,

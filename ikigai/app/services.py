@@ -36,7 +36,7 @@ from ikigai.app.trusted_project import Project
 from ikigai.config import Config, split_layers, unused_address, with_profile
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError, as_config_error
-from ikigai.core.events import Choices
+from ikigai.core.events import Choices, TurnsRecalled
 from ikigai.core.mcp_tools import MCP_TOOLS_KEY
 from ikigai.core.ports import View
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, with_instructions
@@ -352,6 +352,14 @@ class Services:
 
         return format_excerpts((await self.database.recall(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)).turns)
 
+    async def _recall_for(self, memory: Memory, message: str) -> TurnsRecalled | None:
+        context = self._context_settings(memory)
+        if context.auto_recall != "on":
+            return None
+        from ikigai.app.auto_recall import recall_for
+
+        return await recall_for(self.database, memory, message, context.auto_recall_tokens)
+
     def make_loop(
         self,
         agent: Agent,
@@ -380,6 +388,7 @@ class Services:
             condensing=options.condensing or self.condensing,
             redactor=self.redaction.redactor,
             cache=self.prompt_cache(agent, memory),
+            recall=self._recall_for,
         )
         loop = AgentLoop(memory, log, self.pool.provider, tools, view, options)
         if self.spending:

@@ -11,6 +11,7 @@ from ikigai.config.value_types import (
     Api,
     Approval,
     Arguments,
+    AutoRecall,
     Body,
     Bytes,
     CacheLifetime,
@@ -132,6 +133,14 @@ class ContextSettings(Record, frozen=True):
     summarise_on_clear: Annotated[
         Switch, help_meta("Summarise the turns that /clear removes from the context; /summary shows the result.")
     ] = False
+    auto_recall: Annotated[
+        AutoRecall,
+        help_meta(
+            'With "on" a message brings back excerpts of turns that left the window and match it clearly; '
+            "/undo removes them from the context."
+        ),
+    ] = "off"
+    auto_recall_tokens: Annotated[Size, help_meta("The largest size of the excerpts for one message.")] = 800
     cache_ttl: Annotated[
         CacheLifetime,
         help_meta(

@@ -17,6 +17,7 @@ from ikigai.core.sanitize import storable
 
 CONTENT_FIELD: dict[str, tuple[type, str]] = {
     "user": (events.UserMessage, "text"),
+    "recall": (events.TurnsRecalled, "text"),
     "assistant": (
         events.AssistantMessage,
         "",

@@ -36,6 +36,16 @@ class UserMessage(Record, frozen=True):
     documents: tuple[Document, ...] = ()
 
 
+class TurnsRecalled(Record, frozen=True):
+    """Excerpts of turns out of the context that match the user's message before it; the model is sent `text`.
+
+    `ids` are the events that the excerpts are of.
+    """
+
+    text: str
+    ids: tuple[int, ...] = ()
+
+
 class AssistantMessage(Record, frozen=True):
     """The words and thoughts of a model in one reply; its tool calls are events of their own, right behind it."""
 
@@ -189,7 +199,9 @@ class Summarized(Record, frozen=True):
 
 
 class Undone(Record, frozen=True):
-    """The clear, rewind, filter, summary or undo `of` this agent is out of force; `what` is its kind."""
+    """The clear, rewind, filter, summary or undo `of` this agent is out of force, or its recalled excerpts are out of
+    the context; `what` is its kind.
+    """
 
     of: int
     what: str = ""
@@ -342,6 +354,7 @@ class Unknown(Record, frozen=True):
 
 Event: TypeAlias = (
     UserMessage
+    | TurnsRecalled
     | AssistantMessage
     | ToolCall
     | ToolResult

@@ -53,8 +53,11 @@ def complete_marks(memory: Memory | None) -> list[str]:
 
 
 def complete_undo(memory: Memory | None) -> dict[str, str]:
-    acts = memory.changes if memory else ()
-    return {str(act.id): change_command(act.kind) + " without effect" * act.empty for act in reversed(acts)}
+    if memory is None:
+        return {}
+    acts = {act.id: change_command(act.kind) + " without effect" * act.empty for act in memory.changes}
+    acts |= {turn.recalled: "recalled excerpts" for turn in memory.window.turns if turn.recalled}
+    return {str(id): acts[id] for id in sorted(acts, reverse=True)}
 
 
 def complete_turns(memory: Memory | None) -> dict[str, str]:

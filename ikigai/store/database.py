@@ -396,7 +396,7 @@ class Database:
         """
         from ikigai.store.search import search
 
-        async with self._session.use() as cursor:
+        async with self._beside.use() as cursor:  # a caller may stop waiting, which costs the connection
             return await search.read_lineage_ids(cursor, agent)
 
     async def neighbors(self, id: int, before: int = 3, after: int = 3) -> tuple[str, tuple[StoredEvent, ...]]:

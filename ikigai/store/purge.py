@@ -112,10 +112,8 @@ class Purge:
                 read, position = 0, max(first, after + 1)
                 while page := await self._page(cursor, position, end):
                     for id, agent, at, *columns in page:
-                        row = Row(*columns)
-                        left = self._purge_row(row)
-                        if left:
-                            hits.append(PurgeHit(id, agent, at, self._words(row), left))
+                        if hit := self._hit(id, agent, at, Row(*columns)):
+                            hits.append(hit)
                         elif self._wanted is None:
                             empty.append(id)
                     read, position = read + len(page), page[-1][0] + 1
@@ -123,6 +121,8 @@ class Purge:
                     looked(count := count + len(page))
                 if not read and self._wanted is None:
                     raise Rejected(_missing(first, end, bool(self._agent)), "/history and /search show the ids.")
+            if self._wanted is None:
+                hits += await self._recalled(cursor, [hit.id for hit in hits])
             drafts = await self._drafts(cursor, {hit.id for hit in hits})
         unique = {hit.id: hit for hit in hits}
         return PurgePlan(tuple(unique[id] for id in sorted(unique)), drafts, tuple(sorted(set(empty))), last)
@@ -202,6 +202,16 @@ class Purge:
     async def _page(self, cursor: Cursor, first: int, last: int) -> list[tuple[Any, ...]]:
         await cursor.execute(purge.PURGE_PAGE, (first, last, self._agent, self._agent, PURGE_PAGE_ROWS), prepare=False)
         return await cursor.fetchall()
+
+    async def _recalled(self, cursor: Cursor, ids: list[int]) -> list[PurgeHit]:
+        """Return the excerpts of these events that were recalled."""
+        await cursor.execute(purge.PURGE_RECALLED, (min(ids, default=LAST_ID), ids), prepare=False)
+        found = [self._hit(id, agent, at, Row(*row)) for id, agent, at, *row in await cursor.fetchall()]
+        return [hit for hit in found if hit]
+
+    def _hit(self, id: int, agent: str, at: float, row: Row) -> PurgeHit | None:
+        left = self._purge_row(row)
+        return PurgeHit(id, agent, at, self._words(row), left) if left else None
 
     def _purge_row(self, row: Row) -> Row | None:
         if self._wanted is None:

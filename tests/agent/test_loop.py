@@ -19,6 +19,7 @@ from ikigai.core.events import (
     StoredEvent,
     ToolStarted,
     TurnEnded,
+    TurnsRecalled,
     UsageReported,
     UserMessage,
 )
@@ -121,6 +122,7 @@ class Session:
         instructions: Callable[[], str] | None = None,
         default_system: Callable[[Memory], str] | None = None,
         redactor: Redactor | None = None,
+        recall: Callable[[Memory, str], Awaitable[TurnsRecalled | None]] | None = None,
     ) -> None:
         self.logs = MemoryLog()
         self.logs.create(AGENT)
@@ -140,6 +142,7 @@ class Session:
                 instructions=instructions,
                 default_system=default_system,
                 redactor=(lambda: redactor) if redactor else no_redactor,
+                recall=recall,
             ),
         )
 

@@ -10,7 +10,7 @@ import pytest
 
 from ikigai.agent.redacted_reply import RedactedReply
 from ikigai.core import codec
-from ikigai.core.events import AssistantMessage, CommandRan, MailSent, StoredEvent, UserMessage
+from ikigai.core.events import AssistantMessage, CommandRan, MailSent, StoredEvent, TurnsRecalled, UserMessage
 from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request
@@ -25,6 +25,7 @@ from ikigai.core.request.reply import (
 )
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import CommandFinished, Interrupted, Quote, Submitted
+from ikigai.core.state.memory import Memory
 from ikigai.providers.scripted import ScriptedCall, ScriptedFailure, ScriptedHang
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 from ikigai.tools.registry import ToolRegistry
@@ -120,6 +121,20 @@ async def test_reply_is_redacted_however_it_is_split(seed: int):
         assert "".join(each.text for each in session.view.told("live")) == shown
         assert all(shown.startswith(draft.text) for draft in logs[0].drafts)
         assert KEY not in stored(session)
+
+
+async def test_key_that_was_stored_before_it_was_known_is_not_recalled():
+    async def recall(memory: Memory, text: str) -> TurnsRecalled:
+        return TurnsRecalled(f"[said before: {text} {KEY}]", (1,))
+
+    async with Session(["Noted.", "Noted."], redactor=OWN, recall=recall).running() as session:
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+        session.tell(Submitted("from an agent", sender="other"))
+        await session.idle(2)
+        (recalled,) = session.events(TurnsRecalled)
+        assert recalled.text == f"[said before: hi {MARKER}]" and KEY not in stored(session)
+        assert recalled.text in repr(session.provider.requests[0].messages)
 
 
 async def test_stopped_reply_keeps_no_key():

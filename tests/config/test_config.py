@@ -151,6 +151,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "condense_model": "openai/x",
         "condense_prompt_file": "~/prompt.txt",
         "summarise_on_clear": "true",
+        "auto_recall": "on",
         "default_system_prompt": "false",
         "api_key_env": "MY_KEY",
         "model_file": "~/m.gguf",
@@ -266,6 +267,8 @@ def test_sliding_variable_refuses_anything_else(load, text):
         ("condense_at_percent", "5", 5),
         ("condense_to_percent", "100", 100),
         ("summarise_on_clear", "true", True),
+        ("auto_recall", "on", "on"),
+        ("auto_recall_tokens", "1k", 1000),
         ("default_system_prompt", "false", False),
     ],
 )
@@ -291,6 +294,8 @@ def test_window_by_variables(load, key, text, value):
         ("condense_model", ["gpt-5", "/x", "x/"]),
         ("condense_prompt_file", ["prompt.txt", "../prompt.txt"]),
         ("summarise_on_clear", ["", "10", "never"]),
+        ("auto_recall", ["", "true", "always"]),
+        ("auto_recall_tokens", ["0", "-1", "some"]),
     ],
 )
 def test_what_the_window_cannot_be_set_to(load, key, texts):

@@ -126,6 +126,31 @@ class Life(Program):
     def submit(self, text: str, shown: tuple[Image, ...]) -> None:
         self.happen(Submitted(text, shown))
 
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
+    @rule(text=words, excerpts=words, data=st.data())
+    def recall(self, text: str, excerpts: str, data: st.DataObject) -> None:
+        """Recall excerpts with a message; an undo takes them out of the context, and can be taken back."""
+        events = self.happen(Submitted(text, recalled=ev.TurnsRecalled(excerpts + "#", (1,))))
+        if not events or self.memory.open is None:
+            return
+        assert [type(event) for event in events][-2:] == [ev.UserMessage, ev.TurnsRecalled]
+        assert self.memory.open.messages[0].text.endswith(excerpts + "#")
+        self.live_equals_replayed()
+        self.replied((Text("!"),))
+        turns = self.memory.full_window.turns
+        if self.memory.open or not turns or not turns[-1].recalled:
+            return
+        whole, recalled = self.memory, turns[-1].recalled
+        if data.draw(st.booleans()):
+            (undone,) = self.happen(Undo())
+            assert undone == ev.Undone(recalled, "recall")
+            assert not self.memory.full_window.turns[-1].recalled
+            assert self.memory.used < whole.used or self.memory.window != whole.window
+            self.memory_is_what_the_rules_say()
+            if data.draw(st.booleans()):
+                assert self.happen(Undo(self.memory.changes[-1].id))
+                assert same(self.memory, whole)
+
     @precondition(lambda self: self.memory.open is not None)
     @rule(said=blocks, count=st.none() | counts)
     def interrupt(self, said: tuple[ReplyBlock, ...], count: int | None) -> None:
@@ -220,8 +245,12 @@ class Life(Program):
         acts, idle = self.memory.changes, self.memory.status is AgentStatus.IDLE
         rows = self.log.history(self.agent)
         id = data.draw(st.sampled_from([0, 0, *(act.id for act in acts), *(row.id for row in rows[-5:])]))
+        recalled = {turn.recalled for turn in self.memory.full_window.turns[-1:]} - {0}
+        if id:
+            recalled = {turn.recalled for turn in self.memory.full_window.turns} & {id}
         events = self.happen(Undo(id))
         known = [act.id for act in acts if (act.id == id if id else act.kind != "undo" and not act.empty)]
+        known = sorted({*known, *recalled})
         assert [event.of for event in events if isinstance(event, ev.Undone)] == (known[-1:] if idle else [])
         if events and place % 2:
             there = self.memory

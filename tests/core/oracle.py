@@ -65,6 +65,8 @@ class Said:
                 case ev.UserMessage(text, images):
                     words = [Text(text)] if text or not images else []
                     found.append(Message(Role.USER, (*images, *words)))
+                case ev.TurnsRecalled(text):
+                    _add(found, Role.USER, Text(text))
                 case ev.AssistantMessage(blocks):
                     unsent = [b for b in blocks if (b.text if isinstance(b, Text) else b.signature) == ""]
                     kept = [b for b in blocks if b not in unsent]
@@ -226,7 +228,16 @@ class Oracle:
                 for key, value in values.items():
                     if origins[key] == "agent" and value is None:
                         self.settings[key] = effective(self.run, self.own).get(key)
-            case ev.UserMessage() | ev.AssistantMessage() | ToolCall() | ToolResult() | ev.ToolStarted():
+            case ev.Undone(of, "recall"):
+                self.turns = [turn.without((of,)) for turn in self.turns]
+            case (
+                ev.UserMessage()
+                | ev.TurnsRecalled()
+                | ev.AssistantMessage()
+                | ToolCall()
+                | ToolResult()
+                | ev.ToolStarted()
+            ):
                 if self.open is None:
                     self.open = Said([])
                 self.open.rows.append(row)

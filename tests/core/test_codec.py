@@ -34,6 +34,7 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[ev.Event]:
     count = (seconds, st.none() | seconds, text, number, text, st.none() | seconds, text, text, number)
     return st.one_of(
         st.builds(ev.UserMessage, text, images),
+        st.builds(ev.TurnsRecalled, text, st.lists(number, max_size=3).map(tuple)),
         st.builds(ev.AssistantMessage, blocks, st.sampled_from(StopReason), text, st.booleans()),
         st.builds(ToolCall, text, text, text, text, text),
         st.builds(ToolResult, text, text, st.booleans(), text, images, text, hosted=text, opaque=text),

@@ -15,7 +15,7 @@ from ikigai.core.state.inputs import Clear, RewindTo, SetMark
 from ikigai.store.database import Database
 from tests.store.talk import Talk
 
-SAID = ("user", "assistant", "tool_call", "tool_result")
+SAID = ("user", "recall", "assistant", "tool_call", "tool_result")
 VIEWS = (
     "turns",
     "transcript",
@@ -80,7 +80,7 @@ async def test_turns(dsn: str, database: Database, log: Log) -> None:
     await talk.store((ev.UserMessage("second"),))
     call = ToolCall("c", "read", '{"path": "x"}')
     await talk.store((ev.AssistantMessage((Text("let me"),), StopReason.TOOLS), call))
-    await talk.store((ToolResult("c", "its text"), ev.UserMessage("stop")))
+    await talk.store((ToolResult("c", "its text"), ev.UserMessage("stop"), ev.TurnsRecalled("[said before]", (3,))))
     assert talk.memory.open
     await talk.store((ev.TurnEnded(ev.Ending.FAILED, "The provider gave up.", talk.memory.open.first, 77, tokens=5),))
 
@@ -94,7 +94,7 @@ async def test_turns(dsn: str, database: Database, log: Log) -> None:
     for row, began, ended in ((first, users[0], ends[0]), (second, users[1], ends[1])):
         assert row[6:8] == (began[2], ended[2])
         assert float(row[8]) == pytest.approx((ended[2] - began[2]).total_seconds())
-    assert (first[9], second[9]) == (2, 5)
+    assert (first[9], second[9]) == (2, 6)
     assert first[10] == ends[0][3]["size"] > 500 and first[11] == (first[10] + 3) // 4
     assert second[10:12] == (77, 5)
     assert first[12] == ("what is this" + " long" * 100)[:80].rstrip() and second[12] == "second"
@@ -104,7 +104,7 @@ async def test_transcript_reads_in_order(database: Database, log: Log) -> None:
     talk = await Talk.open(database, await database.agents.create("a"))
     await talk.turn("first", "answer")
     await talk.happen(SetMark("m"))
-    await talk.store((ev.UserMessage("second"),))
+    await talk.store((ev.UserMessage("second"), ev.TurnsRecalled("[said before]", (3,))))
     await talk.store((ev.AssistantMessage(stop=StopReason.TOOLS), ToolCall("c", "read", '{"path": "x"}')))
     await talk.store((ToolResult("c", "its text"), ev.TurnEnded(ev.Ending.INTERRUPTED)))
     await talk.happen(RewindTo())
@@ -119,6 +119,7 @@ async def test_transcript_reads_in_order(database: Database, log: Log) -> None:
         ("assistant", "answer"),
         ("mark", "m"),
         ("user", "second"),
+        ("recall", "[said before]"),
         ("assistant", ""),
         ("tool_call", 'read {"path": "x"}'),
         ("tool_result", "its text"),

@@ -24,7 +24,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_rewind, completes="marks",
         more="What came after leaves the context and stays in the history. The turn that the event belongs to "
         "stays."),
-    CommandSpec("undo", "[ID]", "undo the newest clear, rewind, forget or condense",
+    CommandSpec("undo", "[ID]", "undo the newest clear, rewind, forget, condense or recall",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_undo, completes="acts",
         more="Repeat it to go further back. With the id of an undo it redoes what that one undid."),
     CommandSpec("redo", "", "redo what the newest undo undid",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from ikigai.core.events import AssistantMessage, StoredEvent, Summarized, UserMessage
+from ikigai.core.events import AssistantMessage, StoredEvent, Summarized, TurnsRecalled, UserMessage
 from ikigai.core.json_schema import build_schema
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
@@ -168,6 +168,8 @@ def describe_row(row: StoredEvent) -> tuple[str, str]:
             return "tool_result", content
         case Summarized(text):
             return "summary", text
+        case TurnsRecalled(text):
+            return "recall", text
         case _:
             return "", ""
 

@@ -1,7 +1,8 @@
 """This module finds the turns and events of memory that ids name. It asks the log questions as `loading` does.
 
-A selected reply includes its thinking, its calls and their results. If no event of a turn would stay, the whole turn is
-selected. Ids can name only events in memory, in the window or not.
+A selected reply includes its thinking, its calls and their results; a selected message includes what was recalled for
+it. If no event of a turn would stay, the whole turn is selected. Ids can name only events in memory, in the window or
+not.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,15 @@ from typing import cast
 
 from ikigai.core import codec, tokens
 from ikigai.core.errors import Rejected
-from ikigai.core.events import AssistantMessage, StoredEvent, Summarized, ToolStarted, TurnEnded, UserMessage
+from ikigai.core.events import (
+    AssistantMessage,
+    StoredEvent,
+    Summarized,
+    ToolStarted,
+    TurnEnded,
+    TurnsRecalled,
+    UserMessage,
+)
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.state.effective_settings import RunConfig
@@ -19,7 +28,7 @@ from ikigai.core.state.lineage import Span
 from ikigai.core.state.loading import PAGE_ROWS, AskEvents, AskPage, Reach, Reading, find_reach
 from ikigai.core.state.memory import Memory, replace
 
-SENT_EVENTS = (UserMessage, AssistantMessage, ToolCall, ToolResult)
+SENT_EVENTS = (UserMessage, TurnsRecalled, AssistantMessage, ToolCall, ToolResult)
 """Events that are sent to a model."""
 MAX_SELECTED_ROWS = 50_000
 """Events that are read for one selection: some seconds, and some hundred megabytes."""
@@ -186,7 +195,7 @@ def _size(settled: Memory, turn: EndedTurn) -> int:
 
 
 def _close_over_replies(turn: EndedTurn, selected: set[int]) -> tuple[int, ...]:
-    """Return the selected events of a turn, and the other events of their replies: calls and results."""
+    """Return the selected events of a turn with what belongs to them: calls, results, and recalled excerpts."""
     groups: list[list[int]] = []
     calls: dict[str, list[int]] = {}
     replying = False
@@ -195,6 +204,11 @@ def _close_over_replies(turn: EndedTurn, selected: set[int]) -> tuple[int, ...]:
             case UserMessage():
                 groups.append([row.id])
                 replying = False
+            case TurnsRecalled():
+                if groups and not selected.isdisjoint(groups[-1]):
+                    groups[-1].append(row.id)
+                else:  # it can go alone
+                    groups.append([row.id])
             case AssistantMessage() | ToolCall():
                 if isinstance(row.event, AssistantMessage) or not replying:
                     groups.append([])

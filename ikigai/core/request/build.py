@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ikigai.core.events import AssistantMessage, Ending, Event, UserMessage
+from ikigai.core.events import AssistantMessage, Ending, Event, TurnsRecalled, UserMessage
 from ikigai.core.messages import ASSISTANT, TOOL, USER, Block, Message, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
 from ikigai.core.vendor_search import UNKNOWN_OUTCOME
@@ -92,11 +92,14 @@ def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
             text = MAIL_PREFIX.format(event.sender) + text
         words = (Text(text),) if text or not images else ()
         role, blocks = USER, (*images, *words, *event.documents)
+    elif type(event) is TurnsRecalled:
+        role, blocks = USER, (Text(event.text),)
     else:
         return ()
     if blocks:
         newest = messages[-1] if messages else None
-        if newest and newest.role is role and role is not USER:
+        joins = role is not USER or type(event) is TurnsRecalled  # user and model go on taking turns
+        if newest and newest.role is role and joins:
             messages[-1] = Message(role, newest.blocks + blocks)
         else:
             messages.append(Message(role, blocks))

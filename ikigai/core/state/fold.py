@@ -5,8 +5,8 @@ Replay folds the rows that loading read. Both arrive at the same value.
 
     status              means                                    accepts, besides what is always accepted
     idle                no open turn                             user, clear, mark, rewind, filter, summary, undo
-    waiting for model   the open turn wants a reply              user (steering), assistant, tool_call, mail_taken,
-                                                                 turn_end, tool_result of a hosted call
+    waiting for model   the open turn wants a reply              user (steering), recall, assistant, tool_call,
+                                                                 mail_taken, turn_end, tool_result of a hosted call
     running tools       calls of the open turn lack results      assistant, tool_call, mail_taken, turn_end,
                                                                  tool_started, filter_plan, tool_result
 
@@ -40,6 +40,7 @@ from ikigai.core.events import (
     ToolStarted,
     Totals,
     TurnEnded,
+    TurnsRecalled,
     Undone,
     UsageReported,
     UserMessage,
@@ -64,7 +65,7 @@ from ikigai.core.state.window import Turn, Window, fit_window, overflowing_windo
 
 ACCEPTED_EVENTS: dict[AgentStatus, frozenset[type]] = {
     IDLE: frozenset({UserMessage, Cleared, Marked, Rewound, Filtered, Summarized, Undone}),
-    WAITING: frozenset({UserMessage, AssistantMessage, ToolCall, ToolResult, MailTaken, TurnEnded}),
+    WAITING: frozenset({UserMessage, TurnsRecalled, AssistantMessage, ToolCall, ToolResult, MailTaken, TurnEnded}),
     RUNNING_TOOLS: frozenset(
         {AssistantMessage, ToolCall, ToolStarted, FilterPlanned, MailTaken, ToolResult, TurnEnded}
     ),
@@ -74,7 +75,7 @@ STATUS_BOUND_EVENTS = frozenset[type]().union(*ACCEPTED_EVENTS.values())
 
 
 TURN_EVENTS = frozenset[type](
-    {UserMessage, AssistantMessage, ToolCall, ToolStarted, FilterPlanned, MailTaken, ToolResult}
+    {UserMessage, TurnsRecalled, AssistantMessage, ToolCall, ToolStarted, FilterPlanned, MailTaken, ToolResult}
 )
 """Events that an open turn is made of."""
 
@@ -195,7 +196,8 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
         case Summarized():
             return _with_summary(memory, stored, stored.event)
         case Undone(what=what):
-            return replace(memory, changes=_changes(memory, stored, "undo", is_redo=what == "undo"), stale=True)
+            changes = _changes(memory, stored, "undo", is_redo=what == "undo")
+            return replace(_exclude(memory, stored), changes=changes, stale=True)
         case SettingsChanged():
             return replace(_with_choices(memory, stored.id, stored.event), stale=True)
         case Forked():
@@ -294,7 +296,8 @@ def _build_ended(memory: Memory, end: int, event: TurnEnded) -> Turn:
     # Count the messages of the log: the number dropped depends on the model, and a stored count must not.
     count = len(messages) + 2 * memory.open.iterations
     after = event.before + Totals(1, count, event.size)
-    return Turn(memory.open.first, end, messages, size, event.before, event.before_previous, after)
+    turn = memory.open
+    return Turn(turn.first, end, messages, size, event.before, event.before_previous, after, turn.recalled)
 
 
 def _add_ended(memory: Memory, turn: Turn) -> Memory:

@@ -2,7 +2,16 @@
 
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, get_args
 
-from ikigai.core.events import ApprovalDecided, Choices, FilterPlanned, MailSent, MailTaken, Summarized, UsageReported
+from ikigai.core.events import (
+    ApprovalDecided,
+    Choices,
+    FilterPlanned,
+    MailSent,
+    MailTaken,
+    Summarized,
+    TurnsRecalled,
+    UsageReported,
+)
 from ikigai.core.messages import Document, Image, ReplyBlock, StopReason, ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
 
@@ -57,13 +66,17 @@ class Opened(Record, frozen=True):
 
 
 class Submitted(Record, frozen=True):
-    """A message; `sender` is the name of the agent that sent it, "" for the user; `attended` as in `UserMessage`."""
+    """A message; `sender` is the name of the agent that sent it, "" for the user; `attended` as in `UserMessage`.
+
+    The loop finds what is `recalled` for it, if that is switched on.
+    """
 
     text: str
     images: tuple[Image, ...] = ()
     sender: str = ""
     attended: bool = False
     documents: tuple[Document, ...] = ()
+    recalled: TurnsRecalled | None = None
 
 
 class Steered(Record, frozen=True):
@@ -263,7 +276,9 @@ class Redo(Record, frozen=True):
 
 
 class Retry(Record, frozen=True):
-    """Go back to before the newest turn and send its message again."""
+    """Go back to before the newest turn and send its message again; `recalled` as in `Submitted`."""
+
+    recalled: TurnsRecalled | None = None
 
 
 class Edit(Record, frozen=True):

@@ -4,7 +4,8 @@
     rewind    every event between the one it goes back to and itself
     filter    its ranges, both ends included; the talk that planned it, up to itself; its single ids
     summary   every event up to `upto`, that one included; none if it tells of a cleared epoch
-    undo      no event: it puts the event that it names out of force, see `lineage.undone_ids`
+    undo      the recalled excerpts that it names; else no event: it puts the event that it names out of force, see
+              `lineage.undone_ids`
 
 A rewind to before a summary takes that summary out of force, too.
 """
@@ -12,8 +13,11 @@ A rewind to before a summary takes that summary out of force, too.
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from ikigai.core.events import Cleared, Event, Filtered, Rewound, Summarized
+from ikigai.core.events import Cleared, Event, Filtered, Rewound, Summarized, Undone
 from ikigai.core.record import Record
+
+RECALL = "recall"
+"""The kind of recalled excerpts, which an undo names."""
 
 Interval: TypeAlias = tuple[int, int]
 """Ids between two ends, neither of which belongs to it."""
@@ -38,6 +42,8 @@ def excluded_by(id: int, event: Event) -> ExcludedInterval:
             return ExcludedInterval((*((first - 1, end + 1) for first, end in ranges), *talk), ids)
         case Summarized(upto=upto, closed=closed):
             return ExcludedInterval() if closed else ExcludedInterval((_up_to(upto),))
+        case Undone(of, what) if what == RECALL:
+            return ExcludedInterval(ids=(of,))
         case _:
             return ExcludedInterval()
 

@@ -19,7 +19,9 @@ from ikigai.core.state.window import NO_TURNS, MemoryOrigin, Turn, Window
 
 CONTROL_KINDS = ("clear", "mark", "rewind", "filter", "summary", "undo", "settings", "fork")
 """Kinds that define memory; their events are few and small, and all of the spans are read."""
-TURN_KINDS = ("user", "assistant", "tool_call", "tool_started", "filter_plan", "mail_taken", "tool_result", "turn_end")
+TURN_KINDS = (
+    "user", "recall", "assistant", "tool_call", "tool_started", "filter_plan", "mail_taken", "tool_result", "turn_end",
+)  # fmt: skip
 """Kinds that turns are made of; their events are read backwards, as far as the window reaches."""
 FIRST_PAGE = 16
 """Rows of the first turn in the first question: most first turns have fewer."""

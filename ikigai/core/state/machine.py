@@ -2,7 +2,7 @@
 
     input           while idle                    while a turn is open
     Opened          settings, if they differ      the draft as interrupted reply, turn_end interrupted, settings
-    Submitted, Plan, Quote   user                 refused (the loop queues it)
+    Submitted, Plan, Quote   user; recall behind a Submitted, if there is one   refused (the loop queues it)
     Steered         user                          user; refused while results are awaited (the loop keeps it)
     Replied         -                             the reply; turn_end completed behind it without calls or if refused,
                                                   but not if it is paused;
@@ -52,6 +52,7 @@ from ikigai.core.events import (
     Marked,
     Summarized,
     ToolStarted,
+    TurnsRecalled,
     UserMessage,
 )
 from ikigai.core.messages import ReplyBlock, Role, StopReason, ToolCall, ToolResult
@@ -229,9 +230,9 @@ def _decide_while_idle(
             return changed_default_system(memory, storable(value))
         case McpToolsChanged(value):
             return changed_mcp_tools(memory, value)
-        case Submitted(text, images, sender, attended, documents):
+        case Submitted(text, images, sender, attended, documents, recalled):
             message = UserMessage(text, images, sender=sender, attended=attended, documents=documents)
-            return _submitted(memory, message)
+            return (*_submitted(memory, message), *_storable_recall(recalled))
         case MailDelivered(mails):
             senders = ", ".join(dict.fromkeys(mail.shown for mail in mails))
             message = UserMessage(join_messages(mails), sender=senders)
@@ -269,9 +270,9 @@ def _decide_while_idle(
             return (undo_change(memory, id),)
         case Redo():
             return (redo_change(memory),)
-        case Retry():
+        case Retry(recalled):
             back, message = rewind_before(memory)
-            return (back, *_submitted(memory, message))
+            return (back, *_submitted(memory, message), *_storable_recall(recalled))
         case Edit(id):
             return rewind_before(memory, id)[:1]
         case Change(values):
@@ -420,6 +421,10 @@ def _submitted(memory: Memory, message: UserMessage) -> tuple[Event, ...]:
                 "Use /clear or /rewind, or switch the window on with /budget 100k.",
             )
     return (message,)
+
+
+def _storable_recall(recalled: TurnsRecalled | None) -> tuple[Event, ...]:
+    return (replace(recalled, text=storable(recalled.text)),) if recalled else ()
 
 
 def _finish_summary(memory: Memory, summary: Summarized, begins: MemoryStart | None) -> Summarized:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core.events import Event, FilterPlanned, MailTaken, ToolStarted, UserMessage
+from ikigai.core.events import Event, FilterPlanned, MailTaken, ToolStarted, TurnsRecalled, UserMessage
 from ikigai.core.messages import ASSISTANT, TOOL, Block, Document, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.build import join
@@ -50,6 +50,7 @@ class OpenTurn(Record, frozen=True):
     and `criteria` are those of a planning talk, `plan` is its filter. `alone` says that no reply is wanted. `sender` is
     the name of the agent whose message began the turn. `reply_to` are the ids of the agents whose work the turn has
     taken from mail. `attended` says that the user asked for the turn, by a message or through an agent above.
+    `recalled` is as in `Turn`.
     """
 
     first: int
@@ -70,6 +71,7 @@ class OpenTurn(Record, frozen=True):
     sender: str = ""
     reply_to: tuple[str, ...] = ()
     attended: bool = True
+    recalled: int = 0
 
     @property
     def requests(self) -> int:
@@ -111,6 +113,7 @@ class TurnBuilder:
         self._results, self._edge, self._dropped = turn.results, turn.edge, turn.dropped
         self._iterations = turn.iterations
         self._plan, self._reply_to, self._attended = turn.plan, turn.reply_to, turn.attended
+        self._recalled = turn.recalled
         self._size = turn.size  # bytes of the messages that are measured, the first `_measured`
         self._measured = len(self._messages)
         self._unmeasured_limit = 0  # bytes that the others take at the most
@@ -167,6 +170,8 @@ class TurnBuilder:
         else:
             if type(event) is UserMessage and not event.sender:
                 self._attended = True
+            if type(event) is TurnsRecalled:
+                self._recalled = id
             self._join(event)
         if self._limit is not None and self._size + self._unmeasured_limit > self._limit and len(self._calls) > 1:
             self.shrink(self._limit)
@@ -192,6 +197,7 @@ class TurnBuilder:
             plan=self._plan,
             reply_to=self._reply_to,
             attended=self._attended,
+            recalled=self._recalled,
         )
 
     def shrink(self, max_bytes: int) -> None:

@@ -2,9 +2,10 @@
 
 from ikigai.core.errors import Rejected
 from ikigai.core.events import Rewound, Undone, UserMessage
-from ikigai.core.messages import Document, Image
+from ikigai.core.messages import Document, Image, Message
 from ikigai.core.request.build import is_mail, is_planning
 from ikigai.core.state.fold import REMOVED_TEXT
+from ikigai.core.state.intervals import RECALL
 from ikigai.core.state.memory import Mark, Memory
 
 
@@ -49,6 +50,8 @@ def rewind_before(memory: Memory, id: int = 0) -> tuple[Rewound, UserMessage]:
     if turn is None:
         raise Rejected("There is no turn yet.", "Send a message first.")
     message = turn.messages[0]
+    if turn.recalled:  # its excerpts are the last block, and found anew
+        message = Message(message.role, message.blocks[:-1])
     if message.text == REMOVED_TEXT:
         raise Rejected(f"The message of {which} was forgotten.", "/undo may bring it back.")
     if is_planning(message.text):  # its filter was undone
@@ -68,12 +71,17 @@ def text_to_edit(memory: Memory, id: int) -> str:
 
 def undo_change(memory: Memory, id: int) -> Undone:
     """Return the undo of the event `id`, or of the newest change for 0. Raise Rejected if nothing can be undone."""
+    turns = memory.full_window.turns
     if id:
         changes = [change for change in memory.changes if change.id == id]
-        remedy = "Only an active clear, rewind, forget, condense or undo of this agent can."
+        remedy = "Only an active clear, rewind, forget, condense, undo or recall of this agent can."
+        recalled = id if any(turn.recalled == id for turn in turns) else 0
     else:
         changes = [change for change in memory.changes if change.kind != "undo" and not change.empty]
-        remedy = "/clear, /rewind, /forget, /remember and /condense can be undone."
+        remedy = "/clear, /rewind, /forget, /remember, /condense and the newest turn's recall can be undone."
+        recalled = turns[-1].recalled if turns else 0
+    if recalled and (not changes or changes[-1].id < recalled):
+        return Undone(recalled, RECALL)
     if not changes:
         raise Rejected(f"#{id} cannot be undone." if id else "There is nothing to undo.", remedy)
     return Undone(changes[-1].id, changes[-1].kind)

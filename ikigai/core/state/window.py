@@ -18,7 +18,8 @@ from ikigai.core.record import Record
 class Turn(Record, frozen=True):
     """One ended turn as a model is sent it. `id` and `end` are its first event and its turn_end, `size` its bytes.
 
-    `before`, `before_previous` and `after` place it in live memory since the last clear (see `TurnEnded`).
+    `before`, `before_previous` and `after` place it in live memory since the last clear (see `TurnEnded`). `recalled`
+    is the event of its newest recalled excerpts, 0 for none.
     """
 
     id: int
@@ -28,6 +29,7 @@ class Turn(Record, frozen=True):
     before: Totals
     before_previous: Totals
     after: Totals
+    recalled: int = 0
 
 
 class Turns(Sequence[Turn]):

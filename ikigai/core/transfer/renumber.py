@@ -126,6 +126,7 @@ ID_FIELDS: dict[str, dict[str, _Moved]] = {
     "filter_plan": {"ranges": RANGES, "ids": EACH},
     "filter": {"ranges": RANGES, "ids": EACH, "planning": SAME},
     "undo": {"of": SAME},
+    "recall": {"ids": EACH},
     "fork": {"at": UPTO},
     "summary": {"upto": UPTO, "covers": RANGES, "of": EACH, "closed": STILL},
     "mail_sent": {"to": NOBODY},

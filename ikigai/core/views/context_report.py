@@ -19,6 +19,7 @@ from ikigai.core.request.pins import list_pins, without_pins
 from ikigai.core.request.system_prompt import system_prompt
 from ikigai.core.state.memory import Memory, measure, notice_size, request_frame, summary_messages
 from ikigai.core.state.settings import MIN_CONVERSATION_TOKENS
+from ikigai.core.state.window import Turn
 
 replace = msgspec.structs.replace
 
@@ -142,10 +143,11 @@ def _sizes(memory: Memory) -> dict[str, int]:
     summary = measure(memory, summary_messages(memory))
     foreign = _sizes_of_servers(memory, request.tools)
     first_words, first_results = _split(memory, first.messages, first.size) if first else (0, 0)
-    words = results = 0
+    words = results = recalled = 0
     for turn in window.turns:
         turn_words, turn_results = _split(memory, turn.messages, turn.size)
-        words, results = words + turn_words, results + turn_results
+        quoted = _recalled(memory, turn)
+        words, results, recalled = words + turn_words - quoted, results + turn_results, recalled + quoted
     open_words, open_results = _split(memory, memory.open.messages, memory.open.size) if memory.open else (0, 0)
     return {
         "overhead": bare,
@@ -157,6 +159,7 @@ def _sizes(memory: Memory) -> dict[str, int]:
         "first turn": first_words + first_results,
         "notice": notice_size(memory, window.older.messages),
         "messages": words,
+        "recalled": recalled,
         "tool results": results,
         "open turn": open_words,
         "its results": open_results,
@@ -185,6 +188,14 @@ def _split(memory: Memory, messages: tuple[Message, ...], size: int) -> tuple[in
     results = measure(memory, [message for message in messages if message.role is Role.TOOL])
     results = results * size // plain if plain else 0
     return size - results, results
+
+
+def _recalled(memory: Memory, turn: Turn) -> int:
+    """Return the bytes of the excerpts that were recalled for a turn: the last block of its first message."""
+    if not turn.recalled:
+        return 0
+    whole = turn.messages[0]
+    return measure(memory, [whole]) - measure(memory, [Message(whole.role, whole.blocks[:-1])])
 
 
 def count_images(memory: Memory) -> int:

@@ -28,6 +28,7 @@ from ikigai.core.events import (
     Summarized,
     ToolStarted,
     TurnEnded,
+    TurnsRecalled,
     Undone,
     Unknown,
     UsageReported,
@@ -49,6 +50,10 @@ from ikigai.core.views.usage_totals import format_dollars
 
 if TYPE_CHECKING:
     from ikigai.core.state.memory import Memory
+
+
+MAX_NAMED_EVENTS = 6
+"""Events that a line about recalled excerpts names."""
 
 
 class Speaker(StrEnum):
@@ -239,12 +244,21 @@ def _note(id: int, event: object) -> str:
             return (
                 f"Sent to {name}: {text}" if name else f"This turn ({ending}) was reported to the agent that began it."
             )
+        case TurnsRecalled() as recalled:
+            return _recall_note(recalled)
         case CommandRan(line, output):
             return f"{line}\n{output}" if output else line
         case Unknown(kind, text):
             return f"[{kind}] {text}"
         case _:
             return ""
+
+
+def _recall_note(event: TurnsRecalled) -> str:
+    named = ", ".join(f"#{id}" for id in event.ids[:MAX_NAMED_EVENTS])
+    more = f" and {len(event.ids) - MAX_NAMED_EVENTS} more" if len(event.ids) > MAX_NAMED_EVENTS else ""
+    size = tokens.format_tokens(tokens.count_tokens("", "", len(event.text.encode())))
+    return f"Recalled {named}{more}: {size} tokens. To undo this: /undo"
 
 
 def _filter_note(event: Filtered) -> str:

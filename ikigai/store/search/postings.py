@@ -66,6 +66,11 @@ def _weights(average: float) -> list[float]:
     return found
 
 
+def stem_weight(documents: int, having: int) -> float:
+    """Return the weight of a stem that `having` of all documents have."""
+    return log(1 + (max(documents, having) - having + 0.5) / (having + 0.5))
+
+
 class Run(NamedTuple):
     """Numbers of documents, from the first to the last."""
 
@@ -88,6 +93,7 @@ class Ranking:
         average: float,
         runs: Sequence[Run] | None = None,
     ) -> None:
+        self._documents = documents
         self._blocks: dict[str, dict[int, list[array[int]]]] = {}
         for stem, part, packed in postings:
             self._blocks.setdefault(stem, {}).setdefault(part >> BLOCK_BITS, []).append(unpack(packed))
@@ -95,10 +101,7 @@ class Ranking:
         self._frequency = {
             stem: sum(len(rows) for parts in blocks.values() for rows in parts) for stem, blocks in self._blocks.items()
         }
-        self._weight = {
-            stem: counts[stem] * log(1 + (max(documents, n) - n + 0.5) / (n + 0.5))
-            for stem, n in self._frequency.items()
-        }
+        self._weight = {stem: counts[stem] * stem_weight(documents, n) for stem, n in self._frequency.items()}
         self._runs = runs
         self._masks: dict[int, bytes | None] = {}
         self._sums: dict[int, float] = {}
@@ -114,6 +117,14 @@ class Ranking:
             summed += self._frequency[stem]
             self._add(stem)
         return []
+
+    def weight_of(self, words: Iterable[tuple[tuple[str, ...], int]]) -> float:
+        """Return what these words of the question weigh; a word counts as the heaviest of its stems that are known."""
+        unknown = stem_weight(self._documents, 0)
+        return sum(
+            max((self._weight[stem] for stem in stems if stem in self._weight), default=count * unknown)
+            for stems, count in words
+        )
 
     def candidates(self) -> list[int]:
         """Return the numbers of the documents that may be the best."""

@@ -87,8 +87,8 @@ def count_stems(text: str) -> tuple[str, Counter[str]]:
     return language, found
 
 
-def query_stems(question: str, languages: Iterable[str]) -> dict[str, int]:
-    """Return the stems of a question with their counts: in the language of the question and in these languages.
+def query_words(question: str, languages: Iterable[str]) -> list[tuple[tuple[str, ...], int]]:
+    """Return the words of a question with counts, as their stems in the question's language and in `languages`.
 
     Words that are function words in the question's language are left out, if there are others.
     """
@@ -98,14 +98,19 @@ def query_stems(question: str, languages: Iterable[str]) -> dict[str, int]:
     counts = Counter(word for word in words if word not in common) or Counter(words)
     chosen = sorted(counts, key=lambda word: (-len(word), word))[:MAX_QUERY_WORDS]
     stemmers = [_stemmer(each) for each in dict.fromkeys((language, *languages))]
-    found: dict[str, int] = {}
+    found: list[tuple[tuple[str, ...], int]] = []
     for word in chosen:
         if is_unspaced(word):
-            stems = _pairs(word)[:MAX_QUERY_WORDS]
+            found += (((pair,), counts[word]) for pair in dict.fromkeys(_pairs(word)[:MAX_QUERY_WORDS]))
         else:
-            stems = [stem(word[:MAX_KEY_CHARACTERS]) for stem in stemmers]
-        found.update(dict.fromkeys(stems, counts[word]))
+            stems = dict.fromkeys(stem(word[:MAX_KEY_CHARACTERS]) for stem in stemmers)
+            found.append((tuple(stems), counts[word]))
     return found
+
+
+def query_stems(question: str, languages: Iterable[str]) -> dict[str, int]:
+    """Return the stems of `query_words` with their counts."""
+    return {stem: count for stems, count in query_words(question, languages) for stem in stems}
 
 
 def _pairs(run: str) -> list[str]:

@@ -18,7 +18,7 @@ from ikigai.core.search.snippets import TermFinder
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.search import stems
 from ikigai.store.search.indexer import Indexer
-from ikigai.store.search.postings import Ranking, Run
+from ikigai.store.search.postings import Ranking, Run, stem_weight
 from ikigai.store.sql import stem_postings as queries
 
 CATCH_UP_SECONDS = 1.0
@@ -61,7 +61,7 @@ class RecalledMessage(Record, frozen=True):
 class RecalledTurn(Record, frozen=True):
     """A turn that a question recalls. `id` is the event that matches best, `first` and `last` are those of the turn.
 
-    `last` is None while the turn is open.
+    `last` is None while the turn is open. `own_score` is the score of that event without its neighbors.
     """
 
     agent: str
@@ -70,14 +70,20 @@ class RecalledTurn(Record, frozen=True):
     last: int | None
     id: int
     score: float
+    own_score: float
     messages: tuple[RecalledMessage, ...]
 
 
 class Recalled(Record, frozen=True):
-    """The turns that a question recalls, the best first; `behind` events are not in the index yet."""
+    """The turns that a question recalls, the best first; `behind` events are not in the index yet.
+
+    `weight` is the score that a message of average length has that holds each word of the question once, and one more
+    word that only it has.
+    """
 
     turns: tuple[RecalledTurn, ...] = ()
     behind: int = 0
+    weight: float = 0.0
 
 
 class _Candidate(NamedTuple):
@@ -85,6 +91,7 @@ class _Candidate(NamedTuple):
     start: int
     kind: str
     score: float
+    own_score: float
 
 
 class TurnRecall:
@@ -99,35 +106,44 @@ class TurnRecall:
         limit: int = 12,
         most_characters: int = 12_000,
         scope: RecallScope | None = None,
+        catch_up: float = CATCH_UP_SECONDS,
     ) -> Recalled:
-        """Return the turns that may answer the question, with excerpts of `most_characters`. Raise StoreError."""
+        """Return the turns that may answer the question, with excerpts of `most_characters`. Raise StoreError.
+
+        The index is brought up to date for at most `catch_up` seconds before.
+        """
         question = question[:MAX_QUESTION_CHARACTERS]
         if limit < 1 or not question.strip():
             return Recalled()
-        behind = await self._indexer.stems.catch_up(CATCH_UP_SECONDS)
+        behind = await self._indexer.stems.catch_up(catch_up)
         async with self._session.use() as cursor:
-            best = await self._candidates(cursor, question, scope)
+            best, weight = await self._candidates(cursor, question, scope)
             turns = await _read_turns(cursor, best, limit)
             said = await _read_said(cursor, [turn for turn, _ in turns])
         scores = {each.message: each.score for each in reversed(best)}  # the best of the pieces of a message
         width = most_characters // max(1, len(turns))
-        return Recalled(await asyncio.to_thread(_with_excerpts, question, turns, said, scores, width), behind)
+        made = await asyncio.to_thread(_with_excerpts, question, turns, said, scores, width)
+        return Recalled(made, behind, weight)
 
-    async def _candidates(self, cursor: Cursor, question: str, scope: RecallScope | None) -> list[_Candidate]:
-        """Return the best messages by their words, best first."""
+    async def _candidates(
+        self, cursor: Cursor, question: str, scope: RecallScope | None
+    ) -> tuple[list[_Candidate], float]:
+        """Return the best messages by their words, best first, and `Recalled.weight`."""
         await cursor.execute(queries.FIGURES)
         for _, documents, total, told in await cursor.fetchall():
             languages = msgspec.json.decode(told, type=dict[str, int])
             common = sorted(languages, key=lambda language: (-languages[language], language))[:MAX_LANGUAGES]
-            counts = await asyncio.to_thread(stems.query_stems, question, common)
+            words = await asyncio.to_thread(stems.query_words, question, common)
+            counts = {stem: count for stems, count in words for stem in stems}
             runs = await _read_runs(cursor, scope) if scope else None
             await cursor.execute(queries.POSTINGS, (list(counts),), binary=True, prepare=False)
             rows = await cursor.fetchall()
             average = total / max(1, documents)
             ranking, numbers = await asyncio.to_thread(_rank, rows, counts, documents, average, runs)
             await cursor.execute(queries.NEIGHBORS, (numbers,), prepare=False)
-            return await asyncio.to_thread(_with_neighbors, ranking, await cursor.fetchall(), runs)
-        return []
+            best = await asyncio.to_thread(_with_neighbors, ranking, await cursor.fetchall(), runs)
+            return best, ranking.weight_of(words) + stem_weight(documents, 1)
+        return [], 0.0
 
 
 def _rank(
@@ -165,7 +181,8 @@ def _with_neighbors(
             continue
         near = beside.get(number, set())
         total = score[number] + NEIGHBOR_WEIGHT * max((score[each] for each in near), default=0.0)
-        found.append(_Candidate(message, start, kind, total * (USER_WEIGHT if kind == "user" else 1.0)))
+        weighed = total * (USER_WEIGHT if kind == "user" else 1.0)
+        found.append(_Candidate(message, start, kind, weighed, score[number]))
     return sorted((each for each in found if each.score > 0), key=_order)
 
 
@@ -234,10 +251,8 @@ def _with_excerpts(
         for id, kind, at, text in messages:
             excerpt = finder.snippet(text, width - rest if id == best.message else rest // others).text
             excerpts.append(RecalledMessage(id, kind, at, round(scores.get(id, 0.0), 4), excerpt))
-        score = round(best.score, 4)
-        found.append(
-            RecalledTurn(turn.agent, turn.agent_id, turn.first, turn.last, best.message, score, tuple(excerpts))
-        )
+        of_best = best.message, round(best.score, 4), best.own_score
+        found.append(RecalledTurn(turn.agent, turn.agent_id, turn.first, turn.last, *of_best, tuple(excerpts)))
     return tuple(found)
 
 

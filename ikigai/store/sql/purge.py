@@ -16,6 +16,13 @@ select id, agent_id::text, extract(epoch from created_at)::float8, kind, content
        )::text else data::text end
 from messages where id between %s and %s and (%s::uuid is null or agent_id = %s) order by id limit %s
 """
+# Excerpts of events, which were recalled after them.
+PURGE_RECALLED = """
+select id, agent_id::text, extract(epoch from created_at)::float8, kind, content, data::text
+from messages where kind = 'recall' and id > %s and exists (
+  select from jsonb_path_query(data, '$.ids[*]') as recalled (id) where ikigai_id(recalled.id) = any(%s)
+) order by id
+"""
 PURGE_DRAFTS = "select agent_id::text, asked_by, text, thinking from drafts where %s::uuid is null or agent_id = %s"
 # An open agent that inherits a purged event has it in memory.
 PURGE_AGENTS = """
@@ -40,7 +47,7 @@ where data ?| '{tokens,counted}' and id in (
     select id from messages
     where agent_id = purged.agent_id and id > purged.id and kind = 'turn_end' order by id limit 1
   ) ended
-  where purged.id = any(%s) and purged.kind in ('user', 'assistant', 'tool_call', 'tool_result')
+  where purged.id = any(%s) and purged.kind in ('user', 'recall', 'assistant', 'tool_call', 'tool_result')
 )
 """
 PURGE_DRAFT = "update drafts set text = %s, thinking = '', parts = '[]' where agent_id = any(%s)"

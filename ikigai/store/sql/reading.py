@@ -37,7 +37,8 @@ select span.n, {ROW}
 order by id
 """
 _OF_TURNS = (
-    "kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'mail_taken', 'tool_result', 'turn_end')"
+    "kind in ('user', 'recall', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'mail_taken', 'tool_result',"
+    " 'turn_end')"
 )
 _PAGE = f"""
 select {ROW_OF_ENDS} from messages cross join {ENDS}

@@ -54,8 +54,19 @@ def test_row_of_any_kind_stays_one_of_its_kind(row: dict[str, Any]) -> None:
 
 def test_every_kind_is_thought_of() -> None:
     """A kind whose texts are elsewhere than in content and DROPPED_FIELDS needs a look by its author."""
-    known = {"user", "assistant", "tool_call", "tool_result", "turn_end", "clear", "mark", "rewind", "settings"}
-    known |= {"command", "mail_sent"}
+    known = {
+        "user",
+        "recall",
+        "assistant",
+        "tool_call",
+        "tool_result",
+        "turn_end",
+        "clear",
+        "mark",
+        "rewind",
+        "settings",
+    }
+    known |= {"command", "mail_sent", "recall"}
     assert known | WORDLESS_KINDS >= set(codec.CONTENT_FIELD) - {"filter", "undo", "summary", "approval"}
 
 

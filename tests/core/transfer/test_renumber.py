@@ -155,8 +155,8 @@ def is_the_same(here: Memory, there: Memory, ids: dict[int, int], own: bool) -> 
     assert [(mark.id, mark.label) for mark in there.marks] == [(ids[mark.id], mark.label) for mark in here.marks]
     for mine, theirs in ((here.window, there.window), (here.full_window, there.full_window)):
         assert [(turn.id, turn.end) for turn in theirs.turns] == [(ids[turn.id], ids[turn.end]) for turn in mine.turns]
-        assert [msgspec.structs.replace(turn, id=0, end=0) for turn in theirs.turns] == [
-            msgspec.structs.replace(turn, id=0, end=0) for turn in mine.turns
+        assert [msgspec.structs.replace(turn, id=0, end=0, recalled=0) for turn in theirs.turns] == [
+            msgspec.structs.replace(turn, id=0, end=0, recalled=0) for turn in mine.turns
         ]
         assert theirs.older == mine.older and (theirs.total, theirs.before_newest) == (mine.total, mine.before_newest)
         assert (theirs.first and theirs.first.id) == (mine.first and ids[mine.first.id])

@@ -87,6 +87,7 @@ cross join lateral jsonb_path_query(messages.data, '$.blocks[*].citations[*]') w
 where messages.kind = 'assistant' and messages.data @? '$.blocks[*].citations[*]'
 order by messages.id, cited.place;
 comment on view citations is 'A row for each page that a text of a model relies on, where its vendor searched the web.';
+comment on column citations.agent_id is 'The agent that it belongs to.';
 comment on column citations.agent is 'The name of the agent.';
 comment on column citations.id is 'The event of the text, of kind assistant.';
 comment on column citations.at is 'When it was stored.';

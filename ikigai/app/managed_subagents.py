@@ -201,4 +201,5 @@ def _child_tools(memory: Memory, tools: Sequence[str] | None) -> Choices:
         if unknown := set(tools) - known:
             raise Rejected(f"There are no tools {', '.join(sorted(unknown))}.", f"Sets: {', '.join(sorted(known))}")
         selection = selection.tightened(ToolSelection(tuple(sorted(known - set(tools)))))
-    return {"tools_off": selection.text} if selection.off else {}
+    by_default = ToolSelection.of(memory.run.resolve({}))
+    return {"tools_off": selection.text} if selection.off or not selection.is_like(by_default) else {}

@@ -61,8 +61,12 @@ class AssistantMessage(Record, frozen=True):
     @property
     def sources(self) -> tuple[Citation, ...]:
         """The pages that the words rely on, each address once."""
-        cited = [citation for block in self.blocks if isinstance(block, Text) for citation in block.citations]
-        return tuple({citation.url: citation for citation in reversed(cited)}.values())[::-1] if cited else ()
+        pages: dict[str, Citation] = {}
+        for block in self.blocks:
+            if isinstance(block, Text):
+                for citation in block.citations:
+                    pages.setdefault(citation.url, citation)
+        return tuple(pages.values())
 
 
 class ToolStarted(Record, frozen=True):

@@ -35,6 +35,12 @@ TOOLS_REFUSED = (
 that was started without them.
 """
 
+SEARCH_REFUSED = (
+    r"(?i)web_search_(\d|preview|call)|hosted tool|web search is not|tools cannot be used with reasoning|max_tool_calls"
+    r"|google.?search|built-in tools|server_side_tool"
+)
+"""Matches a message of Anthropic, OpenAI or Google about their own web search: the account or the model has none."""
+
 BAD_KEY = r"(?i)api key (not valid|expired|not found)"
 """Matches a message with status 400 for what other servers report with 401."""
 
@@ -91,6 +97,10 @@ FAILURE_MESSAGES = {
 
 
 REFUSAL_REMEDIES = (
+    (
+        SEARCH_REFUSED,
+        "Switch the vendor's web search off with /tools off vendor_search, or choose another model.",
+    ),
     (
         r"max_(completion_|output_)?tokens",
         'Set max_output under [models."{name}/{model}"] in the configuration to what the server allows.',
@@ -273,7 +283,8 @@ def _by_status(status: int, message: str, codes: frozenset[str], wait: float | N
         or (status == 429 and _is_exhausted(message, codes, wait))
     ):
         return FailureKind.QUOTA
-    if status not in (401, 403, 429) and re.search(TOOLS_REFUSED, message):
+    refuses_tools = status not in (401, 403, 429) and re.search(TOOLS_REFUSED, message)
+    if refuses_tools and not re.search(SEARCH_REFUSED, message):
         return FailureKind.NO_TOOLS
     if status in (401, 403) or (status == 400 and re.search(BAD_KEY, message)):
         return FailureKind.AUTH

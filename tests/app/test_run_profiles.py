@@ -10,6 +10,7 @@ from ikigai import config
 from ikigai.app import factories as making
 from ikigai.app import run_profiles
 from ikigai.app.json_records.command_figures import ProfileFields
+from ikigai.app.managed_subagents import _child_tools
 from ikigai.config import Config
 from ikigai.config.key_table import KEY_SPECS, PROFILE_KEYS
 from ikigai.config.profiles import profile_settings
@@ -290,3 +291,23 @@ tools_off = ["web"]
     agent.happen(Change({"tools_off": ""}))
     with pytest.raises(Rejected, match="scripted/other has no web search of its vendor"):
         permissions.run_tools("on vendor_search", agent.memory)
+
+
+def test_child_of_a_model_searches_only_if_its_parent_may(tmp_path: Path) -> None:
+    key = {"ANTHROPIC_API_KEY": "sk-ant-0123456789abcdef"}
+    for text, own, named, may in (
+        ("true", {}, None, True),
+        ("true", {"tools_off": ""}, None, False),
+        ("false", {}, ["vendor_search"], False),
+        ("false", {"tools_off": "+vendor_search"}, None, True),
+        ("false", {"tools_off": "+vendor_search"}, ["files"], False),
+        ("false", {"tools_off": "+vendor_search"}, ["files", "vendor_search"], True),
+    ):
+        loaded = load(tmp_path, f'model = "anthropic/claude-sonnet-5-5"\n[tools]\nvendor_search = {text}\n', key)
+        parent, child = Agent(opened(loaded)), Agent(opened(loaded))
+        if own:
+            parent.happen(Change(own))
+        if given := _child_tools(parent.memory, named):
+            child.happen(Change(given))
+        offered = [tool.name for tool in next_request(child.memory).tools]
+        assert ("vendor_search" in offered) is may, (text, own, named)

@@ -145,6 +145,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "cache_ttl": "1h",
         **{f"{scope}_usd": "2.5" for scope in CAP_SCOPES},
         "keep_first_turn": "true",
+        "vendor_search": "true",
         "tool_result_truncation": "both",
         "max_stored_result": "77000",
         "condense": "auto",

@@ -132,3 +132,18 @@ def test_certificates_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_p
 )
 def test_retry_after(headers: dict[str, str], seconds: float | None):
     assert retry_after(headers, now=100.0) == seconds
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Hosted tool 'web_search_preview' is not supported with gpt-4.",
+        "The following tools cannot be used with reasoning.effort 'minimal': web_search.",
+        "Web search is not enabled for this organization",
+        "tools.0: web_search_20250305 is not supported by this model",
+        "Please enable tool_config.include_server_side_tool_invocations to use Built-in tools with Function calling.",
+    ],
+)
+def test_refused_search_of_the_vendor_is_no_refusal_of_all_tools(message: str):
+    failed = failure_of_response(TARGET, 400, {"error": {"message": message}}, {}, 0)
+    assert failed.kind is FailureKind.REFUSED and "/tools off vendor_search" in failed.remedy

@@ -320,7 +320,7 @@ def test_pages_that_a_reply_relies_on_stand_below_it_numbered_and_once() -> None
     words, sources = event_blocks(ev.StoredEvent(1, "a", 1, 0.0, reply))
     assert words.text == "First. Second. End."
     assert sources.speaker is Speaker.SOURCES and sources.sources == (one, two)
-    assert sources.text == "[1] A https://a.org/1\n[2] https://b.org"
+    assert sources.text == "[1] A<U+001B>[31m https://a.org/1\n[2] https://b.org"
 
 
 def test_hosted_calls_are_marked() -> None:

@@ -138,6 +138,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
     samples = {
         "profile": "default",
         "url": "host=db",
+        "durability": "replicated",
         "base_url": "http://h/v1",
         "api": "responses",
         "token_counter": "provider",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MAX_PROMPT_HISTORY = 500
 """Earlier messages that Up and Ctrl+R offer."""
 PRELOAD_DELAY_SECONDS = 0.3
-"""Seconds after the history is on screen until the SDK is loaded: the first keys come first."""
+"""Seconds after the history is on screen until the SDK is loaded, at most: whoever types sooner may send sooner."""
 NOTHING_PICKED = 130
 """Exit code when the user leaves the list of `ikigai -r`, as of fzf and others."""
 PURGE_WITHIN = 10.0
@@ -81,6 +81,7 @@ class Repl:
         self._router = InputRouter(self._session, self.submit)
         self._commands = SlashCommands(self._session, self._router, arguments)
         self._pasting: asyncio.Task[None] | None = None
+        self._has_typed = asyncio.Event()
 
     # ── start and end ──
 
@@ -107,7 +108,8 @@ class Repl:
         finally:
             gc.freeze()  # what has been imported stays: the collector, off since the start, need not look at it
             gc_pause.resume_gc()
-        await asyncio.sleep(PRELOAD_DELAY_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._has_typed.wait(), PRELOAD_DELAY_SECONDS)
         if self._session.services and self._session.memory:
             await self._session.services.pool.preload(self._session.memory.model)
         if self._active_agent.runtime:
@@ -326,6 +328,7 @@ class Repl:
         self._session.leave(128 + number)
 
     def typing(self, text: str) -> None:
+        self._has_typed.set()
         self._router.typing(text)
 
     def paste_picture(self) -> None:

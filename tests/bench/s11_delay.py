@@ -2,7 +2,8 @@
 
 Both count from first byte to first byte. A server on this machine reports when bytes came and went, a terminal when the
 word of the answer was written; against the same exchange with httpx and nothing else. The program has run for a while:
-its SDK is loaded.
+its SDK is loaded. What the first request takes beyond the load of its SDK is measured apart, in programs that have just
+been started, against a later request of theirs.
 
 Bare httpx keeps its connection from one exchange to the next, as ikigai has one open by the time that Enter is pressed:
 a new connection would flatter ikigai. The bar for the request is against psycopg in front of httpx: ikigai stores its
@@ -21,7 +22,7 @@ from tests.bench.figures import Figure
 from tests.bench.terminal import Terminal, home
 from tests.providers.formats import FORMATS
 
-SENDING_BAR, SHOWING_BAR = 1.5, 2.0
+SENDING_BAR, SHOWING_BAR, FIRST_BAR = 1.5, 2.0, 1.5
 BARE, STORED = "bare httpx", "psycopg, httpx"
 WARM_UP = 2
 """Exchanges of each side that do not count: the SDK is loaded by then, and caches are full."""
@@ -38,8 +39,9 @@ class Delay(NamedTuple):
 
 def measure(quick: bool) -> list[Figure]:
     with histories.history(10) as history, home(history) as environ:
-        formats, rounds = (["chat"], 2) if quick else (list(FORMATS), 30)
-        return compare(formats, rounds, history.dsn, environ)
+        formats, rounds, starts = (["chat"], 2, 1) if quick else (list(FORMATS), 30, 10)
+        figures = compare(formats, rounds, history.dsn, environ)
+        return [*figures, *(figure for name in formats for figure in first_requests(name, starts, environ))]
 
 
 def compare(formats: list[str], rounds: int, dsn: str, environ: dict[str, str], warm_up: int = WARM_UP) -> list[Figure]:
@@ -59,6 +61,44 @@ def compare(formats: list[str], rounds: int, dsn: str, environ: dict[str, str], 
     return [*figures, _sending(STORED, taken, BARE)]
 
 
+def first_requests(name: str, starts: int, environ: dict[str, str]) -> list[Figure]:
+    """Compare the first request of a program with a later one, `starts` times.
+
+    Enter is pressed at the first prompt. What counts is the time from when the SDK is loaded.
+    """
+    first, whole, later = list[float](), list[float](), list[float]()
+    for _ in range(starts):
+        with Exchanges() as server, home() as own:
+            file = Path(own["HOME"], "loads")
+            environ = {**own, **environ, "HOME": own["HOME"]}
+            program = "tests.bench.load_program", str(file)
+            terminal = Terminal(("-m", *program, *_configured(name, server.address, environ)), environ)
+            terminal.until_prompt()
+            entered = time.perf_counter()
+            terminal.type("Question 1\r")
+            terminal.until(word(1))
+            loaded, came = float(file.read_text().split()[0]), server.came[0]
+            first.append(came - max(loaded, entered))
+            whole.append(came - entered)
+            terminal.wait(REST)
+            later.append([_exchange(terminal, server).sending for _ in range(WARM_UP)][-1])
+            terminal.close()
+    return [
+        Figure("S11", f"SDK loaded until the first request, {name}", "s", first, "a later one", later, FIRST_BAR),
+        Figure("S11", f"first Enter until the request, {name}", "s", whole, "a later one", later),
+    ]
+
+
+def _configured(name: str, address: str, environ: dict[str, str]) -> tuple[str, ...]:
+    """Configure a provider of this format at the address; return the arguments that choose it in a new agent."""
+    form = FORMATS[name]
+    folder = Path(environ["HOME"], ".config", "ikigai")
+    folder.mkdir(parents=True)
+    served = f'[providers.bench]\nbase_url = "{address}{form.path}"\napi = "{form.api}"\n'
+    folder.joinpath("config.toml").write_text(served)
+    return "--new", "-m", f"bench/{form.name}"
+
+
 @contextmanager
 def _running(name: str, address: str, dsn: str, environ: dict[str, str]) -> Iterator[Terminal]:
     """Yield the program with a provider of this format, or a bare one, at its prompt."""
@@ -66,12 +106,7 @@ def _running(name: str, address: str, dsn: str, environ: dict[str, str]) -> Iter
         environ = {**own, **environ, "HOME": own["HOME"]}
         arguments = ("-m", "tests.bench.bare_http", f"{address}/v1/chat/completions", *[dsn] * (name == STORED))
         if name in FORMATS:
-            form = FORMATS[name]
-            folder = Path(environ["HOME"], ".config", "ikigai")
-            folder.mkdir(parents=True)
-            served = f'[providers.bench]\nbase_url = "{address}{form.path}"\napi = "{form.api}"\n'
-            folder.joinpath("config.toml").write_text(served)
-            arguments = ("-m", "ikigai", "--new", "-m", f"bench/{form.name}")
+            arguments = ("-m", "ikigai", *_configured(name, address, environ))
         terminal = Terminal(arguments, environ)
         try:
             terminal.until_prompt()

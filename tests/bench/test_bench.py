@@ -137,6 +137,11 @@ def test_exchange_is_measured(dsn: str, formats: list[str]) -> None:
     assert len(_judged(figures)) == 2 * len(formats)
 
 
+def test_first_request_is_measured(dsn: str) -> None:
+    figures = s11_delay.first_requests("chat", 1, {"IKIGAI_DATABASE_URL": dsn})
+    assert len(_judged(figures)) == 1
+
+
 def test_modules_on_the_way_of_a_message_are_counted(dsn: str) -> None:
     with home() as environ:
         taken = s17_hops.ways(1, {**environ, "IKIGAI_DATABASE_URL": dsn}, warm_up=0)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import select
 import signal
 import socket
 from pathlib import Path
@@ -539,3 +540,16 @@ def test_question_mark_prints_the_keys_once(account: Account):
         program.type("?")
         program.wait(lambda: program.text().count("put the draft aside") == 2, "the keys again")
         program.leave()
+
+
+def test_first_key_loads_the_sdk_which_then_connects(account: Account):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        account.configure(f'[providers.near]\nbase_url = "http://127.0.0.1:{server.getsockname()[1]}/v1"\n')
+        with account.terminal("-m", "near/x", "--new", module="tests.e2e.unhurried") as program:
+            program.ready()
+
+            def has_connected() -> bool:
+                program.type("a")
+                return bool(select.select([server], [], [], 0)[0])
+
+            program.wait(has_connected, "a connection to the server")

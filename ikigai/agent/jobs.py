@@ -89,6 +89,7 @@ class Jobs:
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still cleaning up
         self._model_calls: dict[Job, ModelCall] = {}
         self._prepared: tuple[Request, PreparedRequest] | None = None
+        self._sent: Request | None = None  # the prepared request, until its job has begun
         self._planner: tuple[int, FilterPlanner] | None = None  # of the planning turn that begins with this event
 
     async def close(self, *others: asyncio.Task[None]) -> None:
@@ -147,6 +148,7 @@ class Jobs:
         (request, prepared), self._prepared = self._prepared or (None, None), None
         if prepared is None or self._wanted_request(self._owner.memory) != request or not prepared.send():
             return False
+        self._sent = request
         self.reconcile()
         return True
 
@@ -156,6 +158,9 @@ class Jobs:
             isinstance(job, CallModel) for job in work(memory) - self._jobs.keys()
         ):
             return None
+        return self._turn_request(memory)
+
+    def _turn_request(self, memory: Memory) -> Request:
         return turn_request(memory, self.schema, self._known_cache())
 
     def _has_no_requests_left(self, memory: Memory) -> bool:
@@ -219,8 +224,9 @@ class Jobs:
             self._owner.put_result(Failed(job, reason, ()))
             return
         provider, redactor = self._provider(memory.model), self._redactor()
+        request, self._sent = self._sent or self._turn_request(memory), None
         model_call = self._model_calls[job] = ModelCall(
-            job, memory, provider, self._price, redactor, self.schema, self._known_cache()
+            job, memory, request, provider, self._price, redactor, self._known_cache()
         )
         self._calls = {}
         await model_call.run(self._store, self._view, self._status, self._owner.put_result)

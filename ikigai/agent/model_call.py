@@ -82,21 +82,20 @@ def turn_request(memory: Memory, schema: str = "", cache: RequestCache | None = 
 class ModelCall:
     """The next request of `memory`, for the job `job`. `run` sends it; `stop` ends it with the reply so far.
 
-    `redactor` replaces ikigai's own keys in the reply. `schema` and `cache` are as in `turn_request`.
+    `redactor` replaces ikigai's own keys in the reply. `cache` is as in `turn_request`.
     """
 
     def __init__(
         self,
         job: CallModel,
         memory: Memory,
+        request: Request,
         provider: Provider,
         price: PriceOf,
         redactor: Redactor,
-        schema: str = "",
         cache: RequestCache | None = None,
     ) -> None:
         self._job, self._memory, self._provider = job, memory, provider
-        request = turn_request(memory, schema, cache)
         self._has_tools = bool(request.tools)
         size, out = partial(plain_size, memory), memory.window.older.turns
         judge = partial(cache.judge, memory, request) if cache else None

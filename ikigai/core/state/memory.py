@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from itertools import chain
 
 import msgspec
 
@@ -291,6 +292,6 @@ def next_request(memory: Memory) -> Request:
 def _turns(memory: Memory) -> tuple[Message, ...]:
     older = window_notice(memory.window.older.messages)
     first = memory.window.first.messages if memory.window.first else ()
-    turns = [message for turn in memory.window.turns for message in turn.messages]
+    turns = chain.from_iterable([turn.messages for turn in memory.window.turns])
     opened = pair_calls(memory.open.messages, memory.open.started, is_open=True) if memory.open else ()
     return (*first, *((older,) if older else ()), *turns, *opened)

@@ -7,6 +7,7 @@ a run that does not fit today cannot fit once another turn has been added.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from operator import eq
 from typing import overload
 
@@ -64,7 +65,7 @@ class Turns(Sequence[Turn]):
         return self._stop - self._start
 
     def __iter__(self) -> Iterator[Turn]:
-        return (self._shared[index] for index in range(self._start, self._stop))
+        return islice(self._shared, self._start, self._stop)
 
     @overload
     def __getitem__(self, index: int) -> Turn: ...

@@ -179,7 +179,7 @@ def check_name(name: str) -> None:
 
 
 def name_taken(name: str) -> Rejected:
-    return Rejected(f"There is an agent named {name} already.", f"Choose another name, or: /switch {name}")
+    return Rejected(f"There is an agent named {name} already.", "Choose another name, or use that agent.")
 
 
 async def names_of(session: DatabaseSession) -> list[str]:

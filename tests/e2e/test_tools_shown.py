@@ -120,6 +120,26 @@ def test_edits_are_shown_without_a_question_too(account: Account):
         program.leave()
 
 
+def test_agreed_diff_is_shown_once_and_a_replay_shows_turns_alone(account: Account):
+    """In the question while it is agreed; with the result when it is drawn anew, without the changes of settings."""
+    model = account.script([call("write_file", path="a.py", content="print(1)\n")], "Written.")
+    with account.terminal(*model, rows=40, env=TOOLS) as program:
+        program.ready().say("go")
+        answer(program, "y", "Make this edit?")
+        program.wait_for("● Written.")
+        program.settled()
+        assert program.text().count("print(1)") == 1
+        for command, told in (("/mark here", "Mark here set."), ("/budget 50k", "Budget: 50k"), ("/think off", "off")):
+            program.say(command)
+            program.wait_for(told)
+        program.leave()
+    with account.terminal(*model, rows=40, env=TOOLS) as program:
+        program.ready().wait_for("● Written.")
+        text = program.text()
+        assert text.count("+print(1)") == 1 and not re.search("Mark here|Budget|Level", text)
+        program.leave()
+
+
 def test_tool_result_shows_a_picture_to_a_model_with_vision(account: Account, wire: Wire):
     cat = picture(account.home / "cat.png")
     (account.home / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nrubbish")

@@ -32,7 +32,7 @@ MAX_LISTED_EVENTS = 40
 OUT_OF_REACH = (
     "What it cannot reach: the write-ahead log of a server of yours until that is overwritten, and archives of it; "
     "backups, replicas and dumps; that server's own log; files you exported; the terminal's scrollback; what the file "
-    "system keeps of deleted files; programs that read along; what was sent to a provider. "
+    "system keeps of deleted files; other programs that follow the agent; what was sent to a provider. "
     "A key that was seen is best revoked."
 )
 

@@ -164,14 +164,14 @@ def _unread_environment() -> Iterator[None]:
 
 
 def main() -> None:
-    for name in LIBRARIES:
+    connections, requests = (socket.socket(fileno=int(sys.argv.pop())) for _ in range(2))
+    for name in (*LIBRARIES, *sys.argv[1:]):
         import_module(name)
     with _unread_environment():
         for name in PROGRAM:
             import_module(name)
     assert threading.active_count() == 1
     gc.freeze()  # collections of the runs are not to touch, and so copy, what they share
-    connections, requests = (socket.socket(fileno=int(sys.argv.pop())) for _ in range(2))
     run = serve(requests, connections)
     try:
         runpy.run_module(run.module, run_name="__main__", alter_sys=True)

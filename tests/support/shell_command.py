@@ -20,6 +20,11 @@ def main(address: str, settings: str, module: str, *arguments: str) -> int:
     now = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(OF_THE_INTERPRETER))
     if "\n".join(now) != settings or not all(map(_is_open, range(3))):
         os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
+    return fork(address, module, *arguments)
+
+
+def fork(address: str, module: str, *arguments: str) -> int:
+    """Have the interpreter at this address run the module on the standard streams; return its exit code."""
     run = module, arguments, dict(os.environ), os.getcwd(), False
     ours, theirs = socket.socketpair()
     file = os.memfd_create("run")

@@ -86,13 +86,20 @@ def shell_command(module: str = "ikigai") -> str:
         return shlex.join((sys.executable, "-m", module))
     client = Path(__file__).with_name("shell_command.py")
     settings = "\n".join(f"{name}={value}" for name, value in sorted(_settings(USUAL).items()))
-    _server()
-    return shlex.join((sys.executable, "-I", "-S", str(client), _address().replace("\0", "@"), settings, module))
+    return shlex.join((sys.executable, "-I", "-S", str(client), address(), settings, module))
 
 
-def _address() -> str:
-    """Return the abstract address at which the shared interpreter of this process takes runs from shells."""
-    return f"\0ikigai-test-{os.getpid()}"
+def address(*libraries: str) -> str:
+    """Return the abstract address at which a shared interpreter takes runs, @ for its first character.
+
+    With `libraries` it is one that has loaded these modules besides.
+    """
+    _server(*libraries)
+    return _name(libraries).replace("\0", "@")
+
+
+def _name(libraries: tuple[str, ...]) -> str:
+    return f"\0ikigai-test-{'-'.join((str(os.getpid()), *libraries))}"
 
 
 def shareable(environment: Mapping[str, str]) -> bool:
@@ -142,34 +149,38 @@ def _number(control: socket.socket) -> int:
 
 def children() -> list[psutil.Process]:
     """Return the running children of this process, without the interpreter that programs are forked from."""
-    shared = _server()[1].pid if _server.cache_info().currsize else None
-    found = (child for child in psutil.Process().children() if child.pid != shared)
+    shared = {process.pid for _, process in _servers}
+    found = (child for child in psutil.Process().children() if child.pid not in shared)
     return [child for child in found if child.status() != psutil.STATUS_ZOMBIE]
 
 
 def end() -> None:
-    """Wait for the end of the interpreter that programs are forked from."""
-    if _server.cache_info().currsize:
-        requests, process = _server()
+    """Wait for the end of the interpreters that programs are forked from."""
+    for requests, process in _servers:
         requests.close()
         process.wait()
-        _server.cache_clear()
+    _servers.clear()
+    _server.cache_clear()
+
+
+_servers: list[tuple[socket.socket, "subprocess.Popen[bytes]"]] = []
 
 
 @cache
-def _server() -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+def _server(*libraries: str) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
     """Return the socket that takes requests for forks, and the process behind it, which ends when this one does."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
-        listening.bind(_address())
+        listening.bind(_name(libraries))
         listening.listen()
         sockets = theirs.fileno(), listening.fileno()
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.fork_server", *map(str, sockets)],
+            [sys.executable, "-m", "tests.support.fork_server", *libraries, *map(str, sockets)],
             pass_fds=sockets,
             stdin=subprocess.DEVNULL,
             env=USUAL,
             cwd=ROOT,
             start_new_session=True,
         )
+    _servers.append((ours, process))
     return ours, process

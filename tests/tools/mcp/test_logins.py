@@ -1,7 +1,6 @@
 """Tests of MCP servers over HTTP: logins by OAuth, tokens that expire, wrong certificates, sessions that end."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from ikigai.tools.mcp.host_messages import MAX_MESSAGE_BYTES, CallTool, LoginPage, ServerLaunch
 from ikigai.tools.mcp.servers import McpServer, McpServers
 from tests.providers.certificates import signed_itself
+from tests.tools.mcp.conftest import host_environment
 from tests.tools.mcp.http_server import ScriptedHttpServer, serving
 
 NAME = "tracker"
@@ -22,9 +22,8 @@ NAME = "tracker"
 @asynccontextmanager
 async def connected(folder: Path, url: str, login: bool = False, **launch: str) -> AsyncIterator[McpServers]:
     """Connect to the server, in a program of its own; with `login` a browser logs in where it is sent."""
-    environment = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
     server = McpServer(ServerLaunch(NAME, url=url, token_file=str(folder / "logins.json"), **launch))
-    servers = McpServers({NAME: server}, environment, folder / "known.json")
+    servers = McpServers({NAME: server}, host_environment(), folder / "known.json")
     visits = set[asyncio.Task[None]]()
 
     async def visit(page: str) -> None:

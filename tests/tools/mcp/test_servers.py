@@ -31,6 +31,7 @@ from ikigai.tools.mcp.host_messages import (
 from ikigai.tools.mcp.servers import HOST_MODULE, McpServer, McpServers
 from ikigai.tools.mcp.tools import McpCallArguments, find_tool, read_result
 from tests import ROOT
+from tests.tools.mcp.conftest import host_environment
 
 SCRIPT = ROOT / "tests" / "tools" / "mcp" / "scripted_server.py"
 
@@ -44,8 +45,9 @@ def server(name: str, mode: str, file: Path | None = None, **limits: float) -> M
 @asynccontextmanager
 async def running(folder: Path, *servers: McpServer) -> AsyncIterator[tuple[McpServers, list[str]]]:
     notices = list[str]()
-    environment = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
-    made = McpServers({each.launch.name: each for each in servers}, environment, folder / "known.json", notices.append)
+    made = McpServers(
+        {each.launch.name: each for each in servers}, host_environment(), folder / "known.json", notices.append
+    )
     made.start()
     try:
         yield made, notices
@@ -216,6 +218,7 @@ async def test_tool_that_changes_between_decision_and_call_is_not_called(tmp_pat
         assert refused.failed and "has changed it" in refused.text, "it was decided by what an earlier run knew"
 
 
+@pytest.mark.own_interpreter
 async def test_no_process_is_left_however_it_ends(tmp_path: Path) -> None:
     """The daemon of a server ends with its server, with the process of all servers, and with ikigai."""
     pids = tmp_path / "pids"

@@ -215,10 +215,12 @@ class AgentListing(NamedTuple):
 
 
 async def list_agents(
-    database: Database, manager: AgentManager | None = None, unlisted: bool = False
+    database: Database, manager: AgentManager | None = None, unlisted: bool = False, everyone: bool = False
 ) -> list[AgentListing]:
-    """Return the whole tree, parents before children; with `unlisted` also killed and archived agents."""
-    infos = await database.tree.all(unlisted)
+    """Return the tree of one's own agents and of shared ones, parents before children; with `unlisted` also killed and
+    archived agents, with `everyone` also those of others.
+    """
+    infos = await database.tree.all(unlisted, everyone)
     names = {link.id: link.name for link in await database.tree.links()}
     models, listings = dict[str, str](), list[AgentListing]()
     for node in build_tree(infos, names):
@@ -255,9 +257,10 @@ def format_tree(lines: Sequence[AgentListing], current: str = "", most: int | No
         deep = f"[{depth}] " if depth > MAX_INDENT_LEVELS else ""
         owner = f" ({clean_line(info.holder)})" if info.holder not in ("", THIS_PROGRAM) else ""
         trouble = f" ({line.node.problem})" if line.node.problem else ""
+        of = f" (of {clean_line(info.owner)})" if info.owner else ""
         rows.append(
             (
-                f"{star}{'  ' * min(depth, MAX_INDENT_LEVELS)}{deep}{clean_line(info.name)}",
+                f"{star}{'  ' * min(depth, MAX_INDENT_LEVELS)}{deep}{clean_line(info.name)}{of}",
                 f"{line.state}{owner}{trouble}",
                 _model(clean_line(line.model)),
                 f"{info.turns:,}",
@@ -287,6 +290,7 @@ def as_fields(line: AgentListing) -> dict[str, Any]:
     return {
         "agent": each.name,
         "agent_id": each.id,
+        "owner": each.owner or None,
         "parent": line.parent or None,
         "parent_id": each.parent,
         "forked_at": each.forked_at,
@@ -316,6 +320,7 @@ def format_agent(line: AgentListing) -> str:
     info = line.node.agent
     rows = [
         ("agent", f"{info.name} ({info.id})"),
+        ("owner", info.owner or "you"),
         (
             "parent",
             f"{line.parent or info.parent}, from event #{info.forked_at} on" if info.parent else "none (top level)",

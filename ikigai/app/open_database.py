@@ -87,6 +87,7 @@ async def open_database(
             old=old,
             check=check,
             replicated=replicated,
+            user=config.database.user_name,
         )
         return lease, database
     except BaseException:

@@ -181,6 +181,13 @@ class DatabaseSettings(MaskedRecord, frozen=True):
             'refused; "local" leaves it to the server.'
         ),
     ] = "local"
+    user_name: Annotated[
+        Text,
+        help_meta(
+            "Your name among those who share one login of the database: agents belong to it. By default it is the name "
+            "of your account on this machine."
+        ),
+    ] = ""
 
     @property
     def dsn(self) -> str | None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ikigai.core.commands import table
-from ikigai.core.commands.parsers import ProgramCommand, parse_archive, parse_kill
+from ikigai.core.commands.parsers import ProgramCommand, parse_archive, parse_kill, parse_share
 from ikigai.core.commands.spec import CommandTiming
 from ikigai.core.commands.table import BY_NAME
 from ikigai.core.errors import IkigaiError, NotReady, Rejected
@@ -399,6 +399,18 @@ class SlashCommands:
         self._view.print_text(await switching.rename(services, self._active_agent, command.argument))
         await self.name_agents()
 
+    async def _share(self, command: ProgramCommand) -> None:
+        """Share an agent with another user, or list the shares."""
+        from ikigai.app import sharing
+
+        services, _ = self._require_open()
+        database = services.database
+        if command.argument:
+            text = await sharing.change_share(database, parse_share(command.argument.split()))
+        else:
+            text = sharing.format_shares(await database.sharing.all())
+        self._view.print_text(text)
+
     async def _revive(self, command: ProgramCommand) -> None:
         from ikigai.app import agent_tree
 
@@ -506,6 +518,7 @@ HANDLERS: Mapping[str, Handler] = {
     "rename": SlashCommands._rename,
     "revive": SlashCommands._revive,
     "send": SlashCommands._send,
+    "share": SlashCommands._share,
     "status": SlashCommands._status,
     "switch": SlashCommands._change_agent,
     "takeover": SlashCommands._take_over,

@@ -53,7 +53,7 @@ async def choose_destination(services: Services, active_agent: ActiveAgent, comm
 
 async def choose_relative(services: Services, active_agent: ActiveAgent, direction: str) -> AgentSwitch:
     """Return where Alt+arrows lead: up, down, left or right of the agent on screen. Raise Rejected if nowhere."""
-    links = await services.database.tree.links()
+    links = [link for link in await services.database.tree.links() if not link.owner]
     link = find_relative(links, active_agent.agent.id, direction) if active_agent.agent else None
     agent = await services.database.agents.get(link.id) if link else None
     if agent is None:

@@ -31,7 +31,8 @@ async def wait_for_agents(manager: AgentManager, own: str, names: Sequence[str])
         while True:
             call.look()
             listings = {
-                line.node.agent.id: line for line in await agent_tree.list_agents(database, manager, unlisted=True)
+                line.node.agent.id: line
+                for line in await agent_tree.list_agents(database, manager, unlisted=True, everyone=True)
             }
             busy = {id for id, line in listings.items() if id != own and _is_running(manager, line)}
             if not ids and not (ids := busy):

@@ -7,7 +7,7 @@ from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names
-from ikigai.store.address import schema_number, this_user
+from ikigai.store.address import schema_number
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import agents
 
@@ -26,7 +26,7 @@ class Agent(Record, frozen=True):
 
     `forked_at` is the last event that it shares with its parent's lineage. `directory` is where it was last used.
     `killed_at` is None while it is alive, `archived_at` while it is in the lists. An `ephemeral` one is purged when the
-    program that made it ends.
+    program that made it ends. `owner` is "" for one of the user's own.
     """
 
     id: str
@@ -40,6 +40,7 @@ class Agent(Record, frozen=True):
     killed_at: float | None = None
     archived_at: float | None = None
     ephemeral: bool = False
+    owner: str = ""
 
     def check_living(self, killed: bool = False) -> None:
         """Raise Rejected if the agent is killed. `killed` says that it was killed after this record was read."""
@@ -70,12 +71,16 @@ class Agents:
             return await _create(cursor, name, directory, parent, forked_at, ephemeral, archived)
 
     async def find(self, name_or_id: str) -> Agent:
-        """Return the agent with this name, id, or unique start of an id (at least four characters). Raise Rejected if
-        there is none.
+        """Return the agent with this name, id, or unique start of an id (at least four characters): one's own before
+        those of others. Raise Rejected if there is none.
         """
         name_or_id = storable(name_or_id)
-        if found := await self._select(agents.AGENT_BY_NAME, name_or_id):
+        found = await self._select(agents.AGENTS_BY_NAME, name_or_id)
+        if len(found) == 1 or (found and not found[0].owner):
             return found[0]
+        if found:
+            listed = ", ".join(f"{each.id[:8]} of {each.owner}" for each in found[:MAX_SUGGESTED_NAMES])
+            raise Rejected(f"{len(found)} agents are named {name_or_id}.", f"Type an id: {listed}.")
         found = await self._select(agents.AGENTS_BY_ID_START, name_or_id.lower()) if len(name_or_id) >= 4 else []
         if len(found) == 1:
             return found[0]
@@ -95,18 +100,20 @@ class Agents:
         found = await self._select(agents.AGENT_BY_ID, UUID(id))
         return found[0] if found else None
 
-    async def all(self, limit: int = 1000, unlisted: bool = False) -> list[Agent]:
-        """Return agents, the most recently used first; `unlisted` adds the killed and the archived ones."""
-        return await self._select(agents.AGENTS, unlisted, limit)
+    async def all(self, limit: int = 1000, unlisted: bool = False, everyone: bool = False) -> list[Agent]:
+        """Return agents, the most recently used first: one's own and those that are shared with oneself, or those of
+        `everyone`. `unlisted` adds the killed and the archived ones.
+        """
+        return await self._select(agents.AGENTS if everyone else agents.LISTED_AGENTS, unlisted, limit)
 
     async def last(self, directory: str = "") -> Agent | None:
-        """Return the agent that this user used last, anywhere or in `directory`: not one that is killed, archived or
-        ephemeral, nor one that a tool made.
+        """Return the agent of this user's own that they used last, anywhere or in `directory`: not one that is killed,
+        archived or ephemeral, nor one that a tool made.
 
-        A user is one of the operating system under one role of the database.
+        A user is one of the operating system, or the configured one, under one role of the database.
         """
         async with self._session.use() as cursor:
-            return await _last(cursor, directory)
+            return await _last(cursor, self._session.user, directory)
 
     async def last_or_new(self, directory: str, anywhere: bool = True) -> Agent:
         """Return the agent that this user used last, in `directory` unless `anywhere`; create one if there is none.
@@ -118,9 +125,9 @@ class Agents:
             return found
         async with self._session.use() as cursor, cursor.connection.transaction():
             await cursor.execute(agents.FIRST_AGENT_TURN, (FIRST_AGENT_LOCK, schema_number(self._session.schema)))
-            if not (found := await _last(cursor, where)):
+            if not (found := await _last(cursor, self._session.user, where)):
                 found = await _create(cursor, "", directory)
-                await mark_used(cursor, UUID(found.id), None)
+                await mark_used(cursor, self._session.user, UUID(found.id), None)
             return found
 
     async def _select(self, query: LiteralString, *parameters: object) -> list[Agent]:
@@ -129,21 +136,21 @@ class Agents:
             return [Agent(*row) for row in await cursor.fetchall()]
 
 
-async def _last(cursor: Cursor, directory: str) -> Agent | None:
+async def _last(cursor: Cursor, user: str, directory: str) -> Agent | None:
     if directory:
-        await cursor.execute(agents.LAST_AGENT_IN, (this_user(), storable(directory)))
+        await cursor.execute(agents.LAST_AGENT_IN, (user, storable(directory)))
     else:
-        await cursor.execute(agents.LAST_AGENT, (this_user(),))
+        await cursor.execute(agents.LAST_AGENT, (user,))
     rows = await cursor.fetchall()
     return Agent(*rows[0]) if rows else None
 
 
-async def mark_used(cursor: Cursor, agent: UUID, directory: str | None, by_user: bool = True) -> None:
-    """Mark the agent as used, and unless `by_user` is false as the one that this user used last, in `directory` unless
+async def mark_used(cursor: Cursor, user: str, agent: UUID, directory: str | None, by_user: bool = True) -> None:
+    """Mark the agent as used, and unless `by_user` is false as the one that `user` used last, in `directory` unless
     that is None. The row that comes back has the seq and event_id of its newest event, and if it is killed; none if
     there is no such agent.
     """
-    use = {"user": this_user(), "directory": directory, "agent": agent, "by_user": by_user}
+    use = {"user": user, "directory": directory, "agent": agent, "by_user": by_user}
     await cursor.execute(agents.USE_AGENT, use)
 
 

@@ -145,7 +145,8 @@ class DatabaseSession:
     `on_reconnected` with a new one before anything else uses it. `schema` is the name of the one schema on the
     search_path: nothing that others put elsewhere is taken for a table or function of ikigai. While `unlisted`, agents
     that are made are archived, and none becomes the one that the user used last. With `replicated` each commit waits
-    for a synchronous standby.
+    for a synchronous standby. `user` is the name of the user among those who share the role; agents of an embedded
+    server belong to the role unless it is configured.
     """
 
     def __init__(
@@ -158,8 +159,11 @@ class DatabaseSession:
         idle: float | None = None,
         schema: str = address.DEFAULT_SCHEMA,
         replicated: bool = False,
+        user: str = "",
     ) -> None:
         self.schema, self.unlisted, self.replicated = schema, False, replicated
+        self.user = user or address.this_user()
+        self._owner_user = user if revive else self.user
         self._resolve_address(dsn)
         self._write = write
         self._deadline = deadline
@@ -182,7 +186,9 @@ class DatabaseSession:
 
     def another(self) -> "DatabaseSession":
         """Return a further connection to the same place, which changes nothing."""
-        return DatabaseSession(self._conninfo, False, self._deadline, self._revive, schema=self.schema)
+        return DatabaseSession(
+            self._conninfo, False, self._deadline, self._revive, schema=self.schema, user=self._owner_user
+        )
 
     @property
     def place(self) -> address.ServerAddress:
@@ -359,7 +365,7 @@ class DatabaseSession:
                 f"The database {self.place} is encoded in {encoding}, which cannot store every text.",
                 "Create one with: createdb --encoding=UTF8 --template=template0 ikigai",
             )
-        settings = address.quoted(self.schema), not self._write, self._newest
+        settings = address.quoted(self.schema), self._owner_user, not self._write, self._newest
         unmoved = False
         try:
             rows = await connection.execute(agents.greet(self.schema), settings)

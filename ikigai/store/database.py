@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ikigai.store.search.search import EventSearch
     from ikigai.store.search.turn_recall import TurnRecall
     from ikigai.store.server_probe import ServerProbe
+    from ikigai.store.sharing import Sharing
     from ikigai.store.transfer import Export, Import
     from ikigai.store.window_history import WindowFill
 
@@ -112,6 +113,7 @@ class Database:
         old: bool = False,
         check: Callable[[DatabaseSession], Awaitable[None]] | None = None,
         replicated: bool = False,
+        user: str = "",
     ) -> Self:
         """Connect, and bring the schema `name` up to this program's.
 
@@ -119,8 +121,8 @@ class Database:
         with `old` an older one, too, of which `status` alone can be asked. `deadline` is how many seconds any one
         statement may take. `revive` runs before each reconnect and returns the address. `on_progress` is called with
         the number of each migration and of all. `check` is called with the session before anything is changed. With
-        `replicated` each commit waits for a synchronous standby. Raise BadDatabase (NewerSchema among them) or
-        Unavailable.
+        `replicated` each commit waits for a synchronous standby. `user` names the user among those who share the role;
+        "" takes the name of the operating system's. Raise BadDatabase (NewerSchema among them) or Unavailable.
         """
         lock = asyncio.Lock()
 
@@ -130,8 +132,8 @@ class Database:
                 return await revive()
 
         again, newest = revived if revive else None, len(schema.read_migrations(migrations))
-        session = DatabaseSession(dsn, write, deadline, again, newest, schema=name, replicated=replicated)
-        beside = DatabaseSession(dsn, write, deadline, again, newest, IDLE_TIMEOUT, name, replicated)
+        session = DatabaseSession(dsn, write, deadline, again, newest, None, name, replicated, user)
+        beside = DatabaseSession(dsn, write, deadline, again, newest, IDLE_TIMEOUT, name, replicated, user)
         try:
             if check:
                 await check(session)
@@ -139,6 +141,13 @@ class Database:
         except BaseException:
             await session.close()
             raise
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        """The shares of agents with other users."""
+        from ikigai.store.sharing import Sharing
+
+        return Sharing(self._session)
 
     @cached_property
     def _search(self) -> EventSearch:

@@ -154,6 +154,7 @@ async def restore(
             for migration in known[dumped:]:
                 await schema.apply(cursor.connection, migration, session)
             await cursor.execute(queries.CLAIM_AGENTS)
+            await cursor.execute(queries.OWN_AGENTS)
         await schema.analyze_tables(session)
     finally:
         await session.close()

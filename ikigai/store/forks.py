@@ -23,7 +23,7 @@ from ikigai.store.sql import forks
 class AgentSummary(Record, frozen=True):
     """An agent to choose: `used` is when it was last used, `last_used_at` that in seconds since 1970.
 
-    `made` says that a tool made it. `in_turn` and `holder` are as in `AgentInfo`.
+    `made` says that a tool made it. `in_turn`, `owner` and `holder` are as in `AgentInfo`.
     """
 
     id: str
@@ -36,6 +36,7 @@ class AgentSummary(Record, frozen=True):
     made: bool
     last_words: str
     in_turn: bool
+    owner: str
     holder: str = ""
 
 
@@ -131,12 +132,13 @@ class AgentTree:
             await cursor.execute(forks.LINKS)
             return [AgentLink(*row) for row in await cursor.fetchall()]
 
-    async def all(self, unlisted: bool = False) -> list[AgentInfo]:
-        """Return all agents with their state, as their newest rows tell it, and their lock owners, the oldest first.
-        With `unlisted` killed and archived ones are included.
+    async def all(self, unlisted: bool = False, everyone: bool = False) -> list[AgentInfo]:
+        """Return one's own agents and those that are shared with oneself, or those of `everyone`, with their state, as
+        their newest rows tell it, and their lock owners, the oldest first. With `unlisted` killed and archived ones
+        are included.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(forks.AGENT_INFOS, {"unlisted": unlisted})
+            await cursor.execute(forks.AGENT_INFOS, {"unlisted": unlisted, "everyone": everyone})
             rows = await cursor.fetchall()
         owners, schema = await self.holders(), self._session.schema
         return [AgentInfo(*row, holder=owners.get(write_lock.lock_key(UUID(row[0]), schema), "")) for row in rows]

@@ -244,7 +244,7 @@ class AgentLog:
 
     async def _mark_used(self, cursor: Cursor) -> None:
         by_user = not self._session.unlisted
-        await mark_used(cursor, self._uuid, self._directory if by_user else None, by_user)
+        await mark_used(cursor, self._session.user, self._uuid, self._directory if by_user else None, by_user)
 
     async def close(self) -> None:
         """Release the write lock. Never fails: without an answer of the database the lock ends with the connection."""

@@ -35,4 +35,5 @@ async def move_tables(connection: psycopg.AsyncConnection, session: DatabaseSess
         ) from error
     await connection.execute(move.SEARCH, (target,))
     await connection.execute(move.GRANT_USAGE)
+    await connection.execute(move.SET_PATHS)
     await connection.execute(move.LEAVE_MARKER.format(MOVED_VERSION).encode())

@@ -172,7 +172,7 @@ async def test_logs_that_were_closed_are_forgotten(database: Database) -> None:
 
 
 async def test_each_user_goes_on_with_an_agent_of_their_own(
-    dsn: str, role: str, monkeypatch: pytest.MonkeyPatch
+    dsn: str, role: str
 ) -> None:
     """Users are told apart by role and by their name on their machine; what is older than that is the role's."""
     with psycopg.connect(dsn, autocommit=True) as owner:
@@ -180,8 +180,7 @@ async def test_each_user_goes_on_with_an_agent_of_their_own(
         owner.execute("grant select, insert, update on all tables in schema ikigai to public")
 
     async def went_on_with(address: str, user: str, open: str = "", directory: str = "") -> str:
-        monkeypatch.setattr(agents, "this_user", lambda: user)
-        database = await Database.open(address, MIGRATIONS)
+        database = await Database.open(address, MIGRATIONS, user=user)
         if open:
             await (await database.open_agent(await database.agents.find(open), "/work")).close()
         last = await database.agents.last(directory)
@@ -199,6 +198,6 @@ async def test_each_user_goes_on_with_an_agent_of_their_own(
     assert await went_on_with(role, "anna") == ""
     assert await went_on_with(dsn, "anna", open="mine") == "mine"
     assert await went_on_with(dsn, "bela", open="theirs") == "theirs"
-    assert await went_on_with(role, "anna", open="old") == "old"
+    assert await went_on_with(role, "anna", open="old") == "", "it is not theirs"
     assert await went_on_with(dsn, "anna") == await went_on_with(dsn, "anna", directory="/work") == "mine"
     assert await went_on_with(dsn, "bela", directory="/elsewhere") == ""

@@ -6,12 +6,13 @@ from ikigai.app.json_records.record_fields import Count, Id, JsonObject, Time
 
 
 class AgentFields(JsonObject):
-    """An agent. `parent` is where it was forked from, at the event `forked_at`; `lock_owner` the program that writes
-    to it.
+    """An agent. `owner` is null for the user's own; `parent` is where it was forked from, at the event `forked_at`;
+    `lock_owner` the program that writes to it.
     """
 
     agent: str
     agent_id: str
+    owner: str | None
     parent: str | None
     parent_id: str | None
     forked_at: Id | None
@@ -36,3 +37,19 @@ class AgentsRecord(JsonObject, tag="agents"):
     """The tree of agents, parents before children: `ikigai agents` and /agents."""
 
     agents: tuple[AgentFields, ...]
+
+
+class ShareFields(JsonObject):
+    """An agent that its owner, null for the user, shares with another user. `write`: they may continue it, too."""
+
+    agent: str
+    agent_id: str
+    owner: str | None
+    user: str
+    write: bool
+
+
+class SharesRecord(JsonObject, tag="shares"):
+    """What is shared by the user, and with the user: `ikigai agents share`."""
+
+    shares: tuple[ShareFields, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ikigai.app.json_records.agent_records import AgentRecord, AgentsRecord
+from ikigai.app.json_records.agent_records import AgentRecord, AgentsRecord, SharesRecord
 from ikigai.app.json_records.history_records import EventsRecord, HitsRecord, RecallRecord
 from ikigai.app.json_records.installation_records import (
     DatabaseRecord,
@@ -25,6 +25,7 @@ PrintedRecord: TypeAlias = (
     | ErrorRecord
     | AgentRecord
     | AgentsRecord
+    | SharesRecord
     | DoneRecord
     | EventsRecord
     | HitsRecord

@@ -132,7 +132,7 @@ async def _find_agent_id(database: Database, name: str | None) -> str | None:
 
 async def _show(database: Database, plan: PurgePlan) -> None:
     """Print the events that were found, without the text itself."""
-    names = {agent.id: agent.name for agent in await database.agents.all(1_000_000, unlisted=True)}
+    names = {agent.id: agent.name for agent in await database.agents.all(1_000_000, unlisted=True, everyone=True)}
     hits = plan.hits[:MAX_LISTED_EVENTS]
     rows = [(str(hit.id), names[hit.agent], _time(hit.at), hit.left.kind, clean_line(hit.words)) for hit in hits]
     if rows:
@@ -197,7 +197,7 @@ def _format_rewrite(report: RewriteReport) -> str:
 
 async def _report_names(database: Database, target: PurgeTarget) -> None:
     """Print which agents' names or folders hold the text: a purge does not change them."""
-    for agent in await database.agents.all(1_000_000, unlisted=True):
+    for agent in await database.agents.all(1_000_000, unlisted=True, everyone=True):
         if target.is_in(agent.name) or target.is_in(agent.directory):
             print_lines(f"The name or folder of an agent contains it, and is not changed: its id is {agent.id}.")
 

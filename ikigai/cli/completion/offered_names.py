@@ -90,7 +90,10 @@ async def _agents(config: Config) -> list[str]:
             return []
         lease = server.start(paths.data_dir())
         dsn = lease.dsn
-    session = connection.DatabaseSession(dsn, write=False, deadline=COMPLETION_TIMEOUT, schema=config.database.schema)
+    where = config.database
+    session = connection.DatabaseSession(
+        dsn, write=False, deadline=COMPLETION_TIMEOUT, schema=where.schema, user=where.user_name
+    )
     try:
         async with asyncio.timeout(COMPLETION_TIMEOUT):
             return await agents.names_of(session)

@@ -55,6 +55,7 @@ HELP_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "answer": ("/answer tests", "agents switch"),
         "wait": ("/wait tests", "agents send"),
         "rename": ("/rename parser", "agents"),
+        "share": ("/share parser with anna write", "agents fork"),
         "kill": ("/kill tests", "revive archive agents"),
         "archive": ("/archive tests", "revive kill agents"),
         "revive": ("/revive tests", "kill archive agents"),

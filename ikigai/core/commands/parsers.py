@@ -1,7 +1,7 @@
 """This module turns a command and its argument into a meaning, and a meaning back into a line."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from ikigai.core.commands.arguments import THINKING_LEVELS, is_id, parse_budget, parse_model, parse_ranges, quoted
 from ikigai.core.errors import WrongArgument
@@ -95,6 +95,32 @@ def parse_archive(words: Sequence[str]) -> str:
     if len(words) > 1:
         raise WrongArgument("/archive takes one agent at a time.")
     return "".join(words)
+
+
+class ShareRequest(Record, frozen=True):
+    """The arguments of share: who may use an agent, and how."""
+
+    agent: str
+    user: str
+    level: Literal["read", "write", "none"] = "read"
+
+
+def parse_share(words: Sequence[str]) -> ShareRequest:
+    """Return the parsed NAME with USER [read|write|none]. Raise WrongArgument for anything else."""
+    match words:
+        case [agent, "with", user]:
+            return ShareRequest(agent, user)
+        case [agent, "with", user, "read" | "write" | "none" as level]:
+            return ShareRequest(agent, user, level)
+        case [_, "with", _, level]:
+            raise WrongArgument(f"{quoted(level)} is not a right.", "It is read, write or none.")
+        case _:
+            raise WrongArgument("Name an agent and a user.")
+
+
+def share(argument: str) -> None:
+    if argument:
+        parse_share(argument.split())
 
 
 def rename(argument: str) -> None:

@@ -154,6 +154,11 @@ COMMANDS: tuple[CommandSpec, ...] = (
         more="Without a name: all that are running. You can type meanwhile; the stop key stops only the waiting."),
     CommandSpec("rename", "[OLD] NEW", "rename this agent, or another",
         timing=CommandTiming.QUEUED, print_mode=PrintMode.TREE, parser=parsers.rename, completes="agents"),
+    CommandSpec("share", "[NAME with USER [read|write|none]]", "share an agent with another user of the database",
+        parser=parsers.share, completes="agents",
+        more="Alone: list what is shared. read, which is meant without a word, lets them read, search and fork it; "
+        "write lets them continue it, too; none ends it. Who forked it keeps the past up to there. "
+        "`ikigai agents share` does the same."),
     CommandSpec("kill", "[NAME]", "stop an agent and its forks (undo: /revive)",
         timing=CommandTiming.BLOCKING, print_mode=PrintMode.TREE, parser=parsers.kill, completes="agents",
         more="You are asked first. Running work is cancelled; the history stays and can be searched. A top-level "

@@ -5,7 +5,7 @@ Statements that read, count, purge and move logs have modules of their own. Rows
 """
 
 from ikigai.store.address import quoted
-from ikigai.store.sql.fragments import ROW
+from ikigai.store.sql.fragments import IS_LISTED, OWNER, ROW
 
 # One connection -----------------------------------------------------------------------------------------------------
 
@@ -22,6 +22,7 @@ select set_config('search_path', %s, false),
                   case when version() like '%%linux%%' then '2s' else '0' end, false),
        set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval', '10', false),
        set_config('tcp_keepalives_count', '3', false),
+       set_config('ikigai.user', %s, false),
        set_config('enable_bitmapscan', 'off', false),
        set_config('default_transaction_read_only',
                   case when %s or version > %s then 'on'
@@ -84,32 +85,37 @@ END_BACKEND = "select pg_terminate_backend(%s)"
 
 # Agents -------------------------------------------------------------------------------------------------------------
 
-_AGENT = """
+_AGENT = f"""
 select agents.id::text, agents.name, agents.parent::text, agents.forked_at, coalesce(agents.directory, ''),
        extract(epoch from agents.created_at)::float8, extract(epoch from agents.last_used_at)::float8,
        coalesce((select max(seq) from messages where agent_id = agents.id), 0),
-       extract(epoch from agents.killed_at)::float8, extract(epoch from agents.archived_at)::float8, agents.ephemeral
+       extract(epoch from agents.killed_at)::float8, extract(epoch from agents.archived_at)::float8, agents.ephemeral,
+       {OWNER}
 from (select * from agents where purged_at is null) agents
 """
 CREATE_AGENT = """
 insert into agents (id, name, parent, forked_at, directory, ephemeral, archived_at)
 values (%s, %s, %s, %s, %s, %s, case when %s then clock_timestamp() end)
-on conflict (name) do nothing
+on conflict (owner, name) do nothing
 """
 FIRST_AGENT_TURN = "select pg_advisory_xact_lock(%s, %s)"
 AGENT_BY_ID = _AGENT + "where id = %s"
-AGENT_BY_NAME = _AGENT + "where name = %s"
+AGENTS_BY_NAME = _AGENT + "where name = %s order by not ikigai_is_own(agents.owner, agents.owner_user), agents.id"
 AGENTS_BY_ID_START = _AGENT + "where starts_with(id::text, %s) limit 2"
 AGENTS = _AGENT + "where killed_at is null and archived_at is null or %s order by last_used_at desc limit %s"
+LISTED_AGENTS = f"""
+{_AGENT}where {IS_LISTED} and (killed_at is null and archived_at is null or %s) order by last_used_at desc limit %s
+"""
 # An agent that a tool made is no place to begin: its results go to the agent that it works for.
 _LAST = """
 join agent_uses uses on uses.agent_id = agents.id and uses.role = session_user::text and uses.os_user in (%s, '')
-where killed_at is null and archived_at is null and not made and not ephemeral
+where ikigai_is_own(agents.owner, agents.owner_user)
+  and killed_at is null and archived_at is null and not made and not ephemeral
 """
 LAST_AGENT = f"{_AGENT}{_LAST}order by uses.used_at desc limit 1"
 LAST_AGENT_IN = f"{_AGENT}{_LAST}and uses.directory = %s order by uses.used_at desc limit 1"
-AGENT_NAMES = """
-select name from agents where killed_at is null and archived_at is null and purged_at is null
+AGENT_NAMES = f"""
+select name from agents where killed_at is null and archived_at is null and purged_at is null and {IS_LISTED}
 order by last_used_at desc limit 1000
 """
 # The commit does not wait for the disk: a power failure within half a second loses only which agent was used last.

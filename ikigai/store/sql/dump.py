@@ -17,6 +17,12 @@ CLAIM_AGENTS = """
 insert into agent_uses (role, os_user, agent_id, directory, used_at)
 select session_user, '', id, directory, last_used_at from agents where not made on conflict do nothing
 """
+# Roles that do not exist here own nothing; users of one role are others elsewhere, too.
+OWN_AGENTS = """
+update agents set owner_user = '', owner = case
+  when exists (select from pg_roles where rolname = agents.owner) then agents.owner else session_user::text end
+where owner_user <> '' or not exists (select from pg_roles where rolname = agents.owner)
+"""
 SET_IDENTITY = (
     "select setval(pg_get_serial_sequence('messages', 'id'), max(id)) from messages having max(id) is not null"
 )

@@ -1,5 +1,7 @@
 """This module holds the SQL statements of the tree of agents: fork points, parents, lock owners, kills."""
 
+from ikigai.store.sql.fragments import IS_LISTED, OWNER
+
 # Forks --------------------------------------------------------------------------------------------------------------
 
 # The last event before the open turn, which begins with the first message after the newest turn_end. An agent without
@@ -44,7 +46,7 @@ with made as (
           coalesce((select ephemeral from agents where id = %(parent)s::uuid), false),
           coalesce((select archived_at from agents where id = %(parent)s::uuid and %(made)s),
                    case when %(unlisted)s then clock_timestamp() end))
-  on conflict (name) do nothing returning id
+  on conflict (owner, name) do nothing returning id
 )
 insert into messages (agent_id, seq, event_id, kind, content, data)
 select made.id, n, event_id, kind, content, data::jsonb
@@ -67,9 +69,9 @@ from line
 
 # The tree -----------------------------------------------------------------------------------------------------------
 
-LINKS = """
+LINKS = f"""
 select id::text, name, parent::text, extract(epoch from created_at)::float8, killed_at is not null,
-       archived_at is not null
+       archived_at is not null, {OWNER}
 from agents where purged_at is null
 order by created_at, id
 """
@@ -87,7 +89,7 @@ _IS_IN_TURN = """exists (
 # The state of agents without loading them: their newest rows tell it. Images and long texts are not read.
 AGENT_INFOS = f"""
 select agents.id::text, agents.name, agents.parent::text, extract(epoch from agents.created_at)::float8,
-       agents.killed_at is not null, agents.archived_at is not null, agents.forked_at,
+       agents.killed_at is not null, agents.archived_at is not null, {OWNER}, agents.forked_at,
        extract(epoch from agents.last_used_at)::float8,
        (select count(*) from messages where agent_id = agents.id and kind = 'turn_end'),
        coalesce(chosen.model, ''), coalesce(asked.tokens, 0), coalesce(said.words, ''),
@@ -113,6 +115,7 @@ left join lateral (
 ) asked on true
 {_LAST_WORDS}
 where agents.purged_at is null and (%(unlisted)s or agents.killed_at is null and agents.archived_at is null)
+  and (%(everyone)s or {IS_LISTED})
 order by agents.created_at, agents.id
 """
 WRITE_LOCK_OWNERS = """
@@ -127,12 +130,12 @@ SET_KILLED = "update agents set killed_at = case when %s then clock_timestamp() 
 
 # Archived agents -----------------------------------------------------------------------------------------------------
 
-# The agent and all below it, each at the same moment: `LIST_AGAIN` brings back those of that moment.
-_BELOW = """
-with recursive below (id) as (
-  select id from agents where id = %(agent)s
+# The agent and all of its owner's below it, each at the same moment: `LIST_AGAIN` brings back those of that moment.
+_BELOW = f"""
+with recursive below (id, owner) as (
+  select id, {OWNER} from agents where id = %(agent)s
   union
-  select agents.id from below join agents on agents.parent = below.id
+  select agents.id, below.owner from below join agents on agents.parent = below.id where {OWNER} = below.owner
 )
 """
 ARCHIVE = f"""
@@ -155,10 +158,10 @@ AGENT_PAGE = f"""
 select agents.id::text, agents.name, coalesce(agents.directory, ''),
        extract(epoch from agents.last_used_at)::float8, agents.last_used_at::text,
        agents.killed_at is not null, agents.archived_at is not null, agents.made,
-       coalesce(said.words, ''), {_IS_IN_TURN}
+       coalesce(said.words, ''), {_IS_IN_TURN}, {OWNER}
 from (
   select * from agents
-  where purged_at is null and killed_at is null and (%(everything)s or archived_at is null and not made)
+  where purged_at is null and killed_at is null and (%(everything)s or archived_at is null and not made) and {IS_LISTED}
     and (%(typed)s = '' or strpos(lower(name), lower(%(typed)s)) > 0 or strpos(lower(directory), lower(%(typed)s)) > 0)
     and (%(ids)s::uuid[] is null or id = any(%(ids)s))
     and (%(after)s::timestamptz is null or (last_used_at, id) < (%(after)s::timestamptz, %(id)s::uuid))

@@ -1,5 +1,5 @@
-"""This module holds the fragments that statements share: the columns of a row, of a row without pictures, and the
-lineage.
+"""This module holds the fragments that statements share: columns of a row, with and without pictures, the owner of an
+agent, and the lineage.
 """
 
 from typing import LiteralString
@@ -33,6 +33,16 @@ def _without_pictures(content: LiteralString, data: LiteralString) -> LiteralStr
 
 ROW_WITHOUT_PICTURES = _without_pictures("content", "data")
 ENDS_WITHOUT_PICTURES = _without_pictures(_CONTENT, _DATA)
+
+
+OWNER = """case when ikigai_is_own(agents.owner, agents.owner_user) then ''
+            when agents.owner = session_user::text then agents.owner_user else agents.owner end"""
+"""The owner of an agent, for people; "" for one's own."""
+IS_LISTED = """(ikigai_is_own(agents.owner, agents.owner_user) or exists (
+  select from agent_shares
+  where agent_shares.agent_id = agents.id and ikigai_is_own(agent_shares.role, agent_shares.os_user)
+))"""
+"""True for one's own agents, and for others' that are shared with oneself."""
 
 
 def lineage_query(agent: LiteralString) -> LiteralString:

@@ -9,6 +9,7 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (1, "alter table agents"),
     (12, "alter table agent_uses"),
     (14, "alter table reservations"),
+    (18, "alter table agent_shares"),
     (1, "alter table messages"),
     (1, "alter table drafts"),
     (6, "alter table search_pieces"),
@@ -36,6 +37,9 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (5, "alter function ikigai_filtered(uuid, jsonb)"),
     (5, "alter function ikigai_take_back(bigint[], bigint, bigint)"),
     (5, "alter aggregate ikigai_taken_back(bigint, bigint)"),
+    (18, "alter function ikigai_is_own(text, text)"),
+    (18, "alter function ikigai_own_agent()"),
+    (18, "alter function ikigai_share(uuid, text, text)"),
 )
 # Roles had the use of `public` as everybody has.
 GRANT_USAGE = """
@@ -48,6 +52,21 @@ begin
   loop
     execute format('grant usage on schema %I to %s', current_schema(),
                    case grantee when 0 then 'public' else grantee::regrole::text end);
+  end loop;
+end
+$$
+"""
+# Functions that others call as their owner find only what is in this schema.
+SET_PATHS = """
+do $$
+declare moved regprocedure;
+begin
+  for moved in
+    select oid::regprocedure from pg_proc
+    where pronamespace = current_schema()::regnamespace
+      and exists (select from unnest(proconfig) as setting where starts_with(setting, 'search_path='))
+  loop
+    execute format('alter function %s set search_path to %I, pg_temp', moved, current_schema());
   end loop;
 end
 $$

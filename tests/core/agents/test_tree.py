@@ -10,7 +10,7 @@ from ikigai.core.errors import Rejected
 
 links = st.lists(st.tuples(st.none() | st.integers(0, 14), st.booleans()), max_size=12).map(
     lambda each: [
-        AgentLink(str(n), f"n{n}", None if parent is None or parent == n else str(parent), float(n), dead, False)
+        AgentLink(str(n), f"n{n}", None if parent is None or parent == n else str(parent), float(n), dead, False, "")
         for n, (parent, dead) in enumerate(each)
     ]
 )
@@ -56,7 +56,7 @@ def _above(found: list[AgentLink], id: str) -> set[str]:
 
 def test_relatives() -> None:
     def link(name: str, parent: str | None = None, dead: bool = False) -> AgentLink:
-        return AgentLink(name, name, parent, float(len(found)), dead, False)
+        return AgentLink(name, name, parent, float(len(found)), dead, False, "")
 
     found: list[AgentLink] = []
     for name, parent, dead in (

@@ -1,0 +1,56 @@
+"""Implements sharing agents with other users, for the terminal and `ikigai agents share`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ikigai.core.sanitize import clean_line
+from ikigai.system.output import format_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ikigai.app.json_records.agent_records import SharesRecord
+    from ikigai.core.commands.parsers import ShareRequest
+    from ikigai.store.database import Database
+    from ikigai.store.sharing import Share
+
+
+async def change_share(database: Database, request: ShareRequest, undo: str = "/share {} with {} {}") -> str:
+    """Share an agent as requested, or end that; return the message. Raise Rejected."""
+    agent = await database.agents.find(request.agent)
+    name, user = clean_line(agent.name), clean_line(request.user)
+    has_same_login = await database.sharing.share(agent, request.user, request.level)
+    if request.level == "none":
+        return f"{name} is not shared with {user} any more. To share it again: {undo.format(name, user, 'read')}"
+    may = "read and continue" if request.level == "write" else "read"
+    told = f"{user} may {may} {name} now. To end that: {undo.format(name, user, 'none')}"
+    if has_same_login:
+        told += (
+            f"\n{user} has your login of the database, which keeps nothing from {user}: this only lists {name} there."
+        )
+    return told
+
+
+def format_shares(shares: Sequence[Share]) -> str:
+    """Return the shares as a table."""
+    if not shares:
+        return "No agents are shared. To share one: /share NAME with USER [read|write]"
+    rows = [("agent", "of", "with", "may")]
+    for each in shares:
+        owner = clean_line(each.owner) or "you"
+        rows.append((clean_line(each.agent), owner, clean_line(each.user), "write" if each.may_write else "read"))
+    return format_table(rows)
+
+
+def shares_record(shares: Sequence[Share]) -> SharesRecord:
+    """Return the shares as one JSON object."""
+    from ikigai.app.json_records.agent_records import ShareFields, SharesRecord
+
+    fields = (
+        ShareFields(
+            agent=each.agent, agent_id=each.agent_id, owner=each.owner or None, user=each.user, write=each.may_write
+        )
+        for each in shares
+    )
+    return SharesRecord(shares=tuple(fields))

@@ -1,0 +1,151 @@
+"""Owners of agents: each user lists their own, and those that others share with them."""
+
+import psycopg
+import pytest
+
+from ikigai.core.errors import Rejected
+from ikigai.store.agents import Agent
+from ikigai.store.database import Database
+from tests.conftest import MIGRATIONS
+
+
+async def opened(dsn: str, user: str) -> Database:
+    return await Database.open(dsn, MIGRATIONS, user=user)
+
+
+async def names(database: Database, everyone: bool = False) -> list[str]:
+    """Return the names that each kind of list has; the lists must agree."""
+    listed = sorted(agent.name for agent in await database.agents.all(everyone=everyone))
+    assert sorted(info.name for info in await database.tree.all(everyone=everyone)) == listed
+    if not everyone:
+        assert sorted(each.name for each in await database.tree.page(100)) == listed
+    return listed
+
+
+@pytest.fixture
+async def anna(dsn: str):
+    database = await opened(dsn, "anna")
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def bela(dsn: str, anna: Database):
+    database = await opened(dsn, "bela")
+    yield database
+    await database.close()
+
+
+async def test_users_of_one_login_list_their_own_agents_and_find_all(anna: Database, bela: Database) -> None:
+    docs, notes = await anna.agents.create("docs"), await bela.agents.create("notes")
+    assert (docs.owner, notes.owner) == ("", "")
+    assert await names(anna) == ["docs"] and await names(bela) == ["notes"]
+    assert await names(anna, everyone=True) == ["docs", "notes"]
+    found = await anna.agents.find("notes")
+    assert found.owner == "bela" and found.id == notes.id
+    assert {link.name: link.owner for link in await anna.tree.links()} == {"docs": "", "notes": "bela"}
+
+
+async def test_shared_agent_is_listed_until_the_share_ends(anna: Database, bela: Database) -> None:
+    docs = await anna.agents.create("docs")
+    await bela.agents.create("notes")
+    assert await anna.sharing.share(docs, "bela", "read")
+    assert await names(bela) == ["docs", "notes"] and await names(anna) == ["docs"]
+    assert (await bela.tree.page(10, typed="docs"))[0].owner == "anna"
+    (share,) = await anna.sharing.all()
+    assert (share.agent, share.owner, share.user, share.may_write) == ("docs", "", "bela", False)
+    (theirs,) = await bela.sharing.all()
+    assert (theirs.agent, theirs.owner, theirs.user) == ("docs", "anna", "bela")
+    assert await anna.sharing.share(docs, "bela", "write")
+    assert [each.may_write for each in await bela.sharing.all()] == [True]
+    await anna.sharing.share(docs, "bela", "none")
+    assert await names(bela) == ["notes"] and not await bela.sharing.all()
+
+
+@pytest.mark.parametrize(
+    ("user", "level", "why"),
+    [
+        ("nobody-here", "read", "There is no user 'nobody-here'"),
+        ("anna", "read", "docs belongs to anna already"),
+        ("bela", "none", "docs is not shared with bela"),
+    ],
+)
+async def test_share_that_means_nothing_is_refused(
+    anna: Database, bela: Database, user: str, level: str, why: str
+) -> None:
+    docs = await anna.agents.create("docs")
+    await bela.agents.create()
+    with pytest.raises(Rejected, match=why):
+        await anna.sharing.share(docs, user, level)  # pyright: ignore[reportArgumentType]
+
+
+async def test_subagent_has_the_owner_of_the_agent_that_it_works_for(dsn: str, anna: Database, bela: Database) -> None:
+    docs = await anna.agents.create("docs")
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("select set_config('ikigai.user', 'bela', false)")
+        made = "insert into agents (id, name, parent, forked_at, made) values (gen_random_uuid(), 'kid', %s, 0, true)"
+        other.execute(made, (docs.id,))
+        assert other.execute("select owner_user from agents where name = 'kid'").fetchall() == [("anna",)]
+    kid = await anna.agents.find("kid")
+    assert kid.owner == "" and (await bela.agents.find("kid")).owner == "anna"
+    with pytest.raises(Rejected, match="kid is a subagent"):
+        await anna.sharing.share(kid, "bela", "read")
+
+
+async def test_each_role_has_names_of_its_own(dsn: str, role: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as owner:
+        owner.execute("grant usage on schema ikigai to public")
+        owner.execute("grant select, insert, update on all tables in schema ikigai to public")
+    agents: list[Agent] = []
+    for each in (dsn, role):
+        database = await opened(each, "anna")
+        agents.append(await database.agents.create("docs"))
+        assert (await database.agents.find("docs")).id == agents[-1].id
+        with pytest.raises(Rejected, match="There is an agent named docs already"):
+            await database.agents.create("docs")
+        await database.close()
+    assert agents[0].id != agents[1].id
+
+
+async def test_agents_below_one_go_with_it_if_they_are_of_the_same_owner(
+    anna: Database, bela: Database
+) -> None:
+    docs = await anna.agents.create("docs")
+    for database, name in ((anna, "hers"), (bela, "theirs")):
+        await database.agents.create(name, parent=docs.id, forked_at=0)
+    assert await anna.tree.archive(docs) == 2
+    assert await names(anna) == [] and await names(bela) == ["theirs"]
+    assert await anna.tree.list_again(docs) == 2
+
+
+async def test_migration_gives_agents_to_the_role_that_used_them_last(empty_dsn: str) -> None:
+    """Older agents belong to a role, and all its users list them; other roles that used them go on using them."""
+    from ikigai.store import schema
+
+    with psycopg.connect(empty_dsn, autocommit=True) as other:
+        other.execute("create schema ikigai")
+        other.execute("set search_path = ikigai")
+        for version, file in schema.read_migrations(MIGRATIONS)[:17]:
+            other.execute(file.read_bytes())
+            other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (version, file.stem[5:]))
+        other.execute("insert into agents (id, name) select gen_random_uuid(), name from unnest('{a,b,c}'::text[]) name")
+        other.execute(
+            "insert into agents (id, name, parent, forked_at, made)"
+            " select gen_random_uuid(), 'kid', id, 0, true from agents where name = 'b'"
+        )
+        used = (
+            "insert into agent_uses (role, os_user, agent_id, used_at)"
+            " select %s, %s, id, now() + %s::interval from agents where name = %s"
+        )
+        for row in (("r1", "x", "1 h", "b"), ("r2", "y", "2 h", "b"), ("r1", "x", "1 h", "c")):
+            other.execute(used, row)
+    database = await opened(empty_dsn, "anyone")
+    assert await names(database) == ["a"]
+    with psycopg.connect(empty_dsn) as other:
+        other.execute("set search_path = ikigai")
+        me = other.info.user
+        owners = dict(other.execute("select name, owner || '/' || owner_user from agents").fetchall())
+        assert owners == {"a": f"{me}/", "b": "r2/", "kid": "r2/", "c": "r1/"}
+        shares = "select name, role, may_write from agent_shares join agents on id = agent_id"
+        assert other.execute(shares).fetchall() == [("b", "r1", True)]
+    await database.close()

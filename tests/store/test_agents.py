@@ -10,7 +10,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, Rejected, StoreError
-from ikigai.store import agents, names
+from ikigai.store import names
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 
@@ -171,9 +171,7 @@ async def test_logs_that_were_closed_are_forgotten(database: Database) -> None:
     assert not (await database.open_agent(first)).closed
 
 
-async def test_each_user_goes_on_with_an_agent_of_their_own(
-    dsn: str, role: str
-) -> None:
+async def test_each_user_goes_on_with_an_agent_of_their_own(dsn: str, role: str) -> None:
     """Users are told apart by role and by their name on their machine; what is older than that is the role's."""
     with psycopg.connect(dsn, autocommit=True) as owner:
         owner.execute("grant usage on schema ikigai to public")

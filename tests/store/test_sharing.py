@@ -107,9 +107,7 @@ async def test_each_role_has_names_of_its_own(dsn: str, role: str) -> None:
     assert agents[0].id != agents[1].id
 
 
-async def test_agents_below_one_go_with_it_if_they_are_of_the_same_owner(
-    anna: Database, bela: Database
-) -> None:
+async def test_agents_below_one_go_with_it_if_they_are_of_the_same_owner(anna: Database, bela: Database) -> None:
     docs = await anna.agents.create("docs")
     for database, name in ((anna, "hers"), (bela, "theirs")):
         await database.agents.create(name, parent=docs.id, forked_at=0)
@@ -128,7 +126,8 @@ async def test_migration_gives_agents_to_the_role_that_used_them_last(empty_dsn:
         for version, file in schema.read_migrations(MIGRATIONS)[:17]:
             other.execute(file.read_bytes())
             other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (version, file.stem[5:]))
-        other.execute("insert into agents (id, name) select gen_random_uuid(), name from unnest('{a,b,c}'::text[]) name")
+        for name in "abc":
+            other.execute("insert into agents (id, name) values (gen_random_uuid(), %s)", (name,))
         other.execute(
             "insert into agents (id, name, parent, forked_at, made)"
             " select gen_random_uuid(), 'kid', id, 0, true from agents where name = 'b'"

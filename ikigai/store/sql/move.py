@@ -9,7 +9,7 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (1, "alter table agents"),
     (12, "alter table agent_uses"),
     (14, "alter table reservations"),
-    (18, "alter table agent_shares"),
+    (19, "alter table agent_shares"),
     (1, "alter table messages"),
     (1, "alter table drafts"),
     (6, "alter table search_pieces"),
@@ -37,9 +37,9 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (5, "alter function ikigai_filtered(uuid, jsonb)"),
     (5, "alter function ikigai_take_back(bigint[], bigint, bigint)"),
     (5, "alter aggregate ikigai_taken_back(bigint, bigint)"),
-    (18, "alter function ikigai_is_own(text, text)"),
-    (18, "alter function ikigai_own_agent()"),
-    (18, "alter function ikigai_share(uuid, text, text)"),
+    (19, "alter function ikigai_is_own(text, text)"),
+    (19, "alter function ikigai_own_agent()"),
+    (19, "alter function ikigai_share(uuid, text, text)"),
 )
 # Roles had the use of `public` as everybody has.
 GRANT_USAGE = """

@@ -1,4 +1,4 @@
--- Version 18: the owner of each agent, and others with whom it is shared.
+-- Version 19: the owner of each agent, and others with whom it is shared.
 
 alter table agents add column owner text not null default session_user;
 alter table agents add column owner_user text not null default '';

@@ -50,6 +50,6 @@ class ShareFields(JsonObject):
 
 
 class SharesRecord(JsonObject, tag="shares"):
-    """What is shared by the user, and with the user: `ikigai agents share`."""
+    """Agents that are shared by the user, or with the user: `ikigai agents share`."""
 
     shares: tuple[ShareFields, ...]

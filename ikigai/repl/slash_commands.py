@@ -401,14 +401,14 @@ class SlashCommands:
 
     async def _share(self, command: ProgramCommand) -> None:
         """Share an agent with another user, or list the shares."""
-        from ikigai.app import sharing
+        from ikigai.app import share_report
 
         services, _ = self._require_open()
         database = services.database
         if command.argument:
-            text = await sharing.change_share(database, parse_share(command.argument.split()))
+            text = await share_report.change_share(database, parse_share(command.argument.split()))
         else:
-            text = sharing.format_shares(await database.sharing.all())
+            text = share_report.format_shares(await database.sharing.all())
         self._view.print_text(text)
 
     async def _revive(self, command: ProgramCommand) -> None:

@@ -7,7 +7,7 @@ from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store.agents import Agent
 from ikigai.store.connection import DatabaseSession
-from ikigai.store.sql import sharing
+from ikigai.store.sql import shares
 
 ShareLevel: TypeAlias = Literal["read", "write", "none"]
 
@@ -33,7 +33,7 @@ class Sharing:
     async def all(self) -> list[Share]:
         """Return the shares of one's own agents, and of others' agents with oneself."""
         async with self._session.use() as cursor:
-            await cursor.execute(sharing.SHARES)
+            await cursor.execute(shares.SHARES)
             return [Share(*row) for row in await cursor.fetchall()]
 
     async def share(self, agent: Agent, user: str, level: ShareLevel) -> bool:
@@ -43,7 +43,7 @@ class Sharing:
         Raise Rejected.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(sharing.SHARE, (agent.id, storable(user), level))
+            await cursor.execute(shares.SHARE, (agent.id, storable(user), level))
             ((result,),) = await cursor.fetchall()
         match result:
             case "done" | "same login":

@@ -93,17 +93,17 @@ async def run(database: Database, arguments: argparse.Namespace) -> str | Printe
 
 
 async def _share(database: Database, arguments: argparse.Namespace) -> str | PrintedRecord:
-    from ikigai.app import sharing
+    from ikigai.app import share_report
 
     if not arguments.words:
         shares = await database.sharing.all()
-        return sharing.shares_record(shares) if arguments.json else sharing.format_shares(shares)
+        return share_report.shares_record(shares) if arguments.json else share_report.format_shares(shares)
     with as_config_error():
         try:
             request = parse_share(arguments.words)
         except WrongArgument as error:
             raise ConfigError(error.what, f"{error.remedy} Usage: ikigai agents share --help".strip()) from None
-        report = await sharing.change_share(database, request, "ikigai agents share {} with {} {}")
+        report = await share_report.change_share(database, request, "ikigai agents share {} with {} {}")
     return DoneRecord(did="share", text=report, agent=request.agent) if arguments.json else report
 
 

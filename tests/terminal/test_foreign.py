@@ -12,7 +12,7 @@ from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.processors import TransformationInput
 
 from ikigai.core.events import AssistantMessage, Event, StoredEvent, UserMessage
-from ikigai.core.messages import Text, ToolCall
+from ikigai.core.messages import Citation, Text, ToolCall
 from ikigai.core.model import ModelLimits
 from ikigai.core.questions import yes_or_no
 from ikigai.core.request.reply import Delta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
@@ -153,7 +153,11 @@ def typed(text: str, width: int) -> str:
 
 
 def spoken(speaker: Speaker) -> Callable[[str, int], str]:
-    return lambda text, width: render.draw_block(TranscriptBlock(1, speaker, text), width, PLAIN)
+    def draw(text: str, width: int) -> str:
+        sources = (Citation("https://example.com", text),) if speaker is Speaker.SOURCES else ()
+        return render.draw_block(TranscriptBlock(1, speaker, text, sources=sources), width, PLAIN)
+
+    return draw
 
 
 def browsed(text: str, width: int) -> str:

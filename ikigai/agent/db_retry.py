@@ -1,14 +1,14 @@
-"""Retries a database call until the database is reachable, and notifies the user once of each kind of error."""
+"""Retries a database call until the database is reachable; tells the user of errors, once each, and of slow answers."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple, TypeVar
 
-from ikigai.agent.reply_drafts import DatabaseStatus
 from ikigai.core.errors import WAITED_FOR, Misconfigured, Unavailable
 from ikigai.core.ports import View
 
@@ -17,6 +17,8 @@ RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
 half, so that programs which a restart cut off together do not all come back together.
 """
 
+SLOW_DATABASE_SECONDS = 2.0
+"""Seconds without an answer from the database after which the user is told."""
 FAST_FAILURE_SECONDS = 1.0
 """Seconds: a call that fails within them is retried at once, before the user is notified."""
 
@@ -34,6 +36,33 @@ SAVING = RetryMessages()
 
 
 _T = TypeVar("_T")
+
+
+class DatabaseStatus:
+    """Watches the database: tells the view when it has not answered for a while or fails, and when it is back."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self.unreachable = False
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[None]:
+        """Watch one call to the database."""
+        slow = asyncio.get_running_loop().call_later(SLOW_DATABASE_SECONDS, self._set, True)
+        try:
+            yield
+        except WAITED_FOR:
+            self._set(True)
+            raise
+        else:
+            self._set(False)
+        finally:
+            slow.cancel()
+
+    def _set(self, away: bool) -> None:
+        if away is not self.unreachable:
+            self.unreachable = away
+            self._view.database_unreachable(away)
 
 
 class RetryUntilAvailable:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from ikigai.agent.db_retry import DatabaseStatus
 from ikigai.agent.model_call import ModelCall, RequestCache, turn_request
-from ikigai.agent.reply_drafts import DatabaseStatus
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.core.errors import Bug
 from ikigai.core.messages import ToolCall, ToolResult

@@ -9,11 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from ikigai.agent.apply_events import fold_rows, show_rows, show_rule
-from ikigai.agent.db_retry import RetryUntilAvailable
+from ikigai.agent.db_retry import DatabaseStatus, RetryUntilAvailable
 from ikigai.agent.input_queue import InputQueue, as_new_message, typed_text
 from ikigai.agent.jobs import Jobs
 from ikigai.agent.lazy_condenser import LazyCondenser
-from ikigai.agent.reply_drafts import DatabaseStatus
 from ikigai.agent.usage_meter import Billing, PriceOf, no_price, preload
 from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ikigai.agent.reply_drafts import DatabaseStatus, ReplyDraftSaver
+from ikigai.agent.db_retry import DatabaseStatus
+from ikigai.agent.reply_drafts import ReplyDraftSaver
 from ikigai.agent.reply_reader import ReplyReader
 from ikigai.agent.usage_meter import PriceOf, UsageMeter
 from ikigai.core.events import Ending, UsageReported

@@ -1,47 +1,19 @@
-"""Saves the text and thinking of a reply while it streams, and watches if the database answers meanwhile."""
+"""Saves the text and thinking of a reply while it streams."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from ikigai.core.errors import WAITED_FOR, AgentLocked, StoreError
+from ikigai.agent.db_retry import DatabaseStatus
+from ikigai.core.errors import AgentLocked, StoreError
 from ikigai.core.ports import Log, View
 from ikigai.core.request.reply import Accumulator
 from ikigai.core.request.reply_draft import Draft, draft_parts
 
 DRAFT_EVERY = 0.3
 """Seconds between two saves of a streaming reply; a kill loses the text since the last one, at most a second."""
-SLOW_DATABASE_SECONDS = 2.0
-"""Seconds without an answer from the database after which the user is told."""
-
-
-class DatabaseStatus:
-    """Watches the database: tells the view when it has not answered for a while or fails, and when it is back."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self.unreachable = False
-
-    @contextlib.contextmanager
-    def watch(self) -> Iterator[None]:
-        """Watch one call to the database."""
-        slow = asyncio.get_running_loop().call_later(SLOW_DATABASE_SECONDS, self._set, True)
-        try:
-            yield
-        except WAITED_FOR:
-            self._set(True)
-            raise
-        else:
-            self._set(False)
-        finally:
-            slow.cancel()
-
-    def _set(self, away: bool) -> None:
-        if away is not self.unreachable:
-            self.unreachable = away
-            self._view.database_unreachable(away)
 
 
 class ReplyDraftSaver:

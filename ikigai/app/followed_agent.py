@@ -9,8 +9,7 @@ from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING
 
 from ikigai.agent.apply_events import fold_rows, show_rows
-from ikigai.agent.db_retry import RetryMessages, RetryUntilAvailable
-from ikigai.agent.reply_drafts import DatabaseStatus
+from ikigai.agent.db_retry import DatabaseStatus, RetryMessages, RetryUntilAvailable
 from ikigai.core.errors import Bug, IkigaiError, Rejected
 from ikigai.core.events import (
     CHANGES_THE_PAST,

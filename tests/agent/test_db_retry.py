@@ -3,8 +3,7 @@
 import pytest
 
 from ikigai.agent import db_retry
-from ikigai.agent.db_retry import RetryUntilAvailable
-from ikigai.agent.reply_drafts import DatabaseStatus
+from ikigai.agent.db_retry import DatabaseStatus, RetryUntilAvailable
 from ikigai.core.errors import Misconfigured, StoreError, Unavailable
 from tests.agent.test_loop import Watcher
 

@@ -167,7 +167,7 @@ class Services:
 
     def default_system(self, memory: Memory) -> str:
         """Return the default system prompt of a turn that begins now with this memory; "" for none."""
-        if not self._context_settings(memory).default_system_prompt:
+        if not self.context_settings(memory).default_system_prompt:
             return ""
         from ikigai.app.surroundings import find_surroundings
 
@@ -353,7 +353,7 @@ class Services:
         return format_excerpts((await self.database.recall(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)).turns)
 
     async def _recall_for(self, memory: Memory, message: str) -> TurnsRecalled | None:
-        context = self._context_settings(memory)
+        context = self.context_settings(memory)
         if context.auto_recall != "on":
             return None
         from ikigai.app.auto_recall import recall_for
@@ -406,7 +406,7 @@ class Services:
 
                 cache = PromptCache(
                     lambda: self.database.cache_uses(agent.id),
-                    lambda memory: self._context_settings(memory).cache_ttl,
+                    lambda memory: self.context_settings(memory).cache_ttl,
                 )
                 cache.load()
             return cache
@@ -435,9 +435,9 @@ class Services:
 
     def condensing(self, memory: Memory) -> CondenseOptions:
         """Return the options for condensing the oldest turns of this memory."""
-        return make_options(self._context_settings(memory))
+        return make_options(self.context_settings(memory))
 
-    def _context_settings(self, memory: Memory) -> ContextSettings:
+    def context_settings(self, memory: Memory) -> ContextSettings:
         """Return `[context]` under the profile in force. Each turn asks for it, and it stays the same in a run."""
         profile = profile_in_force(memory)
         if profile not in self._contexts:

@@ -136,10 +136,10 @@ class ContextSettings(Record, frozen=True):
     auto_recall: Annotated[
         AutoRecall,
         help_meta(
-            'With "on" a message brings back excerpts of turns that left the window and match it clearly; '
-            "/undo removes them from the context."
+            'Turns that left the window and match what you type: "suggest" names them while you pause and Tab adds '
+            'excerpts, "on" sends excerpts along, which /undo takes out of the context.'
         ),
-    ] = "off"
+    ] = "suggest"
     auto_recall_tokens: Annotated[Size, help_meta("The largest size of the excerpts for one message.")] = 800
     cache_ttl: Annotated[
         CacheLifetime,

@@ -80,7 +80,7 @@ StatusPartName = Annotated[Literal["head", "tail", "both"], Meta(title='"head", 
 Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
 CacheLifetime = Annotated[Literal["auto", "5m", "1h"], Meta(title='"auto", "5m" or "1h"')]
 Condensing = Annotated[Literal["off", "manual", "auto"], Meta(title='"off", "manual" or "auto"')]
-AutoRecall = Annotated[Literal["off", "on"], Meta(title='"off" or "on"')]
+AutoRecall = Annotated[Literal["off", "suggest", "on"], Meta(title='"off", "suggest" or "on"')]
 Percent = Annotated[int, Meta(ge=5, le=100, title="a whole number of per cent, 5 to 100")]
 Results = Annotated[int, Meta(ge=0, le=1_000_000, title="a whole number of results, 0 to 1000000")]
 Agents = Annotated[int, Meta(ge=0, le=1_000, title="a whole number of agents, 0 to 1000")]

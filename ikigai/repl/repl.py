@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ikigai.core.search.prompt_history import SentPrompt
     from ikigai.repl.draft_stash import DraftStash
     from ikigai.repl.file_mentions import FileMentions
+    from ikigai.repl.recall_suggestions import RecallSuggestions
     from ikigai.terminal.browsable_history import HistoryPages
 
 MAX_PROMPT_HISTORY = 500
@@ -69,6 +70,7 @@ class Repl:
         self._arguments, self._prompt = arguments, prompt
         self._mentions: FileMentions | None = None
         self._stash: DraftStash | None = None
+        self._suggestions: RecallSuggestions | None = None  # once the first keys have been taken
         look = config.terminal
         changes = config.key_changes
         options = ScreenOptions(look.thinking, look.status, look.suggestions, look.editing == "vi", changes)
@@ -124,7 +126,9 @@ class Repl:
                 await self._session.services.purge_ephemeral(LEFT_BEHIND_AFTER)
             self._session.track(asyncio.create_task(self._session.services.database.indexer.run(), name="index"))
             from ikigai.repl import cold_cache
+            from ikigai.repl.recall_suggestions import RecallSuggestions
 
+            self._suggestions = RecallSuggestions(self._session)
             self._session.spawn(cold_cache.watch(self._session), "cold cache")
         if self._session.config.terminal.find_servers:
             self._session.spawn(self._offer_servers(), "servers")
@@ -263,6 +267,8 @@ class Repl:
 
     def submit(self, text: str) -> None:
         """Handle an entered line: a command or a message."""
+        if self._suggestions:
+            self._suggestions.clear()
         try:
             if text.startswith("!") and text.strip("!").strip() and not self._router.is_holding:
                 self._session.run(self._router.shell(text))
@@ -292,6 +298,8 @@ class Repl:
 
     def steer(self, text: str) -> None:
         """Send a line into the turn under way: it goes in after the tool results that the turn waits for."""
+        if self._suggestions:
+            self._suggestions.clear()
         if self._router.is_holding or not self._active_agent.busy or text.startswith("!") or table.is_command(text):
             self.submit(text)
             return
@@ -349,7 +357,12 @@ class Repl:
         self._session.spawn(picture_input.insert_dropped(self._screen, text), "dropped")
         return True
 
+    def add_recalled(self) -> bool:
+        return self._suggestions is not None and self._suggestions.add()
+
     def draft_changed(self, entered: bool) -> None:
+        if self._suggestions and not entered:
+            self._suggestions.changed()
         self._active_agent.drafts.changed(entered)
 
     def interrupt(self) -> None:

@@ -152,6 +152,20 @@ class Screen:
         """Insert `text` at the cursor of the input."""
         self._input.insert(text)
 
+    def append(self, text: str) -> None:
+        """Put `text` below the text in the input."""
+        self._input.append(text)
+
+    @property
+    def has_input(self) -> bool:
+        """True if a message is being typed: not an answer, nor what is searched for."""
+        return bool(self._input.buffer.text) and not (self._input.finding or self._area.dialog)
+
+    @property
+    def typed(self) -> str:
+        """The text of the input."""
+        return self._input.text
+
     @property
     def unsent(self) -> str:
         """The text that was typed but not sent: queued messages, and the input before any search or answer."""

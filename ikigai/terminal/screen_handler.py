@@ -63,6 +63,10 @@ class ScreenHandler(Protocol):
         """Note the text of the input, whenever it has grown."""
         ...
 
+    def add_recalled(self) -> bool:
+        """Add the excerpts of the suggested turns to the input; return False if none are suggested."""
+        ...
+
     def paste_picture(self) -> None:
         """Put the picture of the clipboard into the input, as a mention."""
         ...

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from ikigai.app import auto_recall
-from ikigai.app.auto_recall import recall_for
+from ikigai.app.auto_recall import find_turns, recall_for
 from ikigai.core.events import Forked, UsageReported
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.messages import StopReason, Text
-from ikigai.core.search.recall_choice import RecallMatch, choose_turns, is_recallable, join_excerpts
+from ikigai.core.search.recall_choice import CLEAR_SHARE, RecallMatch, choose_turns, is_recallable, join_excerpts
 from ikigai.core.state.fold import expect
 from ikigai.core.state.inputs import CallModel, Clear, Filter, Replied, RewindAt, Submitted, Undo
 from ikigai.core.state.loading import load_memory
@@ -117,6 +117,24 @@ async def test_purge_of_an_event_by_its_id_purges_recalled_excerpts_of_it(databa
         assert not connection.execute("select from messages where content like '%Gertrude%'").fetchall()
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("What was the name of the walrus?", 1),
+        ("Is the walrus called Gertrude", 1),
+        ("Which zeppelin brought the walrus from the northern harbor to the museum?", 0),
+        ("w", 0),
+        ("海象叫什么名字", 0),
+        ("🦭 walrus 名前 Gertrude", 1),
+    ],
+)
+async def test_only_clear_matches_are_suggested(database: Database, text: str, names: int):
+    talk = await with_secret(database)
+    turns = await find_turns(database, talk.memory, text, TOKENS, CLEAR_SHARE, catch_up=0.0)
+    assert len(turns) == names and all("walrus" in turn.name for turn in turns)
+    await talk.log.close()
+
+
 @pytest.mark.parametrize("question", ["?", "a", "the of and", "🦭", "x" * 100_000, "zeppelin", "nothing fine"])
 async def test_nothing_is_recalled_for_what_matches_nothing_clearly(database: Database, question: str):
     talk = await with_secret(database)
@@ -189,6 +207,7 @@ async def test_needles_that_left_the_window_are_in_the_request_that_asks_for_the
         sent += talk.memory.used
     while await database.indexer.stems.index_some():
         pass
+    assert not any(code in repr(next_request(talk.memory)) for code in codes)
     assert not any(code in repr(next_request(talk.memory)) for code in codes)
     found, recalled = 0, sent
     for n in range(FACTS):

@@ -279,6 +279,60 @@ def test_sizes(golden: Account):
             assert program.ended() == 0
 
 
+def test_recalled_turns(golden: Account):
+    """A turn that left the window is suggested in a pause, in terminals of all sizes; Tab adds its excerpts."""
+    fact, question = "The quokka service listens on port 4711.", "Which port does the quokka service listen on?"
+    model = golden.script(*["Noted."] * 8)
+    filler = [f"Filler {n}: nothing of note was said here today, as on the days before." for n in range(5)]
+    with (
+        Screens("recall", "dark") as screens,
+        golden.terminal(*model, env={"IKIGAI_SLIDING_CONTEXT_TOKENS": "220"}) as program,
+    ):
+        program.ready()
+        for number, text in enumerate((fact, *filler), start=1):
+            program.say(text)
+            program.wait(lambda number=number: len(golden.turns()) == number, "the end of the turn")
+            program.settled()
+        program.wait(lambda: indexed(golden) == 12, "the index")
+        for unclear in ("q", "the of and", "!quokka service", "🦉🦉🦉", "/undo 1"):
+            program.type(unclear)
+            program.wait(lambda unclear=unclear: unclear in program.text(), "the echo")
+            program.pass_time(0.5)
+            assert "earlier turn" not in program.text()
+            clear(program)
+        program.type(question)
+        screens.agrees("suggested", program)
+        program.type(" zeppelin airship hangar balloon")
+        program.wait(lambda: "earlier turn" not in program.text(), "the end of the suggestion")
+        clear(program)
+        program.type(question)
+        program.wait_for("adds 1 earlier turn")
+        program.type("\t")
+        screens.agrees("added", program)
+        program.type("\r")
+        program.wait(lambda: len(golden.turns()) == 7, "the end of the turn")
+        program.settled()
+        program.resize(40, 12)
+        program.type(question)
+        screens.agrees("suggested-narrow", program)
+        clear(program)
+        program.resize(20, 5)
+        program.type(question)
+        program.wait_for("Tab adds")
+        clear(program)
+        program.resize(80, 24)
+        program.leave()
+    sent = golden.said("user")[-1]
+    assert sent.startswith(f"{question}\n\n[excerpts of earlier turns") and fact in sent and not golden.said("recall")
+
+
+def indexed(account: Account) -> int:
+    """Return the number of messages in the index of recall."""
+    with psycopg.connect(account.dsn) as connection:
+        ((count,),) = connection.execute("select count(*) from ikigai.recall_documents").fetchall()
+    return count
+
+
 HELP_SIZES = {"usual": (80, 24), "narrow": (40, 12), "tiny": (20, 5)}
 HELP_VARIANTS: dict[str, dict[str, str]] = {
     "no-color": {"NO_COLOR": "1"},
@@ -360,6 +414,6 @@ def test_pickers(golden: Account):
 
 
 def test_every_stored_screen_is_of_a_walk():
-    one_each = {"contrast", "first", "help", "login", "pickers", "setup", "sizes", "tools", "tour"}
+    one_each = {"contrast", "first", "help", "login", "pickers", "recall", "setup", "sizes", "tools", "tour"}
     walks = one_each | {f"questions-{size}" for size in QUESTIONS}
     assert {folder.name for folder in FOLDER.iterdir()} == walks

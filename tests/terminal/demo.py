@@ -276,6 +276,9 @@ class Feed(SilentHandler):
     def stash(self) -> None:
         self.told("stash")
 
+    def add_recalled(self) -> bool:
+        return False
+
     def at_work(self) -> str:
         return ""
 

@@ -22,7 +22,7 @@ MAX_COUNT = 15
 """Limit of how often a document is said to have a stem."""
 SATURATION, LENGTH_WEIGHT = 1.2, 0.75
 """The parameters k1 and b of BM25."""
-MAX_SUMMED_POSTINGS = 120_000
+MAX_SUMMED_POSTINGS = 60_000
 """Postings that are added up one by one, but for those of the rarest stem; all others are looked up."""
 MAX_CANDIDATES = 400
 """Documents for which all stems are looked up."""
@@ -128,19 +128,26 @@ class Ranking:
 
     def candidates(self) -> list[int]:
         """Return the numbers of the documents that may be the best."""
-        best = nlargest(MAX_CANDIDATES, self._sums.items(), key=lambda item: (item[1], -item[0]))
-        return [number for number, _ in best]
+        sums = self._sums
+        least = min(nlargest(MAX_CANDIDATES, sums.values()), default=0.0)  # a key for each would take twice the time
+        best = sorted((number for number, total in sums.items() if total >= least), key=lambda n: (-sums[n], n))
+        return best[:MAX_CANDIDATES]
 
     def _add(self, stem: str) -> None:
         """Add what this stem weighs in each document."""
-        sums, weights, weight = self._sums, self._weights, self._weight[stem]
+        sums, before, weight = self._sums, self._sums.get, self._weight[stem]
+        weights = [weight * each for each in self._weights]
         for block, parts in self._blocks[stem].items():
             base, mask = block << BLOCK_BITS, self._mask(block)
-            for posting in chain(*parts) if mask != b"" else ():
-                within = posting >> 16
-                if mask is None or mask[within]:
-                    number = base + within
-                    sums[number] = sums.get(number, 0.0) + weight * weights[posting & 0xFFF]
+            if mask is None:
+                for posting in chain(*parts):
+                    number = base + (posting >> 16)
+                    sums[number] = before(number, 0.0) + weights[posting & 0xFFF]
+            elif mask:
+                for posting in chain(*parts):
+                    if mask[posting >> 16]:
+                        number = base + (posting >> 16)
+                        sums[number] = before(number, 0.0) + weights[posting & 0xFFF]
 
     def _mask(self, block: int) -> bytes | None:
         """Return a byte for each document of a block, 1 where it counts; None if all do, b"" if none does."""

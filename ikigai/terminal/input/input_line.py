@@ -82,6 +82,10 @@ class InputLine:
             self.buffer.insert_text(text)
             self._changed()
 
+    def append(self, text: str) -> None:
+        """Put `text` below the text in the input."""
+        self._replace(f"{self.buffer.text.rstrip()}\n\n{self.pastes.collapsed(text)}")
+
     def take(self) -> str:
         """Clear the input and return its text."""
         text = self.text

@@ -237,6 +237,8 @@ def _completing(on_action: On, on: On, actions: InputActions, buffer: Buffer, pa
     def _(event: KeyPressEvent) -> None:
         if not buffer.complete_state:
             menu.offer()
+        if not buffer.complete_state and not actions.asked and actions.handler.add_recalled():
+            return
         if buffer.complete_state and buffer.complete_state.complete_index is None:
             actions.offered()
         buffer.complete_next()

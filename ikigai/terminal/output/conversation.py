@@ -345,6 +345,11 @@ class ConversationView:
         self._area.hint = text
         asyncio.get_running_loop().call_later(HINT_SECONDS, self._unhint)
 
+    def suggest_recalled(self, names: Sequence[str]) -> None:
+        """Offer in the status line to add earlier turns to the input; none with no names, and in a bare terminal."""
+        self._area.recalled = () if self.bare else tuple(names)
+        self._frames.soon()
+
     def _unhint(self) -> None:
         self._area.hint = ""
         self._frames.soon()

@@ -83,6 +83,7 @@ class LiveArea:
         self.parts: Sequence[str] = status_line.STATUS_PARTS  # of the status line
         self.normal: Callable[[], bool] = lambda: False  # keys are vi's commands
         self.hint = ""  # takes the place of the status line
+        self.recalled: Sequence[str] = ()  # names of earlier turns that a key adds; they take its place, too
         self.before_turn: Callable[[Memory], Memory] = lambda memory: memory  # as the meter counts it
         self.first_lines: Callable[[Memory], Sequence[str]] | None = None  # until the first message
         self.shown: TranscriptBlock | None = None  # the last that went into the scrollback
@@ -156,6 +157,10 @@ class LiveArea:
     def _status(self, columns: int) -> str:
         if self.hint:
             return DIALOG_INDENT + self.theme.paint("warning", cut(clean_line(self.hint), columns - len(DIALOG_INDENT)))
+        if self.recalled and self.dialog is None and self.buffer.complete_state is None:
+            room = columns - len(DIALOG_INDENT)
+            offer = status_line.offer_recalled(self.recalled, self.theme.key("complete"), room)
+            return DIALOG_INDENT + self.theme.paint("dim", offer)
         mark = " (following)" if self.following else " (ephemeral)" if self.ephemeral else ""
         name = self.agent + mark
         mode = VI_NORMAL if self.normal() and columns >= 2 * len(VI_NORMAL) else ""

@@ -16,6 +16,8 @@ from ikigai.terminal.render.theme import Theme
 if TYPE_CHECKING:
     from ikigai.core.state.memory import Memory
 
+MIN_NAME_WIDTH = 8
+"""Cells of the name of an earlier turn from which it is shown."""
 METER_CELLS = 4
 """Width of the context meter's bar."""
 MIN_NAME_CELLS = 5
@@ -125,3 +127,14 @@ def _meter(memory: Memory) -> tuple[StyledText, StyledText]:
     percent = f"{share * 100:.0f}%"
     figures = f"{tokens.format_tokens(memory.used)}/{tokens.format_tokens(ceiling)}"
     return (style, f"ctx {figures} {bar} {percent}{mark}"), (style, f"ctx {percent}{mark}")
+
+
+def offer_recalled(names: Sequence[str], key: str, room: int) -> str:
+    """Return in `room` cells the offer to add earlier turns by a key, with as many of their names as can be read."""
+    offer = f"{key} adds {len(names)} earlier turn{'s' * (len(names) > 1)}"
+    space = room - cell_width(offer) - len(": ")
+    count = min(len(names), (space + len(" · ")) // (MIN_NAME_WIDTH + len(" · ")))
+    if count < 1:
+        return cut(offer, room)
+    each = (space + len(" · ")) // count - len(" · ")
+    return f"{offer}: " + " · ".join(cut(clean_line(name), each) for name in names[:count])

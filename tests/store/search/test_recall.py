@@ -1,5 +1,7 @@
 """Recall ranks turns: stems, length, neighbors, scopes, purges, and an index that is merged as it grows."""
 
+import asyncio
+import sys
 from collections import Counter
 from random import Random
 
@@ -15,6 +17,8 @@ from ikigai.store.search.stem_index import parts_to_merge
 from ikigai.store.search.stems import count_stems, detect_language, query_stems, split_words
 from ikigai.store.search.turn_recall import RecallScope
 from ikigai.store.sql import purge as purge_queries
+from ikigai.store.sql import stem_postings
+from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
 
 
@@ -215,4 +219,49 @@ async def test_recall_of_a_reply_without_text(database: Database):
     await talk.store((ev.UserMessage("open walrus"), ev.AssistantMessage((Text(""),))))
     (turn,) = (await database.recall("walrus")).turns
     assert turn.last is None and turn.first == turn.id
+    await talk.log.close()
+
+
+FILL = """
+import asyncio, sys
+from pathlib import Path
+from ikigai.store.database import Database
+
+async def fill(dsn, migrations):
+    database = await Database.open(dsn, Path(migrations))
+    while await database.indexer.stems.index_some():
+        print("step", flush=True)
+
+asyncio.run(fill(*sys.argv[1:]))
+"""
+
+
+async def test_index_that_a_killed_program_left_half_filled_is_filled(database: Database, dsn: str):
+    talk = await Talk.open(database)
+    rows = [(talk.agent.id, n + 10, f"note {n} about the topic{n % 7} of harbor{n % 131}") for n in range(2_500)]
+    with psycopg.connect(dsn) as connection:
+        columns = "event_id, agent_id, seq, kind, content"
+        statement = f"insert into messages ({columns}) values (gen_random_uuid(), %s, %s, 'user', %s)"
+        connection.cursor().executemany(statement.encode(), rows)
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", FILL, dsn, str(MIGRATIONS), stdout=asyncio.subprocess.PIPE
+    )
+    assert program.stdout and await program.stdout.readline() == b"step\n"
+    program.kill()
+    await program.wait()
+    assert await database.indexer.stems.behind() > 0
+    while await database.indexer.stems.index_some():
+        pass
+    questions = "topic3 harbor17", "note 2400", "harbor130 topic6 note"
+    after = [(await database.recall(question)).turns for question in questions]
+    with psycopg.connect(dsn) as connection:
+        ((documents, counted),) = connection.execute(
+            "select count(*), (select documents from recall_index) from recall_documents"
+        ).fetchall()
+        assert documents == counted == len(rows)
+        for statement in stem_postings.CLEAR_INDEX:
+            connection.execute(statement)
+    while await database.indexer.stems.index_some():
+        pass
+    assert all(after) and [(await database.recall(question)).turns for question in questions] == after
     await talk.log.close()

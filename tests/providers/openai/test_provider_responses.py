@@ -125,7 +125,7 @@ def orphans(calls: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return wrong + [("call", id) for id in waiting]
 
 
-@settings(deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(requests, histories)
 def test_any_history_makes_a_request_of_the_sdks_types(request_: Request, messages: tuple[Message, ...]):
     from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming

@@ -277,6 +277,7 @@ def place(made: Place) -> Iterator[Place]:
 # -- making and sharing ------------------------------------------------------------------------------------------
 
 
+@AS_ORDINARY
 def test_database_is_utf8_whatever_the_locale(place: Place) -> None:
     _, told = place.start()
     query(told["dsn"], "CREATE EXTENSION pg_trgm")
@@ -405,6 +406,7 @@ def _connect_as(uid: int, socket_path: str) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@AS_ORDINARY
 def test_variables_meant_for_another_server_do_not_matter(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     _, told = place.start()
     for name, value in {"PGPORT": "1", "PGHOSTADDR": "127.0.0.1", "PGDATABASE": "x", "PGGSSENCMODE": "require"}.items():
@@ -434,6 +436,7 @@ def test_it_stops_after_a_kill_of_all_programs(place: Place) -> None:
     wait_until(place.gone, "the server has stopped")
 
 
+@AS_ORDINARY
 def test_child_of_a_program_does_not_hold_the_lease(place: Place) -> None:
     child = "subprocess.Popen(['sleep', '60'], close_fds=False, stdout=subprocess.DEVNULL)"
     program, _ = place.start(then=f"import subprocess; child = {child}; print(child.pid, flush=True)")
@@ -446,6 +449,7 @@ def test_child_of_a_program_does_not_hold_the_lease(place: Place) -> None:
         os.kill(sleeper, signal.SIGKILL)
 
 
+@AS_ORDINARY
 def test_short_calls_in_a_row_find_the_same_server(place: Place) -> None:
     pids = set()
     for _ in range(3):

@@ -96,18 +96,33 @@ class MailSource(Protocol):
         ...
 
 
+class PromptSource(Protocol):
+    """The parts of the prompt that a turn begins with, as they are now; each is "" for none."""
+
+    def instructions(self) -> str:
+        """Return the instructions of the project."""
+        ...
+
+    def default_system(self, memory: Memory) -> str:
+        """Return the default system prompt of a turn that begins with this memory."""
+        ...
+
+    def mcp_tools(self, memory: Memory) -> str:
+        """Return the tools of MCP servers that a turn which begins with this memory is offered."""
+        ...
+
+
 class LoopOptions(NamedTuple):
     """The optional parts of an AgentLoop.
 
     `max_requests` limits the requests of a turn; 0 means no limit. `db_timeout` is the time in seconds to wait for a
     lost database before Unavailable is raised; None waits for ever. `price` returns the cost of a request. `learn`
     takes a model and the context in tokens that its provider reported; `learn_no_tools` takes a model that refused
-    tools. `instructions` returns the current instructions of the project, `default_system` the default system prompt of
-    a turn that begins with a memory, `mcp_tools` its tools of MCP servers. `condensing` returns the options for a
-    memory; without it, only a request condenses. `mail` provides the mail that a turn begins with. `cache` returns what
-    is known of the provider's cache of the conversation. Where nobody `can_ask` the user, a spending cap stops
-    requests. `redactor` returns the redactor of the current secrets. `outputs` keeps the output of the user's commands
-    until it is stored. `recall` returns what a memory recalls for a message of the user.
+    tools. `prompt` provides the prompt that a turn begins with, `mail` the mail. `condensing` returns the options for a
+    memory; without it, only a request condenses. `cache` returns what is known of the provider's cache of the
+    conversation. Where nobody `can_ask` the user, a spending cap stops requests. `redactor` returns the redactor of the
+    current secrets. `outputs` keeps the output of the user's commands until it is stored. `recall` returns what a
+    memory recalls for a message of the user.
     """
 
     max_requests: int = 0
@@ -115,9 +130,7 @@ class LoopOptions(NamedTuple):
     price: PriceOf = no_price
     learn: Callable[[str, int], None] = lambda model, context: None
     learn_no_tools: Callable[[str], None] = lambda model: None
-    instructions: Callable[[], str] | None = None
-    default_system: Callable[[Memory], str] | None = None
-    mcp_tools: Callable[[Memory], str] | None = None
+    prompt: PromptSource | None = None
     condensing: Callable[[Memory], CondenseOptions] | None = None
     mail: MailSource | None = None
     can_ask: bool = True
@@ -151,8 +164,7 @@ class AgentLoop:
         self._store, self._provider, self._view = store, provider, view
         self.billing = Billing(options.price)
         self._learn, self._learn_no_tools, self._outputs = options.learn, options.learn_no_tools, options.outputs
-        self._instructions, self._default_system = options.instructions, options.default_system
-        self._mcp_tools, self._recall = options.mcp_tools, options.recall
+        self._prompt, self._recall = options.prompt, options.recall
         self._mail, self._redactor = options.mail, options.redactor
         condensing = options.condensing or (lambda memory: CondenseOptions())
         self._condenser = LazyCondenser(self.forget_context, view, condensing)
@@ -378,14 +390,11 @@ class AgentLoop:
 
         They are stored together with what begins the turn: alone they would hold it up while the database is away.
         """
-        changed: tuple[Event, ...] = ()
-        if self._instructions:
-            changed = self._changed_instructions(self._instructions())
-        if self._default_system:
-            changed += decide(self.memory, DefaultSystemChanged(self._default_system(self.memory)))
-        if self._mcp_tools:
-            changed += decide(self.memory, McpToolsChanged(self._mcp_tools(self.memory)))
-        return changed
+        if self._prompt is None:
+            return ()
+        changed = self._changed_instructions(self._prompt.instructions())
+        changed += decide(self.memory, DefaultSystemChanged(self._prompt.default_system(self.memory)))
+        return changed + decide(self.memory, McpToolsChanged(self._prompt.mcp_tools(self.memory)))
 
     def _changed_instructions(self, value: str) -> tuple[Event, ...]:
         """Give the run these instructions of the project; return the event if others are in force."""

@@ -371,20 +371,11 @@ class Services:
     ) -> AgentLoop:
         """Return the loop of an agent, which gets from these services what the options leave out."""
         tools = self.tool_runtime.registry(self.database.reader(agent).result, self._recall, subagents, agent.id)
-
-        def instructions() -> str:
-            value = self.instructions()
-            for problem in self.problems():
-                view.notice(problem)
-            return value
-
         options = options._replace(
             price=make_price(self.config),
             learn=self.pool.learn,
             learn_no_tools=self._learn_no_tools,
-            instructions=instructions,
-            default_system=self.default_system,
-            mcp_tools=self.tool_runtime.mcp_offer,
+            prompt=RunPrompt(self, view),
             condensing=options.condensing or self.condensing,
             redactor=self.redaction.redactor,
             cache=self.prompt_cache(agent, memory),
@@ -443,6 +434,25 @@ class Services:
         if profile not in self._contexts:
             self._contexts[profile] = with_profile(self.config, profile).context
         return self._contexts[profile]
+
+
+class RunPrompt:
+    """The `agent.loop.PromptSource` of one agent; problems with the files behind it are told to its view."""
+
+    def __init__(self, services: Services, view: View) -> None:
+        self._services, self._view = services, view
+
+    def instructions(self) -> str:
+        value = self._services.instructions()
+        for problem in self._services.problems():
+            self._view.notice(problem)
+        return value
+
+    def default_system(self, memory: Memory) -> str:
+        return self._services.default_system(memory)
+
+    def mcp_tools(self, memory: Memory) -> str:
+        return self._services.tool_runtime.mcp_offer(memory)
 
 
 def _with_settings(memory: Memory, settings: Choices) -> Memory:

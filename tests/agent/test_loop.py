@@ -109,6 +109,17 @@ def price(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
     return float(usage.input + usage.output), "toy"
 
 
+class Prompt:
+    """The prompt that these functions return."""
+
+    def __init__(self, instructions: Callable[[], str] | None, default_system: Callable[[Memory], str] | None) -> None:
+        self.instructions = instructions or (lambda: "")
+        self.default_system = default_system or (lambda memory: "")
+
+    def mcp_tools(self, memory: Memory) -> str:
+        return ""
+
+
 class Session:
     """A running loop: `say` submits, `until` waits, `events` reads the log."""
 
@@ -139,8 +150,7 @@ class Session:
             self.view,
             LoopOptions(
                 price=price,
-                instructions=instructions,
-                default_system=default_system,
+                prompt=Prompt(instructions, default_system) if instructions or default_system else None,
                 redactor=(lambda: redactor) if redactor else no_redactor,
                 recall=recall,
             ),

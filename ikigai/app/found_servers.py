@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ async def learn_servers(config: Config, pool: ProviderPool) -> list[MachineServe
     for server in found:
         models = pool.known.with_refusals(server.name, server.models)
         pool.known.learn(server.name, models)
-        model_list_cache.save(model_list_file(), server.name, models, time.time())
+        await asyncio.to_thread(model_list_cache.save, model_list_file(), server.name, models, time.time())
     return found
 
 

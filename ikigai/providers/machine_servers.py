@@ -15,7 +15,7 @@ import importlib
 import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,6 +23,9 @@ import msgspec
 from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
 from ikigai.providers.models import ListedModel
 from ikigai.providers.openai.models import parse_models
+
+if TYPE_CHECKING:
+    import httpx
 
 CONNECT_SECONDS = 0.05
 """Seconds in which the servers on this machine take a connection, together."""
@@ -61,17 +64,8 @@ async def list_models(name: str, base_url: str) -> tuple[ListedModel, ...]:
     url = urlsplit(base_url.replace("//localhost", "//127.0.0.1", 1))
     if url.scheme != "http":
         return ()
-    await asyncio.to_thread(importlib.import_module, "httpx")
+    client = await asyncio.to_thread(_make_client, f"{url.scheme}://{url.netloc}")
     import httpx
-
-    client = httpx.AsyncClient(
-        base_url=f"{url.scheme}://{url.netloc}",
-        headers={"Accept-Encoding": "identity"},
-        timeout=ANSWER_SECONDS,
-        verify=False,  # no TLS: reading all certificates would hold up the event loop for up to a second
-        trust_env=False,  # a proxy is not meant for servers on this machine
-        follow_redirects=False,
-    )
 
     async def ask(path: str, body: object = None) -> object:
         method, content = ("GET", None) if body is None else ("POST", msgspec.json.encode(body))
@@ -92,6 +86,25 @@ async def list_models(name: str, base_url: str) -> tuple[ListedModel, ...]:
         return ()
     named = {model.id: model for model in models if _MODEL_NAME.fullmatch(model.id)}
     return tuple(named.values())[:MAX_MODELS]
+
+
+def _make_client(base_url: str) -> "httpx.AsyncClient":
+    """Return a client for the server at this address.
+
+    In a thread: with a loaded processor the event loop would wait up to a quarter of a second for the modules of the
+    client and of its first connection.
+    """
+    import httpx
+
+    importlib.import_module("anyio._backends._asyncio")
+    return httpx.AsyncClient(
+        base_url=base_url,
+        headers={"Accept-Encoding": "identity"},
+        timeout=ANSWER_SECONDS,
+        verify=False,  # no TLS: reading all certificates takes up to a second
+        trust_env=False,  # a proxy is not meant for servers on this machine
+        follow_redirects=False,
+    )
 
 
 def _is_listening(base_url: str, seconds: float) -> bool:

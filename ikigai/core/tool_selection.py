@@ -43,9 +43,14 @@ class ToolSelection(Record, frozen=True):
         """The sets as people read them."""
         return "all" if EVERY_SET in self.off else ",".join(self.off) or "none"
 
+    @property
+    def sets_off(self) -> frozenset[str]:
+        """The names of the sets that are off, EVERY_SET among them, and those of CHOSEN_SETS that are not on."""
+        return frozenset((*self.off, *(name for name in CHOSEN_SETS if name not in self.on)))
+
     def is_off(self, name: str) -> bool:
         """Return True if the tools of this set are switched off."""
-        return name in self.off or EVERY_SET in self.off or (name in CHOSEN_SETS and name not in self.on)
+        return not self.sets_off.isdisjoint((name, EVERY_SET))
 
     def named(self, known: Iterable[str]) -> frozenset[str]:
         """Return the names of the sets that are off; those of `known` where all are."""

@@ -134,7 +134,7 @@ class Life(Program):
         if not events or self.memory.open is None:
             return
         assert [type(event) for event in events][-2:] == [ev.UserMessage, ev.TurnsRecalled]
-        assert self.memory.open.messages[0].text.endswith(excerpts + "#")
+        assert self.memory.open.messages[0].text.endswith(storable(excerpts) + "#")
         self.live_equals_replayed()
         self.replied((Text("!"),))
         turns = self.memory.full_window.turns

@@ -83,8 +83,9 @@ class InputLine:
             self._changed()
 
     def append(self, text: str) -> None:
-        """Put `text` below the text in the input."""
-        self._replace(f"{self.buffer.text.rstrip()}\n\n{self.pastes.collapsed(text)}")
+        """Put `text` below the text in the input; the cursor stays at the end of that."""
+        before = self.buffer.text.rstrip()
+        self._replace(f"{before}\n\n{self.pastes.collapsed(text)}", len(before))
 
     def take(self) -> str:
         """Clear the input and return its text."""
@@ -102,10 +103,10 @@ class InputLine:
             self._replace(self._aside)
             self._aside = None
 
-    def _replace(self, text: str) -> None:
+    def _replace(self, text: str, cursor: int | None = None) -> None:
         """Make `text` the input, so that undo restores the one before."""
         self.buffer.save_to_undo_stack()
-        self.buffer.document = Document(text)
+        self.buffer.document = Document(text, cursor)
         self._changed()
 
     def _on_growth(self, buffer: Buffer) -> None:

@@ -101,6 +101,7 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
         if arguments.json:
             return cache_usage.cache_record(report, arguments.since, agent)
         return cache_usage.format_cache_csv(report) if arguments.csv else cache_usage.format_cache(report)
+    await database.sum_up_usage()
     rows = await database.usage_totals_by(arguments.by, id, start)
     below = await spent_below(database, id, start) if id else None
     if arguments.json:

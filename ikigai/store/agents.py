@@ -81,7 +81,8 @@ class Agents:
         if found:
             listed = ", ".join(f"{each.id[:8]} of {each.owner}" for each in found[:MAX_SUGGESTED_NAMES])
             raise Rejected(f"{len(found)} agents are named {name_or_id}.", f"Type an id: {listed}.")
-        found = await self._select(agents.AGENTS_BY_ID_START, name_or_id.lower()) if len(name_or_id) >= 4 else []
+        bounds = id_bounds(name_or_id) if len(name_or_id) >= 4 else None
+        found = await self._select(agents.AGENTS_BETWEEN_IDS, *bounds) if bounds else []
         if len(found) == 1:
             return found[0]
         if found:
@@ -194,6 +195,16 @@ async def names_of(session: DatabaseSession) -> list[str]:
     async with session.use() as cursor:
         await cursor.execute(agents.AGENT_NAMES)
         return [name for (name,) in await cursor.fetchall()]
+
+
+def id_bounds(start: str) -> tuple[UUID, UUID] | None:
+    """Return the first and the last id that begin with this text; None if none can."""
+    lowest, highest = (start + str(UUID(int=edge))[len(start) :] for edge in (0, (1 << 128) - 1))
+    try:
+        bounds = UUID(lowest), UUID(highest)
+    except ValueError:
+        return None
+    return bounds if str(bounds[0]).startswith(start.lower()) else None
 
 
 def is_name(name: str) -> bool:

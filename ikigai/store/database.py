@@ -51,8 +51,10 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-RECALL_VERSION = 15
-"""The first version of the schema that has the index of stems."""
+RECALL_VERSION = 20
+"""The first version of the schema that lists the agents whose events recall may not know."""
+SUM_UP_SECONDS = 1.0
+"""Seconds before a report in which usage is summed up."""
 IDLE_TIMEOUT = 10.0
 """Seconds until the second connection of a program is closed: idle programs hold one each."""
 
@@ -284,6 +286,10 @@ class Database:
         """Return the usage of the ledger's requests; see `usage.read_totals`."""
         async with self._session.use() as cursor:
             return await usage.read_totals(cursor, agent, since, ids)
+
+    async def sum_up_usage(self) -> None:
+        """Bring the sums of usage up to date as far as there is time. Reports are exact without it, and slower."""
+        await self.indexer.usage.catch_up(SUM_UP_SECONDS)
 
     async def usage_totals_by(
         self, by: usage.By, agent: str | None = None, since: float | None = None

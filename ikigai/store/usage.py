@@ -11,7 +11,7 @@ from ikigai.core.events import UsageReported
 from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.store.connection import Cursor
 from ikigai.store.reading import decode_row
-from ikigai.store.sql import usage
+from ikigai.store.sql import summed_usage, usage
 
 if TYPE_CHECKING:
     from ikigai.core.request.cache_diagnosis import CacheUse
@@ -25,11 +25,13 @@ TIME_UNITS: tuple[TimeUnit, ...] = ("hour", "day", "week", "month", "year")
 HOUR, DAY = 3600, 86_400
 MAX_UNIT_SECONDS: dict[str, int] = {"hour": HOUR, "day": DAY + HOUR, "week": 7 * DAY, "month": 31 * DAY}
 """Seconds that a period has at most, summer time and all."""
-_BY: dict[str, tuple[LiteralString, LiteralString]] = {
-    "model": (usage.USAGE_BY_MODEL, usage.PRUNES_BY_MODEL),
-    "agent": (usage.USAGE_BY_AGENT, usage.PRUNES_BY_AGENT),
-    "tree": (usage.USAGE_BY_TREE, usage.PRUNES_BY_TREE),
-    "folder": (usage.USAGE_BY_FOLDER, usage.PRUNES_BY_FOLDER),
+USAGE_FIELDS = 13
+"""Fields of `UsageTotals` that a row of the ledger has by itself."""
+_BY: dict[str, LiteralString] = {
+    "model": summed_usage.BY_MODEL,
+    "agent": summed_usage.BY_AGENT,
+    "tree": summed_usage.BY_TREE,
+    "folder": summed_usage.BY_FOLDER,
 }
 
 
@@ -39,11 +41,14 @@ async def read_totals(
     since: float | None = None,
     ids: Sequence[int] | None = None,
 ) -> UsageTotals:
-    """Return the usage of requests: of one agent or of several, since a time (seconds since 1970), of these usage
-    events.
+    """Return the usage of requests: of these usage events, else of one agent or of several, since a time (seconds since
+    1970).
     """
-    await cursor.execute(usage.USAGE, _which(agent, since, ids), prepare=False)
-    return _totals((await cursor.fetchall())[0])
+    if ids is not None:
+        await cursor.execute(usage.USAGE_OF_EVENTS, {"ids": list(ids)}, prepare=False)
+        return _totals((await cursor.fetchall())[0])
+    await cursor.execute(summed_usage.ALL, _which(agent, since), prepare=False)
+    return replace(_totals((await cursor.fetchall())[0]), prunes=0, pruned=0)
 
 
 async def read_totals_by(
@@ -55,27 +60,22 @@ async def read_totals_by(
     An agent's requests are its own, without its ancestors'. A tree is an agent of the user with the subagents below it,
     a folder is that in which such an agent was last used, "" for none.
     """
-    which = _which(agent, since, None)
+    which = _which(agent, since)
     if by not in ("day", "month"):
-        spending, pruning = _BY[by]
-        await cursor.execute(spending, which, prepare=False)
-        rows = [(name, _totals(row)) for name, *row in await cursor.fetchall()]
-        pruned = await _pruned(cursor, pruning, which)
-        return [(name, _with_prunes(of, pruned.get(name))) for name, of in rows]
-    await cursor.execute(usage.USAGE_BOUNDS, which, prepare=False)
-    ((first, last),) = await cursor.fetchall()
-    if first is None:
+        await cursor.execute(_BY[by], which, prepare=False)
+        return [(name, _totals(row)) for name, *row in await cursor.fetchall()]
+    first, last = await _bounds(cursor, which)
+    if first is None or last is None:
         return []
     # A second earlier: a moment right after midnight may have been rounded.
     unit: TimeUnit = "month" if by == "month" else "day"
     begin, end = _floor(unit, datetime.fromtimestamp(first - 1).date()), datetime.fromtimestamp(last).date()
     days = [day for day in _days(begin, end) if day == _floor(unit, day)]
     which["days"] = [local_midnight(day) for day in days]
-    await cursor.execute(usage.USAGE_BY_DAY, which, prepare=False)
+    await cursor.execute(summed_usage.BY_DAY, which, prepare=False)
     totals = [(number, _totals(row)) for number, *row in await cursor.fetchall()]
-    pruned = await _pruned(cursor, usage.PRUNES_BY_DAY, which)
     names = [_period_name(unit, local_midnight(day)) for day in days]
-    return [(names[number - 1], _with_prunes(of, pruned.get(number))) for number, of in totals]
+    return [(names[number - 1], of) for number, of in totals]
 
 
 async def read_totals_over_time(
@@ -86,16 +86,15 @@ async def read_totals_over_time(
     The unit is the shortest of the local time zone that suffices; a week is named by its Monday. The last value is the
     usage before the newest `most` years.
     """
-    which = _which(agent, since, None)
-    await cursor.execute(usage.USAGE_BOUNDS, which, prepare=False)
-    ((first, last),) = await cursor.fetchall()
-    if first is None:
+    which = _which(agent, since)
+    first, last = await _bounds(cursor, which)
+    if first is None or last is None:
         return "hour", [], UsageTotals()
     # As above: a moment right after the hour may have been rounded.
     unit, began = next(periods for unit in TIME_UNITS if (periods := _periods(unit, first - 1, last, most)))
     which["days"] = began
-    await cursor.execute(usage.USAGE_BY_DAY, which, prepare=False)
-    totals = {number: _totals(row) for number, *row in await cursor.fetchall()}
+    await cursor.execute(summed_usage.BY_DAY, which, prepare=False)
+    totals = {number: replace(_totals(row), prunes=0, pruned=0) for number, *row in await cursor.fetchall()}
     named = [(_period_name(unit, at), totals.get(number, UsageTotals())) for number, at in enumerate(began, 1)]
     while len(named) > 1 and not named[0][1].requests:
         del named[0]
@@ -142,14 +141,12 @@ async def read_last_counted(cursor: Cursor, agent: str) -> UsageReported | None:
     return next((event for event in events if isinstance(event, UsageReported)), None)
 
 
-async def _pruned(cursor: Cursor, query: LiteralString, which: dict[str, Any]) -> dict[Any, tuple[int, int]]:
-    """Return by group how often turns left the window, and how many did."""
-    await cursor.execute(query, which, prepare=False)
-    return {key: (times, int(turns)) for key, times, turns in await cursor.fetchall()}
-
-
-def _with_prunes(of: UsageTotals, pruned: tuple[int, int] | None) -> UsageTotals:
-    return replace(of, prunes=pruned[0], pruned=pruned[1]) if pruned else of
+async def _bounds(cursor: Cursor, which: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Return the times of the first and the last request; of an agent's to a quarter of an hour."""
+    statement = usage.USAGE_BOUNDS if which["agents"] is None else summed_usage.BOUNDS_OF_AGENTS
+    await cursor.execute(statement, which, prepare=False)
+    ((first, last),) = await cursor.fetchall()
+    return first, last
 
 
 def local_midnight(day: date) -> datetime:
@@ -163,18 +160,16 @@ def _days(first: date, last: date) -> Iterator[date]:
         first += timedelta(days=1)
 
 
-def _which(agent: str | Sequence[str] | None, since: float | None, ids: Sequence[int] | None) -> dict[str, Any]:
+def _which(agent: str | Sequence[str] | None, since: float | None) -> dict[str, Any]:
+    """Return the parameters of the statements; `days` are the edges of the periods of a report."""
     agents = [agent] if isinstance(agent, str) else agent
-    return {
-        "agents": None if agents is None else [UUID(each) for each in agents],
-        "since": since,
-        "ids": None if ids is None else list(ids),
-    }
+    return {"agents": None if agents is None else [UUID(each) for each in agents], "since": since, "days": []}
 
 
 def _totals(row: Sequence[Any]) -> UsageTotals:
-    *counts, cost, unpriced, at_least = row
-    values: list[Any] = [*map(int, counts), cost, unpriced, at_least]  # sums come as numeric
+    *counts, cost, unpriced, at_least = row[:USAGE_FIELDS]
+    further = row[USAGE_FIELDS:]
+    values: list[Any] = [*map(int, counts), cost, *map(int, (unpriced, at_least, *further))]  # sums come as numeric
     return UsageTotals(*values)
 
 
@@ -198,7 +193,7 @@ async def read_cache_report(cursor: Cursor, agent: str | None, since: float | No
     """Return what the providers' caches served of the requests of an agent, or of all, since a time, and missed."""
     from ikigai.core.views.cache_report import CacheReport, MissCount, MissRow
 
-    which = _which(agent, since, None)
+    which = _which(agent, since)
     await cursor.execute(usage.CACHE_TOTALS, which, prepare=False)
     ((requests, input, cached, written),) = await cursor.fetchall()
     totals = requests, int(input), int(cached), int(written)

@@ -199,3 +199,13 @@ async def test_each_user_goes_on_with_an_agent_of_their_own(dsn: str, role: str)
     assert await went_on_with(role, "anna", open="old") == "", "it is not theirs"
     assert await went_on_with(dsn, "anna") == await went_on_with(dsn, "anna", directory="/work") == "mine"
     assert await went_on_with(dsn, "bela", directory="/elsewhere") == ""
+
+
+async def test_agent_is_found_by_the_start_of_its_id(database: Database) -> None:
+    agent, other = await database.agents.create(), await database.agents.create()
+    for length in (8, 9, 13, 30, 36):
+        assert (await database.agents.find(agent.id[:length])).id == agent.id
+        assert (await database.agents.find(agent.id[:length].upper())).id == agent.id
+    for start in ("zzzz", agent.id[:8] + other.id[:8], agent.id[:8] + "x", agent.id + "0", "{" + agent.id[:8]):
+        with pytest.raises(Rejected, match="There is no agent"):
+            await database.agents.find(start)

@@ -10,13 +10,16 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 import psycopg
 import pytest
 
+from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.messages import Usage
 from ikigai.core.views.usage_totals import UsageTotals, sum_totals, totals_of
 from ikigai.store.database import Database
+from ikigai.store.sql import summed_usage
 from ikigai.store.sql import usage as usage_queries
 from ikigai.store.sql import window_history as plotting_queries
 from tests.store.talk import Talk
@@ -193,9 +196,100 @@ async def test_ledger_is_found_by_its_index(dsn: str, database: Database) -> Non
         other.execute("analyze messages")
         for agents in (None, [UUID(talk.agent.id)]):
             plan = other.execute(
-                "explain " + usage_queries.USAGE, {"since": time.time() - 60, "agents": agents, "ids": None}
+                "explain " + usage_queries.CACHE_TOTALS, {"since": time.time() - 60, "agents": agents}
             ).fetchall()
             assert any("messages_usage" in line for (line,) in plan), plan
+
+
+@pytest.mark.parametrize("here", ["UTC", "Asia/Kolkata", "America/New_York", "Pacific/Chatham"])
+async def test_sums_are_those_of_the_ledger(
+    dsn: str, database: Database, here: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever part of it is summed up already, and in each time zone: the ledger alone gives the same report."""
+    draw = random.Random(7)
+    begins = datetime(2026, 10, 20, tzinfo=UTC).timestamp()
+    agents = [await database.agents.create() for _ in range(3)]
+
+    def store(count: int) -> None:
+        with psycopg.connect(dsn) as other:
+            for agent in agents:
+                for report in reports(count, draw.randrange(9)):
+                    report = msgspec.structs.replace(report, out=draw.randrange(6))
+                    at = begins + draw.choice((draw.random() * 30 * 86_400, 900.0 * draw.randrange(2_880)))
+                    kind, content, data = codec.encode(report)
+                    other.execute(
+                        "insert into messages (event_id, agent_id, seq, kind, content, data, created_at) select"
+                        " gen_random_uuid(), %s, coalesce(max(seq), 0) + 1, %s, %s, %s, to_timestamp(%s) from messages"
+                        " where agent_id = %s",
+                        (agent.id, kind, content, data, at, agent.id),
+                    )
+
+    async def report() -> list[object]:
+        found: list[object] = []
+        for since in (None, begins + 86_400 * 3, begins + 1_234_567.891, begins + 900 * 1_111):
+            for agent in (None, agents[0].id):
+                found += [await database.usage_totals_by(by, agent, since) for by in ("day", "month", "model", "agent")]
+                found += [await database.usage_totals(agent, since), await database.usage_over_time(31, agent, since)]
+        return found
+
+    monkeypatch.setenv("TZ", here)
+    time.tzset()
+    try:
+        store(20)
+        ledger = await report()
+        assert await database.indexer.usage.index_some() == 20
+        assert await report() == ledger, "one of the agents is in the sums"
+        while await database.indexer.usage.index_some():
+            pass
+        assert await report() == ledger
+        assert await database.indexer.usage.unlist_some() == 3
+        assert await report() == ledger
+        for agent in agents:
+            await (await database.open_agent(agent)).close()
+        store(7)
+        with psycopg.connect(dsn) as other:
+            more = await report()
+            other.execute("delete from usage_days")
+            other.execute("delete from usage_quarters")
+            other.execute("delete from usage_progress")
+            other.commit()
+            assert more == await report() != ledger
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+async def test_reports_do_not_read_what_is_summed_up(dsn: str, database: Database) -> None:
+    """The rows of the log that a report reads are those of agents in use, however many requests there were."""
+    talk = await Talk.open(database)
+    for seed in range(4):
+        await talk.log.append(tuple(reports(200, seed)))
+    await talk.log.close()
+    await database.indexer.usage.catch_up(60)
+    read: list[float] = []
+    with psycopg.connect(dsn, autocommit=True) as other:
+        for further in range(2):
+            if further:
+                talk = await Talk.open(database, talk.agent)
+                await talk.log.append(tuple(reports(5, 1)))
+            for statement in (summed_usage.ALL, summed_usage.BY_MODEL, summed_usage.BY_AGENT, summed_usage.BY_TREE):
+                which = {"since": None, "agents": None, "days": []}
+                ((plan,),) = other.execute(f"explain (analyze, format json) {statement}".encode(), which).fetchall()
+                of_log = [node for node in nodes(plan[0]["Plan"]) if node.get("Relation Name") == "messages"]
+                read.append(sum(node["Actual Rows"] * node["Actual Loops"] for node in of_log))
+    assert read[:4] == [0] * 4 and max(read) <= 20, read
+
+
+async def test_prunes_since_a_time_are_found_by_an_index(dsn: str, database: Database) -> None:
+    talk = await Talk.open(database)
+    await talk.log.append(tuple(ev.UsageReported("a/b", Usage(7), size=1, out=n // 3) for n in range(600)))
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("analyze messages")
+        assert other.execute("select count(*), sum(turns) from prunes").fetchall() == [(199, 199)]
+        query = "explain (analyze, format json) select * from prunes where created_at > now() + interval '1 hour'"
+        ((plan,),) = other.execute(query.encode()).fetchall()
+    read = [node["Actual Rows"] + node.get("Rows Removed by Filter", 0) for node in nodes(plan[0]["Plan"])]
+    assert max(read) == 0, plan
 
 
 @pytest.mark.usefixtures("zone")

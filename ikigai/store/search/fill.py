@@ -14,6 +14,7 @@ from uuid import UUID
 import psycopg
 
 from ikigai.core.errors import StoreError
+from ikigai.store import write_lock
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import search
 from ikigai.store.sql.search import ProgressStatements
@@ -22,6 +23,10 @@ STEP_EVENTS, STEP_CHARACTERS = 400, 100_000
 """Limits of one step of indexing."""
 SEGMENT_CHARACTERS = 1_000_000
 """Characters of a longer event in one step: the server unpacks all that is before them, each time."""
+
+UNLIST_INTERVAL = 60.0
+"""Seconds between two looks for listed agents that are indexed and not open."""
+UNLISTED_AT_ONCE = 1_000
 
 READ_ONLY_ERRORS = (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege)
 """Errors of a read-only database."""
@@ -43,13 +48,21 @@ class TextPiece(NamedTuple):
     text: str
 
 
-class TextIndex(Protocol):
-    """An index of what events of some kinds say."""
+class LogIndex(Protocol):
+    """Rows that are made from the logs of the agents, behind them."""
 
     @property
     def progress(self) -> ProgressStatements:
         """The statements about how far it is."""
         ...
+
+    async def take(self, cursor: Cursor, agent: UUID) -> int:
+        """Take the next events of an agent, in the open transaction; return how many, 0 if another process has it."""
+        ...
+
+
+class TextIndex(LogIndex, Protocol):
+    """An index of what events of some kinds say. Its `take` is `take_texts`."""
 
     @property
     def kinds(self) -> Sequence[str]:
@@ -68,8 +81,9 @@ class TextIndex(Protocol):
 class Filler:
     """Fills `index` over `session`, which no append uses."""
 
-    def __init__(self, session: DatabaseSession, index: TextIndex) -> None:
+    def __init__(self, session: DatabaseSession, index: LogIndex) -> None:
         self._session, self._index = session, index
+        self._unlisted_at: float | None = None
 
     async def index_some(self) -> int:
         """Take the next few events into the index: at most 400, and of a long one a part; return how many.
@@ -92,6 +106,8 @@ class Filler:
         try:
             while time.monotonic() < until and await self.index_some():
                 pass
+            while time.monotonic() < until and await self.unlist_some():
+                pass
         except StoreError as error:
             if not isinstance(error.__cause__, READ_ONLY_ERRORS):
                 raise
@@ -104,26 +120,52 @@ class Filler:
             ((behind,),) = await cursor.fetchall()
         return behind
 
+    async def unlist_some(self) -> int:
+        """Take agents out of the list of those behind that are indexed and that no program has open; return how many.
+
+        It looks once a minute. Raise StoreError on failure.
+        """
+        if self._unlisted_at is not None and time.monotonic() < self._unlisted_at + UNLIST_INTERVAL:
+            return 0
+        progress = self._index.progress
+        async with self._session.use() as cursor, cursor.connection.transaction():
+            # A program lists its agent after it has acquired the write lock: from here on it waits for this
+            # transaction. An agent whose lock is free now has no event under way, and `unlist` sees all that it has.
+            await cursor.execute(progress.complete, (UNLISTED_AT_ONCE,), prepare=False)
+            agents: list[UUID] = [agent for (agent,) in await cursor.fetchall()]
+            await cursor.execute(search.HELD_WRITE_LOCKS, (write_lock.WRITE_LOCK,))
+            held = {key for (key,) in await cursor.fetchall()}
+            free = [agent for agent in agents if write_lock.lock_key(agent, self._session.schema) not in held]
+            if free:
+                await cursor.execute(progress.unlist, (free,), prepare=False)
+        if not free:
+            self._unlisted_at = time.monotonic()
+        return len(free)
+
     async def _step(self, cursor: Cursor, agent: UUID) -> int:
         """Run one step for one agent; return 0 if another process has it."""
-        progress = self._index.progress
         async with cursor.connection.transaction():
             await cursor.execute(search.COMMIT_LATER)
-            await self._index.lock(cursor)
-            await cursor.execute(progress.begin, (agent,))
-            await cursor.execute(progress.take, (agent,))
-            if not (rows := await cursor.fetchall()):
-                return 0
-            ((seq, place),) = rows
-            which = {"agent": agent, "seq": seq, "place": place, "kinds": list(self._index.kinds)}
-            sizes = {"events": STEP_EVENTS, "most": STEP_CHARACTERS, "stretch": SEGMENT_CHARACTERS}
-            await cursor.execute(search.NEXT_EVENTS, which | sizes, prepare=False)
-            events = [LoggedEvent(*row) for row in await cursor.fetchall()]
-            if not events:
-                return 0
-            seq, place = await self._index.add(cursor, agent, events, place)
-            await cursor.execute(progress.set, (seq, place, agent))
-        return len(events)
+            return await self._index.take(cursor, agent)
+
+
+async def take_texts(index: TextIndex, cursor: Cursor, agent: UUID) -> int:
+    """Take the next events of an agent into an index of texts; return how many."""
+    await index.lock(cursor)
+    await cursor.execute(index.progress.begin, (agent,))
+    await cursor.execute(index.progress.take, (agent,))
+    if not (rows := await cursor.fetchall()):
+        return 0
+    ((seq, place),) = rows
+    which = {"agent": agent, "seq": seq, "place": place, "kinds": list(index.kinds)}
+    sizes = {"events": STEP_EVENTS, "most": STEP_CHARACTERS, "stretch": SEGMENT_CHARACTERS}
+    await cursor.execute(search.NEXT_EVENTS, which | sizes, prepare=False)
+    events = [LoggedEvent(*row) for row in await cursor.fetchall()]
+    if not events:
+        return 0
+    seq, place = await index.add(cursor, agent, events, place)
+    await cursor.execute(index.progress.set, (seq, place, agent))
+    return len(events)
 
 
 def cut_pieces(events: Sequence[LoggedEvent], place: int) -> tuple[list[TextPiece], int, int]:

@@ -16,7 +16,7 @@ from uuid import UUID
 from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.errors import StoreError
 from ikigai.store.connection import Cursor, DatabaseSession
-from ikigai.store.search.fill import Filler, LoggedEvent, TextPiece, cut_pieces
+from ikigai.store.search.fill import Filler, LoggedEvent, TextPiece, cut_pieces, take_texts
 from ikigai.store.sql import search
 
 log = logging.getLogger(__name__)
@@ -66,6 +66,9 @@ class WordIndex:
 
     progress, kinds = search.WORDS_PROGRESS, SEARCHED_KINDS
 
+    async def take(self, cursor: Cursor, agent: UUID) -> int:
+        return await take_texts(self, cursor, agent)
+
     async def lock(self, cursor: Cursor) -> None:
         pass
 
@@ -93,9 +96,22 @@ class Indexer:
 
         return Filler(self._session, StemIndex())
 
+    @cached_property
+    def usage(self) -> Filler:
+        from ikigai.store.usage_sums import UsageSums  # not needed at start
+
+        return Filler(self._session, UsageSums())
+
     async def index_some(self) -> int:
-        """Take the next few events into the index of words, or of stems if that of words has all; return how many."""
-        return await self.words.index_some() or await self.stems.index_some()
+        """Take the next few events into the index of words, the sums of usage, or the index of stems: into the first
+        that lacks some; return how many.
+        """
+        return await self.words.index_some() or await self.usage.index_some() or await self.stems.index_some()
+
+    async def unlist_some(self) -> int:
+        """See `Filler.unlist_some`."""
+        fillers = self.words, self.usage, self.stems
+        return sum([await filler.unlist_some() for filler in fillers])
 
     async def close_segment(self) -> bool:
         """List the words of one segment that the ids have left behind; return False if there is none."""
@@ -120,7 +136,7 @@ class Indexer:
                 await asyncio.sleep(RETRY_INTERVAL)
 
     async def _all(self) -> None:
-        for step in (self.index_some, self.close_segment):
+        for step in (self.index_some, self.close_segment, self.unlist_some):
             began = time.monotonic()
             while await step():
                 await asyncio.sleep(max(STEP_INTERVAL, REST_FACTOR * (time.monotonic() - began)))

@@ -8,11 +8,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from ikigai.core.search import lexer
 from ikigai.core.search.query import MatchMode, Term
 from ikigai.core.search.snippets import TermFinder
 from ikigai.store.connection import Cursor
+from ikigai.store.reading import NO_LIMIT
 from ikigai.store.search.indexer import SEGMENT_BITS, agent_key, kind_key, segment_of, segment_prefix
 from ikigai.store.sql import search
 
@@ -20,6 +22,9 @@ SEARCH_TIMEOUT = 2.0
 """Seconds that a search may take; the step under way then is finished."""
 MAX_LISTED_WORDS = 200
 """Limit of the words of a segment that contain a part: above it the texts are read instead."""
+MAX_SEGMENT = 2**31 - 1
+MAX_BATCH_SEGMENTS = 64
+"""Segments that are asked at once; the first one is asked alone, then always twice as many."""
 TEXTS_PER_READ = 200
 """Texts that are read at once."""
 MAX_PROVEN_PIECES = 1_000
@@ -95,18 +100,30 @@ class Lookup:
     async def places(self) -> AsyncIterator[list[tuple[int, int]]]:
         """Yield pieces that may hold every term by the index: event and start, newest events first."""
         await self._cursor.execute(search.WITH_BITMAPS)
-        await self._cursor.execute(search.SEGMENTS, (segment_of(self._which.before - 1), self._which.since))
-        segments = [number for (number,) in await self._cursor.fetchall()]
-        at, size = 0, 1
-        while at < len(segments):
-            batch = segments[at : at + size]
-            at, size = at + len(batch), min(2 * size, 64)
+        segments = await self._every_segment() if self._which.agents is None else None
+        at, size, below = 0, 1, min(segment_of(self._which.before - 1) + 1, MAX_SEGMENT)
+        while batch := await self._segments_below(below, size) if segments is None else segments[at : at + size]:
+            at, size, below = at + len(batch), min(2 * size, MAX_BATCH_SEGMENTS), batch[-1]
             async for found in self._probe_all(batch):
                 if found:
                     yield found
-            if self.late and at < len(segments):
-                self.reached = self.reached or batch[-1] << SEGMENT_BITS
+            if self.late and below and (segments is None or at < len(segments)):
+                self.reached = self.reached or below << SEGMENT_BITS
                 return
+
+    async def _every_segment(self) -> list[int]:
+        await self._cursor.execute(search.SEGMENTS, (segment_of(self._which.before - 1), self._which.since))
+        return [number for (number,) in await self._cursor.fetchall()]
+
+    async def _segments_below(self, below: int, count: int) -> list[int]:
+        """Return the next segments that hold events of the agents in the scope."""
+        agents = self._which.agents or {}
+        which = {"agents": [UUID(agent) for agent in agents], "below": below, "count": count}
+        last = [NO_LIMIT if last is None else last for last in agents.values()]
+        await self._cursor.execute(
+            search.SEGMENTS_OF_AGENTS, {**which, "last": last, "since": self._which.since}, prepare=False
+        )
+        return [number for (number,) in await self._cursor.fetchall()]
 
     async def _probe_all(self, batch: list[int]) -> AsyncIterator[list[tuple[int, int]]]:
         """Yield the pieces of these segments: those that the index serves together, others one by one."""

@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from ikigai.store.connection import Cursor
-from ikigai.store.search.fill import LoggedEvent, cut_pieces
+from ikigai.store.search.fill import LoggedEvent, cut_pieces, take_texts
 from ikigai.store.search.postings import BLOCK_BITS, pack_documents
 from ikigai.store.search.stems import ANALYSIS, count_stems
 from ikigai.store.sql import stem_postings
@@ -36,6 +36,9 @@ class StemIndex:
     """The index of stems."""
 
     progress, kinds = stem_postings.STEMS_PROGRESS, RECALLED_KINDS
+
+    async def take(self, cursor: Cursor, agent: UUID) -> int:
+        return await take_texts(self, cursor, agent)
 
     async def lock(self, cursor: Cursor) -> None:
         """Lock the index, and empty it if its stems were made in another way."""

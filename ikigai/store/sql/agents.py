@@ -101,7 +101,7 @@ on conflict (owner, name) do nothing
 FIRST_AGENT_TURN = "select pg_advisory_xact_lock(%s, %s)"
 AGENT_BY_ID = _AGENT + "where id = %s"
 AGENTS_BY_NAME = _AGENT + "where name = %s order by not ikigai_is_own(agents.owner, agents.owner_user), agents.id"
-AGENTS_BY_ID_START = _AGENT + "where starts_with(id::text, %s) limit 2"
+AGENTS_BETWEEN_IDS = _AGENT + "where id between %s and %s limit 2"
 AGENTS = _AGENT + "where killed_at is null and archived_at is null or %s order by last_used_at desc limit %s"
 LISTED_AGENTS = f"""
 {_AGENT}where {IS_LISTED} and (killed_at is null and archived_at is null or %s) order by last_used_at desc limit %s

@@ -13,7 +13,9 @@ from ikigai.store.sql.fragments import ROW, lineage_query
 class ProgressStatements(NamedTuple):
     """Statements about how far the logs of the agents are in one index.
 
-    `behind` lists agents whose logs go on after the indexed part, `behind_by` counts those events.
+    `behind` lists agents whose logs go on after the indexed part, `behind_by` counts those events. Only agents in
+    `search_behind` are looked at. `complete` locks some of these that have no such events, `unlist` takes those of them
+    out that still have none.
     """
 
     behind: LiteralString
@@ -21,28 +23,47 @@ class ProgressStatements(NamedTuple):
     begin: LiteralString
     take: LiteralString
     set: LiteralString
+    complete: LiteralString
+    unlist: LiteralString
 
 
-def progress_statements(table: LiteralString) -> ProgressStatements:
+def progress_statements(index: LiteralString, table: LiteralString) -> ProgressStatements:
+    newest = "coalesce((select max(seq) from messages where agent_id = listed.agent_id), 0)"
+    indexed = f"coalesce((select seq from {table} where agent_id = listed.agent_id), 0)"
     logs = f"""
-    select id, last, seq, last_used_at from (
-      select agents.id, last_used_at, coalesce(progress.seq, 0) as seq,
-             (select max(seq) from messages where agent_id = agents.id) as last
-      from agents left join {table} as progress on progress.agent_id = agents.id
+    select agent_id, last, seq from (
+      select agent_id, {newest} as last, {indexed} as seq from search_behind as listed where index_name = '{index}'
     ) log where last > seq
     """
+    used = "(select last_used_at from agents where id = agent_id)"  # a join could read all agents
     return ProgressStatements(
-        f"select id from ({logs}) behind order by last_used_at desc limit %s",
+        f"select agent_id from ({logs}) behind order by {used} desc limit %s",
         f"select coalesce(sum(last - seq), 0)::bigint from ({logs}) behind",
         f"insert into {table} (agent_id, seq) values (%s, 0) on conflict do nothing",
         f"select seq, place from {table} where agent_id = %s for update skip locked",
         f"update {table} set seq = %s, place = %s where agent_id = %s",
+        f"""
+        select agent_id from search_behind as listed where index_name = '{index}' and {newest} <= {indexed}
+        limit %s for update skip locked
+        """,
+        f"""
+        delete from search_behind as listed
+        where index_name = '{index}' and agent_id = any(%s) and {newest} <= {indexed}
+        """,
     )
+
+
+# The second numbers of the write locks that programs hold.
+HELD_WRITE_LOCKS = """
+select objid::bigint from pg_locks
+where locktype = 'advisory' and granted and classid = %s::bigint::oid and objsubid = 2
+  and database = (select oid from pg_database where datname = current_database())
+"""
 
 
 # A step need not reach the disk at once: a crash takes its rows and its progress alike, and appends need the disk.
 COMMIT_LATER = "select set_config('synchronous_commit', 'off', true)"
-WORDS_PROGRESS = progress_statements("search_progress")
+WORDS_PROGRESS = progress_statements("words", "search_progress")
 
 # The next events of an agent, up to a number of bytes; at least one, and of that a stretch of characters.
 NEXT_EVENTS = """
@@ -93,6 +114,27 @@ WITH_BITMAPS = "set enable_bitmapscan = on"
 SEGMENTS = """
 select segment from search_segments
 where segment <= %s and newest >= coalesce(to_timestamp(%s::float8), '-infinity') order by segment desc
+"""
+# The next segments that hold events of these agents, newest first: one step in an index for each agent and segment, and
+# as many as are asked for. A join would change their order.
+SEGMENTS_OF_AGENTS = """
+with recursive stretch (segment) as (
+  select %(below)s::integer
+  union all
+  select (
+    select max(newest.id) >> 14 from unnest(%(agents)s::uuid[], %(last)s::bigint[]) as member (agent, last)
+    cross join lateral (
+      select id from messages
+      where agent_id = member.agent and id <= member.last and id < stretch.segment::bigint << 14
+      order by id desc limit 1
+    ) newest
+  )::integer from stretch where segment is not null
+)
+select segment from stretch
+where segment < %(below)s and (
+  select newest from search_segments where search_segments.segment = stretch.segment
+) >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
+limit %(count)s
 """
 # Words that contain a part; null for a segment that has no list of them yet, no row for one that has no such word.
 WORDS = """

@@ -2,7 +2,7 @@
 
 from ikigai.store.sql.search import progress_statements
 
-STEMS_PROGRESS = progress_statements("recall_progress")
+STEMS_PROGRESS = progress_statements("stems", "recall_progress")
 
 # Filling the index --------------------------------------------------------------------------------------------------
 
@@ -14,6 +14,7 @@ LOCK_INDEX = "select analysis from recall_index for update"
 CLEAR_INDEX = (
     "delete from recall_postings", "delete from recall_parts", "delete from recall_documents",
     "delete from recall_runs", "delete from recall_progress", "delete from recall_index",
+    "insert into search_behind (index_name, agent_id) select 'stems', id from agents on conflict do nothing",
 )  # fmt: skip
 FIGURES = "select next_number, documents, stems, languages::text from recall_index"
 SET_FIGURES = "update recall_index set next_number = %s, documents = %s, stems = %s, languages = %s::jsonb"

@@ -12,7 +12,7 @@ count(*) filter (where cost is null), count(*) filter (where is_minimum)
 _LEDGER = """
 from usage
 where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
-  and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s)) and (%(ids)s::bigint[] is null or id = any(%(ids)s))
+  and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s))
 """
 CACHE_TOTALS = (
     f"select count(*), coalesce(sum(input), 0), coalesce(sum(cached), 0), coalesce(sum(written), 0) {_LEDGER}"
@@ -25,43 +25,11 @@ select extract(epoch from created_at)::float8, (select name from agents where id
   written, missed, miss_cause, provider_diagnosis {_LEDGER} and miss_cause <> ''
 order by created_at desc, id desc limit 10
 """
-USAGE = f"select {_SPENT} {_LEDGER}"
-USAGE_BY_MODEL = f"select model, {_SPENT} {_LEDGER} group by model order by sum(cost) desc nulls last, model"
-USAGE_BY_AGENT = f"""
-select (select name from agents where id = agent_id), {_SPENT} {_LEDGER}
-group by agent_id order by sum(cost) desc nulls last, 1
+USAGE_OF_EVENTS = f"select {_SPENT} from usage where id = any(%(ids)s)"
+USAGE_BOUNDS = """
+select extract(epoch from min(created_at))::float8, extract(epoch from max(created_at))::float8
+from usage where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
 """
-# Each agent with the user's agent that it works for, which is itself unless a tool made it.
-_TREES = """
-with recursive trees (id, root) as (
-  select id, id from agents where not made or parent is null
-  union all
-  select agents.id, trees.root from agents join trees on agents.parent = trees.id where agents.made
-)
-"""
-_ROOT = "(select name from trees join agents on agents.id = root where trees.id = agent_id)"
-_FOLDER = "coalesce((select directory from trees join agents on agents.id = root where trees.id = agent_id), '')"
-USAGE_BY_TREE = f"{_TREES} select {_ROOT}, {_SPENT} {_LEDGER} group by 1 order by sum(cost) desc nulls last, 1"
-USAGE_BY_FOLDER = f"{_TREES} select {_FOLDER}, {_SPENT} {_LEDGER} group by 1 order by sum(cost) desc nulls last, 1"
-# Day n begins at the n-th of the given moments.
-USAGE_BY_DAY = f"""
-select width_bucket(created_at, %(days)s::timestamptz[]), {_SPENT} {_LEDGER} group by 1 order by 1
-"""
-USAGE_BOUNDS = f"""
-select extract(epoch from min(created_at))::float8, extract(epoch from max(created_at))::float8 {_LEDGER}
-"""
-# How often turns left the window and how many did, in groups.
-_PRUNES = """
-count(*), sum(turns) from prunes
-where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
-  and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s))
-group by 1
-"""
-PRUNES_BY_MODEL = f"select model, {_PRUNES}"
-PRUNES_BY_AGENT = f"select (select name from agents where id = agent_id), {_PRUNES}"
-PRUNES_BY_TREE = f"{_TREES} select {_ROOT}, {_PRUNES}"
-PRUNES_BY_FOLDER = f"{_TREES} select {_FOLDER}, {_PRUNES}"
-PRUNES_BY_DAY = f"select width_bucket(created_at, %(days)s::timestamptz[]), {_PRUNES}"
 # The provider's own count is worth comparing only if the request was measured, too.
 LAST_COUNTED = f"""
 select {ROW} from (

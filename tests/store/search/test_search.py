@@ -233,6 +233,7 @@ async def test_locked_or_broken_index_hinders_no_append(database: Database, dsn:
 async def test_slow_transactions_are_not_missed(database: Database, dsn: str):
     """Ids are drawn before others commit: a number over all agents would leave the slower one behind."""
     slow, fast = [await database.agents.create() for _ in range(2)]
+    await database.open_agent(slow)  # who appends holds the write lock
     with psycopg.connect(dsn) as other:
         ((early,),) = other.execute(
             "insert into messages (event_id, agent_id, seq, kind, content)"
@@ -297,8 +298,40 @@ async def test_many_stretches_of_ids(database: Database, dsn: str, monkeypatch: 
     assert await found(database, "*nsee*") == [more]
 
 
+async def test_search_within_an_agent_asks_only_where_it_is(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
+    one, other = await database.agents.create(), await database.agents.create()
+    written: list[int] = []
+    for n in range(12):
+        written += await said(database, f"common place{n}", agent=one if n in (3, 7) else other)
+        with psycopg.connect(dsn) as admin:
+            admin.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((n + 1) << 14,))
+    child = await database.agents.create(parent=one.id, forked_at=written[3])
+    written += await said(database, "common place12", agent=child)
+    assert await found(database, "common", limit=100) == written[::-1]
+    asked: list[int] = []
+    queries = lookup.Lookup._queries
+
+    async def noting(run: lookup.Lookup, batch: list[int]):
+        asked.extend(batch)
+        return await queries(run, batch)
+
+    monkeypatch.setattr(lookup.Lookup, "_queries", noting)
+    for agent, where in ((one, [7, 3]), (child, [12, 3]), (other, [11, 10, 9, 8, 6, 5, 4, 2, 1, 0])):
+        for query, hits in (("common", [written[n] for n in where]), ('"nowhere"', [])):
+            asked.clear()
+            assert await found(database, query, agent=agent.id) == hits
+            assert asked == [indexing.segment_of(written[n]) for n in where]
+    asked.clear()
+    assert await found(database, "common", agent=other.id, before=written[5]) == [written[n] for n in (4, 2, 1, 0)]
+    assert len(asked) == 5, "and the one of the bound"
+    assert await found(database, "common", agent=other.id, since=time.time() + 60) == []
+
+
 async def test_closed_stretch_that_grows_is_listed_anew(database: Database, dsn: str):
     slow = await database.agents.create()
+    await database.open_agent(slow)
     with psycopg.connect(dsn) as other:
         other.execute(
             "insert into messages (event_id, agent_id, seq, kind, content)"

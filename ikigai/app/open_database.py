@@ -89,6 +89,8 @@ async def open_database(
             replicated=replicated,
             user=config.database.user_name,
         )
+        if lease is None and (replica := config.database.replica_dsn) is not None:
+            database.read_from(replica)
         return lease, database
     except BaseException:
         if lease:

@@ -28,6 +28,7 @@ from ikigai.config.key_table import (
     KEY_SPECS,
     PROFILE_KEYS,
     RECORD_OF_TABLE,
+    REPLICA_URL,
     TOOLS_OFF_KEY,
     VARIABLE_PREFIX,
     Config,
@@ -128,6 +129,8 @@ def build(
     if errors:
         raise diagnostics.all_of(errors)
     settings[DATABASE_URL] = _database(settings.get(DATABASE_URL), environ)
+    if replica := settings.get(REPLICA_URL):
+        settings[REPLICA_URL] = _address(replica, environ)
     notices: tuple[str, ...] = ()
     if key_settings:
         from ikigai.config import key_changes
@@ -275,15 +278,20 @@ def _database(setting: Setting | None, environ: Mapping[str, str]) -> Setting:
     """Return the database setting, with the address itself where it names a variable; the default is our own."""
     if not setting or not setting.value:
         return Setting(DATABASE_URL, "embedded", "default")
+    return _address(setting, environ)
+
+
+def _address(setting: Setting, environ: Mapping[str, str]) -> Setting:
+    """Return the setting with the address itself where it names a variable."""
     if not setting.value.startswith("env:"):
         return setting
     variable = setting.value.removeprefix("env:")
     if not (address := environ.get(variable)):
         raise ConfigError(
-            f"{setting.place}: database.url reads the address from {variable}, which is not set.",
+            f"{setting.place}: {dotted_path(setting.path)} reads the address from {variable}, which is not set.",
             f'Set {variable}, or write the address itself; "embedded" is ikigai\'s own server.',
         )
-    return check_setting(Setting(DATABASE_URL, address, setting.kind, f"{setting.place} ({variable})"))
+    return check_setting(Setting(setting.path, address, setting.kind, f"{setting.place} ({variable})"))
 
 
 def unused_address(config: Config, environ: Mapping[str, str]) -> str:

@@ -188,6 +188,18 @@ class DatabaseSettings(MaskedRecord, frozen=True):
             "of your account on this machine."
         ),
     ] = ""
+    replica_url: Annotated[
+        Dsn,
+        help_meta(
+            "The address of a read replica, which serves search, recall, the history browser and exports as far as it "
+            'has caught up; "" for none.'
+        ),
+    ] = ""
+
+    @property
+    def replica_dsn(self) -> str | None:
+        """The DSN of the replica, None without one."""
+        return {"": None, "embedded": None, "libpq": ""}.get(self.replica_url, self.replica_url)
 
     @property
     def dsn(self) -> str | None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ikigai.store.log_tail import LogTail
     from ikigai.store.paging import LineageNames
     from ikigai.store.purge import Ids, Purge
+    from ikigai.store.replica import ReadingSession, ReplicaLag, ReplicaSession
     from ikigai.store.search.search import EventSearch
     from ikigai.store.search.turn_recall import TurnRecall
     from ikigai.store.server_probe import ServerProbe
@@ -96,6 +97,7 @@ class Database:
         self._open: dict[str, AgentLog] = {}
         self._answered_by = ""  # the server and its timeline
         self._watch: ConnectionWatch | None = None
+        self._replica: ReplicaSession | None = None
         self.schema_version = schema_version
         self.version_before = session.greeting.schema_version
         self.agents = Agents(session)
@@ -155,13 +157,13 @@ class Database:
     def _search(self) -> EventSearch:
         from ikigai.store.search.search import EventSearch
 
-        return EventSearch(self._beside, self.indexer)
+        return EventSearch(self._replica or self._beside, self.indexer)
 
     @cached_property
     def _recall(self) -> TurnRecall:
         from ikigai.store.search.turn_recall import TurnRecall
 
-        return TurnRecall(self._beside, self.indexer)
+        return TurnRecall(self._replica or self._beside, self.indexer)
 
     @property
     def host(self) -> str:
@@ -186,6 +188,18 @@ class Database:
             await cursor.execute(queries.STANDBYS)
             ((names,),) = await cursor.fetchall()
         return names.strip()
+
+    def read_from(self, dsn: str) -> None:
+        """Let a replica serve search, recall, the browser and exports, as far as it has caught up."""
+        from ikigai.store.replica import ReplicaSession
+
+        schema, user = self._session.schema, self._session.user
+        replica = DatabaseSession(dsn, write=False, idle=IDLE_TIMEOUT, schema=schema, user=user)
+        self._replica = ReplicaSession(self._beside, replica)
+
+    async def replica_lag(self) -> ReplicaLag | None:
+        """Return how far the replica is behind; None if there is none. Raise StoreError if it is away."""
+        return await self._replica.lag() if self._replica else None
 
     def keep_unlisted(self) -> None:
         """Archive the agents made from now on, and let none become the one that the user used last."""
@@ -257,7 +271,7 @@ class Database:
 
     def reader(self, agent: Agent) -> AgentReader:
         """Return a reader of the agent, which needs no write lock."""
-        return AgentReader(self._session, agent.id)
+        return AgentReader(self._session, agent.id, self._replica or self._session)
 
     def follow(self, agent: Agent, load: Callable[[], Loading]) -> Follower:
         """Follow what another process stores and streams in this agent; `load` begins the loading of its memory.
@@ -384,7 +398,7 @@ class Database:
         """Return an export of the events of the agent and its ancestors with ids from `first` to `last`."""
         from ikigai.store.transfer import Export
 
-        return Export(self._beside, agent, first, last)
+        return Export(self._replica or self._beside, agent, first, last)
 
     def begin_import(self) -> Import:
         """Return an import that makes an agent of the events of another."""
@@ -442,13 +456,15 @@ class Database:
             await log.close()
         await self._session.close()
         await self._beside.close()
+        if self._replica:
+            await self._replica.close()
 
 
 class AgentReader:
     """Reads one agent: memory and history."""
 
-    def __init__(self, session: DatabaseSession, agent: str) -> None:
-        self._session = session
+    def __init__(self, session: DatabaseSession, agent: str, pages: ReadingSession) -> None:
+        self._session, self._pages = session, pages
         self._agent = agent
 
     async def load(self, asking: Reading[_T]) -> _T:
@@ -474,14 +490,14 @@ class AgentReader:
         """Return a page of the agent's history in either direction; see `paging.read_page`."""
         from ikigai.store import paging
 
-        async with self._session.use() as cursor:
+        async with self._pages.use() as cursor:
             return await paging.read_page(cursor, self._agent, limit, most_bytes, before, after)
 
     async def lineage(self) -> LineageNames:
         """Return the agents of this history, and the events that took others out of the context."""
         from ikigai.store import paging
 
-        async with self._session.use() as cursor:
+        async with self._pages.use() as cursor:
             return await paging.read_lineage(cursor, self._agent)
 
     async def result(self, call_id: str) -> str | None:

@@ -14,6 +14,7 @@ from ikigai.store import names, schema
 from ikigai.store.agents import Agent, is_name
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.log import new_event_id
+from ikigai.store.replica import ReadingSession
 from ikigai.store.sql import dump, transfer
 
 PAGE_ROWS, PAGE_BYTES = 500, 4_000_000
@@ -34,7 +35,7 @@ class LineageMember(Record, frozen=True):
 class Export:
     """The events of an agent and its ancestors with ids from `first` to `last`, as they are when `open` is called."""
 
-    def __init__(self, session: DatabaseSession, agent: Agent, first: int = 0, last: int = 2**63 - 1) -> None:
+    def __init__(self, session: ReadingSession, agent: Agent, first: int = 0, last: int = 2**63 - 1) -> None:
         self._session, self.agent = session, agent
         self._first, self._last = first, last
         self.members: tuple[LineageMember, ...] = ()

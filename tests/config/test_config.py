@@ -139,6 +139,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "profile": "default",
         "url": "host=db",
         "durability": "replicated",
+        "replica_url": "host=replica",
         "base_url": "http://h/v1",
         "api": "responses",
         "token_counter": "provider",

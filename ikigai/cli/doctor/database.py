@@ -43,7 +43,7 @@ async def check_database(config: Config) -> list[Finding]:
         began = time.perf_counter()
         status = await database.status()
         milliseconds = (time.perf_counter() - began) * 1000
-        probes = [*await _probe(database), *await _replication(config, database)]
+        probes = [*await _probe(database), *await _replication(config, database), *await _replica(database)]
     finally:
         await database.close()
         if lease:
@@ -99,6 +99,21 @@ async def _replication(config: Config, database: Database) -> list[Finding]:
         remedy = 'Set synchronous_standby_names on the server, or durability = "local".'
         return [Finding("replication", BAD, text, remedy)]
     return []
+
+
+async def _replica(database: Database) -> list[Finding]:
+    """Return how far the configured read replica is behind."""
+    try:
+        lag = await database.replica_lag()
+    except StoreError as error:
+        return [Finding("replica", WARN, f"the primary serves its reads: {error.what}", error.remedy)]
+    if lag is None:
+        return []
+    behind = "never replayed anything" if lag.seconds is None else f"{lag.bytes:,} bytes behind"
+    if lag.is_current:
+        return [Finding("replica", OK, f"{lag.where} has all that the primary has")]
+    age = "" if lag.seconds is None else f", its newest transaction is {lag.seconds:,.1f} s old"
+    return [Finding("replica", WARN, f"{lag.where} is behind ({behind}{age}): the primary serves its reads")]
 
 
 def _cannot_be_made(folder: Path) -> Finding | None:

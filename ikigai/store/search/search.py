@@ -12,8 +12,9 @@ from ikigai.core.errors import Rejected
 from ikigai.core.record import Record
 from ikigai.core.search.query import parse, widen_terms
 from ikigai.core.search.snippets import SearchHit, TermFinder
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import Cursor
 from ikigai.store.reading import NO_LIMIT
+from ikigai.store.replica import ReadingSession
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.search.lookup import Lookup, PieceRow, SearchScope
 from ikigai.store.search.seek import SearchCursor
@@ -45,7 +46,7 @@ class SearchResult(Record, frozen=True):
 class EventSearch:
     """Searches over `session`; `indexer` fills the index."""
 
-    def __init__(self, session: DatabaseSession, indexer: Indexer) -> None:
+    def __init__(self, session: ReadingSession, indexer: Indexer) -> None:
         self._session, self._indexer = session, indexer
 
     async def search(

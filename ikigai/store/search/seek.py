@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ikigai.core.search import query
 from ikigai.core.search.query import Term
-from ikigai.store.connection import DatabaseSession
 from ikigai.store.reading import NO_LIMIT
+from ikigai.store.replica import ReadingSession
 from ikigai.store.search.lookup import Lookup, SearchScope
 
 FIRST_DISTANCE = 64
@@ -21,14 +21,14 @@ class SearchCursor:
     there was time to search the last time, None if none was left out. All methods raise StoreError.
     """
 
-    def __init__(self, session: DatabaseSession, terms: tuple[Term, ...], which: SearchScope, behind: int) -> None:
+    def __init__(self, session: ReadingSession, terms: tuple[Term, ...], which: SearchScope, behind: int) -> None:
         self._session, self._which = session, which
         self.terms, self.behind, self.widened = terms, behind, False
         self.reached: int | None = None
 
     @classmethod
     async def begin(
-        cls, session: DatabaseSession, terms: tuple[Term, ...], which: SearchScope, behind: int
+        cls, session: ReadingSession, terms: tuple[Term, ...], which: SearchScope, behind: int
     ) -> SearchCursor:
         seeker = cls(session, terms, which, behind)
         if (wider := query.widen_terms(terms)) != terms and await seeker.older(NO_LIMIT) is None:

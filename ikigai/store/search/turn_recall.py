@@ -15,7 +15,8 @@ from ikigai.core.record import Record
 from ikigai.core.search.lexer import fold, is_unspaced
 from ikigai.core.search.query import MAX_QUESTION_CHARACTERS, Term
 from ikigai.core.search.snippets import TermFinder
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import Cursor
+from ikigai.store.replica import ReadingSession
 from ikigai.store.search import stems
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.search.postings import Ranking, Run, stem_weight
@@ -97,7 +98,7 @@ class _Candidate(NamedTuple):
 class TurnRecall:
     """Recalls turns over `session`; `indexer` fills the index."""
 
-    def __init__(self, session: DatabaseSession, indexer: Indexer) -> None:
+    def __init__(self, session: ReadingSession, indexer: Indexer) -> None:
         self._session, self._indexer = session, indexer
 
     async def recall(

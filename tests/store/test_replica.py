@@ -1,0 +1,70 @@
+"""A read replica serves what has no need of the primary, once it has all that the primary has."""
+
+import asyncio
+
+import pytest
+
+from ikigai.core.errors import StoreError
+from ikigai.store import replica as replicas
+from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.database import Database
+from ikigai.store.replica import ReplicaSession
+from tests.conftest import MIGRATIONS
+from tests.store.talk import Talk
+from tests.support.cluster import running_cluster
+
+
+async def port(session: ReplicaSession) -> int:
+    async with session.use() as cursor:
+        return await port_of(cursor)
+
+
+async def port_of(cursor: Cursor) -> int:
+    return cursor.connection.info.port
+
+
+async def test_reads_come_from_the_replica_while_it_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicas, "MAX_WAIT_FOR_REPLAY", 30.0)
+    with running_cluster(2) as cluster:
+        database = await Database.open(cluster.address(0), MIGRATIONS)
+        database.read_from(cluster.address(1))
+        reads = database._replica
+        assert reads
+        talk = await Talk.open(database)
+        for n in range(5):  # what was just stored is there
+            await talk.turn(f"albatross {n}", "heron")
+            page = await database.reader(talk.agent).page(100, 1_000_000)
+            assert page[-1].id == max(event.id for event in await database.reader(talk.agent).history(None, 9))
+            assert await port(reads) == 5433
+        assert len((await database.search("albatross")).hits) == 5
+        assert (await database.recall("albatross?")).turns
+        exported = database.export(talk.agent)
+        await exported.open()
+        assert exported.events == sum([len(rows) async for rows in exported.pages()])
+        lag = await database.replica_lag()
+        assert lag and lag.is_current
+
+        monkeypatch.setattr(replicas, "MAX_WAIT_FOR_REPLAY", 0.1)
+        await asyncio.to_thread(cluster.cut_off, 1)
+        await talk.turn("cormorant", "heron")
+        assert await port(reads) == 5432, "it is behind"
+        assert (await database.search("cormorant")).hits
+        lag = await database.replica_lag()
+        assert lag and not lag.is_current and lag.bytes > 0
+
+        monkeypatch.setattr(replicas, "MAX_WAIT_FOR_REPLAY", 30.0)
+        cluster.kill(1)
+        assert await port(reads) == 5432, "it is away"
+        assert (await database.search("cormorant")).hits
+        with pytest.raises(StoreError):
+            await database.replica_lag()
+        await database.close()
+
+
+async def test_standby_of_another_history_is_not_read(dsn: str, empty_dsn: str) -> None:
+    primary, other = DatabaseSession(dsn), DatabaseSession(empty_dsn)
+    reads = ReplicaSession(primary, other)
+    async with reads.use() as cursor:
+        assert cursor.connection.info.dbname == primary.place.database
+    await primary.close()
+    await reads.close()

@@ -35,6 +35,8 @@ ASKED_TURNS = 4 * MAX_RECALLED_TURNS
 """Turns that are ranked: not all of them can be recalled."""
 OWN_SHARE = 0.5
 """Least share of a turn's score that is its own: one that only stands beside a match is not recalled."""
+RARE_SHARE = 0.6
+"""Least score of its own, as a share of the weight of a word that one message has: common words recall nothing."""
 FRAME_BYTES = 400
 """Bytes of the header and of the lines that name the messages."""
 
@@ -62,7 +64,8 @@ async def find_turns(
     scope = RecallScope(await database.lineage(memory.agent), memory.cutoff)
     width = max(0, max_tokens * BYTES_PER_TOKEN - FRAME_BYTES) // MAX_RECALLED_TURNS
     found = await database.recall(message, ASKED_TURNS, ASKED_TURNS * width, scope, catch_up)
-    own = [turn for turn in found.turns if turn.own_score >= OWN_SHARE * turn.score]
+    least = RARE_SHARE * found.rare_weight
+    own = [turn for turn in found.turns if turn.own_score >= max(OWN_SHARE * turn.score, least)]
     return choose_turns(memory, [_match(turn) for turn in own], found.weight, least_share)
 
 

@@ -78,13 +78,14 @@ class RecalledTurn(Record, frozen=True):
 class Recalled(Record, frozen=True):
     """The turns that a question recalls, the best first; `behind` events are not in the index yet.
 
-    `weight` is the score that a message of average length has that holds each word of the question once, and one more
-    word that only it has.
+    `rare_weight` is the weight of a word that one message has. `weight` is that and the score of a message of average
+    length that holds each word of the question once.
     """
 
     turns: tuple[RecalledTurn, ...] = ()
     behind: int = 0
     weight: float = 0.0
+    rare_weight: float = 0.0
 
 
 class _Candidate(NamedTuple):
@@ -118,18 +119,18 @@ class TurnRecall:
             return Recalled()
         behind = await self._indexer.stems.catch_up(catch_up)
         async with self._session.use() as cursor:
-            best, weight = await self._candidates(cursor, question, scope)
+            best, weight, rare_weight = await self._candidates(cursor, question, scope)
             turns = await _read_turns(cursor, best, limit)
             said = await _read_said(cursor, [turn for turn, _ in turns])
         scores = {each.message: each.score for each in reversed(best)}  # the best of the pieces of a message
         width = most_characters // max(1, len(turns))
         made = await asyncio.to_thread(_with_excerpts, question, turns, said, scores, width)
-        return Recalled(made, behind, weight)
+        return Recalled(made, behind, weight, rare_weight)
 
     async def _candidates(
         self, cursor: Cursor, question: str, scope: RecallScope | None
-    ) -> tuple[list[_Candidate], float]:
-        """Return the best messages by their words, best first, and `Recalled.weight`."""
+    ) -> tuple[list[_Candidate], float, float]:
+        """Return the best messages by their words, best first, `Recalled.weight` and `Recalled.rare_weight`."""
         await cursor.execute(queries.FIGURES)
         for _, documents, total, told in await cursor.fetchall():
             languages = msgspec.json.decode(told, type=dict[str, int])
@@ -143,8 +144,9 @@ class TurnRecall:
             ranking, numbers = await asyncio.to_thread(_rank, rows, counts, documents, average, runs)
             await cursor.execute(queries.NEIGHBORS, (numbers,), prepare=False)
             best = await asyncio.to_thread(_with_neighbors, ranking, await cursor.fetchall(), runs)
-            return best, ranking.weight_of(words) + stem_weight(documents, 1)
-        return [], 0.0
+            rare_weight = stem_weight(documents, 1)
+            return best, ranking.weight_of(words) + rare_weight, rare_weight
+        return [], 0.0, 0.0
 
 
 def _rank(

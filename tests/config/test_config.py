@@ -297,7 +297,7 @@ def test_window_by_variables(load, key, text, value):
         ("condense_model", ["gpt-5", "/x", "x/"]),
         ("condense_prompt_file", ["prompt.txt", "../prompt.txt"]),
         ("summarise_on_clear", ["", "10", "never"]),
-        ("auto_recall", ["", "true", "always"]),
+        ("auto_recall", ["true", "always"]),
         ("auto_recall_tokens", ["0", "-1", "some"]),
     ],
 )

@@ -64,6 +64,7 @@ class FollowedAgent:
         self.owner, self.asks, self._killed = "", False, agent.killed_at is not None
         self._on_owner, self._on_name = on_owner, on_name
         self.name, self._view = agent.name, view
+        self._of = "" if agent.may_write else agent.owner
         self._retry = RetryUntilAvailable(DatabaseStatus(view), view, messages=WATCHING)
         self._run, self._last = services.run, services.database.reader(agent).last_counted
         self._follower: Follower = services.database.follow(agent, lambda: load_memory(self._run, agent.id))
@@ -123,6 +124,8 @@ class FollowedAgent:
         elsewhere = "/fork continues in another agent, /new begins another, /switch goes to one."
         if self._killed:
             return Rejected(f"Agent {self.name} was killed.", f"/revive {self.name} brings it back.")
+        if self._of:
+            return Rejected(f"{self.name} belongs to {self._of}, and you may only read it.", elsewhere)
         if self.owner:
             what = f"Agent {self.name} is open in another ikigai ({self.owner})."
             return Rejected(what, f"/takeover works when that program has ended; {elsewhere}")

@@ -17,7 +17,17 @@ from ikigai.app.json_records.json_output import print_answer
 from ikigai.app.json_records.outcome_records import DoneRecord
 from ikigai.app.open_database import PREPARING_DATABASE, import_module, locate_database, opened_database
 from ikigai.cli import completion, doctor, help_pages
-from ikigai.cli.commands import agents, configuration, login, models, psql, purge, server_commands, setup
+from ikigai.cli.commands import (
+    agents,
+    configuration,
+    database_users,
+    login,
+    models,
+    psql,
+    purge,
+    server_commands,
+    setup,
+)
 from ikigai.config import Config, mask_passwords
 from ikigai.core.errors import BadDatabase, ConfigError
 from ikigai.system import paths
@@ -64,6 +74,7 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     restore = db.add_parser("restore", parents=[common], help="read a dump into an empty database")
     restore.add_argument("file", metavar="FILE", help="a file that `ikigai db dump` wrote")
     restore.set_defaults(act=_restore)
+    database_users.add(db, common)
     psql.add(db, common)
     purge.add(db, common)
     return parser

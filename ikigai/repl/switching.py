@@ -119,6 +119,7 @@ async def build_send(services: Services | None, active_agent: ActiveAgent, argum
     if agent.id == active_agent.agent.id:
         raise Rejected("That is the agent on the screen.", "Write to it without /send.")
     agent.check_living()
+    agent.check_writable("nothing can be sent to it")
     if len(text) > MAX_MESSAGE_CHARACTERS:
         limit = f"A message can have {MAX_MESSAGE_CHARACTERS:,} characters"
         raise Rejected(f"{limit}, and this has {len(text):,}.", "Send less of it.")

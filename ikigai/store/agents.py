@@ -26,7 +26,8 @@ class Agent(Record, frozen=True):
 
     `forked_at` is the last event that it shares with its parent's lineage. `directory` is where it was last used.
     `killed_at` is None while it is alive, `archived_at` while it is in the lists. An `ephemeral` one is purged when the
-    program that made it ends. `owner` is "" for one of the user's own.
+    program that made it ends. `owner` is "" for one of the user's own, and `may_write` false for one that the user may
+    only read.
     """
 
     id: str
@@ -41,6 +42,15 @@ class Agent(Record, frozen=True):
     archived_at: float | None = None
     ephemeral: bool = False
     owner: str = ""
+    may_write: bool = True
+
+    def check_writable(self, what: str) -> None:
+        """Raise Rejected, with `what` may not be done, if the user may only read the agent."""
+        if not self.may_write:
+            raise Rejected(
+                f"{self.name} belongs to {self.owner}, and you may only read it: {what}.",
+                f"/fork continues in an agent of yours; {self.owner} can share it for writing.",
+            )
 
     def check_living(self, killed: bool = False) -> None:
         """Raise Rejected if the agent is killed. `killed` says that it was killed after this record was read."""

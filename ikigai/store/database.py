@@ -19,7 +19,7 @@ from ikigai.core.record import Record
 from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.store import history, reading, schema, usage
-from ikigai.store.address import DEFAULT_SCHEMA
+from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress
 from ikigai.store.agents import Agent, Agents
 from ikigai.store.connection import STATEMENT_DEADLINE, Cursor, DatabaseSession
 from ikigai.store.follow import Follower
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ikigai.store.server_probe import ServerProbe
     from ikigai.store.sharing import Sharing
     from ikigai.store.transfer import Export, Import
+    from ikigai.store.users import Users
     from ikigai.store.window_history import WindowFill
 
 _T = TypeVar("_T")
@@ -154,6 +155,13 @@ class Database:
         return Sharing(self._session)
 
     @cached_property
+    def users(self) -> Users:
+        """The roles of the people who share the database."""
+        from ikigai.store.users import Users
+
+        return Users(self._session)
+
+    @cached_property
     def _search(self) -> EventSearch:
         from ikigai.store.search.search import EventSearch
 
@@ -170,6 +178,11 @@ class Database:
         """The server's host name; "local" on a socket."""
         host = self._session.place.host
         return "local" if not host or host.startswith("/") else host
+
+    @property
+    def place(self) -> ServerAddress:
+        """The server, the database and the role."""
+        return self._session.place
 
     @property
     def passwords(self) -> dict[str, str]:
@@ -210,6 +223,11 @@ class Database:
 
         Raise AgentLocked, with the lock owner, if the agent is open in another process or already in this one.
         """
+        if not agent.may_write:
+            raise AgentLocked(
+                f"{agent.name} belongs to {agent.owner}, and you may only read it.",
+                f"/fork continues in an agent of yours; {agent.owner} can share it for writing.",
+            )
         self._open = {id: log for id, log in self._open.items() if not log.closed}
         if agent.id in self._open:
             raise AgentLocked(f"Agent {agent.name} is open in this program already.", "Use it there.")

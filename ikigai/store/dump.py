@@ -61,6 +61,7 @@ async def dump(
     replace: bool = False,
 ) -> None:
     """Write the archive to `target`, whole or not at all, readable by its owner alone; None is standard output.
+    It has what the role may read.
 
     `binaries` is a folder of PostgreSQL's programs; the newest of those and of the ones on the PATH is used. Raise
     Rejected if there is a file already, unless `replace`.
@@ -82,7 +83,15 @@ async def dump(
     place = quoted("public" if unmoved else schema_name)
     tables = [f"--table={place}.{table}" for table in ("ikigai_migrations", *DUMPED_TABLES)]
     address, secrets = pg_programs.without_secrets(session.parameters)
-    command = [pg_dump, "--format=custom", "--no-password", "--strict-names", *tables, f"--dbname={address}"]
+    command = [
+        pg_dump,
+        "--format=custom",
+        "--no-password",
+        "--strict-names",
+        "--enable-row-security",
+        *tables,
+        f"--dbname={address}",
+    ]
     if target is None:
         return await _finish(await _run(command, secrets, stdout=None))
     partial: Path | None = None

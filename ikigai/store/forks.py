@@ -3,6 +3,7 @@ agents, and new names.
 """
 
 from collections.abc import Sequence
+from typing import LiteralString
 from uuid import UUID, uuid4
 
 import psycopg
@@ -101,9 +102,10 @@ class AgentTree:
         agent |= {"made": made is not None, "unlisted": self._session.unlisted}
         stored = {"ids": [new_event_id() for _ in events], "kinds": kinds, "contents": contents, "datas": datas}
         while True:
-            async with self._session.use() as cursor:
-                await cursor.execute(forks.FORK, {**agent, **stored, "name": name or names.suggest_name(attempt)})
-                forked = cursor.rowcount > 0
+            async with self._session.use() as cursor, cursor.connection.transaction():
+                await cursor.execute(forks.FORK, {**agent, "name": name or names.suggest_name(attempt)})
+                if forked := cursor.rowcount > 0:
+                    await cursor.execute(forks.FIRST_EVENTS, {"id": id, **stored})
             if forked and (child := await self._agents.get(str(id))):
                 return child
             if name:
@@ -169,6 +171,8 @@ class AgentTree:
         open.
         """
         check_name(name)
+        if not agent.may_write:
+            raise _not_owner(agent)
         async with self._session.use() as cursor:
             holder = await write_lock.read_owner(self._session, cursor, UUID(agent.id))
             ours = holder and holder.backend in (self._session.greeting.backend, *self._session.lost)
@@ -182,20 +186,28 @@ class AgentTree:
                 await cursor.execute(forks.RENAME, (name, agent.id))
             except psycopg.errors.UniqueViolation:
                 raise name_taken(name) from None
+            except psycopg.errors.InsufficientPrivilege:
+                raise _not_owner(agent) from None
             is_missing = not cursor.rowcount
         if is_missing:
             raise Rejected(f"There is no agent {agent.name} in this database.", "/agents lists them.")
 
     async def archive(self, agent: Agent) -> int:
         """Take the agent and all below it out of the lists; return how many were in them."""
-        async with self._session.use() as cursor:
-            await cursor.execute(forks.ARCHIVE, {"agent": agent.id})
-            return cursor.rowcount
+        return await self._change_lists(agent, forks.ARCHIVE)
 
     async def list_again(self, agent: Agent) -> int:
         """Bring an archived agent back into the lists, and those that were archived with it; return how many."""
+        return await self._change_lists(agent, forks.LIST_AGAIN)
+
+    async def _change_lists(self, agent: Agent, statement: LiteralString) -> int:
+        if not agent.may_write:
+            raise _not_owner(agent)
         async with self._session.use() as cursor:
-            await cursor.execute(forks.LIST_AGAIN, {"agent": agent.id})
+            try:
+                await cursor.execute(statement, {"agent": agent.id})
+            except psycopg.errors.InsufficientPrivilege:
+                raise _not_owner(agent) from None
             return cursor.rowcount
 
     async def in_turn(self, ids: Sequence[str]) -> set[str]:
@@ -226,3 +238,7 @@ class AgentTree:
             rows = await cursor.fetchall()
         owners = await self.owners([row[0] for row in rows]) if rows else {}
         return [AgentSummary(*row, holder=owners.get(row[0], "")) for row in rows]
+
+
+def _not_owner(agent: Agent) -> Rejected:
+    return Rejected(f"{agent.name} belongs to {agent.owner}.", "Only its owner can rename or archive it.")

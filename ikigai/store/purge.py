@@ -149,6 +149,7 @@ class Purge:
                 await cursor.execute(purge.PURGE_COUNTS, (ids,))
                 turns = cursor.rowcount
                 await cursor.execute(purge.PURGE_DRAFT, (PURGED_TEXT, [UUID(agent) for agent in plan.drafts]))
+                await cursor.execute(purge.FORGET_ELSEWHERE, (ids,))
                 for table, statement in purge.PURGE_COPIES.items():
                     if await _exists(cursor, table):
                         await cursor.execute(statement, (ids,))

@@ -18,6 +18,10 @@ MIGRATION_LOCK = int.from_bytes(b"ikim")
 """Key of the advisory lock under which one process at a time migrates."""
 
 
+SECURED_VERSION = 22
+"""The version from which on row security holds. What later migrations make is secured with them."""
+
+
 class Migration(NamedTuple):
     version: int
     file: Path
@@ -89,6 +93,10 @@ async def migrate(
             version = await apply(cursor.connection, migration, session)
     if before < version:
         await analyze_tables(session)
+        if before >= SECURED_VERSION:
+            from ikigai.store.users import Users  # only a new version needs it
+
+            await Users(session).refresh()
     return version
 
 
@@ -145,6 +153,8 @@ async def apply(connection: psycopg.AsyncConnection, migration: Migration, sessi
                 await connection.execute(migration.file.read_bytes())
                 version = migration.version
                 await connection.execute(agents.MIGRATED, (version, migration.file.stem[5:]))
+                if version > SECURED_VERSION:
+                    await connection.execute(agents.SECURE)
     except psycopg.DatabaseError as error:
         if failure := _migration_error(error, migration, session):
             raise failure from error
@@ -167,6 +177,12 @@ def _migration_error(
     """Return the error for failures that only a migration has; None for those of any statement."""
     where, schema = session.place, quoted(session.schema)
     match error:
+        case psycopg.errors.InsufficientPrivilege() if session.greeting.schema_version:
+            return BadDatabase(
+                f"The schema {session.schema} {where} is of an earlier version, and only the owner of its tables may "
+                "bring it up to date.",
+                "Let its owner run: ikigai db migrate",
+            )
         case psycopg.errors.InsufficientPrivilege():
             return BadDatabase(
                 f"The database user {where.user} may not create tables in the schema {session.schema} {where}.",

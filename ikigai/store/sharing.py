@@ -52,6 +52,11 @@ class Sharing:
                 raise Rejected(
                     f"{agent.name} belongs to {agent.owner or 'another user'}.", "Only its owner can share it."
                 )
+            case "past of others":
+                raise Rejected(
+                    f"The past of {agent.name} belongs to another user, and {user} may not read it.",
+                    "Its owner can share the agent that was forked.",
+                )
             case "subagent":
                 raise Rejected(
                     f"{agent.name} is a subagent.",
@@ -63,5 +68,6 @@ class Sharing:
                 raise Rejected(f"{agent.name} is not shared with {user}.", "/share lists the shares.")
             case _:
                 raise Rejected(
-                    f"There is no user {user!r} in this database.", "Name a role of it, or another user of your role."
+                    f"There is no user {user!r} in this database.",
+                    "`ikigai db users list` shows the users, `ikigai db users add` makes one.",
                 )

@@ -7,17 +7,8 @@ from ikigai.core.agents.tree import SubagentNode
 from ikigai.store.connection import DatabaseSession
 
 # A message exists once it is in the log of its sender, and has arrived once the log of its receiver says so. Ids ascend
-# within a sender.
-WAITING_MAIL = """
-select sent.id, sent.agent_id::text, agents.name, coalesce(sent.content, ''), coalesce(sent.data ->> 'ending', ''),
-       coalesce(sent.data -> 'by_user', 'false') = 'true', coalesce(sent.data -> 'wants_reply', 'false') = 'true',
-       coalesce(sent.data -> 'attended', 'false') = 'true', coalesce(ikigai_id(sent.data -> 'answers'), 0)
-from messages sent join agents on agents.id = sent.agent_id
-where sent.kind = 'mail_sent' and sent.data ->> 'to' = %s and not exists (
-  select from messages taken where taken.kind = 'mail_taken' and ikigai_id(taken.data -> 'of') = sent.id
-)
-order by sent.id limit %s
-"""
+# within a sender. The function reads them in logs of other owners, too, who may write to the receiver.
+WAITING_MAIL = "select * from ikigai_waiting_mail(%s, %s)"
 # Go up while agents are made by tools, then down to all agents that tools made below the top.
 TREE_OF_AGENT = """
 with recursive up (id, parent, made, depth) as (

@@ -6,6 +6,7 @@ Statements that read, count, purge and move logs have modules of their own. Rows
 
 from ikigai.store.address import quoted
 from ikigai.store.sql.fragments import IS_LISTED, OWNER, ROW
+from ikigai.store.sql.users import INDEX_INFIX
 
 # One connection -----------------------------------------------------------------------------------------------------
 
@@ -14,7 +15,7 @@ from ikigai.store.sql.fragments import IS_LISTED, OWNER, ROW
 # it. Without statistics, or with old ones, the planner expects few rows for an agent, and for each page reads all of
 # them as a bitmap to sort them: 70 ms for an agent of 200,000 events. In the order of an index it takes a quarter.
 _SETTINGS = """
-select set_config('search_path', %s, false),
+select set_config('search_path', {}%s, false),
        set_config('statement_timeout', '15s', false),
        set_config('lock_timeout', '5s', false),
        set_config('idle_in_transaction_session_timeout', '30s', false),
@@ -32,12 +33,26 @@ select set_config('search_path', %s, false),
 
 
 def greet(schema: str) -> bytes:
-    """Return the statement that applies the settings of a connection to this schema; it fails if there is none."""
-    table = f"{quoted(schema)}.ikigai_migrations".replace("%", "%%")
-    return f"{_SETTINGS}from (select max(version) from {table}) as migrations (version)".encode()
+    """Return the statement that applies the settings of a connection to this schema; it fails if there is none.
+
+    A role that has indexes of its own finds their tables first; the owner of the tables has made that schema.
+    """
+    name = f"{quoted(schema)}.ikigai_migrations"
+    table = name.replace("%", "%%")
+    own_index = f"""coalesce((
+      select quote_ident(nspname) || ', ' from pg_namespace
+      where nspname::text = {_literal(schema + INDEX_INFIX)} || session_user::text
+        and nspowner = (select relowner from pg_class where oid = {_literal(name)}::regclass::oid)
+    ), '') || """
+    return f"{_SETTINGS.format(own_index)}from (select max(version) from {table}) as migrations (version)".encode()
 
 
-GREET_EMPTY = _SETTINGS + "from (values (0)) as migrations (version)"
+def _literal(text: str) -> str:
+    """Return the text as a constant in a statement with parameters."""
+    return "'" + text.replace("'", "''").replace("%", "%%") + "'::text"
+
+
+GREET_EMPTY = _SETTINGS.format("") + "from (values (0)) as migrations (version)"
 BACKEND = "select pg_backend_pid()"
 # A server may ask for more than that its standbys have written the commit.
 REPLICATED = """
@@ -90,7 +105,10 @@ select agents.id::text, agents.name, agents.parent::text, agents.forked_at, coal
        extract(epoch from agents.created_at)::float8, extract(epoch from agents.last_used_at)::float8,
        coalesce((select max(seq) from messages where agent_id = agents.id), 0),
        extract(epoch from agents.killed_at)::float8, extract(epoch from agents.archived_at)::float8, agents.ephemeral,
-       {OWNER}
+       {OWNER},
+       not row_security_active('agents'::regclass) or exists (
+         select from agent_access where role = session_user::text and agent_access.agent_id = agents.id and may_write
+       )
 from (select * from agents where purged_at is null) agents
 """
 CREATE_AGENT = """
@@ -139,7 +157,9 @@ returning coalesce((select max(seq) from messages where agent_id = agents.id), 0
 
 # Followers are notified of stored rows; see `follow`. A notification would make all commits wait for one another, so
 # without followers there is none: a follower shares a lock, and taking it exclusively fails then.
-_NOTIFY = "case when not pg_try_advisory_xact_lock({}, {}) then pg_notify(current_schema(), agent_id || ' ' || {}) end"
+# The schema is the last one on the search_path.
+_SCHEMA = "(current_schemas(false))[cardinality(current_schemas(false))]"
+_NOTIFY = f"case when not pg_try_advisory_xact_lock({{}}, {{}}) then pg_notify({_SCHEMA}, agent_id || ' ' || {{}}) end"
 _NOTIFY_ONE = _NOTIFY.format("%s", "%s", "seq")
 _NOTIFY_ALL = _NOTIFY.format("%(following)s", "%(key)s", "seq")
 
@@ -197,13 +217,15 @@ from drafts where agent_id = %(agent)s
 
 # The state of the database ------------------------------------------------------------------------------------------
 
-STATUS = """
-select current_setting('server_version'), current_database()::text, current_user::text, current_schema()::text,
+STATUS = f"""
+select current_setting('server_version'), current_database()::text, current_user::text, {_SCHEMA}::text,
        pg_database_size(current_database()), pg_total_relation_size('messages'),
-       (select reltuples::bigint from pg_class where oid = 'messages'::regclass),
+       case when row_security_active('messages'::regclass) then 0
+            else (select reltuples::bigint from pg_class where oid = 'messages'::regclass) end,
        (select count(*) from agents),
        (select array_agg(extname || ' ' || extversion order by extname) from pg_extension),
        current_setting('fsync') = 'on' and current_setting('synchronous_commit') <> 'off'
 """
 COUNT_EVENTS = "select count(*) from messages"
+SECURE = "select ikigai_secure()"
 LAST_EVENT = "select coalesce(max(id), 0) from messages"

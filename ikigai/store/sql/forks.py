@@ -37,20 +37,20 @@ left join lateral (
 ) ended on true
 where event.id = %s
 """
-# The agent and its first events, or neither: if the name is taken nothing is made. What a tool makes for an archived
-# agent is archived at the same moment: it is listed again with it.
+# The agent, unless the name is taken, and its first events, which policies allow once the agent is there. What a tool
+# makes for an archived agent is archived at the same moment: it is listed again with it.
 FORK = """
-with made as (
   insert into agents (id, name, parent, forked_at, directory, made, ephemeral, archived_at)
   values (%(id)s, %(name)s, %(parent)s::uuid, %(at)s, %(directory)s, %(made)s,
           coalesce((select ephemeral from agents where id = %(parent)s::uuid), false),
           coalesce((select archived_at from agents where id = %(parent)s::uuid and %(made)s),
                    case when %(unlisted)s then clock_timestamp() end))
-  on conflict (owner, name) do nothing returning id
-)
+  on conflict (owner, name) do nothing
+"""
+FIRST_EVENTS = """
 insert into messages (agent_id, seq, event_id, kind, content, data)
-select made.id, n, event_id, kind, content, data::jsonb
-from made cross join unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s::text[])
+select %(id)s::uuid, n, event_id, kind, content, data::jsonb
+from unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s::text[])
   with ordinality as event (event_id, kind, content, data, n)
 order by n
 """

@@ -10,6 +10,7 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (12, "alter table agent_uses"),
     (14, "alter table reservations"),
     (19, "alter table agent_shares"),
+    (22, "alter table agent_access"),
     (1, "alter table messages"),
     (1, "alter table drafts"),
     (6, "alter table search_pieces"),
@@ -46,6 +47,15 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (19, "alter function ikigai_is_own(text, text)"),
     (19, "alter function ikigai_own_agent()"),
     (19, "alter function ikigai_share(uuid, text, text)"),
+    (22, "alter function ikigai_refresh_access(text)"),
+    (22, "alter function ikigai_grant_access()"),
+    (22, "alter function ikigai_move_access()"),
+    (22, "alter function ikigai_waiting_mail(text, integer)"),
+    (22, "alter function ikigai_list_accessible(text, uuid)"),
+    (22, "alter function ikigai_renew_indexes(text)"),
+    (22, "alter function ikigai_list_used()"),
+    (22, "alter function ikigai_forget(bigint[])"),
+    (22, "alter function ikigai_secure()"),
 )
 # Roles had the use of `public` as everybody has.
 GRANT_USAGE = """

@@ -86,6 +86,8 @@ update search_segments set words = null where segment = any(select id / 16384 fr
     "recall_postings": _FORGET_POSTINGS.format(which="message = any(%s)"),
     "recall_documents": _FORGET_DOCUMENTS.format(which="message = any(%s)"),
 }
+# Other roles have indexes of their own.
+FORGET_ELSEWHERE = "select ikigai_forget(%s::bigint[])"
 FILE_OF = "select pg_relation_filenode(%s::regclass), pg_table_size(%s::regclass)"
 REWRITE = "vacuum (full, analyze, verbose) {}"
 # At the very beginning of a segment a switch does nothing, and the name of the segment is the one before.
@@ -106,6 +108,7 @@ order by created_at
 """
 # The ledger stays: a usage event holds no words. Rows of the index are found by the ids of their events.
 PURGE_AGENTS_WHOLE: tuple[LiteralString, ...] = (
+    "select ikigai_forget(array(select id from messages where agent_id = any(%(agents)s)))",
     """
     update search_segments set words = null
     where segment in (select distinct id / 16384 from messages where agent_id = any(%(agents)s))

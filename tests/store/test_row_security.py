@@ -1,0 +1,390 @@
+"""Row security: what roles try with the agents of others, by SQL and through the store. Only what is shared works.
+
+Anna owns `docs`, which is shared for reading with `reader` and for writing with `writer`; `stranger` has nothing of it.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from ikigai.core import events as ev
+from ikigai.core.errors import IkigaiError
+from ikigai.core.state.loading import load_memory
+from ikigai.store.agents import Agent
+from ikigai.store.database import Database
+from tests.conftest import MIGRATIONS, address
+from tests.core.agent import RUN
+from tests.store.talk import Talk
+
+SECRET = "zanzibar-lighthouse"
+ROLES = ("anna", "reader", "writer", "stranger")
+
+
+class Team(NamedTuple):
+    """Databases by role, their DSNs, and anna's agents."""
+
+    databases: dict[str, Database]
+    dsns: dict[str, str]
+    docs: Any
+    notes: Any
+
+    def sql(self, role: str, query: str, *values: object) -> Any:
+        """Return the rows that a role gets by SQL, or its count; the error's code if it is refused."""
+        try:
+            with psycopg.connect(self.dsns[role], options="-csearch_path=ikigai") as connection:
+                cursor = connection.execute(query.encode(), values)
+                return cursor.fetchall() if cursor.description else cursor.rowcount
+        except psycopg.Error as error:
+            return error.sqlstate
+
+
+@pytest.fixture
+async def team(dsn: str) -> AsyncIterator[Team]:
+    admin = await Database.open(dsn, MIGRATIONS)
+    suffix = uuid4().hex[:8]
+    roles = {name: f"{name}_{suffix}" for name in ROLES}
+    databases: dict[str, Database] = {}
+    try:
+        for name, role in roles.items():
+            await admin.users.add(role, "a password of theirs")
+            databases[name] = await Database.open(address(dsn, user=role, password="a password of theirs"), MIGRATIONS)
+        anna = databases["anna"]
+        talk = await Talk.open(anna, await anna.agents.create("docs"))
+        await talk.turn(f"the word is {SECRET}")
+        notes = await Talk.open(anna, await anna.agents.create("notes"))
+        await notes.turn(f"not shared, with {SECRET}")
+        for each in (talk, notes):
+            await each.log.close()
+        docs = await anna.agents.find("docs")
+        await anna.sharing.share(docs, roles["reader"], "read")
+        await anna.sharing.share(docs, roles["writer"], "write")
+        dsns = {name: address(dsn, user=role, password="a password of theirs") for name, role in roles.items()}
+        yield Team(databases, dsns, docs, await anna.agents.find("notes"))
+    finally:
+        for database in databases.values():
+            await database.close()
+        known = {each.role for each in await admin.users.all()}
+        for role in roles.values():
+            if role in known:
+                await admin.users.remove(role, str(conninfo_to_dict(dsn)["user"]))
+        await admin.close()
+
+
+READS = {
+    "log": "select content from messages where agent_id = %(agent)s",
+    "words": "select id from messages where agent_id = %(agent)s and content like '%%zanzibar%%'",
+    "newest": "select max(id) from messages where agent_id = %(agent)s having max(id) is not null",
+    "agent": "select name from agents where id = %(agent)s",
+    "transcript": "select text from transcript where agent_id = %(agent)s",
+    "turns": "select asked from turns where agent_id = %(agent)s",
+    "tree": "select path from agent_tree where agent_id = %(agent)s",
+    "usage": "select id from usage where agent_id = %(agent)s",
+    "filters": "select id from filter_events where agent_id = %(agent)s",
+    "prunes": "select id from prunes where agent_id = %(agent)s",
+    "citations": "select id from citations where agent_id = %(agent)s",
+    "lineage": "select * from ikigai_lineage(%(agent)s)",
+    "filtered": "select unnest(ikigai_filtered(%(agent)s, '{\"ranges\": [[0, 999999]]}'))",
+    "mail": "select * from ikigai_waiting_mail(%(agent)s::text, 10)",
+    "draft": "select text from drafts where agent_id = %(agent)s",
+    "uses": "select * from agent_uses where agent_id = %(agent)s and role <> session_user",
+    "shares": "select * from agent_shares where agent_id = %(agent)s",
+    "access": "select * from agent_access where role <> session_user",
+    "without row security": "set row_security = off; select content from messages where agent_id = %(agent)s",
+    "common index": "select terms from ikigai.search_pieces",
+    "common words": "select words from ikigai.search_segments",
+    "common postings": "select * from ikigai.recall_postings",
+    "common documents": "select * from ikigai.recall_documents",
+    "statistics": "select most_common_vals from pg_stats where schemaname = 'ikigai' and tablename = 'messages'",
+}
+"""Statements by which a role reads an agent."""
+WRITES = {
+    "append": "insert into messages (event_id, agent_id, seq, kind)"
+    " values (gen_random_uuid(), %(agent)s, 9999, 'user')",
+    "draft": "insert into drafts (agent_id, asked_by, text) values (%(agent)s, 1, 'x')",
+    "reserve": "insert into reservations values (%(agent)s, gen_random_uuid(), 1, 'm', now(), 1, 1, 1, 1, 1)",
+    "made": "insert into agents (id, name, parent, forked_at, made)"
+    " values (gen_random_uuid(), 'made', %(agent)s, 1, true)",
+    "use": "update agents set last_used_at = now() where id = %(agent)s",
+}
+"""Statements by which a role continues an agent."""
+TAKES = {
+    "purge": "select set_config('ikigai.purge', pg_current_xact_id()::text, true);"
+    " update messages set content = 'x' where agent_id = %(agent)s",
+    "remove": "select set_config('ikigai.purge', pg_current_xact_id()::text, true);"
+    " delete from messages where agent_id = %(agent)s",
+    "rename": "update agents set name = 'taken' where id = %(agent)s",
+    "archive": "update agents set archived_at = now() where id = %(agent)s",
+    "take": "update agents set owner = session_user where id = %(agent)s",
+    "remove agent": "delete from agents where id = %(agent)s",
+    "fork the future": "insert into agents (id, name, parent, forked_at)"
+    " values (gen_random_uuid(), 'future', %(agent)s, 9223372036854775807)",
+    "move under it": "update agents set parent = %(agent)s, forked_at = 9223372036854775807 where owner = session_user",
+    "share": "select nullif(ikigai_share(%(agent)s, session_user::text, 'write'), 'not yours')",
+    "grant": "insert into agent_access values (session_user, %(agent)s, 9223372036854775807, true)",
+    "share by row": "insert into agent_shares (agent_id, role, may_write) values (%(agent)s, session_user, true)",
+    "refresh": "select ikigai_refresh_access(session_user::text)",
+    "forget": "select ikigai_forget(array(select generate_series(1, 50)::bigint))",
+    "unsecure": "alter table messages disable row level security",
+    "new policy": "create policy mine on messages using (true)",
+    "truncate": "truncate messages",
+    "set ids back": "select setval('messages_id_seq', 1)",
+    "another version": "insert into ikigai_migrations (version, name) values (9998, 'x')",
+    "table of mine": "create table ikigai.mine (n int)",
+    "function of mine": "create function ikigai.mine() returns int language sql return 1",
+    "become owner": "set role {owner}",
+    "become another": "set session authorization {owner}",
+    "shadow": "create temp table agents as select %(agent)s::uuid as id, session_user::text as owner, ''::text as"
+    " owner_user, false as made, null::timestamptz as purged_at;"
+    " select nullif(ikigai_share(%(agent)s, session_user::text, 'write'), 'not yours')",
+}
+"""Statements that only the owner of an agent, or of the tables, may carry out."""
+
+
+def did_nothing(result: Any) -> bool:
+    """Return True if a statement was refused, or changed and returned nothing."""
+    return result in ("42501", "42P01", 0, []) or (isinstance(result, list) and all(row == (None,) for row in result))
+
+
+def attack(team: Team, role: str, statement: str, agent: str) -> Any:
+    """Return what came of a statement in a transaction that is rolled back only if it was refused."""
+    owner = conninfo_to_dict(team.dsns["anna"])["user"]
+    query = statement.replace("{owner}", str(owner)).replace("%(agent)s", f"'{agent}'").replace("%%", "%")
+    result: Any = None
+    try:
+        with psycopg.connect(team.dsns[role], options="-csearch_path=ikigai") as connection:
+            for part in query.split("; "):
+                cursor = connection.execute(part.encode())
+                result = cursor.fetchall() if cursor.description else cursor.rowcount
+    except psycopg.Error as error:
+        return error.sqlstate
+    return result
+
+
+def everything(dsn: str) -> list[Any]:
+    with psycopg.connect(dsn) as admin:
+        return admin.execute(
+            "select (select jsonb_agg(to_jsonb(m) order by id) from messages m),"
+            " (select jsonb_agg(to_jsonb(a) - 'last_used_at' order by id) from agents a),"
+            " (select jsonb_agg(to_jsonb(s) order by role) from agent_shares s),"
+            " (select jsonb_agg(to_jsonb(x) order by role, agent_id) from agent_access x)"
+        ).fetchall()
+
+
+async def test_no_statement_of_a_role_reaches_what_is_not_shared_with_it(team: Team, dsn: str) -> None:
+    before = everything(dsn)
+    worked: list[str] = []
+    tries = [("notes", role, kind) for role in ("reader", "writer", "stranger") for kind in (READS, WRITES, TAKES)]
+    tries += [("docs", "stranger", kind) for kind in (READS, WRITES, TAKES)]
+    tries += [("docs", "reader", WRITES), ("docs", "reader", TAKES), ("docs", "writer", TAKES)]
+    for name, role, statements in tries:
+        agent = (team.docs if name == "docs" else team.notes).id
+        for what, statement in statements.items():
+            if not did_nothing(result := attack(team, role, statement, agent)):
+                worked.append(f"{role} {what} {name}: {result}")
+    assert worked == [] and everything(dsn) == before
+
+
+async def test_shared_agent_can_be_read_and_written_as_it_is_shared(team: Team) -> None:
+    for role in ("reader", "writer"):
+        for what in ("log", "words", "agent", "transcript", "turns", "tree", "lineage", "filtered"):
+            assert not did_nothing(attack(team, role, READS[what], team.docs.id)), (role, what)
+    for what, statement in WRITES.items():
+        assert not did_nothing(attack(team, "writer", statement, team.docs.id)), what
+
+
+async def test_agent_belongs_to_the_role_that_makes_it_whatever_it_says(team: Team) -> None:
+    theirs = (
+        "insert into agents (id, name, owner) values (gen_random_uuid(), 'x', 'postgres')"
+        " returning owner = session_user"
+    )
+    assert attack(team, "stranger", theirs, "") == [(True,)]
+
+
+async def test_leaky_function_is_shown_no_row_of_others(team: Team) -> None:
+    with psycopg.connect(team.dsns["stranger"], options="-csearch_path=ikigai") as connection:
+        said: list[str] = []
+        connection.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
+        connection.execute(
+            "create function pg_temp.leak(text) returns boolean language plpgsql cost 0.0000001 as"
+            " $$ begin raise notice '%', $1; return true; end $$"
+        )
+        for table in ("messages", "transcript", "agents"):
+            column = {"messages": "content", "transcript": "text", "agents": "name"}[table]
+            connection.execute(f"select from {table} where pg_temp.leak({column})".encode())
+    assert said == []
+
+
+async def found_by(database: Database, agent: Agent, event: int) -> list[str]:
+    """Return what a program finds by the record of an agent: as one that has known it before would have it."""
+    export, shared = database.export(agent), database.sharing
+    follower = database.follow(agent, lambda: load_memory(RUN, agent.id))
+
+    async def follow() -> bool:
+        memory, _ = await follower.begin()
+        update = await follower.look()
+        await follower.close()
+        return bool(memory.window.turns or update.rows or update.draft)
+
+    async def export_events() -> int:
+        await export.open()
+        return export.events
+
+    async def spend() -> bool:
+        return await database.usage_totals(agent.id) != await database.usage_totals([])
+
+    calls: dict[str, Callable[[], Awaitable[Any]]] = {
+        "get": partial(database.agents.get, agent.id),
+        "find": partial(database.agents.find, agent.name),
+        "find by id": partial(database.agents.find, agent.id[:8]),
+        "history": partial(database.reader(agent).history, None, 100),
+        "page": partial(database.reader(agent).page, 100, 1 << 20),
+        "open": partial(database.open_agent, agent),
+        "rename": partial(database.tree.rename, agent, "mine"),
+        "archive": partial(database.tree.archive, agent),
+        "fork": partial(database.tree.fork, agent, event, (ev.Forked("x", 1),), "mine"),
+        "mail": partial(database.mail.waiting, agent.id),
+        "share": partial(shared.share, agent, "stranger", "write"),
+        "event": partial(database.neighbors, event),
+        "place": partial(database.tree.place, event),
+        "purge": database.purge(None, ((event, event),)).find,
+        "usage": spend,
+        "export": export_events,
+        "follow": follow,
+    }
+    found: list[str] = []
+    for what, call in calls.items():
+        with suppress(IkigaiError):
+            if result := await call():
+                found.append(f"{what}: {result}")
+    return found
+
+
+async def test_program_of_another_role_finds_nothing(team: Team) -> None:
+    event = (await team.databases["anna"].reader(team.notes).history(None, 1))[0].id
+    for role, agents in (("stranger", (team.docs, team.notes)), ("reader", (team.notes,)), ("writer", (team.notes,))):
+        database = team.databases[role]
+        for agent in agents:
+            assert await found_by(database, agent, event) == [], role
+        shared = set[str]() if role == "stranger" else {team.docs.id}
+        assert {agent.id for agent in await database.agents.all(unlisted=True, everyone=True)} == shared
+        assert {info.id for info in await database.tree.all(True, everyone=True)} == shared
+        assert {hit.agent_id for hit in (await database.search(SECRET)).hits} == shared
+        assert {turn.agent_id for turn in (await database.recall(f"where is the {SECRET}?")).turns} == shared
+        assert bool(await database.prompts(100)) is bool(shared)
+        assert (await database.status()).events == len(team.sql(role, "select id from messages"))
+
+
+async def test_index_of_a_role_holds_only_what_it_may_read(team: Team) -> None:
+    for role, has in (("stranger", False), ("reader", True), ("anna", True)):
+        database = team.databases[role]
+        while await database.indexer.index_some():
+            pass
+        with psycopg.connect(team.dsns[role]) as connection:
+            index = "ikigai_index_" + connection.info.user
+            count = f'select count(*) from "{index}".search_pieces'
+            ((pieces,),) = connection.execute(count.encode()).fetchall()
+            assert bool(pieces) is has
+            for other in {*team.dsns} - {role}:
+                theirs = conninfo_to_dict(team.dsns[other])["user"]
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(f'select * from "ikigai_index_{theirs}".search_pieces'.encode())
+                connection.rollback()
+
+
+async def test_fork_of_a_shared_agent_keeps_the_past_and_gets_no_future(team: Team) -> None:
+    reader, anna = team.databases["reader"], team.databases["anna"]
+    docs = await reader.agents.find("docs")
+    assert docs.owner and not docs.may_write
+    at = await reader.tree.fork_point(docs)
+    mine = await reader.tree.fork(docs, at, (ev.Forked("docs", at),), "mine")
+    assert mine.owner == "" and (await reader.agents.last("")) is None
+    await anna.sharing.share(team.docs, docs_reader(team), "none")
+    talk = await Talk.open(anna, await anna.agents.find("docs"))
+    await talk.turn("said later")
+    await talk.log.close()
+    events = [row.event for row in await reader.reader(mine).history(None, 100)]
+    texts = [event.text for event in events if isinstance(event, ev.UserMessage)]
+    assert any(SECRET in text for text in texts) and "said later" not in texts
+    assert not did_nothing(attack(team, "reader", READS["words"], team.docs.id))
+    said_later = "select id from messages where content = 'said later'"
+    assert attack(team, "reader", said_later, team.docs.id) == []
+    assert did_nothing(attack(team, "anna", READS["log"], mine.id)), "a fork is not its parent's owner's"
+    memory = await (await reader.open_agent(mine)).load(load_memory(RUN, mine.id))
+    assert memory.window.turns
+
+
+def docs_reader(team: Team) -> str:
+    return str(conninfo_to_dict(team.dsns["reader"])["user"])
+
+
+async def test_writer_continues_the_agent_and_its_subagents_are_the_owners(team: Team) -> None:
+    writer, anna = team.databases["writer"], team.databases["anna"]
+    docs = await writer.agents.find("docs")
+    talk = await Talk.open(writer, docs)
+    await talk.turn("from the writer")
+    made = await writer.tree.fork(
+        docs, await writer.tree.fork_point(docs), (ev.Forked("docs", 1),), "kid", made=uuid4()
+    )
+    assert made.owner == docs.owner
+    kid = await Talk.open(writer, made)
+    await kid.turn("work")
+    await kid.log.close()
+    await talk.log.close()
+    assert (await anna.agents.find("kid")).owner == ""
+    events = [row.event for row in await anna.reader(team.docs).history(None, 100)]
+    assert any(isinstance(event, ev.UserMessage) and event.text == "from the writer" for event in events)
+
+
+async def test_purge_takes_words_out_of_the_indexes_of_others(team: Team) -> None:
+    reader, anna = team.databases["reader"], team.databases["anna"]
+    assert (await reader.search(SECRET)).hits and (await reader.recall(SECRET)).turns
+    ids = [row.id for row in await anna.reader(team.docs).history(None, 100)]
+    purge = anna.purge(None, tuple((id, id) for id in ids), team.docs.id)
+    await purge.carry_out(await purge.find())
+    theirs = f'"ikigai_index_{docs_reader(team)}"'
+    for query in (f"select * from {theirs}.search_pieces", f"select * from {theirs}.recall_postings"):
+        assert SECRET not in str(team.sql("reader", query)) and team.sql("reader", query) == []
+    assert not (await reader.search(SECRET)).hits
+
+
+async def test_mail_reaches_another_owner_only_from_who_may_write(team: Team) -> None:
+    anna = team.databases["anna"]
+    for role in ("stranger", "reader", "writer"):
+        database = team.databases[role]
+        talk = await Talk.open(database, await database.agents.create(f"of-{role}"))
+        await talk.log.append((ev.MailSent(team.docs.id, f"from {role}", "docs", by_user=True),))
+        await talk.log.close()
+    assert [mail.text for mail in await anna.mail.waiting(team.docs.id)] == ["from writer"]
+
+
+async def test_every_table_and_view_is_secured(dsn: str) -> None:
+    with psycopg.connect(dsn) as admin:
+        open_tables = (
+            "select relname from pg_class where relnamespace = 'ikigai'::regnamespace and (relkind = 'r' and"
+            " not relrowsecurity or relkind = 'v' and not coalesce(reloptions, '{}') @> '{security_invoker=true}')"
+        )
+        assert admin.execute(open_tables).fetchall() == []
+        definers = (
+            "select proname from pg_proc where pronamespace = 'ikigai'::regnamespace and prosecdef"
+            " and not exists (select from unnest(proconfig) as s where s = 'search_path=ikigai, pg_temp')"
+        )
+        assert admin.execute(definers).fetchall() == []
+
+
+async def test_removed_user_has_no_rights_and_its_agents_another_owner(team: Team, dsn: str) -> None:
+    admin = await Database.open(dsn, MIGRATIONS)
+    anna, writer = (str(conninfo_to_dict(team.dsns[each])["user"]) for each in ("anna", "writer"))
+    with pytest.raises(IkigaiError, match="owns 2 agents"):
+        await admin.users.remove(anna)
+    await team.databases["anna"].close()
+    removed = await admin.users.remove(anna, writer)
+    assert (removed.given, removed.dropped) == (2, True)
+    assert {agent.name for agent in await team.databases["writer"].agents.all()} == {"docs", "notes"}
+    assert attack(team, "anna", "select 1", "") is None or attack(team, "anna", "select 1", "") != [(1,)]
+    await admin.close()

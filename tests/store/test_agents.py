@@ -196,7 +196,8 @@ async def test_each_user_goes_on_with_an_agent_of_their_own(dsn: str, role: str)
     assert await went_on_with(role, "anna") == ""
     assert await went_on_with(dsn, "anna", open="mine") == "mine"
     assert await went_on_with(dsn, "bela", open="theirs") == "theirs"
-    assert await went_on_with(role, "anna", open="old") == "", "it is not theirs"
+    with pytest.raises(Rejected, match="There is no agent old"):
+        await went_on_with(role, "anna", open="old")
     assert await went_on_with(dsn, "anna") == await went_on_with(dsn, "anna", directory="/work") == "mine"
     assert await went_on_with(dsn, "bela", directory="/elsewhere") == ""
 

@@ -325,17 +325,11 @@ async def test_it_waits_for_those_who_are_about_to_end(dsn: str, database: Datab
 
 
 async def test_who_does_not_own_the_tables_is_told(dsn: str, role: str, database: Database) -> None:
-    talk = await Talk.open(database)
+    await database.users.add(str(psycopg.conninfo.conninfo_to_dict(role)["user"]))
+    theirs = await Database.open(role, MIGRATIONS)
+    talk = await Talk.open(theirs)
     await talk.turn(SECRET, "!")
     await talk.log.close()
-    name = psycopg.conninfo.conninfo_to_dict(role)["user"]
-    rows_granted = (
-        "grant usage on schema ikigai to {0}; "
-        "grant select, insert, update, delete on all tables in schema ikigai to {0}"
-    )
-    with psycopg.connect(dsn, autocommit=True) as admin:
-        admin.execute(rows_granted.format(name).encode())
-    theirs = await Database.open(role, MIGRATIONS)
     task = theirs.purge(PurgeTarget(SECRET), EVERYTHING)
     found = await task.find()
     await task.carry_out(found)

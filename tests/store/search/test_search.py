@@ -373,17 +373,15 @@ async def test_database_that_can_only_be_read(database: Database, dsn: str):
     await reading.close()
 
 
-async def test_role_without_the_right_to_make_extensions(role: str, dsn: str):
+async def test_role_without_the_right_to_make_extensions(role: str, dsn: str, database: Database):
     """Nothing is needed that only a superuser could install."""
     with psycopg.connect(dsn) as other:
-        name = psycopg.conninfo.conninfo_to_dict(role)["user"]
-        other.execute(f"grant usage on schema ikigai to {name}".encode())
-        other.execute(f"grant select, insert, update, delete on all tables in schema ikigai to {name}".encode())
         assert not other.execute("select from pg_extension where extname in ('pg_trgm', 'unaccent')").fetchall()
-    database = await Database.open(role, MIGRATIONS)
-    (id,) = await said(database, "a word")
-    assert await found(database, "word") == [id]
-    await database.close()
+    await database.users.add(str(psycopg.conninfo.conninfo_to_dict(role)["user"]))
+    theirs = await Database.open(role, MIGRATIONS)
+    (id,) = await said(theirs, "a word")
+    assert await found(theirs, "word") == [id]
+    await theirs.close()
 
 
 async def test_what_is_forgotten_by_a_purge(database: Database, dsn: str):

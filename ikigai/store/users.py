@@ -10,7 +10,7 @@ from ikigai.core.errors import BadDatabase, Rejected
 from ikigai.core.record import Record
 from ikigai.store.address import MAX_NAME_BYTES, quoted
 from ikigai.store.connection import Cursor, DatabaseSession
-from ikigai.store.sql import users
+from ikigai.store.sql import roles
 
 NO_SUCH_USER = "`ikigai db users list` shows the users."
 
@@ -31,7 +31,7 @@ class UserSummary(Record, frozen=True):
 
 
 class Removed(Record, frozen=True):
-    """What became of a user: how many agents went to the heir, and if the role was dropped."""
+    """The outcome of a removal: how many agents went to the heir, and if the role was dropped."""
 
     given: int
     dropped: bool
@@ -42,7 +42,7 @@ class Users:
 
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
-        self._prefix = session.schema + users.INDEX_INFIX
+        self._prefix = session.schema + roles.INDEX_INFIX
 
     async def all(self) -> list[UserSummary]:
         """Return the owners of agents that this role may read, and the roles that may use agents."""
@@ -110,17 +110,17 @@ class Users:
                         await self._grant(cursor, each.role, await _check_owner(cursor, "ikigai db migrate"))
 
     async def _read(self, cursor: Cursor) -> list[UserSummary]:
-        await cursor.execute(users.USERS, {"prefix": self._prefix})
+        await cursor.execute(roles.USERS, {"prefix": self._prefix})
         return [UserSummary(*row) for row in await cursor.fetchall()]
 
     async def _grant(self, cursor: Cursor, name: str, owner: str) -> None:
         """Grant a role its rights, and make its indexes anew, to be filled by its own programs."""
         role, schema = sql.Identifier(name), sql.Identifier(self._session.schema)
         await cursor.execute(sql.SQL("grant usage on schema {} to {}").format(schema, role))
-        for table, rights in users.RIGHTS.items():
+        for table, rights in roles.RIGHTS.items():
             grant = sql.SQL("grant {} on {} to {}")
             await cursor.execute(grant.format(sql.SQL(rights), sql.Identifier(self._session.schema, table), role))
-        await cursor.execute(users.VIEWS)
+        await cursor.execute(roles.VIEWS)
         for (view,) in await cursor.fetchall():
             await cursor.execute(
                 sql.SQL("grant select on {} to {}").format(sql.Identifier(self._session.schema, view), role)
@@ -130,25 +130,25 @@ class Users:
         index = sql.Identifier(self._prefix + name)
         await cursor.execute(sql.SQL("drop schema if exists {} cascade").format(index))
         await cursor.execute(sql.SQL("create schema {} authorization {}").format(index, sql.Identifier(owner)))
-        await cursor.execute(users.MADE_TABLES, (list(users.RIGHTS),))
+        await cursor.execute(roles.MADE_TABLES, (list(roles.RIGHTS),))
         for (table,) in await cursor.fetchall():
             copy, table_of_all = sql.Identifier(self._prefix + name, table), sql.Identifier(self._session.schema, table)
             await cursor.execute(sql.SQL("create table {} (like {} including all)").format(copy, table_of_all))
             await cursor.execute(sql.SQL("alter table {} owner to {}").format(copy, sql.Identifier(owner)))
             await cursor.execute(sql.SQL("grant select, insert, update, delete on {} to {}").format(copy, role))
         await cursor.execute(sql.SQL("grant usage on schema {} to {}").format(index, role))
-        await cursor.execute(users.LIST_ACCESSIBLE, (name,))
+        await cursor.execute(roles.LIST_ACCESSIBLE, (name,))
 
     async def _remove(self, cursor: Cursor, name: str, heir: str) -> Removed:
-        await cursor.execute(users.COUNT_OWNED, (name,))
+        await cursor.execute(roles.COUNT_OWNED, (name,))
         ((owned,),) = await cursor.fetchall()
         if owned and not heir:
             raise Rejected(
                 f"{name} owns {owned:,} agent{'s' * (owned != 1)}.",
                 f"Say who gets them: ikigai db users remove {name} --give-to USER",
             )
-        await cursor.execute(users.GIVE, {"old": name, "heir": heir})
-        for statement in users.FORGET:
+        await cursor.execute(roles.GIVE, {"old": name, "heir": heir})
+        for statement in roles.FORGET:
             await cursor.execute(statement, (name,))
         if not await _has_role(cursor, name):
             return Removed(owned, False)
@@ -156,7 +156,7 @@ class Users:
         await cursor.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(self._prefix + name)))
         for what in ("all tables in schema", "all sequences in schema", "schema"):
             await cursor.execute(sql.SQL("revoke all on {} {} from {}").format(sql.SQL(what), schema, role))
-        await cursor.execute(users.WAS_MADE_HERE, (users.MADE_HERE, name))
+        await cursor.execute(roles.WAS_MADE_HERE, (roles.MADE_HERE, name))
         if await cursor.fetchall() != [(True,)]:
             return Removed(owned, False)
         try:
@@ -181,12 +181,12 @@ class Users:
 
 
 async def _has_role(cursor: Cursor, name: str) -> bool:
-    await cursor.execute(users.HAS_ROLE, (name,))
+    await cursor.execute(roles.HAS_ROLE, (name,))
     return await cursor.fetchall() == [(True,)]
 
 
 async def _check_owner(cursor: Cursor, line: str) -> str:
-    await cursor.execute(users.OWNER_OF_TABLES)
+    await cursor.execute(roles.OWNER_OF_TABLES)
     ((owner, may_act),) = await cursor.fetchall()
     if not may_act:
         raise Rejected(f"Only {owner}, who owns the tables, may change the users.", f"Let {owner} run: {line}")
@@ -197,4 +197,4 @@ async def _make_role(cursor: Cursor, name: str, password: str) -> None:
     stored = cursor.connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
     role = sql.Identifier(name)
     await cursor.execute(sql.SQL("create role {} login password {}").format(role, sql.Literal(stored)))
-    await cursor.execute(sql.SQL("comment on role {} is {}").format(role, sql.Literal(users.MADE_HERE)))
+    await cursor.execute(sql.SQL("comment on role {} is {}").format(role, sql.Literal(roles.MADE_HERE)))

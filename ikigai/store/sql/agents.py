@@ -6,7 +6,7 @@ Statements that read, count, purge and move logs have modules of their own. Rows
 
 from ikigai.store.address import quoted
 from ikigai.store.sql.fragments import IS_LISTED, OWNER, ROW
-from ikigai.store.sql.users import INDEX_INFIX
+from ikigai.store.sql.roles import INDEX_INFIX
 
 # One connection -----------------------------------------------------------------------------------------------------
 

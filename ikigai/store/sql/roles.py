@@ -16,7 +16,7 @@ RIGHTS: dict[str, LiteralString] = {
     "agent_access": "select",
     "ikigai_migrations": "select",
 }
-"""What a user may do with each table, as far as row security lets them; nothing with the others."""
+"""Rights of a user to each table, as far as row security allows; none to the others."""
 # All that is made from the log: the indexes, and sums. Each user has these tables for themselves, in the index schema.
 MADE_TABLES = """
 select relname::text from pg_class

@@ -99,7 +99,7 @@ async def test_reply_draft_comes_back(dsn: str) -> None:
 async def test_agent_that_the_server_lacks_is_made_again(dsn: str) -> None:
     database, talk, told = await talk_of(dsn, 1)
     before = rows(dsn)
-    lose(dsn, 0, "delete from agent_uses; delete from agents;")
+    lose(dsn, 0, "delete from search_behind; delete from agent_uses; delete from agents;")
     await talk.turn("q1", "a1")
     assert rows(dsn)[: len(before)] == before and told
     assert (await database.agents.find(talk.agent.name)).id == talk.agent.id

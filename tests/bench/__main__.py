@@ -35,6 +35,7 @@ ROWS = {
     "HOPS": ("s17_hops", "modules and packages entered from Enter to the request, and from a delta to the terminal"),
     "PLAN": ("s18_plans", "an agent of 200,000 events opened without the planner's statistics, against the same with"),
     "RECALL": ("s19_recall", "evidence that recall finds in the conversations of --data, against a plain BM25"),
+    "SCALE": ("s21_scale", "what users do at 10,000,000 events against 1,000,000; takes 25 GB and hours, see --size"),
     "REQ": ("s14_request", "building a request for a window of 100,000 tokens, against encoding it all anew"),
 }
 
@@ -43,11 +44,11 @@ def main() -> int:
     arguments = _parser().parse_args()
     figures: list[Figure] = []
     failed: dict[str, str] = {}
-    for row in arguments.rows or ROWS:
+    for row in arguments.rows or [row for row in ROWS if row != "SCALE"]:
         print(f"{row}: {ROWS[row][1]} …", file=sys.stderr, flush=True)
         try:
             module = importlib.import_module(f"tests.bench.{ROWS[row][0]}")
-            given = (arguments.data,) if row == "RECALL" else ()
+            given = {"RECALL": (arguments.data,), "SCALE": (arguments.size,)}.get(row, ())
             figures += module.measure(arguments.quick, *given)
         except Exception as error:
             traceback.print_exc()
@@ -74,9 +75,10 @@ def _parser() -> argparse.ArgumentParser:
         epilog="rows:\n" + "\n".join(f"  {row:<6} {what}" for row, (_, what) in ROWS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("rows", nargs="*", metavar="ROW", type=_row, help="which rows; all without any")
+    parser.add_argument("rows", nargs="*", metavar="ROW", type=_row, help="which rows; all but SCALE without any")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: shows that it works, no more")
+    parser.add_argument("--size", type=int, metavar="N", help="events of the smaller database of SCALE (1,000,000)")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="conversations in LongMemEval's format, for RECALL")
     return parser
 

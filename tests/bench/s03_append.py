@@ -90,10 +90,10 @@ class _Talk:
         self._shown = 0.0
 
     @classmethod
-    async def open(cls, dsn: str, turns: int) -> "_Talk":
+    async def open(cls, dsn: str, turns: int, name: str = "looped") -> "_Talk":
         database = await Database.open(dsn, histories.MIGRATIONS)
         talk = cls(database)
-        store = await database.open_agent(await database.agents.create("looped"))
+        store = await database.open_agent(await database.agents.create(name))
         memory = await store.load(load_memory(RUN, store.agent))
         model = ScriptedProvider(["Good."] * turns)
         talk._runtime = AgentLoop(memory, store, lambda _: model, ToolRegistry(), talk)

@@ -1,0 +1,183 @@
+"""This module measures SCALE: what users do at ten times as many events, agents and days, against the smaller database.
+
+The full size, 10,000,000 events against 1,000,000, needs about 25 GB on the disk of the bench's cache, and hours to
+make. `--size N` compares 10 N with N. Both databases are kept, and are asked in turns.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import psycopg
+from psycopg import conninfo, sql
+
+from ikigai.app import agent_tree
+from ikigai.core.state.loading import load_memory
+from ikigai.store.agents import Agent
+from ikigai.store.database import Database
+from ikigai.store.sql import search as search_queries
+from tests.bench import histories, scale_data
+from tests.bench.figures import Figure
+from tests.bench.generator import RUN
+from tests.bench.prose import Prose
+from tests.bench.s03_append import WORDS, _Talk
+
+EVENTS, TIMES = 1_000_000, 10
+"""Events of the smaller database, and how many times as many the larger one has."""
+BAR = 1.2
+SEARCH_SHARE_BAR = 0.6
+SEARCH_TABLES = "search_pieces", "search_segments", "search_progress"
+MAX_STATEMENTS = 1_000
+"""Statements of one search through all prompts."""
+
+
+def measure(quick: bool, size: int | None = None) -> list[Figure]:
+    events = size or (4_000 if quick else EVENTS)
+    with _filled(events) as small, _filled(TIMES * events) as large:
+        figures = asyncio.run(compare(small, large, 3 if quick else 15))
+        return [*figures, *_sizes(small, large)]
+
+
+@contextmanager
+def _filled(events: int) -> Iterator[str]:
+    """Yield the DSN of a database with so many events; make it if there is none of this generator and schema."""
+    with histories.history(10) as (_, dsn, _), psycopg.connect(histories._beside(dsn), autocommit=True) as admin:
+        name = f"ikigai_scale_{events}"
+        stamp = f"{histories._wanted(events)} scale"
+        told = "select shobj_description(oid, 'pg_database') from pg_database where datname = %s"
+        copied = conninfo.make_conninfo(dsn, dbname=name)
+        if admin.execute(told, (name,)).fetchall() != [(stamp,)]:
+            admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+            admin.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+            asyncio.run(histories._migrate(copied))
+            scale_data.fill(copied, events)
+            comment = sql.SQL("comment on database {} is {}")
+            admin.execute(comment.format(sql.Identifier(name), sql.Literal(stamp)))
+        yield copied
+
+
+async def compare(small: str, large: str, rounds: int) -> list[Figure]:
+    """Do everything in both databases in turns; the first round fills their caches."""
+    sides = [await _Side.open(dsn, 60 * (rounds + 2)) for dsn in (large, small)]
+    taken: dict[str, tuple[list[float], list[float]]] = {}
+    try:
+        for round in range(-1, rounds):
+            for what in sides[0].acts:
+                for number, side in enumerate(sides):
+                    began = time.perf_counter()
+                    await side.acts[what]()
+                    if round >= 0:
+                        taken.setdefault(what, ([], []))[number].append(time.perf_counter() - began)
+    finally:
+        for side in sides:
+            await side.close()
+    return [
+        Figure("SCALE", what, "s", more, f"{TIMES} times fewer", fewer, BAR) for what, (more, fewer) in taken.items()
+    ]
+
+
+def _sizes(small: str, large: str) -> list[Figure]:
+    """Return the share of the search in all bytes, and the bytes of an event in each database."""
+    figures: list[Figure] = []
+    each: list[float] = []
+    for name, dsn in (("larger", large), ("smaller", small)):
+        with psycopg.connect(dsn, options="-c search_path=ikigai") as connection:
+            tables = ", ".join(f"pg_total_relation_size('{table}')" for table in SEARCH_TABLES)
+            row = connection.execute(
+                f"select pg_database_size(current_database()), count(*), {tables} from messages".encode()
+            ).fetchall()[0]
+        figures.append(
+            Figure("SCALE", f"search, {name}", "B", [sum(row[2:])], "whole database", [row[0]], SEARCH_SHARE_BAR)
+        )
+        each.append(row[0] / row[1])
+    return [*figures, Figure("SCALE", "bytes of an event", "B", each[:1], f"{TIMES} times fewer", each[1:], BAR)]
+
+
+class _Side:
+    """One of the two databases, and what is done in it."""
+
+    def __init__(self, database: Database, talk: _Talk, agents: list[Agent], count: int) -> None:
+        self._database, self._talk, self._agents = database, talk, agents
+        self._random, self._prose, self._count = Random(5), Prose(Random(3)), count
+
+    @classmethod
+    async def open(cls, dsn: str, turns: int) -> "_Side":
+        database = await Database.open(dsn, histories.MIGRATIONS)
+        agents = await database.agents.all(limit=50)
+        status = await database.status()
+        return cls(database, await _Talk.open(dsn, turns, name=""), agents, status.agents)
+
+    async def close(self) -> None:
+        await self._talk.close()
+        await self._database.close()
+
+    @property
+    def acts(self) -> dict[str, Callable[[], Awaitable[object]]]:
+        database = self._database
+        return {
+            "ten events appended": self._append,
+            "a window loaded": self._load,
+            "browser: a page in the middle": self._page,
+            "prompts of the arrow keys": lambda: database.prompts(1_000),
+            "Ctrl+R, first stretch": lambda: self._prompts(1),
+            "Ctrl+R, every prompt, word not there": lambda: self._prompts(MAX_STATEMENTS),
+            "search: unique word": lambda: database.search(f"own{self._random.randrange(self._count // 2)}word"),
+            "search: common word": lambda: database.search("the"),
+            "search: phrase": lambda: database.search('"of the"'),
+            "search: word that is nowhere": lambda: database.search('"zzyzxqj"'),
+            "search: part of a unique word": lambda: database.search(f"*n{self._count // 3}wor*"),
+            "search within one agent, word not there": lambda: self._within('"zzyzxqj"'),
+            "search within one agent, common word": lambda: self._within("the"),
+            "agents behind the index": self._behind,
+            "/agents": self._listed,
+            "links of the tree": database.tree.links,
+            "last agent in a directory never used": lambda: database.agents.last("/nowhere"),
+            "agent by the start of its id": lambda: database.agents.find(self._agents[7 % len(self._agents)].id[:18]),
+            "db status": database.status,
+            "usage by day": lambda: database.usage_totals_by("day"),
+            "usage by model": lambda: database.usage_totals_by("model"),
+            "usage by agent": lambda: database.usage_totals_by("agent"),
+            "usage of 7 days": lambda: database.usage_totals_by("model", since=time.time() - 7 * 86_400),
+            "export of an agent": self._export,
+        }
+
+    async def _append(self) -> None:
+        for _ in range(10):
+            await self._talk.say(self._prose.text(WORDS))
+
+    async def _load(self) -> None:
+        agent = self._agents[self._random.randrange(len(self._agents))]
+        await self._database.reader(agent).load(load_memory(RUN, agent.id))
+
+    async def _page(self) -> None:
+        reader = self._database.reader(self._agents[11 % len(self._agents)])
+        (newest,) = await reader.history(None, 1)
+        assert await reader.page(200, 1 << 20, before=newest.id - 400)
+
+    async def _prompts(self, most: int) -> None:
+        before: int | None = None
+        for _ in range(most):
+            _, before = await self._database.search_prompts("zzyzxqj", "/nowhere", before, (100, 100))
+            if before is None:
+                break
+
+    async def _within(self, query: str) -> None:
+        await self._database.search(query, agent=self._agents[self._random.randrange(len(self._agents))].id)
+
+    async def _behind(self) -> None:
+        async with self._database._beside.use() as cursor:
+            await cursor.execute(search_queries.WORDS_PROGRESS.behind, (16,), prepare=False)
+            await cursor.execute(search_queries.WORDS_PROGRESS.behind_by, prepare=False)
+
+    async def _listed(self) -> None:
+        lines = await agent_tree.list_agents(self._database)
+        assert agent_tree.format_tree(lines, most=agent_tree.MAX_LISTED_AGENTS)
+
+    async def _export(self) -> None:
+        export: Any = self._database.export(self._agents[2 % len(self._agents)])
+        await export.open()
+        async for _ in export.pages():
+            pass

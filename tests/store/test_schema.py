@@ -18,6 +18,7 @@ from ikigai.store.address import quoted
 from ikigai.store.database import Database
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import reading as reading_queries
+from ikigai.store.sql import transfer
 from tests import GOLDEN
 from tests.conftest import MIGRATIONS, address
 from tests.core.agent import RUN
@@ -356,7 +357,8 @@ async def test_check_at_start_is_one_query(dsn: str, monkeypatch: pytest.MonkeyP
     agent = await database.agents.create()
     sent.clear()
     log = await database.open_agent(agent)
-    assert sent == [queries.ACQUIRE_LOCK, queries.USE_AGENT]
+    first = [transfer.TIMELINE, queries.ACQUIRE_LOCK, queries.USE_AGENT, transfer.NEWEST_EVENTS]
+    assert sent == first, "what a server that takes over must have, too"
     sent.clear()
     await log.append((ev.UserMessage("?"),))
     assert sent == [queries.APPEND_ONE]

@@ -294,7 +294,7 @@ def test_stopped_by_a_signal(account: Account, wire: Wire, number: signal.Signal
 def _result(account: Account, text: str, stop: str) -> dict[str, object]:
     (name,) = account.agents()
     (began,) = [data["first"] for _, _, data in account.rows("turn_end")]
-    counts = dict.fromkeys(("input", "output", "cached", "written", "thinking"), 0)
+    counts = dict.fromkeys(("input", "output", "cached", "written", "thinking", "searches"), 0)
     usage = {**counts, "unpriced": 1, "at_least": 0, "cost": None}  # nobody said what the part that came took
     return {
         "type": "result",

@@ -84,7 +84,7 @@ def test_import(account: Account):
         return {"id": id, "agent": "a", "seq": id, "at": "2026-01-01T00:00:00Z", "kind": kind, "content": content,
                 "data": data}  # fmt: skip
 
-    thinking = {"text": f"hm, {KEY}", "signature": "signed", "vendor": "anthropic"}
+    thinking = {"type": "thinking", "text": f"hm, {KEY}", "signature": "signed", "vendor": "anthropic"}
     events = [
         event(1, "user", f"my key is {KEY}"),
         event(2, "assistant", f"I see {KEY}!", {"blocks": [thinking, len(f"I see {KEY}!")], "model": "x/y"}),

@@ -170,7 +170,7 @@ def test_print_mode_adds_up_its_turn(account: Account, priced: Wire):
     made = json.loads(account.run(*WIRE, "-c", "-p", "go", "--output-format", "json").stdout)
     assert made["usage"] == {
         "input": 30, "output": 3, "cached": 5, "written": 0, "thinking": 1, "cost": 0.036, "unpriced": 0,
-        "at_least": 0,
+        "at_least": 0, "searches": 0,
     }  # fmt: skip
     priced.answers(BUSY, counted("done", 20, 2))
     result = lines_of(account.run(*OTHER, "-c", "-p", "go", "--output-format", "stream-json").stdout)[-1]

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from uuid import uuid4
 
 from psycopg.conninfo import conninfo_to_dict
 
@@ -10,18 +9,18 @@ from tests.conftest import address
 from tests.e2e.account import ECHO, Account
 
 
-def test_two_users_share_one_agent_and_see_nothing_else(tmp_path: Path, dsn: str) -> None:
-    admin, names = Account(tmp_path / "admin", dsn), [f"{name}_{uuid4().hex[:8]}" for name in ("anna", "bela")]
+def test_two_users_share_one_agent_and_see_nothing_else(tmp_path: Path, dsn: str, people: tuple[str, str]) -> None:
+    admin = Account(tmp_path / "admin", dsn)
     admin.home.mkdir()
-    people: list[Account] = []
-    for name in names:
+    accounts: list[Account] = []
+    for name in people:
         added = admin.run("db", "users", "add", name)
         assert added.returncode == 0, added.stderr
         (password,) = re.findall(r"shown only now: (\S+)", added.stdout)
         assert password not in added.stdout.replace(f"now: {password}", "") and f"postgresql://{name}@" in added.stdout
-        people.append(Account(tmp_path / name, address(dsn, user=name, password=password)))
-        people[-1].home.mkdir()
-    anna, bela = people
+        accounts.append(Account(tmp_path / name, address(dsn, user=name, password=password)))
+        accounts[-1].home.mkdir()
+    anna, bela = accounts
     for name in ("docs", "notes"):
         said = anna.run(*ECHO, "-p", f"{name} of the lighthouse")
         assert said.returncode == 0, said.stderr
@@ -29,15 +28,15 @@ def test_two_users_share_one_agent_and_see_nothing_else(tmp_path: Path, dsn: str
     one, other = re.findall(r"(?m)^  (\S+)", listed)[-2:]
     assert "lighthouse" not in bela.run("history", "search", "lighthouse").stdout
     assert bela.run("agents", "show", one).returncode == 2
-    shared = anna.run("agents", "share", one, "with", names[1])
-    assert shared.returncode == 0 and f"{names[1]} may read {one} now" in shared.stdout, shared.stderr
+    shared = anna.run("agents", "share", one, "with", people[1])
+    assert shared.returncode == 0 and f"{people[1]} may read {one} now" in shared.stdout, shared.stderr
     found = bela.run("history", "search", "lighthouse").stdout
     assert one in found and other not in found
     refused = bela.run(*ECHO, "-p", "-r", one, "mine")
     assert refused.returncode == 75 and "you may only read it" in refused.stderr
-    assert "owns 2 agents" in admin.run("db", "users", "remove", names[0]).stderr
+    assert "owns 2 agents" in admin.run("db", "users", "remove", people[0]).stderr
     heir = str(conninfo_to_dict(dsn)["user"])
-    removed = admin.run("db", "users", "remove", names[0], "--give-to", heir)
+    removed = admin.run("db", "users", "remove", people[0], "--give-to", heir)
     assert f"{heir} owns the 2 agents now. The role was dropped." in removed.stdout, removed.stderr
     assert anna.run("agents").returncode != 0
-    assert admin.run("db", "users", "remove", names[1]).returncode == 0
+    assert admin.run("db", "users", "remove", people[1]).returncode == 0

@@ -37,6 +37,7 @@ def used(account: Account) -> Account:
 
 Case = tuple[int, tuple[str, ...], dict[str, str]]
 # In each group of commands, such as `ikigai agents`, a case finds what those before it have left.
+# ANNA stands for a user of the database, BELA for a name of none.
 CASES: dict[str, list[Case]] = {
     "setup": [
         (0, ("setup",), {"IKIGAI_MODEL": "scripted/echo"}),
@@ -97,6 +98,14 @@ CASES: dict[str, list[Case]] = {
         (1, ("agents", "rename", "docs", "child"), {}),
         (2, ("agents", "rename", "nobody", "x"), {}),
         (75, ("agents", "rename", "docs", "x"), AWAY),
+    ],
+    "agents share": [
+        (0, ("agents", "share"), {}),
+        (0, ("agents", "share", "docs", "with", "ANNA"), {}),
+        (2, ("agents", "share", "docs", "with", "nobody"), {}),
+        (2, ("agents", "share", "nobody", "with", "ANNA"), {}),
+        (2, ("agents", "share", "docs", "with", "ANNA", "all"), {}),
+        (75, ("agents", "share"), AWAY),
     ],
     "agents archive": [
         (0, ("agents", "archive", "docs"), {}),
@@ -165,6 +174,24 @@ CASES: dict[str, list[Case]] = {
     "db": [(0, ("db", "--help"), {}), (2, ("db",), {}), (75, ("db", "status"), AWAY)],
     "db status": [(0, ("db", "status"), {}), (2, ("db", "status", "--what"), {}), (75, ("db", "status"), AWAY)],
     "db migrate": [(0, ("db", "migrate"), {}), (2, ("db", "migrate", "--what"), {}), (75, ("db", "migrate"), AWAY)],
+    "db users": [(0, ("db", "users", "--help"), {}), (2, ("db", "users"), {}), (75, ("db", "users", "list"), AWAY)],
+    "db users add": [
+        (0, ("db", "users", "add", "BELA"), {}),
+        (1, ("db", "users", "add", ""), {}),
+        (2, ("db", "users", "add"), {}),
+        (75, ("db", "users", "add", "BELA"), AWAY),
+    ],
+    "db users list": [
+        (0, ("db", "users", "list"), {}),
+        (2, ("db", "users", "list", "--what"), {}),
+        (75, ("db", "users", "list"), AWAY),
+    ],
+    "db users remove": [
+        (0, ("db", "users", "remove", "BELA"), {}),
+        (1, ("db", "users", "remove", "BELA"), {}),
+        (2, ("db", "users", "remove"), {}),
+        (75, ("db", "users", "remove", "BELA"), AWAY),
+    ],
     "db dump": [
         (0, ("db", "dump", "new.dump"), {}),
         (1, ("db", "dump", "other.txt"), {}),
@@ -216,13 +243,15 @@ def test_every_documented_code_is_shown_and_no_other():
 
 @pytest.mark.timeout(600)  # on a busy machine the program takes seconds to start
 @pytest.mark.parametrize("group", sorted({page.split()[0] for page in CASES}))
-def test_code_of_a_command(used: Account, wire: Wire, group: str):
+def test_code_of_a_command(used: Account, wire: Wire, people: tuple[str, str], group: str):
+    names = {"ANNA": people[0], "BELA": people[1]}
+    assert used.run("db", "users", "add", names["ANNA"]).returncode == 0
     (used.home / "other.png").write_bytes(b"something else")
     wire.answers(failure(401, "no"))
     for page in (page for page in CASES if page.split()[0] == group):
         for code, words, env in CASES[page]:
             given = "sk-wrong-key-of-the-test" if page == "login" else ""
-            result = used.run(*words, input=given, **env)
+            result = used.run(*(names.get(word, word) for word in words), input=given, **env)
             assert result.returncode == code, (words, result)
             assert "Traceback" not in result.stderr
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -36,6 +37,9 @@ AT_A_TERMINAL = {
 BEFORE = {
     "ikigai agents rename calm-otter docs": "ikigai agents rename docs older$RANDOM",
     "ikigai agents show calm-otter": "ikigai agents rename docs calm-otter",
+    "ikigai agents share docs with anna": "ikigai db users add anna",
+    "ikigai db users add anna": "ikigai db users remove anna",
+    "ikigai db users remove anna --give-to bela": "ikigai db users add anna; ikigai db users add bela",
     "ikigai usage --plot usage.svg": "rm -f usage.svg",
     "ikigai history export -o talk.html": "rm -f talk.html",
     "ikigai history export --agent docs -o docs.jsonl": "rm -f docs.jsonl",
@@ -76,6 +80,13 @@ def prepared(account: Account, wire: Wire) -> Account:
     return account
 
 
+def with_names(line: str, people: tuple[str, str]) -> str:
+    """Return the line with users that no other test has in the place of anna and bela."""
+    for name, other in zip(("anna", "bela"), people, strict=True):
+        line = re.sub(rf"\b{name}\b", other, line)
+    return line
+
+
 def run_example(account: Account, line: str, env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     """Run an example, with a shell if it has the syntax of one; it fails if any part of it does."""
     if line.startswith("ikigai ") and not set("|<>;$") & {*line}:
@@ -94,7 +105,7 @@ def run_example(account: Account, line: str, env: dict[str, str]) -> "subprocess
 
 
 @pytest.mark.timeout(400)
-def test_examples_of_all_help_pages(prepared: Account, wire: Wire, empty_dsn: str):
+def test_examples_of_all_help_pages(prepared: Account, wire: Wire, empty_dsn: str, people: tuple[str, str]):
     root = wire.server.base_url.removesuffix("/v1")
     path = f"{prepared.home}/bin:{os.environ['PATH']}"
     env = {"IKIGAI_MODEL": "scripted/echo", "EDITOR": "true", "PATH": path}
@@ -116,9 +127,10 @@ def test_examples_of_all_help_pages(prepared: Account, wire: Wire, empty_dsn: st
                 program.wait_for(shown)
             continue
         if before := BEFORE.get(example):
-            run_example(prepared, before, env)
+            run_example(prepared, with_names(before, people), env)
         line = (
-            example.replace("--from 100 --to 200", "--from 4710 --to 4720")
+            with_names(example, people)
+            .replace("--from 100 --to 200", "--from 4710 --to 4720")
             .replace("postgresql:///copy", shlex.quote(empty_dsn))
             .replace("DSN", shlex.quote(prepared.dsn))
         )

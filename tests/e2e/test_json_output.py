@@ -79,6 +79,7 @@ def used(account: Account, wire: Wire) -> Account:
     return account
 
 
+# ANNA stands for another user of the database.
 SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "agents": ("agents", "--json"),
     "agents, all": ("agents", "--all", "--json"),
@@ -108,15 +109,20 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "revive": ("agents", "revive", "ghost", "--json"),
     "rename": ("agents", "rename", "kid", "child", "--json"),
     "kill": ("agents", "kill", "child", "--yes", "--json"),
+    "share": ("agents", "share", "docs", "with", "ANNA", "write", "--json"),
+    "shares": ("agents", "share", "--json"),
+    "share, ended": ("agents", "share", "docs", "with", "ANNA", "none", "--json"),
     "archive": ("agents", "archive", "docs", "--json"),
 }
 
 
 @pytest.mark.timeout(600)  # on a busy machine the program takes seconds to start
-def test_subcommands(used: Account):
+def test_subcommands(used: Account, people: tuple[str, str]):
     """All of one user: those that change the agents come behind those that show them."""
+    assert used.run("db", "users", "add", people[0]).returncode == 0
     assert used.run("mcp", "add", "scripted", "--", sys.executable, SCRIPT, "good").returncode == 0
     for case, words in SUBCOMMANDS.items():
+        words = tuple(people[0] if word == "ANNA" else word for word in words)
         result = used.run(*words, IKIGAI_MODEL="wire/x", WIRE_KEY="key")
         errors = result.stderr.replace("ikigai: No list yet from dead. To fetch it: ikigai models --refresh\n", "")
         assert (result.returncode, errors) == (0, "") and lines_of(result.stdout), case
@@ -302,6 +308,9 @@ REFUSED_SUBCOMMANDS: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
     "rename to a name in use": (1, ("agents", "rename", "kid", "docs"), {}),
     "archive again": (1, ("agents", "archive", "ghost"), {}),
     "revive of the living": (1, ("agents", "revive", "docs"), {}),
+    "share with nobody": (2, ("agents", "share", "docs", "with", "nobody"), {}),
+    "share that lacks a user": (2, ("agents", "share", "docs"), {}),
+    "share that is none": (2, ("agents", "share", "docs", "with", "nobody", "none"), {}),
     "value of a key": (2, ("config", "set", "terminal.theme", "0"), {}),
     "file with an error": (2, ("config", "validate", "/dev/zero/x"), {}),
     "bad setting, shown": (2, ("config", "show"), {"IKIGAI_PRUNE_FRACTION": "much"}),

@@ -389,6 +389,20 @@ begin
 end
 $$;
 
+-- Other roles that use the agents see what they may do: policies and statements ask for it as the role.
+do $$
+declare granted record;
+begin
+  for granted in
+    select distinct case acl.grantee when 0 then 'public' else acl.grantee::regrole::text end as role
+    from pg_class cross join aclexplode(relacl) as acl
+    where pg_class.oid = 'agents'::regclass and privilege_type = 'SELECT'
+  loop
+    execute format('grant select on agent_access to %s', granted.role);
+  end loop;
+end
+$$;
+
 do $$
 declare owning text;
 begin

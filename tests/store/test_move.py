@@ -258,10 +258,15 @@ async def test_who_does_not_own_the_tables_cannot_move_them(empty_dsn: str, empt
     assert "ikigai db migrate" in refused.value.remedy and 'schema = "public"' in refused.value.remedy
     assert not is_moved(empty_dsn) and rows(empty_dsn, "public") == before
     await (await Database.open(empty_dsn, MIGRATIONS)).close()
-    database = await Database.open(empty_role, MIGRATIONS)  # it may do there what it might do before
-    talk = await Talk.open(database, await database.agents.find("agent-1"))
-    await talk.turn()
-    assert (last := await database.agents.last()) and last.name == "agent-1"
+    owner = await Database.open(empty_dsn, MIGRATIONS)
+    await owner.sharing.share(await owner.agents.find("agent-1"), str(user), "write")
+    await owner.close()
+    database = await Database.open(empty_role, MIGRATIONS)  # it has agents of its own, and what is shared with it
+    assert [each.name for each in await database.agents.all(everyone=True)] == ["agent-1"]
+    for agent in (await database.agents.find("agent-1"), mine := await database.agents.create("mine")):
+        talk = await Talk.open(database, agent)
+        await talk.turn()
+    assert await database.agents.last() == await database.agents.get(mine.id)
     await database.close()
 
 

@@ -7,6 +7,7 @@ from ikigai.core.errors import Rejected
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
+from tests.store.talk import Talk
 
 
 async def opened(dsn: str, user: str) -> Database:
@@ -147,4 +148,34 @@ async def test_migration_gives_agents_to_the_role_that_used_them_last(empty_dsn:
         assert owners == {"a": f"{me}/", "b": "r2/", "kid": "r2/", "c": "r1/"}
         shares = "select name, role, may_write from agent_shares join agents on id = agent_id"
         assert other.execute(shares).fetchall() == [("b", "r1", True)]
+    await database.close()
+
+
+async def test_role_that_had_rights_keeps_the_agents_that_it_used(empty_dsn: str, empty_role: str) -> None:
+    """Nothing was granted to it but the tables of version 16, and no `ikigai db users add` ran."""
+    from ikigai.store import schema
+
+    user = str(psycopg.conninfo.conninfo_to_dict(empty_role)["user"])
+    with psycopg.connect(empty_dsn, autocommit=True) as other:
+        other.execute("create schema ikigai")
+        other.execute("set search_path = ikigai")
+        for version, file in schema.read_migrations(MIGRATIONS)[:16]:
+            other.execute(file.read_bytes())
+            other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (version, file.stem[5:]))
+        other.execute(f"grant usage on schema ikigai to {user}".encode())
+        other.execute(f"grant select, insert, update, delete on all tables in schema ikigai to {user}".encode())
+        for name in ("used", "other"):
+            other.execute("insert into agents (id, name) values (gen_random_uuid(), %s)", (name,))
+        other.execute(
+            "insert into agent_uses (role, os_user, agent_id) select %s, '', id from agents where name = 'used'",
+            (user,),
+        )
+    await (await Database.open(empty_dsn, MIGRATIONS)).close()
+    database = await Database.open(empty_role, MIGRATIONS)
+    assert [each.name for each in await database.agents.all(everyone=True)] == ["used"]
+    assert (last := await database.agents.last()) and last.name == "used" and last.may_write
+    talk = await Talk.open(database, last)
+    await talk.turn("kept")
+    await talk.log.close()
+    assert (await database.usage_totals()).requests == 1
     await database.close()

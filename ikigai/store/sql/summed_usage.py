@@ -73,6 +73,9 @@ edges (at) as (
 ), behind (agent_id, message) as materialized (
   select agent_id, coalesce(message, 0) from search_behind left join usage_progress using (agent_id)
   where index_name = 'usage' and {_OF_AGENTS.format("agent_id")}
+  union all
+  select id, 0 from agents
+  where row_security_active('search_behind'::regclass) and {_OF_AGENTS.format("id")}  -- a role without sums of its own
 ), spent as (
   select usage.* from behind cross join lateral (
     select * from usage where agent_id = behind.agent_id and id > message and created_at >= {_SINCE} offset 0

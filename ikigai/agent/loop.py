@@ -511,7 +511,8 @@ class AgentLoop:
         before = self.memory
         folded = fold_rows(before, appended.rows)
         self.memory = appended.memory or folded[-1]
-        if not self.queue.steering and self._jobs.send_prepared():
+        # A cap that was set meanwhile has not admitted the prepared request.
+        if not self.queue.steering and not self.billing.guard and self._jobs.send_prepared():
             await asyncio.sleep(0)  # the request goes before the screen is drawn, which takes as long
         show_rows(self._view, folded, appended.rows, self.memory)
         for row in appended.rows:

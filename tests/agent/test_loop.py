@@ -29,7 +29,15 @@ from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request
 from ikigai.core.request.default_prompt import Surroundings
-from ikigai.core.request.reply import FailureKind, ProviderEvent, RetryScheduled, StreamFinished, TextDelta, UsageUpdate
+from ikigai.core.request.reply import (
+    FailureKind,
+    ProviderEvent,
+    RetryScheduled,
+    StreamFailed,
+    StreamFinished,
+    TextDelta,
+    UsageUpdate,
+)
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state import inputs, machine, settings
 from ikigai.core.state.effective_settings import RunConfig
@@ -677,6 +685,36 @@ async def test_request_beyond_the_limit_of_a_turn_is_not_prepared():
         session.tell(Submitted("go"))
         await session.idle(1)
     assert [step.partition(" ")[0] for step, _ in steps] == ["prepared", "released", "sent"] * 2
+    assert session.ended() == [Ending.FAILED]
+
+
+class Refusing:
+    """The guard of a cap that lets no request through."""
+
+    refusal = StreamFailed(FailureKind.LIMIT, "The cap of this run is reached.")
+
+    async def admit(self, request: Request, model: str, fixed: bool = False) -> StreamFailed:
+        return self.refusal
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_cap_that_is_set_while_a_message_is_stored_holds_for_its_request(monkeypatch: pytest.MonkeyPatch):
+    session = Session([])
+    steps = releasing(session, ["Hello."])
+    prepare = session.runtime._jobs.prepare
+
+    async def prepare_and_cap(expected: Memory) -> None:
+        await prepare(expected)
+        guard: Any = Refusing()
+        session.runtime.billing.guard = guard
+
+    async with session.running():
+        monkeypatch.setattr(session.runtime._jobs, "prepare", prepare_and_cap)
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+    assert [step.partition(" ")[0] for step, _ in steps] == ["prepared"]
     assert session.ended() == [Ending.FAILED]
 
 

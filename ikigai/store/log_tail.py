@@ -154,10 +154,21 @@ class LogTail:
 
     async def restore(self, cursor: Cursor, unsaved: Unsaved, place: UnsavedPosition) -> Restored:
         """Store the missing events at the end of the log, in one transaction."""
+        try:
+            return await self._restore(cursor, unsaved, place)
+        except psycopg.errors.UniqueViolation as error:
+            if error.diag.constraint_name != "messages_pkey":
+                raise
+            # Events that this role may not read have some of the ids.
+            return await self._restore(cursor, unsaved, place, keeps_ids=False)
+
+    async def _restore(
+        self, cursor: Cursor, unsaved: Unsaved, place: UnsavedPosition, keeps_ids: bool = True
+    ) -> Restored:
         first, count = len(unsaved.ids) - place.missing, place.missing
         async with cursor.connection.transaction():
             wanted = unsaved.numbers[first:]
-            kept = await _free_ids(cursor, wanted, place.at or 0)
+            kept = await _free_ids(cursor, wanted, place.at or 0) if keeps_ids else []
             await cursor.execute(transfer.RESERVE, (count - len(kept),))
             ids = [*kept, *(id for (id,) in await cursor.fetchall())]
             moved = MovedIds()

@@ -90,9 +90,9 @@ FORGET_DRAFT = "delete from drafts where agent_id = %s"
 TIMELINE = "select left(pg_walfile_name(pg_current_wal_lsn()), 8)"
 ID_TURN = "select pg_advisory_xact_lock(%s)"
 _COUNTER = "pg_get_serial_sequence('messages', 'id')::regclass"
+# Users of a shared database may take ids, but not set the counter.
 SKIP_IDS = f"""
-select setval(counter, %(upto)s) from (values ({_COUNTER})) as counters (counter)
-where %(upto)s > coalesce(pg_sequence_last_value(counter), 0)
+select count(nextval({_COUNTER})) from generate_series(coalesce(pg_sequence_last_value({_COUNTER}), 0) + 1, %(upto)s)
 """
 # The highest id that was given, 0 if the user may not know it, and those of a list that events have.
 IDS_IN_USE = f"""

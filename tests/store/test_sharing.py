@@ -173,7 +173,8 @@ async def test_role_that_had_rights_keeps_the_agents_that_it_used(empty_dsn: str
     await (await Database.open(empty_dsn, MIGRATIONS)).close()
     database = await Database.open(empty_role, MIGRATIONS)
     assert [each.name for each in await database.agents.all(everyone=True)] == ["used"]
-    assert (last := await database.agents.last()) and last.name == "used" and last.may_write
+    last = await database.agents.last()
+    assert last and last.name == "used" and last.may_write
     talk = await Talk.open(database, last)
     await talk.turn("kept")
     await talk.log.close()

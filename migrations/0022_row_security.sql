@@ -75,16 +75,24 @@ $$;
 comment on function ikigai_grant_access() is 'Keeps agent_access when an agent is made.';
 create trigger grant_access after insert on agents for each row execute function ikigai_grant_access();
 
+-- Once for a statement: it can move all agents. Roles that are limited move none.
 create function ikigai_move_access() returns trigger language plpgsql security definer as $$
+declare each text;
 begin
-  perform ikigai_refresh_access(old.owner);
-  perform ikigai_refresh_access(new.owner);
+  if pg_has_role(session_user, current_user, 'member') then
+    for each in
+      select owner from agents
+      union select role from agent_shares where os_user = ''
+      union select role from agent_access
+    loop
+      perform ikigai_refresh_access(each);
+    end loop;
+  end if;
   return null;
 end
 $$;
-comment on function ikigai_move_access() is 'Keeps agent_access when an agent gets another owner.';
-create trigger move_access after update of owner on agents for each row
-  when (old.owner is distinct from new.owner) execute function ikigai_move_access();
+comment on function ikigai_move_access() is 'Keeps agent_access when agents get another owner.';
+create trigger move_access after update of owner on agents for each statement execute function ikigai_move_access();
 
 -- What a role may not choose: who owns an agent, and of whose past it is a fork.
 create or replace function ikigai_own_agent() returns trigger language plpgsql as $$

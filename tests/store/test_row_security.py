@@ -388,3 +388,18 @@ async def test_removed_user_has_no_rights_and_its_agents_another_owner(team: Tea
     assert {agent.name for agent in await team.databases["writer"].agents.all()} == {"docs", "notes"}
     assert attack(team, "anna", "select 1", "") is None or attack(team, "anna", "select 1", "") != [(1,)]
     await admin.close()
+
+
+async def test_agents_that_get_another_owner_are_worked_out_once(dsn: str) -> None:
+    """As a restore and the removal of a user do it: not once for each of them."""
+    with psycopg.connect(dsn) as admin:
+        admin.execute(
+            "insert into agents (id, name, owner)"
+            " select gen_random_uuid(), 'a' || n, 'gone' from generate_series(1, 50) n"
+        )
+    with psycopg.connect(dsn) as admin:
+        admin.execute("update agents set owner = session_user where owner = 'gone'")
+        written = "select n_tup_ins from pg_stat_xact_user_tables where relname = 'agent_access'"
+        assert admin.execute(written).fetchone() == (50,)
+        who = "select role = session_user, count(*), bool_and(may_write) from agent_access group by 1"
+        assert admin.execute(who).fetchall() == [(True, 50, True)]

@@ -19,7 +19,7 @@ class UserSummary(Record, frozen=True):
     """An owner of agents, or a role that may use them. `user` is the name among those who share the role, "" for all.
 
     `shared` counts the agents of others that are shared with it; `last_used_at` is in seconds since 1970. `kind` is
-    "owner" for the owner of the tables, "user" for a role that was added, and "" for one without these rights.
+    "owner" for the owner of the tables, "user" for a role that was added, and "" for one without indexes here.
     """
 
     role: str

@@ -179,4 +179,6 @@ async def test_role_that_had_rights_keeps_the_agents_that_it_used(empty_dsn: str
     await talk.turn("kept")
     await talk.log.close()
     assert (await database.usage_totals()).requests == 1
+    found = await database.search("kept")
+    assert not found.hits and found.behind > 0, "it is told that nothing was searched"
     await database.close()

@@ -90,7 +90,7 @@ async def _list(config: Config, arguments: argparse.Namespace) -> None:
 
 def _format_users(users: Sequence[UserSummary]) -> str:
     rows = [("user", "agents", "shared with it", "last used", "")]
-    notes = {"owner": "owns the tables: sees all", "user": "", "": "has no rights: ikigai db users add"}
+    notes = {"owner": "owns the tables: sees all", "user": "", "": "has no index: ikigai db users add"}
     for each in users:
         name = clean_line(each.role) + (f" ({clean_line(each.user)})" if each.user else "")
         used = "" if each.last_used_at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(each.last_used_at))

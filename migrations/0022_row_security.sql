@@ -292,7 +292,8 @@ begin
          coalesce(sent.data -> 'attended', 'false') = 'true', coalesce(ikigai_id(sent.data -> 'answers'), 0)
   from messages sent join agents on agents.id = sent.agent_id
   where sent.kind = 'mail_sent' and sent.data ->> 'to' = receiver and not exists (
-    select from messages taken where taken.kind = 'mail_taken' and ikigai_id(taken.data -> 'of') = sent.id
+    select from messages taken
+    where taken.kind = 'mail_taken' and ikigai_id(taken.data -> 'of') = sent.id and taken.agent_id = receiver::uuid
   ) and (
     exists (
       select from agent_access where role = agents.owner and agent_access.agent_id = receiver::uuid and may_write

@@ -360,7 +360,14 @@ async def test_mail_reaches_another_owner_only_from_who_may_write(team: Team) ->
         talk = await Talk.open(database, await database.agents.create(f"of-{role}"))
         await talk.log.append((ev.MailSent(team.docs.id, f"from {role}", "docs", by_user=True),))
         await talk.log.close()
-    assert [mail.text for mail in await anna.mail.waiting(team.docs.id)] == ["from writer"]
+    (mail,) = await anna.mail.waiting(team.docs.id)
+    assert mail.text == "from writer"
+    # Only the log of the receiver says that a message has arrived.
+    stranger = team.databases["stranger"]
+    talk = await Talk.open(stranger, await stranger.agents.create("thief"))
+    await talk.log.append((ev.MailTaken(mail.id, "writer"),))
+    await talk.log.close()
+    assert await anna.mail.waiting(team.docs.id) == (mail,)
 
 
 async def test_every_table_and_view_is_secured(dsn: str) -> None:

@@ -206,6 +206,17 @@ async def test_agent_belongs_to_the_role_that_makes_it_whatever_it_says(team: Te
     assert attack(team, "stranger", theirs, "") == [(True,)]
 
 
+async def test_role_stores_no_event_that_indexes_of_others_cannot_take(team: Team) -> None:
+    anna = team.databases["anna"]
+    mine = await anna.agents.create("mine")
+    insert = (
+        "insert into messages (agent_id, id, event_id, seq, kind) overriding system value"
+        " values (%s, %s, gen_random_uuid(), 1, 'mark')"
+    )
+    assert team.sql("anna", insert, mine.id, 1 << 45) == "42501"
+    assert team.sql("anna", insert, mine.id, (1 << 45) - 1) == 1
+
+
 async def test_leaky_function_is_shown_no_row_of_others(team: Team) -> None:
     with psycopg.connect(team.dsns["stranger"], options="-csearch_path=ikigai") as connection:
         said: list[str] = []

@@ -367,6 +367,6 @@ async def test_every_column_of_every_view_is_explained(database: Database, dsn: 
         """).fetchall()
         ((views,),) = connection.execute(
             "select count(*) from pg_views where schemaname = 'ikigai'"
-            " and obj_description(format('ikigai.%I', viewname)::regclass) <> ''"
+            " and obj_description(to_regclass(format('ikigai.%I', viewname))) <> ''"
         ).fetchall()
     assert rows == [] and views == 9

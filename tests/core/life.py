@@ -130,7 +130,7 @@ class Life(Program):
     @rule(text=words, excerpts=words, data=st.data())
     def recall(self, text: str, excerpts: str, data: st.DataObject) -> None:
         """Recall excerpts with a message; an undo takes them out of the context, and can be taken back."""
-        events = self.happen(Submitted(text, recalled=ev.TurnsRecalled(excerpts + "#", (1,))))
+        events = self.send_recalling(text, excerpts)
         if not events or self.memory.open is None:
             return
         assert [type(event) for event in events][-2:] == [ev.UserMessage, ev.TurnsRecalled]
@@ -150,6 +150,9 @@ class Life(Program):
             if data.draw(st.booleans()):
                 assert self.happen(Undo(self.memory.changes[-1].id))
                 assert same(self.memory, whole)
+
+    def send_recalling(self, text: str, excerpts: str = "") -> tuple[ev.Event, ...]:
+        return self.happen(Submitted(text, recalled=ev.TurnsRecalled(excerpts + "#", (1,))))
 
     @precondition(lambda self: self.memory.open is not None)
     @rule(said=blocks, count=st.none() | counts)
@@ -266,7 +269,8 @@ class Life(Program):
         if events:
             assert all(kept.id < turn.id for kept in self.memory.full_window.turns)
             assert (self.memory.open is None) is edit
-            assert edit or (self.memory.open and self.memory.open.messages[0] == turn.messages[0])
+            said = turn.messages[0].blocks[:-1] if turn.recalled else turn.messages[0].blocks  # excerpts are found anew
+            assert edit or (self.memory.open and self.memory.open.messages[0].blocks == said)
 
     @precondition(lambda self: self.memory.status is AgentStatus.IDLE and self.memory.full_window.turns)
     @rule(data=st.data(), text=words, turns=st.integers(0, 3), back=st.sampled_from(["", "undo", "again"]))
@@ -813,6 +817,35 @@ def overriding_life(machine: type[Life]) -> None:
     life.live_equals_replayed()
     life.memory_is_what_the_rules_say()
     life.teardown()
+
+
+def recalling_life(machine: type[Life]) -> None:
+    """Play one fixed life: recalled excerpts of counted turns are undone, forgotten with turns, and forgotten alone."""
+    for counter in ("bytes", "provider", "calibrated"):
+        life = machine()
+        life.start(life.agents[0], replace(RUNS[0], counter=counter))
+        life.turns(["a"], results=1, count=150)
+        for text in ("b", "c"):
+            life.send_recalling(text)
+            life.replied((Text("!"),), count=9)
+        whole, recalled = life.memory, life.memory.full_window.turns[-1].recalled
+        for _ in range(2):
+            assert life.happen(Undo()) == (ev.Undone(recalled, "recall"),)
+            assert not life.memory.full_window.turns[-1].recalled
+            life.memory_is_what_the_rules_say()
+            assert life.happen(Undo(life.memory.changes[-1].id))
+            assert same(life.memory, whole)
+            life.memory_is_what_the_rules_say()
+        for wanted in (EventRange(newest_turns=2), EventRange(recalled, recalled)):
+            found = life.selected((wanted,))
+            assert found and life.happen(Filter(found.ranges, found.ids, found.messages))
+            assert not life.memory.has_in_context(recalled)
+            life.memory_is_what_the_rules_say()
+            assert life.happen(Undo())
+        life.again(edit=False)
+        assert life.memory.open and not life.memory.open.recalled
+        life.memory_is_what_the_rules_say()
+        life.teardown()
 
 
 def run_lives(machine: type[Life], examples: int, steps: int) -> None:

@@ -171,7 +171,8 @@ class Oracle:
         self.settings = effective(self.run, self.own)
         undone = set[int]()
         for row in reversed(self.history):
-            if isinstance(row.event, ev.Undone) and row.id not in undone:
+            # Recalled excerpts stay rows of their turn, which the undo leaves without them.
+            if isinstance(row.event, ev.Undone) and row.id not in undone and row.event.what != "recall":
                 undone.add(row.event.of)
         for row in self.history:
             if row.id not in undone:

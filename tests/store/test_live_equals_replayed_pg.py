@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from ikigai.core import codec
-from ikigai.core.events import AssistantMessage, Event, Filtered, StoredEvent, TurnEnded, Undone, UserMessage
-from ikigai.core.forget.selection import EventRange
-from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.events import Event, Filtered, StoredEvent, TurnEnded, Undone
+from ikigai.core.forget.selection import SENT_EVENTS, EventRange
+from ikigai.core.messages import Text
 from ikigai.core.ports import Appended
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, Filter, Undo
@@ -23,7 +23,7 @@ from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 from tests.conftest import MIGRATIONS
-from tests.core.life import Life, condensed_life, family_life, run_lives
+from tests.core.life import Life, condensed_life, family_life, recalling_life, run_lives
 from tests.core.worlds import PLANNING, RUNS
 
 ROWS = """
@@ -34,7 +34,6 @@ FILTERS = """
 select id, filtered_message_ids, planning_start_id, planning_end_id, in_force
 from filter_events where agent_id = %s order by id
 """
-SAID = (UserMessage, AssistantMessage, ToolCall, ToolResult)
 
 
 class PostgresLogs:
@@ -92,7 +91,8 @@ class PostgresLogs:
         for row in own:
             if isinstance(row.event, Filtered):
                 named = excluded_by(row.id, replace(row.event, planning=0))
-                ids = {each.id for each in history if isinstance(each.event, SAID) and within(each.id, named.intervals)}
+                sent = [each.id for each in history if isinstance(each.event, SENT_EVENTS)]
+                ids = {id for id in sent if within(id, named.intervals)}
                 talk = _talk(row.id, excluded_by(row.id, replace(row.event, ranges=())).intervals, own)
                 wanted.append((row.id, sorted({*ids, *named.ids}), *talk, row.id not in out))
         assert self._reader.execute(FILTERS, (agent,)).fetchall() == wanted
@@ -145,6 +145,10 @@ def test_family_in_postgres(life: type[Life]) -> None:
     condensed_life(life)
 
 
+def test_recalled_excerpts_are_undone_and_forgotten_in_postgres(life: type[Life]) -> None:
+    recalling_life(life)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_view_of_filters_agrees_with_the_rule_of_the_fold(life: type[Life], seed: int) -> None:
     draw, one = random.Random(seed), life()
@@ -155,12 +159,15 @@ def test_view_of_filters_agrees_with_the_rule_of_the_fold(life: type[Life], seed
     for number in range(60):
         back = draw.randint(1, 2)
         match draw.choice(
-            ["turn", "turn", "turns", "forget", "forget", "one", "plan", "undo", "undo", "fork", "clear"]
+            ["turn", "turn", "turns", "recall", "forget", "forget", "one", "plan", "undo", "undo", "fork", "clear"]
         ):
             case "turn":
                 one.turns([f"{number}"], results=1)
             case "turns":
                 one.turns([f"{number}", f"{number}?"], results=0)
+            case "recall":
+                one.send_recalling(f"{number}")
+                one.replied((Text("!"),))
             case "forget":
                 if found := one.selected((EventRange(newest_turns=back),)):
                     one.happen(Filter(found.ranges, found.ids, found.messages))

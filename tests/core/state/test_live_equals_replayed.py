@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.core.life import Life, condensed_life, family_life, overriding_life, run_lives
+from tests.core.life import Life, condensed_life, family_life, overriding_life, recalling_life, run_lives
 
 
 def test_live_replayed_and_the_rules_agree() -> None:
@@ -19,6 +19,10 @@ def test_condensed_life() -> None:
 
 def test_setting_that_overrides_a_flag_is_replayed() -> None:
     overriding_life(Life)
+
+
+def test_recalled_excerpts_are_undone_and_forgotten() -> None:
+    recalling_life(Life)
 
 
 @pytest.mark.long

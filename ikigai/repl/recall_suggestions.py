@@ -75,8 +75,10 @@ class RecallSuggestions:
         """Look for turns that match the text, if it is a message."""
         memory, services, text = self._session.memory, self._session.services, self._screen.typed.strip()
         is_wanted = MIN_CHARACTERS <= len(text) <= MAX_CHARACTERS and not (self._has_added or self._view.bare)
-        if memory is None or services is None or not is_wanted or text.startswith("!") or table.is_command(text):
+        if not is_wanted or text.startswith("!") or table.is_command(text):
             self._show(())
+        elif memory is None or services is None:  # the conversation is still being opened
+            self._pause = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._begin)
         elif memory.cutoff is not None and services.context_settings(memory).auto_recall == "suggest":
             self._search = asyncio.create_task(self._look(memory, text), name="suggestion")
             self._session.track(self._search)

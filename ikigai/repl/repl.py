@@ -129,6 +129,7 @@ class Repl:
             from ikigai.repl.recall_suggestions import RecallSuggestions
 
             self._suggestions = RecallSuggestions(self._session)
+            self._suggestions.changed()  # what has been typed meanwhile
             self._session.spawn(cold_cache.watch(self._session), "cold cache")
         if self._session.config.terminal.find_servers:
             self._session.spawn(self._offer_servers(), "servers")

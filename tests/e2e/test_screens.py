@@ -282,11 +282,11 @@ def test_sizes(golden: Account):
 def test_recalled_turns(golden: Account):
     """A turn that left the window is suggested in a pause, in terminals of all sizes; Tab adds its excerpts."""
     fact, question = "The quokka service listens on port 4711.", "Which port does the quokka service listen on?"
-    model = golden.script(*["Noted."] * 8)
+    model, budget = golden.script(*["Noted."] * 8), {"IKIGAI_SLIDING_CONTEXT_TOKENS": "220"}
     filler = [f"Filler {n}: nothing of note was said here today, as on the days before." for n in range(5)]
     with (
         Screens("recall", "dark") as screens,
-        golden.terminal(*model, env={"IKIGAI_SLIDING_CONTEXT_TOKENS": "220"}) as program,
+        golden.terminal(*model, env=budget) as program,
     ):
         program.ready()
         for number, text in enumerate((fact, *filler), start=1):
@@ -306,24 +306,23 @@ def test_recalled_turns(golden: Account):
         program.type(" zeppelin airship hangar balloon")
         program.wait(lambda: "earlier turn" not in program.text(), "the end of the suggestion")
         clear(program)
-        program.type(question)
-        program.wait(lambda: "Tab adds" in program.status(), "the suggestion")
-        program.type("\t")
-        screens.agrees("added", program)
-        program.type("\r")
-        program.wait(lambda: len(golden.turns()) == 7, "the end of the turn")
-        program.settled()
-        program.resize(40, 12)
-        program.type(question)
-        program.wait(lambda: "Tab adds" in program.status(), "the suggestion")
-        screens.agrees("suggested-narrow", program)
-        clear(program)
-        program.resize(20, 5)
-        program.type(question)
-        program.wait(lambda: "Tab adds" in program.status(), "the suggestion")
-        clear(program)
-        program.resize(80, 24)
         program.leave()
+        for columns, rows in ((40, 12), (20, 5), (80, 24)):
+            with golden.terminal(*model, env=budget, columns=columns, rows=rows) as program:
+                program.ready().type(question)
+                program.wait(lambda program=program: "Tab adds" in program.status(), "the suggestion")
+                if rows == 24:
+                    program.type("\t")
+                    screens.agrees("added", program)
+                    program.type("\r")
+                    program.wait(lambda: len(golden.turns()) == 7, "the end of the turn")
+                    program.settled()
+                elif rows == 12:
+                    screens.agrees("suggested-narrow", program)
+                    clear(program)
+                else:
+                    clear(program)
+                program.leave()
     sent = golden.said("user")[-1]
     assert sent.startswith(f"{question}\n\n[excerpts of earlier turns") and fact in sent and not golden.said("recall")
 

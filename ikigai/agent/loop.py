@@ -62,7 +62,6 @@ from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus, Memory, replace
 from ikigai.core.state.redacted_inputs import FOREIGN_INPUTS, TYPED_EVENTS, key_notice, no_redactor, redact_input
 from ikigai.core.state.rewind import find_mark, text_to_edit
-from ikigai.core.views.context_report import cramped_notice
 from ikigai.core.views.context_rule import context_rule
 
 if TYPE_CHECKING:
@@ -202,6 +201,8 @@ class AgentLoop:
             if self._outputs:
                 self.queue.follow_up.extend(await self._retry(self._outputs.pending))
             self.opened.set()
+            from ikigai.core.views.context_report import cramped_notice  # behind the last turns on screen
+
             if message := cramped_notice(self.memory):
                 self._view.notice(message)
             await self._start_waiting()

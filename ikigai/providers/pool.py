@@ -200,9 +200,11 @@ class ProviderPool:
         return RetryingProvider(vendor)
 
     def _find_encoder(self, client: ClientKey) -> Callable[[str], Encoder]:
+        if client.provider not in {"local", *self._endpoints}:  # a script's, or that of a provider that is gone
+            return lambda _: FALLBACK_ENCODER
         try:
             return self._vendor(client.provider, "", client.vendor).encoder
-        except IkigaiError:  # a script's, or that of a provider that is gone
+        except IkigaiError:
             return lambda _: FALLBACK_ENCODER
 
     def _vendor(self, name: str, key: str, vendor: str = "") -> Vendor:

@@ -539,6 +539,17 @@ class AgentLoop:
 
         return await self._retry(append)
 
+    def expect_message(self, text: str) -> None:
+        """Have the request built that this message of the user would begin a turn with: it may be sent soon."""
+        if self.busy:
+            return
+        try:
+            self._jobs.expect(expect(self.memory, decide(self.memory, Submitted(text))))
+        except Rejected:
+            return  # the user is told when it is sent
+        except Exception:
+            log.debug("No request was built ahead", exc_info=True)
+
     async def _prepare_request(self, events: tuple[Event, ...]) -> None:
         """Prepare the request that follows from these events; it is sent only when they are stored."""
         try:

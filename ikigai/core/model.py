@@ -73,6 +73,12 @@ class Provider(Protocol):
         """Prepare for a request that will come soon: open a connection, where that takes long. Never raise."""
         ...
 
+    def expect(self, request: Request) -> None:
+        """Begin to build a request that `prepare` may be called with later: the user has typed its message, and may
+        change it. Send nothing of it. Never raise.
+        """
+        ...
+
     async def prepare(self, request: Request) -> PreparedRequest | None:
         """Prepare a request that `stream` will probably be called with next, and send nothing of it. Never raise.
 

@@ -15,13 +15,14 @@ class ModelLimits(Record, frozen=True):
     """The limits of a model in tokens: the whole context, and the longest output. `tools` says that it takes tools.
 
     A model that takes none is offered none, and nothing is counted for them. With `vendor_search` its vendor can search
-    the web for it.
+    the web for it; else `no_vendor_search` says why not.
     """
 
     context: int
     max_output: int
     tools: bool = True
     vendor_search: bool = False
+    no_vendor_search: str = ""
 
 
 class Encoder(Protocol):

@@ -140,12 +140,19 @@ def make_price(config: Config) -> PriceOf:
         address = server_address(config, model.partition("/")[0])
         if server.api in VENDORS and not address:  # a vendor under another name
             model = f"{server.api}/{model.partition('/')[2]}"
-        platform = platform_of(config, model.partition("/")[0])
-        book = CLOUDS[platform].prices if platform else ""
+        book = _price_book(config, model.partition("/")[0], address)
         priced = prices.price_request(model, usage, at, known, address, book)
         return priced.cost, priced.priced_by
 
     return price
+
+
+def _price_book(config: Config, provider: str, address: str) -> str:
+    """Return the name in genai-prices of the cloud or server behind a provider; "" where the address says it."""
+    if platform := platform_of(config, provider):
+        return CLOUDS[platform].prices
+    preset = PRESETS.get(provider)
+    return preset.prices if preset and address == preset.base_url else ""
 
 
 def make_caps(limits: LimitSettings) -> Caps | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urljoin
 
 from ikigai.core.request.build import Request
 from ikigai.core.request.cache_diagnosis import has_paid_cache
@@ -230,8 +231,11 @@ class OpenAIProvider(StreamingProvider):
         """
         try:
             async with asyncio.timeout(LISTING_TIMEOUT):
-                client = await self.connected()
-                answer = await client.get("/models", cast_to=object, options=_options("application/json"))
+                client, options = await self.connected(), _options("application/json")
+                if self.key and self._preset.key_path:
+                    await client.get(self._preset.key_path, cast_to=object, options=options)
+                path = urljoin(self.base_url, self._preset.models_path) if self._preset.models_path else "/models"
+                answer = await client.get(path, cast_to=object, options=options)
             if not isinstance(answer, list) and (not isinstance(answer, dict) or "data" not in answer):
                 raise NoStream(answer)
         except Exception as error:

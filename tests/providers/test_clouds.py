@@ -377,6 +377,16 @@ async def test_azure_searches_over_responses(connect: Any, wire_server: WireServ
     assert wire_server.requests[0].json["tools"] == [{"type": "web_search"}]
 
 
+async def test_pages_of_a_search_are_dispensable(connect: Any, wire_server: WireServer):
+    message = "Invalid value: 'web_search_call.action.sources'. Supported values are: 'reasoning.encrypted_content'."
+    wire_server.script = [failure(400, message), Answer(reply_of(FORMATS["responses"]).stream)]
+    pool = connect("azure", key="azure-key-123456", api="responses")
+    assert reply(await send(pool, "azure/gpt-5", tools=(VENDOR_SEARCH_SPEC,))).text == "It is new. Good."
+    first, second = (request.json for request in wire_server.requests)
+    assert "web_search_call.action.sources" in first["include"]
+    assert "web_search_call.action.sources" not in second.get("include", ()) and second["tools"] == first["tools"]
+
+
 # ── Vertex ──
 
 

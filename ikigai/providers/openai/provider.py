@@ -32,9 +32,11 @@ from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, MACHINE_HEADERS, PIECE_
 LISTING_TIMEOUT = 30.0
 """Seconds that a list of models may take."""
 
-EXTRAS_REFUSED = re.compile("stream_options|reasoning.summary|prompt_cache_options|comparison_response_id")
+EXTRAS_REFUSED = re.compile(
+    r"stream_options|reasoning.summary|prompt_cache_options|comparison_response_id|web_search_call\.action\.sources"
+)
 """Matches the refusal of token counts (some servers know no such option), of thinking in words (OpenAI gives that to
-verified accounts alone), or of a diagnosis of the cache.
+verified accounts alone), of a diagnosis of the cache, or of the pages that a search found.
 """
 REASONING_REFUSED = re.compile(
     "invalid_encrypted_content|encrypted content|'(reasoning|web_search_call)' was provided without", re.IGNORECASE
@@ -96,7 +98,7 @@ class OpenAIProvider(StreamingProvider):
             if self._responses:
                 vendor = self._vendor(model) if thoughts else ""
                 diagnoses = extras and self._diagnoses(model)
-                encoder = ResponsesEncoder(vendor, traits, self._official, summaries=extras, diagnoses=diagnoses)
+                encoder = ResponsesEncoder(vendor, traits, self._official, extras, diagnoses)
             else:
                 encoder = ChatEncoder(
                     self._official,

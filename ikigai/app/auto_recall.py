@@ -65,7 +65,7 @@ async def find_turns(
     width = max(0, max_tokens * BYTES_PER_TOKEN - FRAME_BYTES) // MAX_RECALLED_TURNS
     found = await database.recall(message, ASKED_TURNS, ASKED_TURNS * width, scope, catch_up)
     least = RARE_SHARE * found.rare_weight
-    own = [turn for turn in found.turns if turn.own_score >= max(OWN_SHARE * turn.score, least)]
+    own = [turn for turn in found.turns if turn.own_score >= max(OWN_SHARE * turn.word_score, least)]
     return choose_turns(memory, [_match(turn) for turn in own], found.weight, least_share)
 
 
@@ -73,4 +73,4 @@ def _match(turn: RecalledTurn) -> RecallMatch:
     said = [each for each in turn.messages if each.excerpt]
     name = next((clean_line(each.excerpt) for each in said if each.id == turn.id), "")
     ids = tuple(each.id for each in said)
-    return RecallMatch(turn.first, turn.last, turn.score, format_excerpts((turn,)), ids, name)
+    return RecallMatch(turn.first, turn.last, turn.word_score, format_excerpts((turn,)), ids, name)

@@ -45,8 +45,8 @@ async def answer_from_log(
 
     Raise Rejected if nothing matches, IkigaiError if the model gives no answer.
     """
-    turns = (await database.recall(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)).turns
-    if not turns:
+    found = await database.recall(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)
+    if not (turns := found.turns):
         raise Rejected("No message contains these words.", "/search also finds parts of words: *part*")
     text = f"{format_excerpts(turns)}\n\nQuestion: {question}"
     done = await complete(
@@ -58,7 +58,11 @@ async def answer_from_log(
     if done.stop is StopReason.LENGTH:
         answer += " …"
     sources = ", ".join(f"#{turn.id}" for turn in turns)
-    return f"{answer}\nSources: {sources}. /search #ID shows one, /quote ID adds one to the context.", done.usage
+    notice = f"\n{found.notice}" if found.notice else ""
+    return (
+        f"{answer}\nSources: {sources}. /search #ID shows one, /quote ID adds one to the context.{notice}",
+        done.usage,
+    )
 
 
 def format_excerpts(turns: Sequence[RecalledTurn]) -> str:
@@ -98,7 +102,7 @@ def _lines(found: Recalled) -> list[str]:
     if found.behind:
         events = "1 event is" if found.behind == 1 else f"{found.behind:,} events are"
         lines.append(f"{events} not in the index yet and may contain more; ask again later.")
-    return lines
+    return [*lines, found.notice] if found.notice else lines
 
 
 def recall_record(question: str, found: Recalled) -> RecallRecord:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from random import Random
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from tests.bench.figures import Figure, percentile
 from tests.bench.histories import MIGRATIONS
 from tests.bench.prose import Prose
 from tests.bench.s08_search import PROBE, PROBE_INDEX
+from tests.support import semantic
 
 TURNS = 250_000
 AGENTS = 50
@@ -92,9 +94,9 @@ def _fill(dsn: str, agents: Sequence[str], turns: int) -> None:
 async def _ask(dsn: str, turns: int, rounds: int) -> list[Figure]:
     prose, rng = Prose(Random(23)), Random(5)
     names = sorted(set(prose._names))
-    taken: dict[str, list[float]] = {}
+    taken: dict[str, dict[str, list[float]]] = {}
     bases: list[float] = []
-    busy: list[float] = []
+    busy: dict[str, list[float]] = {}
     database = await Database.open(dsn, MIGRATIONS)
     try:
         with psycopg.connect(dsn, autocommit=True) as connection:
@@ -102,13 +104,14 @@ async def _ask(dsn: str, turns: int, rounds: int) -> list[Figure]:
                 asked = {f"{words} words": prose.phrase(words) for words in QUESTION_WORDS}
                 asked["common words"] = "the file test error value function"
                 asked["names"] = " ".join(rng.sample(names, 4))
-                for shape, question in asked.items():
-                    began, worked = time.perf_counter(), time.process_time()
-                    await database.recall(question, 12)
-                    seconds = time.perf_counter() - began
+                for (name, mode), (shape, question) in product(semantic.modes().items(), asked.items()):
+                    with mode():
+                        began, worked = time.perf_counter(), time.process_time()
+                        await database.recall(question, 12)
+                        seconds = time.perf_counter() - began
                     if round >= 0:
-                        taken.setdefault(shape, []).append(seconds)
-                        busy.append(time.process_time() - worked)
+                        taken.setdefault(name, {}).setdefault(shape, []).append(seconds)
+                        busy.setdefault(name, []).append(time.process_time() - worked)
                 began = time.perf_counter()
                 connection.execute(PROBE).fetchall()
                 bases += [time.perf_counter() - began] if round >= 0 else []
@@ -116,13 +119,19 @@ async def _ask(dsn: str, turns: int, rounds: int) -> list[Figure]:
             ((messages,),) = connection.execute(SIZE, (["messages"],)).fetchall()
     finally:
         await database.close()
-    every = sorted(seconds for times in taken.values() for seconds in times)
-    for shape, times in taken.items():
-        print(f"{shape:<14} p50 {percentile(times, 50) * 1e3:6.1f} ms  p99 {percentile(times, 99) * 1e3:6.1f} ms")
+    figures: list[Figure] = []
     against = "GIN probe, 1,000 hits of a common word"
-    return [
-        Figure("RECALL", f"a question in {turns:,} turns, p99", "s", [percentile(every, 99)], against, bases),
-        Figure("RECALL", "a question, median", "s", every, against, bases),
-        Figure("RECALL", "processor time of this process for one, p99", "s", [percentile(busy, 99)], "median", busy),
-        Figure("RECALL", "bytes of the index of stems", "B", [index], "the log with its indexes", [messages]),
-    ]
+    for name, shapes in taken.items():
+        for shape, times in shapes.items():
+            p50, p99 = percentile(times, 50) * 1e3, percentile(times, 99) * 1e3
+            print(f"{name:<22} {shape:<14} p50 {p50:6.1f} ms  p99 {p99:6.1f} ms")
+        every, own = sorted(seconds for times in shapes.values() for seconds in times), busy[name]
+        figures += [
+            Figure(
+                "RECALL", f"{name}: a question in {turns:,} turns, p99", "s", [percentile(every, 99)], against, bases
+            ),
+            Figure("RECALL", f"{name}: a question, median", "s", every, against, bases),
+            Figure("RECALL", f"{name}: processor time of this process, p99", "s", [percentile(own, 99)], "median", own),
+        ]
+    size = Figure("RECALL", "bytes of the index of stems", "B", [index], "the log with its indexes", [messages])
+    return [*figures, size]

@@ -7,6 +7,8 @@ plain BM25 over messages, with stems and half of the scores of both neighbors, w
 "any" is the share of questions with at least one evidence message among the first k, "recall" the mean share of the
 evidence there. Both sides are counted in two ways: the first k messages, and all messages of the first k turns, which
 is what a model is given. The bars compare like with like.
+
+Where the extra `semantic` is installed, every question is asked without its word vectors and with them.
 """
 
 import asyncio
@@ -19,7 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import accumulate
+from itertools import accumulate, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,9 +33,11 @@ from snowballstemmer.english_stemmer import EnglishStemmer
 
 from ikigai.store.database import Database
 from ikigai.store.search.function_words import FUNCTION_WORDS
+from ikigai.store.search.turn_recall import RecalledTurn
 from tests.bench import histories, recall_latency
 from tests.bench.figures import Figure, percentile
 from tests.bench.histories import MIGRATIONS
+from tests.support import semantic
 
 K, SESSIONS = 12, 5
 UNITS = "messages", "whole turns"
@@ -96,20 +100,21 @@ def measure(quick: bool, data: Path | None = None) -> list[Figure]:
     if not talks:
         raise ValueError(f"no conversation with evidence is in {data}")
     with histories.empty("recall") as dsn:
-        scores, seconds = asyncio.run(_ask_all(dsn, talks))
+        scores, taken = asyncio.run(_ask_all(dsn, talks))
     _report(scores)
-    print(f"recall: p50 {percentile(seconds, 50) * 1_000:.1f} ms, p99 {percentile(seconds, 99) * 1_000:.1f} ms\n")
+    for name, seconds in taken.items():
+        print(f"{name}: p50 {percentile(seconds, 50) * 1_000:.1f} ms, p99 {percentile(seconds, 99) * 1_000:.1f} ms")
+    print()
     return [*_against_baseline(scores), *recall_latency.measure(quick)]
 
 
 def _against_baseline(scores: dict[str, Scores]) -> list[Figure]:
     figures: list[Figure] = []
-    for unit in UNITS:
-        ours, theirs = scores[f"recall, {unit}"], scores[f"BM25, {unit}"]
+    for name, unit in product(semantic.modes(), UNITS):
+        ours, theirs = scores[f"{name}, {unit}"], scores[f"BM25, {unit}"]
         for what, found, base in ((f"any@{K}", ours.any, theirs.any), (f"recall@{K}", ours.recall, theirs.recall)):
-            figures.append(
-                Figure("RECALL", f"missed, {what}, {unit}", "%", [missed(found)], "BM25", [missed(base)], 1.0)
-            )
+            missing = f"missed by {name}, {what}, {unit}"
+            figures.append(Figure("RECALL", missing, "%", [missed(found)], "BM25", [missed(base)], 1.0))
     return figures
 
 
@@ -118,9 +123,10 @@ def missed(found: Sequence[float]) -> float:
     return max(0.01, 100 * (1 - sum(found) / len(found)))
 
 
-async def _ask_all(dsn: str, talks: Sequence[Conversation]) -> tuple[dict[str, Scores], list[float]]:
+async def _ask_all(dsn: str, talks: Sequence[Conversation]) -> tuple[dict[str, Scores], dict[str, list[float]]]:
+    """Return the scores of each method and unit, and the seconds that each way to recall took."""
     scores: dict[str, Scores] = defaultdict(Scores)
-    seconds: list[float] = []
+    taken: dict[str, list[float]] = defaultdict(list)
     for number, talk in enumerate(talks):
         schema = f"talk_{number}"
         database = await Database.open(dsn, MIGRATIONS, name=schema)
@@ -129,19 +135,23 @@ async def _ask_all(dsn: str, talks: Sequence[Conversation]) -> tuple[dict[str, S
             _store(dsn, schema, agent.id, talk)
             while await database.indexer.stems.index_some():
                 pass
-            began = time.perf_counter()
-            turns = (await database.recall(talk.question, ASKED_TURNS)).turns
-            seconds.append(time.perf_counter() - began)
+            found: dict[str, tuple[RecalledTurn, ...]] = {}
+            for name, mode in semantic.modes().items():
+                with mode():
+                    began = time.perf_counter()
+                    found[name] = (await database.recall(talk.question, ASKED_TURNS)).turns
+                    taken[name].append(time.perf_counter() - began)
         finally:
             await database.close()
             with psycopg.connect(dsn, autocommit=True) as admin:
                 admin.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(schema)))
         places = _places(talk)
-        said = sorted((each for turn in turns for each in turn.messages), key=lambda each: (-each.score, -each.id))
-        _score(scores, "recall", talk, [places[each.id] for each in said], [places[turn.id] for turn in turns])
+        for name, turns in found.items():
+            said = sorted((each for turn in turns for each in turn.messages), key=lambda each: (-each.score, -each.id))
+            _score(scores, name, talk, [places[each.id] for each in said], [places[turn.id] for turn in turns])
         order = baseline(talk)
         _score(scores, "BM25", talk, order, order)
-    return scores, seconds
+    return scores, taken
 
 
 def _score(

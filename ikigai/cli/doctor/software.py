@@ -15,7 +15,9 @@ from ikigai import __version__
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.config import Config
 from ikigai.core.errors import IkigaiError
+from ikigai.store.search import word_vectors
 from ikigai.system import paths
+from ikigai.system.install_command import extra_command
 from ikigai.tools.files import ripgrep
 from ikigai.tools.shell.sandbox import find_bwrap
 
@@ -27,7 +29,7 @@ MAX_FILES, MAX_SHOWN = 20_000, 3
 
 
 def check_machine() -> list[Finding]:
-    return [*_versions(), *_programs(), _files()]
+    return [*_versions(), _word_vectors(), *_programs(), _files()]
 
 
 def check_configuration(config: Config) -> list[Finding]:
@@ -65,6 +67,17 @@ def _version(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return ""
+
+
+def _word_vectors() -> Finding:
+    """Return the finding about the extra by which recall compares meanings."""
+    try:
+        vectors = word_vectors.load_installed()
+    except IkigaiError as error:
+        return Finding("recall", WARN, f"{error.what} It ranks by words alone.", error.remedy)
+    if vectors is None:
+        return Finding("recall", OK, f"ranks by words alone; by meaning, too, with: {extra_command('semantic')}")
+    return Finding("recall", OK, f"ranks by words and meaning, wordllama {_version('wordllama')}")
 
 
 # ── programs ──

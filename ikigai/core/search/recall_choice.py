@@ -28,8 +28,8 @@ HEADER = "[excerpts of earlier turns of this conversation that are no longer in 
 
 
 class RecallMatch(Record, frozen=True):
-    """A turn that matches a message: its events from `first` to `last` (None while it is open), its score, and excerpts
-    of the events `ids`. `name` are words of the best of them in one line.
+    """A turn that matches a message: its events from `first` to `last` (None while it is open), the score of its words,
+    and excerpts of the events `ids`. `name` are words of the best of them in one line.
     """
 
     first: int
@@ -53,7 +53,7 @@ def is_recallable(memory: Memory, first: int, last: int | None) -> bool:
 def choose_turns(
     memory: Memory, matches: Sequence[RecallMatch], weight: float, least_share: float
 ) -> tuple[RecallMatch, ...]:
-    """Return the turns to recall of these matches, best first. `weight` is what the message weighs."""
+    """Return the turns to recall of these matches, in their order. `weight` is what the message weighs."""
     able = [
         each for each in matches if is_recallable(memory, each.first, each.last) and PURGED_TEXT not in each.excerpts
     ]

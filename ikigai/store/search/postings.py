@@ -16,6 +16,8 @@ from itertools import chain
 from math import log
 from typing import NamedTuple
 
+from ikigai.store.search.stems import QueryWord
+
 BLOCK_BITS = 12
 """Documents of a block, as a power of two: no part of the index reaches beyond it."""
 MAX_COUNT = 15
@@ -118,13 +120,13 @@ class Ranking:
             self._add(stem)
         return []
 
-    def weight_of(self, words: Iterable[tuple[tuple[str, ...], int]]) -> float:
-        """Return what these words of the question weigh; a word counts as the heaviest of its stems that are known."""
+    def word_weights(self, words: Iterable[QueryWord]) -> list[float]:
+        """Return what each word of the question weighs: as much as the heaviest of its stems that are known."""
         unknown = stem_weight(self._documents, 0)
-        return sum(
-            max((self._weight[stem] for stem in stems if stem in self._weight), default=count * unknown)
-            for stems, count in words
-        )
+        return [
+            max((self._weight[stem] for stem in word.stems if stem in self._weight), default=word.times * unknown)
+            for word in words
+        ]
 
     def candidates(self) -> list[int]:
         """Return the numbers of the documents that may be the best."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from importlib import import_module
+from typing import NamedTuple
 
 from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, fold, is_unspaced, split_tokens
 from ikigai.store.search.function_words import FUNCTION_WORDS
@@ -23,6 +24,14 @@ MAX_QUERY_WORDS = 48
 """Different words of a question that are looked up, the longest."""
 MIN_FUNCTION_WORDS = 2
 """Function words that tell another language than English."""
+
+
+class QueryWord(NamedTuple):
+    """A word of a question, the stems that it is looked up by, and how often the question has it."""
+
+    word: str
+    stems: tuple[str, ...]
+    times: int
 
 
 @cache
@@ -57,14 +66,14 @@ def split_words(text: str) -> list[str]:
     return split_tokens(unicodedata.normalize("NFC", text).lower().replace("_", " "))
 
 
-def detect_language(words: Iterable[str]) -> str:
-    """Return the language whose function words are the most frequent among these words."""
+def detect_language(words: Iterable[str], default: str = DEFAULT_LANGUAGE) -> str:
+    """Return the language whose function words are the most frequent among these words; `default` if there are few."""
     languages, found = _languages(), Counter[str]()
     for word in words:
         for language in languages.get(word, ()):
             found[language] += 1
     best = max(FUNCTION_WORDS, key=lambda language: found[language])
-    return best if found[best] >= MIN_FUNCTION_WORDS else DEFAULT_LANGUAGE
+    return best if found[best] >= MIN_FUNCTION_WORDS else default
 
 
 def is_common(word: str, language: str) -> bool:
@@ -87,8 +96,13 @@ def count_stems(text: str) -> tuple[str, Counter[str]]:
     return language, found
 
 
-def query_words(question: str, languages: Iterable[str]) -> list[tuple[tuple[str, ...], int]]:
-    """Return the words of a question with counts, as their stems in the question's language and in `languages`.
+def content_words(text: str, language: str) -> set[str]:
+    """Return the words of a text that are no function words of the language."""
+    return set(split_words(text)) - _function_words(language)
+
+
+def query_words(question: str, languages: Iterable[str]) -> list[QueryWord]:
+    """Return the words of a question, with their stems in the question's language and in `languages`.
 
     Words that are function words in the question's language are left out, if there are others.
     """
@@ -98,19 +112,19 @@ def query_words(question: str, languages: Iterable[str]) -> list[tuple[tuple[str
     counts = Counter(word for word in words if word not in common) or Counter(words)
     chosen = sorted(counts, key=lambda word: (-len(word), word))[:MAX_QUERY_WORDS]
     stemmers = [_stemmer(each) for each in dict.fromkeys((language, *languages))]
-    found: list[tuple[tuple[str, ...], int]] = []
+    found: list[QueryWord] = []
     for word in chosen:
         if is_unspaced(word):
-            found += (((pair,), counts[word]) for pair in dict.fromkeys(_pairs(word)[:MAX_QUERY_WORDS]))
+            found += (QueryWord(pair, (pair,), counts[word]) for pair in dict.fromkeys(_pairs(word)[:MAX_QUERY_WORDS]))
         else:
             stems = dict.fromkeys(stem(word[:MAX_KEY_CHARACTERS]) for stem in stemmers)
-            found.append((tuple(stems), counts[word]))
+            found.append(QueryWord(word, tuple(stems), counts[word]))
     return found
 
 
 def query_stems(question: str, languages: Iterable[str]) -> dict[str, int]:
     """Return the stems of `query_words` with their counts."""
-    return {stem: count for stems, count in query_words(question, languages) for stem in stems}
+    return {stem: word.times for word in query_words(question, languages) for stem in word.stems}
 
 
 def _pairs(run: str) -> list[str]:

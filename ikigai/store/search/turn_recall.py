@@ -1,26 +1,32 @@
 """This module ranks the turns of all conversations by a question: BM25 over stems, with what stands beside a message.
 
 A message counts with half of the better one of its neighbors, and what users say with a little more than what models
-and tools say: it is short, and facts about the user are in it. A turn counts as its best message.
+and tools say: it is short, and facts about the user are in it. A turn counts as its best message. With word vectors
+the meaning of the best messages counts, too.
 """
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
+from ikigai.core.errors import ConfigError
 from ikigai.core.record import Record
 from ikigai.core.search.lexer import fold, is_unspaced
 from ikigai.core.search.query import MAX_QUESTION_CHARACTERS, Term
 from ikigai.core.search.snippets import TermFinder
 from ikigai.store.connection import Cursor
 from ikigai.store.replica import ReadingSession
-from ikigai.store.search import stems
+from ikigai.store.search import semantic_order, stems
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.search.postings import Ranking, Run, stem_weight
+from ikigai.store.search.word_vectors import LANGUAGE
 from ikigai.store.sql import stem_postings as queries
+
+log = logging.getLogger(__name__)
 
 CATCH_UP_SECONDS = 1.0
 """Seconds before a recall in which the index is brought up to date."""
@@ -62,7 +68,8 @@ class RecalledMessage(Record, frozen=True):
 class RecalledTurn(Record, frozen=True):
     """A turn that a question recalls. `id` is the event that matches best, `first` and `last` are those of the turn.
 
-    `last` is None while the turn is open. `own_score` is the score of that event without its neighbors.
+    `last` is None while the turn is open. `score` ranks the turn; `word_score` is that of the words of that event and
+    its neighbors, `own_score` of the words of that event.
     """
 
     agent: str
@@ -71,6 +78,7 @@ class RecalledTurn(Record, frozen=True):
     last: int | None
     id: int
     score: float
+    word_score: float
     own_score: float
     messages: tuple[RecalledMessage, ...]
 
@@ -79,21 +87,37 @@ class Recalled(Record, frozen=True):
     """The turns that a question recalls, the best first; `behind` events are not in the index yet.
 
     `rare_weight` is the weight of a word that one message has. `weight` is that and the score of a message of average
-    length that holds each word of the question once.
+    length that holds each word of the question once. `notice` says why the meaning does not count, "" if it does or
+    no word vectors are installed.
     """
 
     turns: tuple[RecalledTurn, ...] = ()
     behind: int = 0
     weight: float = 0.0
     rare_weight: float = 0.0
+    notice: str = ""
 
 
 class _Candidate(NamedTuple):
+    """A document that may be among the best, and the numbers of those beside it. `score` ranks it."""
+
+    number: int
     message: int
     start: int
     kind: str
     score: float
+    word_score: float
     own_score: float
+    beside: Set[int]
+
+
+class _Ranked(NamedTuple):
+    """The best messages, best first, the figures of `Recalled`, and its notice."""
+
+    best: list[_Candidate]
+    weight: float = 0.0
+    rare_weight: float = 0.0
+    notice: str = ""
 
 
 class TurnRecall:
@@ -119,24 +143,22 @@ class TurnRecall:
             return Recalled()
         behind = await self._indexer.stems.catch_up(catch_up)
         async with self._session.use() as cursor:
-            best, weight, rare_weight = await self._candidates(cursor, question, scope)
-            turns = await _read_turns(cursor, best, limit)
+            ranked = await self._rank(cursor, question, scope)
+            turns = await _read_turns(cursor, ranked.best, limit)
             said = await _read_said(cursor, [turn for turn, _ in turns])
-        scores = {each.message: each.score for each in reversed(best)}  # the best of the pieces of a message
+        scores = {each.message: each.score for each in reversed(ranked.best)}  # the best of the pieces of a message
         width = most_characters // max(1, len(turns))
         made = await asyncio.to_thread(_with_excerpts, question, turns, said, scores, width)
-        return Recalled(made, behind, weight, rare_weight)
+        return Recalled(made, behind, ranked.weight, ranked.rare_weight, ranked.notice)
 
-    async def _candidates(
-        self, cursor: Cursor, question: str, scope: RecallScope | None
-    ) -> tuple[list[_Candidate], float, float]:
-        """Return the best messages by their words, best first, `Recalled.weight` and `Recalled.rare_weight`."""
+    async def _rank(self, cursor: Cursor, question: str, scope: RecallScope | None) -> _Ranked:
+        """Return the best messages by their words and their meaning."""
         await cursor.execute(queries.FIGURES)
         for _, documents, total, told in await cursor.fetchall():
             languages = msgspec.json.decode(told, type=dict[str, int])
             common = sorted(languages, key=lambda language: (-languages[language], language))[:MAX_LANGUAGES]
             words = await asyncio.to_thread(stems.query_words, question, common)
-            counts = {stem: count for stems, count in words for stem in stems}
+            counts = {stem: word.times for word in words for stem in word.stems}
             runs = await _read_runs(cursor, scope) if scope else None
             await cursor.execute(queries.POSTINGS, (list(counts),), binary=True, prepare=False)
             rows = await cursor.fetchall()
@@ -144,9 +166,38 @@ class TurnRecall:
             ranking, numbers = await asyncio.to_thread(_rank, rows, counts, documents, average, runs)
             await cursor.execute(queries.NEIGHBORS, (numbers,), prepare=False)
             best = await asyncio.to_thread(_with_neighbors, ranking, await cursor.fetchall(), runs)
-            rare_weight = stem_weight(documents, 1)
-            return best, ranking.weight_of(words) + rare_weight, rare_weight
-        return [], 0.0, 0.0
+            weights, rare_weight, notice = ranking.word_weights(words), stem_weight(documents, 1), ""
+            if stems.detect_language(stems.split_words(question), *common[:1]) == LANGUAGE:
+                asked = [(each.word, weight) for each, weight in zip(words, weights, strict=True)]
+                best, notice = await _by_meaning(cursor, asked, best)
+            return _Ranked(best, sum(weights) + rare_weight, rare_weight, notice)
+        return _Ranked([])
+
+
+async def _by_meaning(
+    cursor: Cursor, asked: list[tuple[str, float]], best: list[_Candidate]
+) -> tuple[list[_Candidate], str]:
+    """Return the candidates in the order of words and meaning, and the notice of `Recalled`.
+
+    Each gets the score of the one that is at its place by words.
+    """
+    try:
+        near = await semantic_order.compare(cursor, asked, [(each.message, each.start, each.kind) for each in best])
+    except ConfigError as error:
+        log.debug("recall ranks by words alone", exc_info=True)
+        return best, f"{error.what} Only words were compared. {error.remedy}"
+    told = {each.number: found for each, found in zip(best, near, strict=False) if found is not None}
+    whole = [_with_beside(each, told) for each in best[: len(near)]]
+    order = semantic_order.fused_order(whole)
+    fused = [best[place]._replace(score=by_words.score) for place, by_words in zip(order, best, strict=False)]
+    return fused + best[len(fused) :], ""
+
+
+def _with_beside(candidate: _Candidate, similarities: dict[int, float]) -> float | None:
+    """Return the similarity of a candidate with the share of the better one beside it."""
+    if (own := similarities.get(candidate.number)) is None:
+        return None
+    return own + NEIGHBOR_WEIGHT * max((similarities.get(number, 0.0) for number in candidate.beside), default=0.0)
 
 
 def _rank(
@@ -185,7 +236,7 @@ def _with_neighbors(
         near = beside.get(number, set())
         total = score[number] + NEIGHBOR_WEIGHT * max((score[each] for each in near), default=0.0)
         weighed = total * (USER_WEIGHT if kind == "user" else 1.0)
-        found.append(_Candidate(message, start, kind, weighed, score[number]))
+        found.append(_Candidate(number, message, start, kind, weighed, weighed, score[number], near))
     return sorted((each for each in found if each.score > 0), key=_order)
 
 
@@ -254,7 +305,7 @@ def _with_excerpts(
         for id, kind, at, text in messages:
             excerpt = finder.snippet(text, width - rest if id == best.message else rest // others).text
             excerpts.append(RecalledMessage(id, kind, at, round(scores.get(id, 0.0), 4), excerpt))
-        of_best = best.message, round(best.score, 4), best.own_score
+        of_best = best.message, round(best.score, 4), round(best.word_score, 4), best.own_score
         found.append(RecalledTurn(turn.agent, turn.agent_id, turn.first, turn.last, *of_best, tuple(excerpts)))
     return tuple(found)
 

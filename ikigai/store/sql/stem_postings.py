@@ -62,6 +62,11 @@ DOCUMENT_BEHIND = """
 select number from recall_documents
 where agent_id = %s and message > %s order by number limit 1
 """
+# The beginnings of these pieces of events.
+TEXTS_OF = """
+select wanted.place, substr(messages.content, wanted.start + 1, %s)
+from unnest(%s::bigint[], %s::integer[]) with ordinality as wanted (id, start, place) join messages using (id)
+"""
 # The turn of each of these events: its first event, and its turn_end, null while it is open.
 TURNS_OF = """
 select wanted.id, agents.id::text, agents.name, coalesce(

@@ -20,6 +20,7 @@ from ikigai.store.sql import purge as purge_queries
 from ikigai.store.sql import stem_postings
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
+from tests.support import semantic
 
 
 async def recalled(database: Database, question: str, **options) -> list[str]:
@@ -118,7 +119,8 @@ async def test_merged_index_ranks_as_one_of_small_parts(database: Database, dsn:
     for text in texts[45:]:
         await talk.turn(text, "fine")
         await database.indexer.stems.catch_up(5)
-    merged = [await database.recall(question) for question in questions]
+    with semantic.without():  # one turn more moves the weights of words, and so turns of the same meaning
+        merged = [await database.recall(question) for question in questions]
     with psycopg.connect(dsn, autocommit=True) as other:
         ((parts,),) = other.execute("select count(*) from recall_parts").fetchall()
         assert parts < 20, "small parts were merged"
@@ -129,7 +131,8 @@ async def test_merged_index_ranks_as_one_of_small_parts(database: Database, dsn:
     with psycopg.connect(dsn, autocommit=True) as other:
         assert other.execute("select count(*) from recall_parts").fetchone() == (1,), "it was made anew"
         other.execute("delete from recall_documents where message in (select id from messages where content = 'x')")
-    again = [await database.recall(question) for question in questions]
+    with semantic.without():
+        again = [await database.recall(question) for question in questions]
     assert [[turn.id for turn in each.turns] for each in again] == [[turn.id for turn in each.turns] for each in merged]
     await talk.log.close()
 

@@ -1,0 +1,61 @@
+"""This module ranks messages that have words of a question by their meaning, too, where word vectors are installed."""
+
+import asyncio
+from collections.abc import Sequence
+
+from ikigai.core.search.lexer import searchable_text
+from ikigai.store.connection import Cursor
+from ikigai.store.search import stems, word_vectors
+from ikigai.store.search.word_vectors import LANGUAGE
+from ikigai.store.sql import stem_postings as queries
+
+COMPARED_MESSAGES = 100
+"""Messages whose meaning is compared with that of the question: those with the best words."""
+COMPARED_CHARACTERS = 4_000
+"""Characters of a message that are compared."""
+MAX_COMPARED_START = 64_000
+"""Last character of an event at which a compared piece begins: the server unpacks all that is before it."""
+RANK_OFFSET = 60
+"""The constant k of reciprocal rank fusion, as in Cormack, Clarke and Büttcher (2009)."""
+MEANING_WEIGHT = 0.5
+"""Weight of the rank by meaning; that by words has 1. Chosen on LoCoMo, where messages were compared as a whole."""
+
+
+async def compare(
+    cursor: Cursor, question: Sequence[tuple[str, float]], pieces: Sequence[tuple[int, int, str]]
+) -> list[float | None]:
+    """Return how similar the first pieces of events are to the question, None for one that is not compared.
+
+    The question is words with their weights. Pieces are event, first character and kind, best first. Without word
+    vectors nothing is returned. Raise ConfigError if they are damaged.
+    """
+    vectors = await asyncio.to_thread(word_vectors.load_installed)
+    if vectors is None:
+        return []
+    found: list[float | None] = [None] * min(COMPARED_MESSAGES, len(pieces))
+    compared = [n for n in range(len(found)) if pieces[n][1] <= MAX_COMPARED_START]
+    columns = [pieces[n][0] for n in compared], [pieces[n][1] for n in compared]
+    await cursor.execute(queries.TEXTS_OF, (COMPARED_CHARACTERS, *columns), prepare=False)
+    texts = {compared[place - 1]: text for place, text in await cursor.fetchall() if text}
+
+    def similarities() -> list[float]:
+        words = [stems.content_words(searchable_text(pieces[n][2], text), LANGUAGE) for n, text in texts.items()]
+        return vectors.similarities(question, words)
+
+    for n, near in zip(texts, await asyncio.to_thread(similarities), strict=True):
+        found[n] = near
+    return found
+
+
+def fused_order(similarities: Sequence[float | None]) -> list[int]:
+    """Return the places of messages in the order of words and meaning. They are given in the order of their words.
+
+    The ranks are fused by their reciprocals. What was not compared has the last rank by meaning.
+    """
+    places = range(len(similarities))
+    ranks = [len(similarities)] * len(similarities)
+    compared = [(-near, place) for place, near in enumerate(similarities) if near is not None]
+    for rank, (_, place) in enumerate(sorted(compared), 1):
+        ranks[place] = rank
+    fused = [1 / (RANK_OFFSET + place + 1) + MEANING_WEIGHT / (RANK_OFFSET + ranks[place]) for place in places]
+    return sorted(places, key=lambda place: (-fused[place], place))

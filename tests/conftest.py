@@ -1,9 +1,10 @@
 """This module gives tests databases: one server for all test processes, and an empty database for each test."""
 
+import gc
 import itertools
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib import import_module
@@ -111,6 +112,18 @@ settings.load_profile("ikigai")
 
 
 sys.dont_write_bytecode = False  # to read all tests again takes three times as long in each of the processes
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let no collection of garbage look through the tests and what they import, millions of objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

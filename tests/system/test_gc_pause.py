@@ -13,7 +13,6 @@ from ikigai.system import gc_pause as collector
 def as_it_was() -> Iterator[None]:
     yield
     gc.enable()
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -43,10 +42,11 @@ def test_switched_on_meanwhile():
 
 
 def test_frozen_objects_are_not_scanned_again(monkeypatch: pytest.MonkeyPatch):
+    before = gc.get_freeze_count()
     with collector.pause_gc(imports=True):
         pass
-    assert not gc.get_freeze_count()
+    assert gc.get_freeze_count() <= before
     with collector.pause_gc(imports=True):
         monkeypatch.setitem(sys.modules, "a module of a test", collector)
         made = [[] for _ in range(1000)]
-    assert gc.get_freeze_count() >= len(made) and gc.isenabled()
+    assert gc.get_freeze_count() >= before + len(made) and gc.isenabled()

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from zlib import crc32
@@ -22,7 +23,7 @@ from ikigai.store import schema
 from ikigai.store.database import Database
 from ikigai.store.embedded import server as embedded
 from tests import ROOT
-from tests.support import starting
+from tests.support import kept_connections, starting
 from tests.support.bubblewrap import refusal
 from tests.support.wire_server import WireServer
 
@@ -156,19 +157,26 @@ def server(request: pytest.FixtureRequest) -> Iterator[str]:
     """
     if other := os.environ.get("IKIGAI_TEST_DATABASE_URL"):
         yield other
+        _disconnect()
         return
     lease = embedded.start(request.config.cache.mkdir("postgres"))
     yield lease.dsn
+    _disconnect()
     lease.close()
+
+
+def _disconnect() -> None:
+    kept_connections.close()
+    while _admins:
+        _admins.popitem()[1].close()
 
 
 @pytest.fixture
 def empty_dsn(server: str) -> Iterator[str]:
     """Yield the DSN of a database without a schema."""
     with _database(server, "ikigai_test_empty") as found:
-        with psycopg.connect(found, autocommit=True) as other:
-            other.execute(LEAVE)
-            other.execute(EMPTY)
+        kept_connections.query(found, LEAVE)
+        _make_empty(found)
         yield found
 
 
@@ -176,30 +184,42 @@ def empty_dsn(server: str) -> Iterator[str]:
 def dsn(server: str) -> Iterator[str]:
     """Yield the DSN of a database with the schema and nothing in it."""
     with _database(server, "ikigai_test") as found:
-        with psycopg.connect(found, autocommit=True) as other:
-            other.execute(LEAVE)
-            _make_clean(other)
+        kept_connections.query(found, LEAVE)
+        _make_clean(found)
         yield found
 
 
-def _make_clean(other: psycopg.Connection) -> None:
-    """Remove the rows if there is the schema alone, which takes 15 ms of the processor; else make all anew, in
-    60.
+def _make_empty(dsn: str) -> None:
+    """Remove everything, and the connection with it, which keeps the settings that the database had."""
+    kept_connections.connection(dsn).execute(EMPTY)
+    kept_connections.close(dsn)
+
+
+def _make_clean(dsn: str) -> None:
+    """Remove the rows if there is the schema alone, which takes 5 ms of the processor; else make all anew, in 60.
 
     The digest of a database whose schema has just been made is stored as its comment.
     """
-    files = schema.read_migrations(MIGRATIONS)
-    wanted = sha256(b"".join([FILL.encode(), *(file.read_bytes() for _, file in files)])).hexdigest()
+    other = kept_connections.connection(dsn)
+    wanted, files = _migrations()
     if other.execute(CLEAN).fetchall() == [(f"{wanted} {_made(other)}",)]:
         other.execute(TRUNCATE)
         return
-    other.execute(EMPTY)
-    other.execute(FILL)
-    with other.transaction():
-        for version, file in files:
-            other.execute(file.read_bytes())
-            other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (version, file.stem[5:]))
-    other.execute(f"comment on database {other.info.dbname} is '{wanted} {_made(other)}'".encode())
+    _make_empty(dsn)
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute(FILL)
+        with other.transaction():
+            for version, name, statements in files:
+                other.execute(statements)
+                other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (version, name))
+        other.execute(f"comment on database {other.info.dbname} is '{wanted} {_made(other)}'".encode())
+
+
+@cache
+def _migrations() -> tuple[str, list[tuple[int, str, bytes]]]:
+    """Return a digest of the schema, and the version, name and statements of each migration."""
+    files = [(version, file.stem[5:], file.read_bytes()) for version, file in schema.read_migrations(MIGRATIONS)]
+    return sha256(b"".join([FILL.encode(), *(statements for *_, statements in files)])).hexdigest(), files
 
 
 def _made(other: psycopg.Connection) -> str:
@@ -209,18 +229,37 @@ def _made(other: psycopg.Connection) -> str:
     return sha256(repr((made, sorted(versions))).encode()).hexdigest()
 
 
+_admins: dict[str, psycopg.Connection] = {}
+"""The connections that hold the locks of the databases in use, by server: one for all tests of a process."""
+_in_use: set[str] = set()
+"""The names of the databases that tests of this process use now."""
+_last: dict[str, str] = {}
+"""The databases used last, by name without a number: this process is likely to have a connection to them."""
+
+
 @contextmanager
 def _database(server: str, name: str) -> Iterator[str]:
-    """Yield the DSN of the first database of this name that no other test uses; a new one takes 100 ms and more."""
-    with psycopg.connect(server, autocommit=True) as admin:
-        for number in itertools.count():
-            key = crc32(f"{name}_{number}".encode()) - (1 << 31)
-            if admin.execute("select pg_try_advisory_lock(%s, %s)", (DATABASE_IN_USE, key)).fetchall() == [(True,)]:
-                break
-        name = f"{name}_{number}"
-        if not admin.execute("select from pg_database where datname = %s", (name,)).fetchall():
-            admin.execute(f"create database {name} encoding 'UTF8' template template0".encode())
-        yield address(server, dbname=name)
+    """Yield the DSN of a database of this name that no other test uses; a new one takes 100 ms and more."""
+    admin = _admins.get(server)
+    if admin is None or admin.closed:
+        admin = _admins[server] = psycopg.connect(server, autocommit=True)
+    for found in itertools.chain([_last.get(name, f"{name}_0")], (f"{name}_{number}" for number in itertools.count())):
+        lock = DATABASE_IN_USE, crc32(found.encode()) - (1 << 31)
+        taken = found not in _in_use and admin.execute("select pg_try_advisory_lock(%s, %s)", lock).fetchall()
+        if taken == [(True,)]:
+            break
+    _last[name] = found
+    _in_use.add(found)
+    try:
+        if not admin.execute("select from pg_database where datname = %s", (found,)).fetchall():
+            admin.execute(f"create database {found} encoding 'UTF8' template template0".encode())
+        dsn = address(server, dbname=found)
+        kept_connections.keep(dsn)
+        yield dsn
+    finally:
+        _in_use.remove(found)
+        if not admin.closed:
+            admin.execute("select pg_advisory_unlock(%s, %s)", lock)
 
 
 @pytest.fixture

@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from ikigai.cli.main import wants_json
 from tests.e2e.program import PATIENCE, Program, command, environment, run
-from tests.support import json_schema, starting
+from tests.support import json_schema, kept_connections, starting
 from tests.support.invariants import check
 from tests.support.wire_server import Answer, Received, WireServer
 
@@ -48,15 +46,18 @@ class Account:
             json_schema.check(result.stdout)
         return result
 
-    def start(self, *arguments: str, **env: str) -> "subprocess.Popen[str]":
-        """Start the program without a terminal."""
+    def start(self, *arguments: str, typed: bool = False, **env: str) -> "starting.Piped | subprocess.Popen[str]":
+        """Start the program without a terminal; its standard input is closed if nothing is to be `typed`."""
+        around = environment(self.home, **self.environment(**env))
+        if starting.shareable(around):
+            return starting.start_piped("ikigai", arguments, around, self.home, typed)
         return subprocess.Popen(
             command(*arguments),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if typed else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment(self.home, **self.environment(**env)),
+            env=around,
             cwd=self.home,
         )
 
@@ -81,8 +82,7 @@ class Account:
 
     def rows(self, *kinds: str) -> list[tuple[str, str, dict[str, Any]]]:
         """Return kind, content and data of the events of these kinds (without arguments of all), in order."""
-        with psycopg.connect(self.dsn) as connection:
-            rows = connection.execute("select kind, coalesce(content, ''), data from messages order by id").fetchall()
+        rows = self._query("select kind, coalesce(content, ''), data from messages order by id")
         return [(kind, content, data or {}) for kind, content, data in rows if not kinds or kind in kinds]
 
     def said(self, *kinds: str) -> list[str]:
@@ -108,8 +108,7 @@ class Account:
         query = (
             "select pid from pg_stat_activity where datname = current_database() and application_name like 'ikigai/%'"
         )
-        with psycopg.connect(self.dsn) as connection:
-            backends = [pid for (pid,) in connection.execute(query).fetchall()]
+        backends = [pid for (pid,) in self._query(query)]
         assert backends
         for pid in backends:
             os.kill(pid, signal.SIGSTOP)
@@ -122,14 +121,12 @@ class Account:
     def busy(self) -> list[str]:
         """Return the statements under way in the database, but this one."""
         query = "select query from pg_stat_activity where state = 'active' and pid <> pg_backend_pid()"
-        with psycopg.connect(self.dsn) as connection:
-            return [text for (text,) in connection.execute(query + " and datname = current_database()").fetchall()]
+        return [text for (text,) in self._query(f"{query} and datname = current_database()")]
 
     def _connected(self) -> list[str]:
         """Return the process ids of the programs that are connected to the database."""
         query = "select split_part(application_name, '/', 3) from pg_stat_activity where datname = current_database()"
-        with psycopg.connect(self.dsn) as connection:
-            return [pid for (pid,) in connection.execute(query).fetchall() if pid]
+        return [pid for (pid,) in self._query(query) if pid]
 
     def turns(self) -> list[str]:
         """Return how the turns ended so far."""
@@ -137,8 +134,7 @@ class Account:
 
     def drafts(self) -> list[str]:
         """Return the saved parts of replies that were streaming."""
-        with psycopg.connect(self.dsn) as connection:
-            return [text for (text,) in connection.execute("select text from drafts").fetchall()]
+        return [text for (text,) in self._query("select text from drafts")]
 
     def script(self, *replies: object) -> tuple[str, str]:
         """Return flags for a model that gives these replies; see `ikigai.providers.scripted`."""
@@ -148,14 +144,15 @@ class Account:
 
     def agents(self) -> list[str]:
         """Return the names of agents, oldest first."""
-        with psycopg.connect(self.dsn) as connection:
-            return [name for (name,) in connection.execute("select name from agents order by created_at").fetchall()]
+        return [name for (name,) in self._query("select name from agents order by created_at")]
 
     def agent_id(self, name: str) -> str:
         """Return the id of the agent of this name."""
-        with psycopg.connect(self.dsn) as connection:
-            ((id,),) = connection.execute("select id::text from agents where name = %s", (name,)).fetchall()
+        ((id,),) = self._query("select id::text from agents where name = %s", name)
         return id
+
+    def _query(self, statement: str, *values: str) -> list[tuple[Any, ...]]:
+        return kept_connections.query(self.dsn, statement, values)
 
     def log_file(self) -> str:
         """Return the program's log file."""

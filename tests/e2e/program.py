@@ -93,6 +93,7 @@ class Program:
         self.screen = Screen(columns, rows, history=10_000, ratio=0.01)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
+        self._text: str | None = None
         self._came = 0.0
         self.process = self._start(module, arguments, environment(home, **(env or {})), cwd or home)
 
@@ -132,6 +133,7 @@ class Program:
         ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         if hasattr(self, "screen"):
             self.screen.resize(rows, columns)
+        self._text = None
 
     def type(self, text: str | bytes) -> None:
         """Press keys; a long text goes in as fast as the program takes it, as in a terminal."""
@@ -174,7 +176,10 @@ class Program:
         return [line.rstrip() for line in (*self.screen.scrolled(), *self.screen.display)]
 
     def text(self) -> str:
-        return "\n".join(self.scrollback())
+        """Return all that is on screen or scrolled away, as lines. Tests look again and again while nothing comes."""
+        if self._text is None:
+            self._text = "\n".join(self.scrollback())
+        return self._text
 
     def words(self) -> str:
         """Return all that is on screen or scrolled away, on one line."""
@@ -196,6 +201,7 @@ class Program:
         if b"\x1b[6n" in data:
             os.write(self._master, b"\x1b[%d;%dR" % (self.screen.cursor.y + 1, self.screen.cursor.x + 1))
         self._stream.feed(data)
+        self._text = None
         return True
 
     def pass_time(self, seconds: float) -> None:

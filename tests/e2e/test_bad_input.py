@@ -79,6 +79,7 @@ def test_address_without_a_password_is_accepted(tmp_path: Path, dsn: str):
     refused(Account(tmp_path, "").run("--db", dsn, "db", "status"), 75, "Cannot reach PostgreSQL at 127.0.0.1:1.")
 
 
+@pytest.mark.own_interpreter
 def test_password_in_the_environment_is_in_no_process_list(account: Account, wire: Wire):
     answer = completion("Half a reply")
     answer.cut, answer.end = answer.body.index(b'"finish_reason":"stop"'), "hang"

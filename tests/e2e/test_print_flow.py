@@ -12,7 +12,7 @@ from typing import IO, Any
 import pytest
 
 from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of, refused
-from tests.e2e.program import command, environment
+from tests.support.starting import Piped
 from tests.support.wire_server import Answer, completion, failure
 
 SCHEMA = {
@@ -23,25 +23,12 @@ SCHEMA = {
 }
 
 
-def piped(account: Account, *arguments: str, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
-    """Start the program with its output in a pipe that is read only by the test."""
-    return subprocess.Popen(
-        command(*arguments),
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(account.home, **account.environment()),
-        cwd=account.home,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup may have started the tests
-    )
-
-
-def bytes_in(pipe: IO[bytes]) -> int:
+def bytes_in(pipe: IO[str]) -> int:
     """Return the bytes in a pipe that nobody has read."""
     return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))[0]
 
 
-def has_full_pipe(program: "subprocess.Popen[bytes]") -> bool:
+def has_full_pipe(program: "Piped | subprocess.Popen[str]") -> bool:
     """Return True if there is no more room in the pipe that the program writes to."""
     assert program.stdout
     return bytes_in(program.stdout) >= fcntl.fcntl(program.stdout, fcntl.F_GETPIPE_SZ) or program.poll() is not None
@@ -59,7 +46,7 @@ def until(true: Any, what: str) -> None:
 @pytest.mark.parametrize("format", ["text", "stream-json"])
 def test_signal_ends_a_run_whose_output_is_not_read(account: Account, number: int, code: int, format: str):
     model = account.script("word " * 60_000)
-    program = piped(account, *model, "-p", "go", "--output-format", format)
+    program = account.start(*model, "-p", "go", "--output-format", format)
     until(lambda: account.turns() == ["completed"] or program.poll() is not None, "the end of the turn")
     assert program.poll() is None
     program.send_signal(number)
@@ -68,7 +55,7 @@ def test_signal_ends_a_run_whose_output_is_not_read(account: Account, number: in
 
 
 def test_signal_ends_a_command_whose_output_is_not_read(account: Account):
-    program = piped(account, *ECHO, "-p", "--system-prompt", "x" * 100_000, "/system")
+    program = account.start(*ECHO, "-p", "--system-prompt", "x" * 100_000, "/system")
     until(lambda: has_full_pipe(program), "a full pipe")
     program.send_signal(signal.SIGTERM)
     assert program.wait(60) == 143
@@ -76,10 +63,10 @@ def test_signal_ends_a_command_whose_output_is_not_read(account: Account):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signal_ends_the_wait_for_input(account: Account, number: int, code: int):
-    program = piped(account, *ECHO, "-p", stdin=subprocess.PIPE)
+    program = account.start(*ECHO, "-p", typed=True)
     stdin = program.stdin
     assert stdin
-    stdin.write(b"words ")
+    stdin.write("words ")
     stdin.flush()
     until(lambda: not bytes_in(stdin), "a program that reads its input")
     program.send_signal(number)
@@ -120,9 +107,9 @@ def test_timeout_interrupts_the_turn(account: Account, wire: Wire, format: str):
 
 
 def test_timeout_ends_the_wait_for_input_and_for_a_reader(account: Account):
-    program = piped(account, *ECHO, "-p", "--timeout", "1", stdin=subprocess.PIPE)
+    program = account.start(*ECHO, "-p", "--timeout", "1", typed=True)
     assert program.wait(30) == 124 and not account.agents()
-    program = piped(account, *account.script("word " * 60_000), "-p", "--timeout", "4", "go")
+    program = account.start(*account.script("word " * 60_000), "-p", "--timeout", "4", "go")
     assert program.wait(30) == 124
 
 
@@ -248,10 +235,10 @@ def test_turns_are_answered_in_order(account: Account, wire: Wire):
 
 
 def test_line_is_answered_before_the_next_one_comes(account: Account):
-    program = piped(account, *ECHO, "-p", *TURNS, stdin=subprocess.PIPE)
+    program = account.start(*ECHO, "-p", *TURNS, typed=True)
     assert program.stdin and program.stdout
     for text in ("one", "two"):
-        program.stdin.write(turns({"type": "user", "text": text}).encode())
+        program.stdin.write(turns({"type": "user", "text": text}))
         program.stdin.flush()
         while (line := json.loads(program.stdout.readline()))["type"] != "result":
             pass

@@ -14,7 +14,7 @@ from tests.support.file_server import FileServer, Hosted
 from tests.support.local_weights import smol_weights
 
 pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
-pytestmark = pytest.mark.own_interpreter
+
 
 NAME = "Tiny-Q4.gguf"
 ADDRESS = f"/files/{NAME}"

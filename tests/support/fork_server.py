@@ -34,21 +34,25 @@ from io import TextIOWrapper
 from typing import NamedTuple, NoReturn, TextIO
 
 LIBRARIES = (
-    "anyio._backends._asyncio", "asyncio", "concurrent.futures.thread", "difflib", "html.entities", "httpx2",
-    "markdown_it", "msgspec.json", "openai", "prompt_toolkit", "prompt_toolkit.input.vt100",
-    "prompt_toolkit.key_binding.bindings.search", "psycopg", "pygments.lexers", "rich.markdown", "rich.rule",
+    "anyio._backends._asyncio", "asyncio", "concurrent.futures.thread", "difflib", "encodings.utf_8_sig",
+    "html.entities", "httpcore2._async", "httpcore2._backends.auto", "httpx2", "markdown_it", "msgspec.json",
+    "openai", "prompt_toolkit", "prompt_toolkit.input.vt100", "prompt_toolkit.key_binding.bindings.search",
+    "psycopg", "pygments.lexers", "rich.markdown", "rich.rule", "truststore",
 )  # fmt: skip
 PROGRAM = (
     "ikigai.agent.prompt_cache", "ikigai.app.build_tools", "ikigai.app.open_database", "ikigai.app.own_commands",
-    "ikigai.app.own_secrets", "ikigai.app.services", "ikigai.app.surroundings", "ikigai.app.tool_runtime",
-    "ikigai.cli.main", "ikigai.cli.subcommands", "ikigai.config.extra_fields", "ikigai.core.commands.command_help",
-    "ikigai.core.request.default_prompt", "ikigai.core.search.fuzzy", "ikigai.core.state.prompt_prefix",
+    "ikigai.app.own_secrets", "ikigai.app.pasted_pictures", "ikigai.app.services", "ikigai.app.surroundings",
+    "ikigai.app.tool_runtime", "ikigai.cli.main", "ikigai.cli.subcommands", "ikigai.config.extra_fields",
+    "ikigai.core.commands.command_help", "ikigai.core.mentions", "ikigai.core.request.default_prompt",
+    "ikigai.core.search.fuzzy", "ikigai.core.search.recall_choice", "ikigai.core.state.prompt_prefix",
     "ikigai.core.token_formats", "ikigai.headless.print_mode", "ikigai.providers.local.weights",
-    "ikigai.providers.openai.provider", "ikigai.providers.prices", "ikigai.repl.draft_files",
-    "ikigai.repl.exit_message", "ikigai.repl.first_screen", "ikigai.repl.repl", "ikigai.store.database",
-    "ikigai.store.ephemeral", "ikigai.store.search.search", "ikigai.terminal.notifications",
-    "ikigai.terminal.output.background_color", "ikigai.terminal.output.prompt_marks",
-    "ikigai.terminal.render.markdown_elements", "ikigai.terminal.screen", "ikigai.tools.approval.gate",
+    "ikigai.providers.openai.provider", "ikigai.providers.prices", "ikigai.repl.cold_cache",
+    "ikigai.repl.draft_files", "ikigai.repl.exit_message", "ikigai.repl.first_screen",
+    "ikigai.repl.recall_suggestions", "ikigai.repl.repl", "ikigai.store.connection_watch", "ikigai.store.database",
+    "ikigai.store.ephemeral", "ikigai.store.log_tail", "ikigai.store.search.search", "ikigai.store.sql.transfer",
+    "ikigai.store.unsaved_place", "ikigai.terminal.notifications", "ikigai.terminal.output.background_color",
+    "ikigai.terminal.output.prompt_marks", "ikigai.terminal.render.markdown_elements", "ikigai.terminal.screen",
+    "ikigai.tools.approval.gate",
 )  # fmt: skip
 NUMBER = struct.Struct("i")
 
@@ -120,6 +124,7 @@ def _become(run: Run, streams: list[int]) -> Run:
     os.environ.update(run.environment)
     time.tzset()
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup may have started the tests
     sys.stdin = sys.__stdin__ = _stream(0, sys.stdin, "rb")
     sys.stdout = sys.__stdout__ = _stream(1, sys.stdout, "wb")
     sys.stderr = sys.__stderr__ = _stream(2, sys.stderr, "wb")

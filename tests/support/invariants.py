@@ -2,8 +2,6 @@
 
 import time
 
-import psycopg
-
 from ikigai.core import codec
 from ikigai.core.events import ToolStarted
 from ikigai.core.messages import Role, ToolCall, ToolResult
@@ -14,6 +12,7 @@ from ikigai.core.state.loading import TURN_KINDS, load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, next_request
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.core.memory_log import MemoryLog, StoredRow
+from tests.support.kept_connections import query
 
 RUN = RunConfig(
     {"model": "scripted/demo", "level": "", "budget": 100_000, "system": ""},
@@ -24,23 +23,22 @@ RUN = RunConfig(
 
 def _at_rest(dsn: str) -> bool:
     """Return True once no transaction is open, a moment after the program has ended."""
-    query = "select from pg_stat_activity where datname = current_database() and state like 'idle in tr%'"
+    left = "select from pg_stat_activity where datname = current_database() and state like 'idle in tr%'"
     until = time.monotonic() + 30
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        while connection.execute(query).rowcount and time.monotonic() < until:
-            time.sleep(0.05)
-        return not connection.execute(query).rowcount
+    while query(dsn, left) and time.monotonic() < until:
+        time.sleep(0.02)
+    return not query(dsn, left)
 
 
 def check(dsn: str, idle: bool = True) -> dict[str, Memory]:
     """Check every agent of the database; with `idle` no turn may be open. Return their memories by name."""
-    with psycopg.connect(dsn) as connection:
-        rows = connection.execute(
-            "select m.id, a.name, m.seq, m.kind, m.content, m.data::text"
-            " from messages m join agents a on a.id = m.agent_id where a.purged_at is null order by m.id"
-        ).fetchall()
-        names = [name for (name,) in connection.execute("select name from agents where purged_at is null").fetchall()]
-        ((twice,),) = connection.execute("select count(*) - count(distinct event_id) from messages").fetchall()
+    rows = query(
+        dsn,
+        "select m.id, a.name, m.seq, m.kind, m.content, m.data::text"
+        " from messages m join agents a on a.id = m.agent_id where a.purged_at is null order by m.id",
+    )
+    names = [name for (name,) in query(dsn, "select name from agents where purged_at is null")]
+    ((twice,),) = query(dsn, "select count(*) - count(distinct event_id) from messages")
     assert twice == 0 and _at_rest(dsn)
     log = MemoryLog()
     log.rows = [StoredRow(*row) for row in rows]

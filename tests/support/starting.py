@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TextIO
 
 import psutil
 
@@ -37,7 +38,7 @@ class Forked:
     """A run of the program, with the part of the interface of `subprocess.Popen` that tests use."""
 
     def __init__(self, pid: int, control: socket.socket) -> None:
-        self.pid, self.returncode, self._control = pid, None, control
+        self.pid, self.returncode, self.control = pid, None, control
         self.returncode: int | None
 
     def poll(self) -> int | None:
@@ -56,10 +57,47 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def _look(self, seconds: float | None) -> int | None:
-        if self.returncode is None and select.select([self._control], [], [], seconds)[0]:
-            self.returncode = _number(self._control)
-            self._control.close()
+        if self.returncode is None and select.select([self.control], [], [], seconds)[0]:
+            self.returncode = _number(self.control)
+            self.control.close()
         return self.returncode
+
+
+class Piped(Forked):
+    """A run on pipes, with what tests use of such a `subprocess.Popen`. Surrogates stand for bytes that are no UTF-8.
+
+    `stdin` is None for a run whose standard input is closed.
+    """
+
+    def __init__(self, forked: Forked, stdin: int | None, stdout: int, stderr: int) -> None:
+        super().__init__(forked.pid, forked.control)
+        self.stdin = None if stdin is None else _text(stdin, "w")
+        self.stdout, self.stderr = _text(stdout), _text(stderr)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def communicate(self, input: str = "", timeout: float | None = None) -> tuple[str, str]:
+        """Write the input, wait for the end, and return all that is still to be read; kill what takes longer."""
+        with self.stdout, self.stderr, ThreadPoolExecutor(3) as pool:
+            written = pool.submit(self._write, input)
+            out, err = pool.submit(self.stdout.read), pool.submit(self.stderr.read)
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            written.result()
+            return out.result(), err.result()
+
+    def _write(self, text: str) -> None:
+        if self.stdin:
+            with suppress(BrokenPipeError), self.stdin:
+                self.stdin.write(text)
+
+
+def _text(descriptor: int, mode: str = "r") -> TextIO:
+    return os.fdopen(descriptor, mode, encoding="utf-8", errors="surrogateescape")
 
 
 def start(
@@ -78,6 +116,18 @@ def start(
         file.flush()
         socket.send_fds(_server()[0], [b"."], [file.fileno(), *streams, theirs.fileno()])
     return Forked(_number(ours), ours)
+
+
+def start_piped(
+    module: str, arguments: tuple[str, ...], environment: Mapping[str, str], folder: Path, typed: bool = False
+) -> Piped:
+    """Start the program without a terminal; its standard input is closed if nothing is to be `typed`."""
+    (said, out), (complained, err) = os.pipe(), os.pipe()
+    keyboard, to = os.pipe() if typed else (os.open(os.devnull, os.O_RDONLY), None)
+    forked = start(module, arguments, (keyboard, out, err), environment, folder)
+    for descriptor in (keyboard, out, err):
+        os.close(descriptor)
+    return Piped(forked, to, said, complained)
 
 
 def shell_command(module: str = "ikigai") -> str:
@@ -110,31 +160,10 @@ def shareable(environment: Mapping[str, str]) -> bool:
 def capture(
     module: str, arguments: tuple[str, ...], input: str, environment: Mapping[str, str], folder: Path, seconds: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program without a terminal to its end. Surrogates stand for bytes that are no UTF-8."""
-    (keyboard, to), (said, out), (complained, err) = os.pipe(), os.pipe(), os.pipe()
-    program = start(module, arguments, (keyboard, out, err), environment, folder)
-    for descriptor in (keyboard, out, err):
-        os.close(descriptor)
-    with ThreadPoolExecutor(3) as pool:
-        written = pool.submit(_write, to, input)
-        texts = [pool.submit(_read, descriptor) for descriptor in (said, complained)]
-        try:
-            code = program.wait(seconds)
-        except subprocess.TimeoutExpired:
-            program.kill()
-            raise
-        written.result()
-        return subprocess.CompletedProcess((module, *arguments), code, *(text.result() for text in texts))
-
-
-def _write(descriptor: int, text: str) -> None:
-    with suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as stream:
-        stream.write(text.encode("utf-8", "surrogateescape"))
-
-
-def _read(descriptor: int) -> str:
-    with os.fdopen(descriptor, encoding="utf-8", errors="surrogateescape") as stream:
-        return stream.read()
+    """Run the program without a terminal to its end."""
+    program = start_piped(module, arguments, environment, folder, typed=True)
+    out, err = program.communicate(input, seconds)
+    return subprocess.CompletedProcess((module, *arguments), program.wait(), out, err)
 
 
 def _settings(environment: Mapping[str, str]) -> dict[str, str]:

@@ -14,8 +14,9 @@ from tests.support import starting
 from tests.terminal.console import Console
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def own_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the program as a child of this process, with an interpreter of its own."""
     monkeypatch.setattr(starting, "own_interpreter", True)
 
 
@@ -33,7 +34,11 @@ def test_normal_exit_restores_the_terminal(tmp_path: Path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT], ids=lambda n: n.name)
 @pytest.mark.parametrize("state", ["idle", "streaming", "loading"])
-def test_signal_restores_the_terminal(tmp_path: Path, number: signal.Signals, state: str):
+def test_signal_restores_the_terminal(
+    tmp_path: Path, number: signal.Signals, state: str, request: pytest.FixtureRequest
+):
+    if state == "loading":
+        request.getfixturevalue("own_interpreter")
     with Console(tmp_path) as console:
         console.until("❯")
         if state != "loading":
@@ -49,6 +54,7 @@ def test_signal_restores_the_terminal(tmp_path: Path, number: signal.Signals, st
             assert "embedded" not in console.text
 
 
+@pytest.mark.usefixtures("own_interpreter")
 def test_program_ends_when_the_terminal_goes_away(tmp_path: Path):
     with Console(tmp_path) as console:
         console.ready()

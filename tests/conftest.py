@@ -13,7 +13,7 @@ from zlib import crc32
 
 import psycopg
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test
 from psycopg import conninfo
 
 from ikigai.providers.models import ModelTraits
@@ -23,7 +23,7 @@ from ikigai.store import schema
 from ikigai.store.database import Database
 from ikigai.store.embedded import server as embedded
 from tests import ROOT
-from tests.support import kept_connections, starting
+from tests.support import examples, kept_connections, starting
 from tests.support.bubblewrap import refusal
 from tests.support.wire_server import WireServer
 
@@ -108,11 +108,17 @@ $$
 """
 
 
-settings.register_profile("ikigai", deadline=None)  # how long an example takes is the machine's business
-settings.load_profile("ikigai")
-
-
 sys.dont_write_bytecode = False  # to read all tests again takes three times as long in each of the processes
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    examples.choose(config.option.markexpr == "long")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark property tests in a long run, which tries all their examples."""
+    if examples.is_thorough and is_hypothesis_test(getattr(item, "obj", None)):
+        item.add_marker("long")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -175,8 +175,9 @@ class Database:
 
     @property
     def host(self) -> str:
-        """The server's host for the status line; see `ServerAddress.short`."""
-        return self._session.place.short
+        """The server's host name; "local" on a socket."""
+        host = self._session.place.host
+        return "local" if not host or host.startswith("/") else host
 
     @property
     def place(self) -> ServerAddress:

@@ -44,6 +44,7 @@ from tests.core import worlds
 from tests.providers.conformance import CONVERSATIONS, TOOLS, Step, Talk, expected, plain, renamed, replied
 from tests.providers.conftest import KEY, collect, reply
 from tests.providers.formats import FORMATS, USAGE, Format
+from tests.support.examples import examples
 from tests.support.invariants import sound
 from tests.support.wire_server import Answer, WireServer
 
@@ -257,7 +258,9 @@ things = st.one_of(
 """Return the next step: a message, a reply, the result of the oldest call, an interruption, another model."""
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(st.lists(things, max_size=20), st.sampled_from(list(MODELS)), st.sampled_from([100_000, 400]))
 def test_any_history_is_a_request_of_every_vendor(incoming: list[Any], model: str, budget: int):
     pool = the_pool()

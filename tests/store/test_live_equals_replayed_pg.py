@@ -137,7 +137,7 @@ def life(dsn: str) -> Iterator[type[Life]]:
 
 
 def test_live_replayed_and_the_rules_agree_in_postgres(life: type[Life]) -> None:
-    run_lives(life, examples=5, steps=25)
+    run_lives(life, examples=2, steps=25)
 
 
 def test_family_in_postgres(life: type[Life]) -> None:
@@ -149,7 +149,7 @@ def test_recalled_excerpts_are_undone_and_forgotten_in_postgres(life: type[Life]
     recalling_life(life)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 12))])
 def test_view_of_filters_agrees_with_the_rule_of_the_fold(life: type[Life], seed: int) -> None:
     draw, one = random.Random(seed), life()
     one.start(

@@ -15,6 +15,7 @@ from ikigai.core.state.open_turn import MAX_MESSAGE_BYTES, max_bytes
 from ikigai.core.state.tool_results import ToolResultLimits
 from tests.core import worlds
 from tests.core.encoders import ENCODERS, encoder
+from tests.support.examples import examples
 
 IDS = st.sampled_from(["a", "b"])
 LENGTHS = st.sampled_from([0, 1, 30, 400, 2_000, 9_000])
@@ -63,7 +64,7 @@ turn = st.builds(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     turns=st.lists(turn, min_size=1, max_size=5),
     context=st.sampled_from([300, 3_000, 12_000, 40_000, 10**6]),

@@ -191,7 +191,7 @@ class MovingLife(Life):
 
 
 def test_memory_is_the_same_there() -> None:
-    run_lives(MovingLife, examples=5, steps=30)
+    run_lives(MovingLife, examples=3, steps=30)
 
 
 def test_of_a_family_too() -> None:

@@ -166,7 +166,7 @@ def bare(raw: RawRow) -> RawRow:
 
 
 def test_nothing_is_added_to_what_was_exported() -> None:
-    run_lives(ExportedLife, examples=5, steps=30)
+    run_lives(ExportedLife, examples=3, steps=30)
 
 
 def test_nothing_is_added_to_a_family() -> None:
@@ -174,7 +174,7 @@ def test_nothing_is_added_to_a_family() -> None:
 
 
 def test_bare_ends_come_to_the_same_memory() -> None:
-    run_lives(BareLife, examples=8, steps=20)
+    run_lives(BareLife, examples=4, steps=20)
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.views.context_report import CountComparison, build_report, cramped_notice, format_report
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits
+from tests.support.examples import examples
 
 TOOL = ToolSpec("t", "a tool with a description", '{"type":"object"}')
 
@@ -38,7 +39,7 @@ def parts(memory: Memory) -> dict[str, int]:
     return {part.name: part.tokens for part in build_report(memory).parts}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 900), st.booleans()), max_size=12),
     st.sampled_from(["bytes", "provider", "calibrated"]),

@@ -53,6 +53,7 @@ from tests.providers.anthropic.messages_wire import (
 )
 from tests.providers.conftest import ask, measured, reply
 from tests.providers.requests import assistants, images, requests, results, users, words
+from tests.support.examples import examples
 
 ADAPTIVE = ModelTraits("adaptive", ("off", "low", "med", "high"), max_output=64_000)
 TRAITS = [ModelTraits(), ADAPTIVE, ModelTraits("budget", images=False), ModelTraits("budget", max_output=2_000)]
@@ -154,7 +155,7 @@ def test_request_in_its_wire_form():
     assert list(json.loads(body))[-1] == "messages"
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(requests, histories, st.sampled_from(TRAITS), st.sampled_from([MODEL, "claude-haiku-4-5", "smol"]))
 def test_sizes_add_up_images_too(request_: Request, history: tuple[Message, ...], traits: ModelTraits, model: str):
     request = Request(model, history, request_.system, request_.tools, request_.level, request_.max_output)
@@ -162,7 +163,7 @@ def test_sizes_add_up_images_too(request_: Request, history: tuple[Message, ...]
     assert measured(encoder, request) == len(encoder.body(request))
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(requests, histories, st.sampled_from(TRAITS), st.sampled_from([MODEL, "claude-opus-4-6", "claude-haiku-4-5"]))
 def test_any_history_is_a_request_by_the_sdks_own_types(
     request_: Request, history: tuple[Message, ...], traits: ModelTraits, model: str
@@ -584,7 +585,7 @@ json_values = st.recursive(
 
 
 @given(st.lists(json_values | st.sampled_from([*spoken("x"), use(0), args(0, "{"), stop(0)]), max_size=8))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_chunk_of_any_shape_breaks_the_reader(pieces: list[object]):
     found, end = read(*pieces)
     assert all(

@@ -39,6 +39,7 @@ from tests.providers.anthropic.messages_wire import (
 )
 from tests.providers.conftest import KEY, ask, collect, is_cut, measured, reply
 from tests.providers.requests import requests
+from tests.support.examples import examples
 from tests.support.wire_server import Answer, WireServer
 
 ADAPTIVE = ModelTraits("adaptive", ("off", "low", "med", "high"), max_output=64_000)
@@ -64,7 +65,7 @@ def asked(text: str = "Hello?", **more: object) -> Request:
 async def test_body_on_the_wire_is_as_long_as_the_encoder_says(claude: AnthropicProvider, wire_server: WireServer):
     loop = asyncio.get_running_loop()
 
-    @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
     @given(requests)
     def check(request: Request):
         wire_server.script = [answer("Hi")]

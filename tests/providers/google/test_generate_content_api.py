@@ -38,6 +38,7 @@ from ikigai.providers.models import ModelTraits
 from tests.providers.conftest import ask, measured
 from tests.providers.google.gemini import USAGE, call, chunk, text, thought
 from tests.providers.requests import assistants, objects, requests, results, users, words
+from tests.support.examples import examples
 
 MODEL = "gemini-3.8-flash"
 OWN = f"google/{MODEL}"
@@ -255,7 +256,7 @@ def test_sizes_add_up(request_: Request, more: tuple[Message, ...], traits: Mode
 
 
 @given(st.lists(events, max_size=12), st.sampled_from([NEW, OLD]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_history_is_one_that_the_sdk_knows_and_has_no_orphan(incoming: list[Event], traits: ModelTraits):
     from google.genai import types
 
@@ -452,7 +453,7 @@ json_values = st.recursive(
 
 
 @given(st.lists(json_values | st.builds(lambda part: {"candidates": [{"content": {"parts": part}}]}, json_values)))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_chunk_of_any_shape_breaks_the_reader(chunks: list[object]):
     found, end = read(*chunks)
     assert all(

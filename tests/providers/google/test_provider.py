@@ -28,6 +28,7 @@ from ikigai.providers.models import ListedModel, ModelTraits
 from tests.providers.conftest import KEY, ask, collect, is_cut, measured, reply
 from tests.providers.google.gemini import USAGE, call, chunk, failed, said, sse, stream, text, thought
 from tests.providers.requests import requests
+from tests.support.examples import examples
 from tests.support.wire_server import Answer, WireServer
 
 LEVEL = ModelTraits("level", ("min", "low", "med", "high"))
@@ -48,7 +49,7 @@ async def provider(wire_server: WireServer) -> AsyncIterator[GoogleProvider]:
 async def test_body_on_the_wire_is_the_encoders(provider: GoogleProvider, wire_server: WireServer):
     loop = asyncio.get_running_loop()
 
-    @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
     @given(requests)
     def check(request: Request):
         wire_server.script = [said()]

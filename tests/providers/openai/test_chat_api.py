@@ -34,6 +34,7 @@ from ikigai.providers.openai.chat_reader import ChatReader
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import ask, measured, reply
 from tests.providers.requests import requests
+from tests.support.examples import examples
 from tests.support.wire_server import chunk
 
 
@@ -383,7 +384,7 @@ json_values = st.recursive(
 
 
 @given(st.lists(json_values | json_values.map(lambda value: {"choices": [{"delta": value}]}), max_size=4))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_chunk_of_any_shape_breaks_the_reader(chunks: list[object]):
     found, end = read(*chunks)
     assert all(

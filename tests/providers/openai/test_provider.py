@@ -11,6 +11,7 @@ from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished,
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import KEY, collect, is_cut, measured, reply
 from tests.providers.requests import requests
+from tests.support.examples import examples
 from tests.support.wire_server import DONE, Answer, WireServer, call_delta, chunk, completion, failure, sse
 
 
@@ -18,7 +19,7 @@ async def test_body_on_the_wire_is_as_long_as_the_encoder_says(provider: OpenAIP
     loop = asyncio.get_running_loop()
     encoder = provider.encoder("test-model")
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
     @given(requests)
     def check(request: Request):
         asyncio.run_coroutine_threadsafe(collect(provider, request), loop).result()

@@ -19,6 +19,7 @@ from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import KEY, ask, collect, measured, reply
 from tests.providers.openai.test_responses_api import ENDS, SIGNATURE, STREAMS, THINKS, VENDOR
 from tests.providers.requests import histories, requests
+from tests.support.examples import examples
 from tests.support.wire_server import DONE, Answer, WireServer, completion, failure, sse
 
 WORDS = (STREAMS / "text.sse").read_bytes()
@@ -39,7 +40,7 @@ async def test_body_on_the_wire_is_as_long_as_the_encoder_says(responses: OpenAI
     loop = asyncio.get_running_loop()
     encoder = responses.encoder("test-model")
 
-    @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
     @given(requests)
     def check(request: Request):
         wire_server.script = [Answer(WORDS)]
@@ -125,7 +126,7 @@ def orphans(calls: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return wrong + [("call", id) for id in waiting]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(requests, histories)
 def test_any_history_makes_a_request_of_the_sdks_types(request_: Request, messages: tuple[Message, ...]):
     from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming

@@ -38,6 +38,7 @@ from ikigai.providers.openai.terms import image_tokens
 from tests import GOLDEN
 from tests.providers.conftest import ask, measured, reply
 from tests.providers.requests import requests
+from tests.support.examples import examples
 
 VENDOR = "openai/gpt-x"
 STREAMS = GOLDEN / "openai_responses"
@@ -153,7 +154,9 @@ def test_request_in_its_wire_form():
 )
 def test_levels(level: str, reasoning: dict[str, str]):
     assert wire(ask(level=level))["reasoning"] == reasoning
-    assert wire(ask(level=level), extras=False).get("reasoning") == ({"effort": reasoning["effort"]} if level else None)
+    assert wire(ask(level=level), summaries=False).get("reasoning") == (
+        {"effort": reasoning["effort"]} if level else None
+    )
     assert not {"reasoning", "include"} & wire(ask(level=level), ModelTraits()).keys()
 
 
@@ -556,7 +559,7 @@ typed = st.builds(
 
 
 @given(st.lists(json_values | typed, max_size=6))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_no_event_of_any_shape_breaks_the_reader(events: list[object]):
     found, end = read(*events)
     assert all(isinstance(e, TextDelta | ThinkingDelta | ToolCallDelta | UsageUpdate | StreamFailed) for e in found)

@@ -22,6 +22,7 @@ from ikigai.tools.approval import shell_parser as shell_words
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.path_policy import PathScope
 from tests import GOLDEN
+from tests.support.examples import examples
 from tests.tools import project
 
 BYPASS: dict[str, list[str]] = tomllib.loads((GOLDEN / "approval_bypass.toml").read_text("utf-8"))
@@ -225,7 +226,7 @@ typed = st.tuples(
 ).map(lambda parts: f"{parts[0]} {parts[1]}{parts[2]}")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(noise, spliced, typed))
 @example("echo \"a$|b\" \\; \\| '&' | head")
 @example("ls src/* *.md")

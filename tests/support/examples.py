@@ -1,0 +1,24 @@
+"""This module says how many examples property tests try: a quarter in the ordinary run, all of them in long ones."""
+
+from hypothesis import settings
+
+USUAL_EXAMPLES = 100
+MIN_EXAMPLES = 10
+PART = 4
+
+is_thorough = False
+"""True in a long run."""
+
+
+def examples(number: int) -> int:
+    """Return `number` in a long run, else a part of it."""
+    return number if is_thorough else max(MIN_EXAMPLES, number // PART)
+
+
+def choose(thorough: bool) -> None:
+    """Set the number of examples of all tests that name none, before they are imported."""
+    global is_thorough
+    is_thorough = thorough
+    # How long an example takes is the machine's business.
+    settings.register_profile("ikigai", deadline=None, max_examples=examples(USUAL_EXAMPLES))
+    settings.load_profile("ikigai")

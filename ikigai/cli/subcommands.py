@@ -190,6 +190,13 @@ def _recall_progress(behind: int, events: int) -> str:
     return f"index {share} % filled, {_count(behind, 'event')} to go; it grows while ikigai is open"
 
 
+def _search_progress(unpacked: int) -> str:
+    """Return how much of the index of words is to be packed."""
+    if not unpacked:
+        return "index complete"
+    return f"{_count(unpacked, 'range')} of 16,384 ids of the index to be packed; it goes on while ikigai is open"
+
+
 async def _status(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config, write=False, old=True) as (lease, database):
         from ikigai.store.schema import read_migrations
@@ -214,6 +221,7 @@ async def _status(config: Config, arguments: argparse.Namespace) -> None:
             extensions=status.extensions,
             durable=status.durable,
             recall_behind=status.recall_behind,
+            search_unpacked=status.search_unpacked,
             connect=connect,
         )
         print_answer(record)
@@ -226,6 +234,7 @@ async def _status(config: Config, arguments: argparse.Namespace) -> None:
         ("version", f"schema {status.schema_version}{older}"),
         ("holds", f"{_count(status.agents, 'agent')}, {_count(status.events, 'event')}"),
         ("size", f"{status.size / 1e6:,.1f} MB, the log {status.messages_size / 1e6:,.1f} MB"),
+        ("search", _search_progress(status.search_unpacked)),
         ("recall", _recall_progress(status.recall_behind, status.events)),
         ("extensions", ", ".join(status.extensions) or "none"),
         ("durable", "yes" if status.durable else "no: fsync or synchronous_commit is off on this server"),

@@ -55,6 +55,8 @@ _T = TypeVar("_T")
 
 RECALL_VERSION = 20
 """The first version of the schema that lists the agents whose events recall may not know."""
+PACKS_VERSION = 23
+"""The first version of the schema with a packed index of words."""
 SUM_UP_SECONDS = 1.0
 """Seconds before a report in which usage is summed up."""
 IDLE_TIMEOUT = 10.0
@@ -65,7 +67,8 @@ class DatabaseInfo(Record, frozen=True):
     """The output of `ikigai db status`. Sizes are bytes; `events` is an estimate once there are many.
 
     `durable` says that the server keeps confirmed writes even when the power fails. `recall_behind` counts the events
-    that recall does not know yet.
+    that recall does not know yet, `search_unpacked` the ranges of 16,384 ids that search is slower in: they are not
+    packed yet, though the ids have moved on.
     """
 
     where: str
@@ -81,6 +84,7 @@ class DatabaseInfo(Record, frozen=True):
     extensions: tuple[str, ...]
     durable: bool
     recall_behind: int
+    search_unpacked: int
 
 
 class Database:
@@ -462,9 +466,9 @@ class Database:
                 ((rows,),) = await cursor.fetchall()
         where, version = str(self._session.place), self._session.greeting.schema_version
         behind = await self.indexer.stems.behind() if version >= RECALL_VERSION else rows
-        return DatabaseInfo(
-            where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable, behind
-        )
+        unpacked = await self.indexer.packer.behind() if version >= PACKS_VERSION else 0
+        told = where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable
+        return DatabaseInfo(*told, behind, unpacked)
 
     async def close(self) -> None:
         """Release every write lock and disconnect. Never fails."""

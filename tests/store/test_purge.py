@@ -23,6 +23,7 @@ from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.store import dump, purge
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
+from ikigai.store.search.packs import WordBlock
 from ikigai.store.sql import purge as purge_queries
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
@@ -360,20 +361,44 @@ async def test_copies_go_with_what_they_are_copies_of(
     assert holding(dsn, SECRET) == []
 
 
-async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database) -> None:
-    """Neither its words nor parts of them, also where the words of a stretch had been listed."""
+@pytest.mark.parametrize("is_packed", [False, True])
+async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database, is_packed: bool) -> None:
+    """Neither its words nor parts of them, also where its segment was packed; all else in it is found again."""
     talk = await Talk.open(database)
     await talk.turn(f"my key is {SECRET}", "keep it")
     await talk.log.close()
     await database.indexer.words.catch_up(5.0)
-    with psycopg.connect(dsn, autocommit=True) as admin:
-        admin.execute("update search_segments set words = %s", (f"keep {SECRET}",))
     indexed = "select count(*) from search_pieces where message = any(%s)"
     hits = [hit.id for hit in (await database.search(SECRET)).hits]
     assert len(hits) == 1 and rows(dsn, indexed, hits) == [(1,)]
+    if is_packed:
+        await pack(database, dsn)
+        assert rows(dsn, indexed, hits) == [(0,)] and packed_words(dsn) == dict.fromkeys(range(5), True)
+        assert [hit.id for hit in (await database.search(SECRET)).hits] == hits
     await purged(database, SECRET)
+    assert not any(packed_words(dsn).values()) and rows(dsn, indexed, hits) == [(0,)], "it is in no form in the index"
     assert not (await database.search(SECRET)).hits and holding(dsn, SECRET) == []
-    assert rows(dsn, indexed, hits) == [(0,)], "its words are in no form in the index"
+    found = await database.search("keep it")
+    assert len(found.hits) == 1 and found.behind == 0 and not any(packed_words(dsn).values())
+
+
+async def pack(database: Database, dsn: str) -> None:
+    """Pack the index of words, and merge the pack into all larger ones."""
+    rows(dsn, "select setval(pg_get_serial_sequence('messages', 'id'), %s)", 1 << 26)
+    talk = await Talk.open(database)
+    await talk.turn("much later", "indeed")
+    await talk.log.close()
+    await database.indexer.words.catch_up(60)
+    while await database.indexer.packer.pack_some():
+        pass
+    while await database.indexer.packer.merge_some():
+        pass
+
+
+def packed_words(dsn: str) -> dict[int, bool]:
+    """Return by level if the packs hold a word of the secret."""
+    packed = rows(dsn, "select level, words from search_blocks")
+    return {level: b"canary" in WordBlock(words).words() for level, words in packed}
 
 
 ODD = (

@@ -67,7 +67,8 @@ class DatabaseRecord(JsonObject, tag="database"):
     """Where the database is and what is in it: `ikigai db status`. Sizes are bytes.
 
     `schema_version` is that of the tables, `program_version` that of this ikigai. `recall_behind`
-    counts the events that are not in the index of recall yet.
+    counts the events that are not in the index of recall yet, `search_unpacked` the ranges of
+    16,384 ids of the search index that are to be packed.
     """
 
     server: str
@@ -85,4 +86,5 @@ class DatabaseRecord(JsonObject, tag="database"):
     extensions: tuple[str, ...]
     durable: bool
     recall_behind: Count
+    search_unpacked: Count
     connect: str

@@ -10,20 +10,20 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.errors import StoreError
 from ikigai.store.connection import Cursor, DatabaseSession
-from ikigai.store.search.fill import Filler, LoggedEvent, TextPiece, cut_pieces, take_texts
+from ikigai.store.search.fill import READ_ONLY_ERRORS, Filler, LoggedEvent, TextPiece, cut_pieces, take_texts
+from ikigai.store.search.word_keys import agent_key, keyed_pieces, kind_key, segment_of, segment_prefix
 from ikigai.store.sql import search
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from ikigai.store.search.packer import Packer
 
-SEGMENT_BITS = 14
-"""Ids of a segment, as a power of two; `migrations/0006_search.sql` and the statements contain it, too."""
-_LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-"
+log = logging.getLogger(__name__)
 
 STEP_INTERVAL = 0.02
 """Minimum seconds between two steps."""
@@ -33,24 +33,6 @@ SETTLE_SECONDS = 0.5
 """Seconds from the end of a turn until it is indexed: work that the user waits for comes first."""
 RETRY_INTERVAL = 30.0
 """Seconds after which an unreachable database is tried again."""
-
-
-def segment_of(id: int) -> int:
-    return id >> SEGMENT_BITS
-
-
-def segment_prefix(segment: int) -> str:
-    """Return three letters; they repeat after 2^18 segments, which the ids tell apart."""
-    return "".join(_LETTERS[segment >> shift & 63] for shift in (12, 6, 0))
-
-
-def agent_key(agent: str) -> str:
-    """Return the key of an agent in the index; ids that begin alike share it."""
-    return f"@{agent[:8]}"
-
-
-def kind_key(kind: str) -> str:
-    return f"#{kind}"
 
 
 class IndexPiece(NamedTuple):
@@ -113,15 +95,28 @@ class Indexer:
         fillers = self.words, self.usage, self.stems
         return sum([await filler.unlist_some() for filler in fillers])
 
-    async def close_segment(self) -> bool:
-        """List the words of one segment that the ids have left behind; return False if there is none."""
-        async with self._session.use() as cursor, cursor.connection.transaction():
-            await cursor.execute(search.OPEN_SEGMENT, prepare=False)
-            for (number,) in await cursor.fetchall():
-                first, last = number << SEGMENT_BITS, (number + 1 << SEGMENT_BITS) - 1
-                await cursor.execute(search.CLOSE_SEGMENT, {"segment": number, "first": first, "last": last})
-                return True
-            return False
+    @cached_property
+    def packer(self) -> "Packer":
+        from ikigai.store.search.packer import Packer  # not needed at start
+
+        return Packer(self._session)
+
+    async def catch_up(self, seconds: float) -> int:
+        """Bring the index of words up to date for at most `seconds`; return how many events are not in it then.
+
+        A read-only database is left as it is. Raise StoreError on other failures.
+        """
+        until = time.monotonic() + seconds
+        behind = await self.words.catch_up(seconds)
+        if not behind or time.monotonic() > until:
+            return behind
+        try:
+            while time.monotonic() < until and await self.packer.pack_some():  # what a purge took out
+                pass
+        except StoreError as error:
+            if not isinstance(error.__cause__, READ_ONLY_ERRORS):
+                raise
+        return await self.words.behind()
 
     async def run(self) -> None:
         """Index now, and again after every turn, until this is cancelled. Errors of the database are retried later."""
@@ -136,24 +131,18 @@ class Indexer:
                 await asyncio.sleep(RETRY_INTERVAL)
 
     async def _all(self) -> None:
-        for step in (self.index_some, self.close_segment, self.unlist_some):
+        for step in (self.index_some, self.packer.pack_some, self.packer.merge_some, self.unlist_some):
             began = time.monotonic()
             while await step():
                 await asyncio.sleep(max(STEP_INTERVAL, REST_FACTOR * (time.monotonic() - began)))
                 began = time.monotonic()
+        await self.packer.rewrite()
 
 
 def _index_pieces(agent: str, events: Sequence[LoggedEvent], place: int) -> tuple[list[IndexPiece], int, int]:
     """Return the rows of the index for these events, and its progress."""
-    from ikigai.core.search import lexer  # not needed at start
-
     cut, seq, place = cut_pieces(events, place)
-    pieces: list[IndexPiece] = []
-    for piece in cut:
-        keys = lexer.index_keys(lexer.fold(piece.text))
-        if keys or piece.text.strip():  # only punctuation can be searched for, too
-            pieces.append(_piece(agent, piece, keys))
-    return pieces, seq, place
+    return [_piece(agent, piece, keys) for piece, keys in keyed_pieces(cut)], seq, place
 
 
 def _piece(agent: str, piece: TextPiece, keys: set[str]) -> IndexPiece:
@@ -161,13 +150,3 @@ def _piece(agent: str, piece: TextPiece, keys: set[str]) -> IndexPiece:
     before = segment_prefix(segment_of(event.id))
     terms = " ".join(before + key for key in (agent_key(agent), kind_key(event.kind), *keys))
     return IndexPiece(event.id, piece.start, len(piece.text), event.at, terms)
-
-
-async def forget(cursor: Cursor, ids: Sequence[int]) -> None:
-    """Remove these events from the index, for a purge, within its transaction.
-
-    The words of their segments are listed anew later. Pages of the index keep a word that no piece holds any more until
-    `reindex index search_terms`.
-    """
-    await cursor.execute(search.FORGET_PIECES, (list(ids),))
-    await cursor.execute(search.FORGET_WORDS, (sorted({segment_of(id) for id in ids}),))

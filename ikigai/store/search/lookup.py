@@ -1,6 +1,7 @@
 """This module runs one search through the index, the newest segment of ids first, as long as it has time.
 
-Each segment is asked by itself, so that no query, however common its words, costs more than a segment at a time.
+Each segment is asked by itself, so that no query, however common its words, costs more than a segment at a time. Packs
+of many segments tell which of them hold the words at all.
 Phrases, parts of words and punctuation, which the index cannot prove, are searched in the text of its candidates.
 """
 
@@ -8,23 +9,21 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from ikigai.core.search import lexer
-from ikigai.core.search.query import MatchMode, Term
+from ikigai.core.search.query import IndexKey, MatchMode, Term
 from ikigai.core.search.snippets import TermFinder
 from ikigai.store.connection import Cursor
 from ikigai.store.reading import NO_LIMIT
-from ikigai.store.search.indexer import SEGMENT_BITS, agent_key, kind_key, segment_of, segment_prefix
+from ikigai.store.search.pack_lookup import IndexPart, PackLookup, Place
+from ikigai.store.search.word_keys import SEGMENT_BITS, agent_key, kind_key, segment_of, segment_prefix
 from ikigai.store.sql import search
 
 SEARCH_TIMEOUT = 2.0
 """Seconds that a search may take; the step under way then is finished."""
-MAX_LISTED_WORDS = 200
-"""Limit of the words of a segment that contain a part: above it the texts are read instead."""
 MAX_SEGMENT = 2**31 - 1
-MAX_BATCH_SEGMENTS = 64
-"""Segments that are asked at once; the first one is asked alone, then always twice as many."""
+MAX_BATCH_PARTS = 64
+"""Parts of the index that are asked at once; the first one is asked alone, then always twice as many."""
 TEXTS_PER_READ = 200
 """Texts that are read at once."""
 MAX_PROVEN_PIECES = 1_000
@@ -44,6 +43,15 @@ class SearchScope(NamedTuple):
         """Keys of the index; a piece needs one of each list."""
         agents = [agent_key(agent) for agent in self.agents or ()]
         return [each for each in (agents, [kind_key(kind) for kind in self.kinds]) if each]
+
+    @property
+    def last_ids(self) -> dict[str, int]:
+        """The last id for each key of an agent."""
+        found: dict[str, int] = {}
+        for agent, last in (self.agents or {}).items():
+            key = agent_key(agent)
+            found[key] = max(found.get(key, 0), NO_LIMIT if last is None else last)
+        return found
 
 
 class PieceRow(NamedTuple):
@@ -67,6 +75,10 @@ class Lookup:
     def __init__(self, cursor: Cursor, terms: tuple[Term, ...], which: SearchScope) -> None:
         self._cursor, self._terms, self._which = cursor, terms, which
         self._until = time.monotonic() + SEARCH_TIMEOUT
+        keys = [[key] for term in terms for key in term.keys]
+        whole = [[IndexKey(key, MatchMode.WHOLE) for key in each] for each in which.keys]
+        self._packs = PackLookup(cursor, [*keys, *whole], which.last_ids)
+        self._unpacked = frozenset[int]()
         self.finder = TermFinder(terms)
         self.proven = all(term.proven for term in terms)
         self.reached: int | None = None
@@ -91,113 +103,101 @@ class Lookup:
                         if count == limit:
                             return
                 if self.late and at < len(places):
-                    self.reached = places[at][0] + 1
+                    self.reached = places[at].message + 1
                     return
 
     def _verify_rows(self, rows: Sequence[PieceRow]) -> list[PieceRow]:
         return [row for row in rows if self.finder.finds(row.said)]
 
-    async def places(self) -> AsyncIterator[list[tuple[int, int]]]:
-        """Yield pieces that may hold every term by the index: event and start, newest events first."""
+    async def places(self) -> AsyncIterator[list[Place]]:
+        """Yield pieces that may hold every term by the index, newest events first."""
         await self._cursor.execute(search.WITH_BITMAPS)
-        segments = await self._every_segment() if self._which.agents is None else None
-        at, size, below = 0, 1, min(segment_of(self._which.before - 1) + 1, MAX_SEGMENT)
-        while batch := await self._segments_below(below, size) if segments is None else segments[at : at + size]:
-            at, size, below = at + len(batch), min(2 * size, MAX_BATCH_SEGMENTS), batch[-1]
-            async for found in self._probe_all(batch):
-                if found:
-                    yield found
-            if self.late and below and (segments is None or at < len(segments)):
-                self.reached = self.reached or below << SEGMENT_BITS
+        todo, size = await self._newest_last(), 1
+        while todo:
+            if todo[-1].found is None:
+                await self._look_up([part for part in todo[-size:] if part.found is None])
+                size = min(2 * size, MAX_BATCH_PARTS)
+            part = todo.pop()
+            if part.level:
+                todo += self._below(part)
+            elif part.found:
+                yield part.found
+            if self.late and todo:
+                self.reached = self.reached or min(todo[-1].end, self._which.before)
                 return
 
-    async def _every_segment(self) -> list[int]:
-        await self._cursor.execute(search.SEGMENTS, (segment_of(self._which.before - 1), self._which.since))
-        return [number for (number,) in await self._cursor.fetchall()]
-
-    async def _segments_below(self, below: int, count: int) -> list[int]:
-        """Return the next segments that hold events of the agents in the scope."""
-        agents = self._which.agents or {}
-        which = {"agents": [UUID(agent) for agent in agents], "below": below, "count": count}
-        last = [NO_LIMIT if last is None else last for last in agents.values()]
-        await self._cursor.execute(
-            search.SEGMENTS_OF_AGENTS, {**which, "last": last, "since": self._which.since}, prepare=False
+    async def _newest_last(self) -> list[IndexPart]:
+        """Return the parts of the index that together have all segments before the bound, each once."""
+        which = self._which
+        await self._cursor.execute(search.SEGMENTS, (min(segment_of(which.before - 1), MAX_SEGMENT), which.since))
+        self._unpacked = frozenset(number for (number,) in await self._cursor.fetchall())
+        tops = await self._packs.tops(which.before, which.since)
+        inside = {number for top in tops for number in self._unpacked if top.covers(number)}
+        return sorted(
+            [*tops, *(IndexPart(0, number, False) for number in self._unpacked - inside)], key=lambda x: x.end
         )
-        return [number for (number,) in await self._cursor.fetchall()]
 
-    async def _probe_all(self, batch: list[int]) -> AsyncIterator[list[tuple[int, int]]]:
-        """Yield the pieces of these segments: those that the index serves together, others one by one."""
-        together: list[str] = []
-        for number, (query, parts) in (await self._queries(batch)).items():
-            if parts is None:
-                together.append(query)
-                continue
-            if together:
-                yield await self._probe(together)
-                together = []
-            yield await self._scan(number, query, parts)
-        if together:
-            yield await self._probe(together)
+    def _below(self, part: IndexPart) -> list[IndexPart]:
+        """Return the parts of a pack that may hold the terms, and those with pieces that are not packed."""
+        found: list[IndexPart] = []
+        for each in part.parts():
+            if each.first < self._which.before:
+                if each.number in part.matching:
+                    found.append(each)
+                elif any(each.covers(number) for number in self._unpacked):
+                    found.append(each.without_matches() if each.level else IndexPart(0, each.number, False))
+        return found
 
-    async def _probe(self, groups: list[str]) -> list[tuple[int, int]]:
-        most = MAX_PROVEN_PIECES if self.proven else 1 << SEGMENT_BITS + 4
-        bounds = {"before": self._which.before, "since": self._which.since, "most": most}
-        await self._cursor.execute(search.PROBE, {"queries": groups, **bounds}, prepare=False)
-        return await self._cursor.fetchall()
+    async def _look_up(self, batch: list[IndexPart]) -> None:
+        """Find the pieces of these segments and the matching parts of these packs."""
+        await self._packs.look_up([part for part in batch if part.is_packed], self._which.before)
+        unpacked = {part.number: part for part in batch if not part.level and part.number in self._unpacked}
+        for number, places in (await self._unpacked_places([*unpacked])).items():
+            unpacked[number].found = [*(unpacked[number].found or ()), *places]
+        for part in batch:
+            part.found = sorted(part.found or (), key=lambda place: (-place.message, place.start))
+            if self.proven:
+                del part.found[MAX_PROVEN_PIECES:]
 
-    async def _scan(self, number: int, query: str, parts: list[str]) -> list[tuple[int, int]]:
+    async def _unpacked_places(self, numbers: list[int]) -> dict[int, list[Place]]:
+        """Return the pieces of segments that are not packed: from the index of terms, or from all pieces."""
+        keys = [key for term in self._terms for key in term.keys]
+        parts = [key.text for key in keys if key.how is MatchMode.PART]
+        groups = [[key] for key in keys if key.how is not MatchMode.PART]
+        is_served = bool(groups) and not parts
+        groups += [[IndexKey(key, MatchMode.WHOLE) for key in each] for each in self._which.keys]
+        queries = {number: " & ".join(_any(segment_prefix(number), each) for each in groups) for number in numbers}
+        if not is_served:
+            return {number: await self._scan(number, query, parts) for number, query in queries.items()}
+        found: dict[int, list[Place]] = {number: [] for number in numbers}
+        if numbers:
+            most = MAX_PROVEN_PIECES if self.proven else 1 << SEGMENT_BITS + 4
+            bounds = {"before": self._which.before, "since": self._which.since, "most": most}
+            await self._cursor.execute(search.PROBE, {"queries": [*queries.values()], **bounds}, prepare=False)
+            for n, *place in await self._cursor.fetchall():
+                found[numbers[n]].append(Place(*place))
+        return found
+
+    async def _scan(self, number: int, query: str, parts: list[str]) -> list[Place]:
         first, last = number << SEGMENT_BITS, (number + 1 << SEGMENT_BITS) - 1
         which: dict[str, Any] = {"before": self._which.before, "since": self._which.since, "query": query or None}
         await self._cursor.execute(search.SCAN, {**which, "first": first, "last": last, "parts": parts}, prepare=False)
-        return await self._cursor.fetchall()
-
-    async def _queries(self, batch: list[int]) -> dict[int, tuple[str, list[str] | None]]:
-        """Return for each segment that may hold the terms its query for the index.
-
-        If the index does not serve all of it, a list has the parts of words that a piece must contain.
-        """
-        keys = [key for term in self._terms for key in term.keys]
-        parts = [key.text for key in keys if key.how is MatchMode.PART]
-        words = await self._words(batch, parts)
-        queries: dict[int, tuple[str, list[str] | None]] = {}
-        for number in batch:
-            if any((number, n) not in words for n in range(len(parts))):
-                continue
-            before = segment_prefix(number)
-            groups = [[(key.text, key.how)] for key in keys if key.how is not MatchMode.PART]
-            unlisted: list[str] = []
-            for n, part in enumerate(parts):
-                if (listed := words[number, n]) is None:
-                    unlisted.append(part)
-                elif len(listed) <= MAX_LISTED_WORDS:
-                    groups.append([(word, MatchMode.WHOLE) for word in listed])
-            groups += [[(key, MatchMode.WHOLE) for key in each] for each in self._which.keys]
-            query = " & ".join(_any(before, each) for each in groups)
-            served = len(groups) > len(self._which.keys) and not unlisted
-            queries[number] = query, None if served else unlisted
-        return queries
-
-    async def _words(self, batch: list[int], parts: list[str]) -> dict[tuple[int, int], list[str] | None]:
-        """Return by segment and part the words that hold it, None if they are not listed yet."""
-        if not parts:
-            return {}
-        await self._cursor.execute(search.WORDS, (MAX_LISTED_WORDS + 1, parts, batch), prepare=False)
-        return {(number, n): words for number, n, words in await self._cursor.fetchall()}
+        return [Place(*row) for row in await self._cursor.fetchall()]
 
 
-def _any(before: str, keys: Sequence[tuple[str, MatchMode]]) -> str:
+def _any(before: str, keys: Sequence[IndexKey]) -> str:
     """Return a tsquery for any of these keys in the segment of that prefix."""
     quoted = (
-        "'" + (before + text).replace("\\", "\\\\").replace("'", "''") + "'" + ":*" * (how is MatchMode.START)
-        for text, how in keys
+        "'" + (before + key.text).replace("\\", "\\\\").replace("'", "''") + "'" + ":*" * (key.how is MatchMode.START)
+        for key in keys
     )
     return f"({' | '.join(quoted)})"
 
 
-async def read_texts(cursor: Cursor, places: Sequence[tuple[int, int]], which: SearchScope) -> list[PieceRow]:
-    """Return these pieces with their texts, without those of other agents."""
-    ids, starts = [id for id, _ in places], [start for _, start in places]
-    await cursor.execute(search.TEXTS, (ids, starts), prepare=False)
+async def read_texts(cursor: Cursor, places: Sequence[Place], which: SearchScope) -> list[PieceRow]:
+    """Return these pieces with their texts, without those of other agents or times."""
+    columns = [list(column) for column in zip(*places, strict=True)]
+    await cursor.execute(search.TEXTS, (*columns, which.since), prepare=False)
     rows = [PieceRow(*row) for row in await cursor.fetchall()]
     if which.agents is None:
         return rows

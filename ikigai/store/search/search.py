@@ -13,7 +13,7 @@ from ikigai.core.record import Record
 from ikigai.core.search.query import parse, widen_terms
 from ikigai.core.search.snippets import SearchHit, TermFinder
 from ikigai.store.connection import Cursor
-from ikigai.store.reading import NO_LIMIT
+from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.search.lookup import Lookup, PieceRow, SearchScope
@@ -65,8 +65,8 @@ class EventSearch:
         seconds since 1970, `before` an event's id. Raise Rejected for an empty query, and StoreError.
         """
         terms = parse(query)
-        behind = await self._indexer.words.catch_up(CATCH_UP_SECONDS)
-        async with self._session.use() as cursor:
+        behind = await self._indexer.catch_up(CATCH_UP_SECONDS)
+        async with self._session.use() as cursor, read_snapshot(cursor):
             which = await _which(cursor, agent, kinds, since, before)
             run = Lookup(cursor, terms, which)
             hits, widened = await _hits(run, order, limit), False
@@ -81,7 +81,7 @@ class EventSearch:
         does.
         """
         terms = parse(query)
-        behind = await self._indexer.words.catch_up(CATCH_UP_SECONDS)
+        behind = await self._indexer.catch_up(CATCH_UP_SECONDS)
         async with self._session.use() as cursor:
             which = await _which(cursor, agent, (), None, None)
         return await SearchCursor.begin(self._session, terms, which, behind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ikigai.core.search import query
 from ikigai.core.search.query import Term
-from ikigai.store.reading import NO_LIMIT
+from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search.lookup import Lookup, SearchScope
 
@@ -37,7 +37,7 @@ class SearchCursor:
 
     async def older(self, than: int) -> int | None:
         """Return the newest hit below this id; None if there is none down to `reached`."""
-        async with self._session.use() as cursor:
+        async with self._session.use() as cursor, read_snapshot(cursor):
             run = Lookup(cursor, self.terms, self._which._replace(before=than))
             hit = next(iter([row.id async for row in run.rows(1)]), None)
         self.reached = None if hit else run.reached

@@ -26,6 +26,8 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (21, "alter table usage_days"),
     (21, "alter table usage_quarters"),
     (21, "alter table usage_progress"),
+    (23, "alter table search_packs"),
+    (23, "alter table search_blocks"),
     (2, "alter view usage"),
     (2, "alter view usage_by_day"),
     (2, "alter view usage_by_model"),
@@ -56,6 +58,8 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (22, "alter function ikigai_list_used()"),
     (22, "alter function ikigai_forget(bigint[])"),
     (22, "alter function ikigai_secure()"),
+    (23, "alter function ikigai_unpack(integer[])"),
+    (23, "alter function ikigai_unpack_purged()"),
 )
 # Roles had the use of `public` as everybody has.
 GRANT_USAGE = """

@@ -51,8 +51,8 @@ where data ?| '{tokens,counted}' and id in (
 )
 """
 PURGE_DRAFT = "update drafts set text = %s, thinking = '', parts = '[]' where agent_id = any(%s)"
-# The tables whose rows hold messages, or a name that was given.
-WRITTEN = ("messages", "drafts", "agents")
+# The tables whose rows hold messages, or a name that was given. A trigger takes out packs with purged words.
+WRITTEN = ("messages", "drafts", "agents", "search_blocks")
 HAS_TABLE = "select to_regclass(%s) is not null"
 # Of the documents that go, the postings; what a stem has left is stored anew.
 _FORGET_POSTINGS: LiteralString = """
@@ -75,13 +75,9 @@ with gone as (delete from recall_documents where {which} returning length)
 update recall_index set documents = documents - (select count(*) from gone),
                         stems = stems - (select coalesce(sum(length), 0) from gone)
 """
-# Further copies of messages: by the table, the statement that removes the copies of these events. They are the index of
-# the search; the words of a segment of ids are listed anew from the rest.
+# Further copies of messages: by the table, the statement that removes the copies of these events.
 PURGE_COPIES: dict[str, LiteralString] = {
     "search_pieces": "delete from search_pieces where message = any(%s)",
-    "search_segments": """
-update search_segments set words = null where segment = any(select id / 16384 from unnest(%s::bigint[]) as purged (id))
-""",
     "recall_index": "select from recall_index where %s::bigint[] is not null for update",
     "recall_postings": _FORGET_POSTINGS.format(which="message = any(%s)"),
     "recall_documents": _FORGET_DOCUMENTS.format(which="message = any(%s)"),
@@ -109,10 +105,6 @@ order by created_at
 # The ledger stays: a usage event holds no words. Rows of the index are found by the ids of their events.
 PURGE_AGENTS_WHOLE: tuple[LiteralString, ...] = (
     "select ikigai_forget(array(select id from messages where agent_id = any(%(agents)s)))",
-    """
-    update search_segments set words = null
-    where segment in (select distinct id / 16384 from messages where agent_id = any(%(agents)s))
-    """,
     """
     delete from search_pieces
     where message in (select id from messages where agent_id = any(%(agents)s))

@@ -27,7 +27,16 @@ class ProgressStatements(NamedTuple):
     unlist: LiteralString
 
 
-def progress_statements(index: LiteralString, table: LiteralString) -> ProgressStatements:
+# What a purge took out of the index with what it purged.
+_UNPACKED: LiteralString = """
+    union all
+    select agent_id, 1, 0 from search_segments
+    join messages on id between segment::bigint << 14 and (segment::bigint + 1 << 14) - 1 where is_missing
+"""
+
+
+def progress_statements(index: LiteralString, table: LiteralString, more: LiteralString = "") -> ProgressStatements:
+    """Return the statements for an index with the progress in `table`; `more` are rows of `behind_by`."""
     newest = "coalesce((select max(seq) from messages where agent_id = listed.agent_id), 0)"
     indexed = f"coalesce((select seq from {table} where agent_id = listed.agent_id), 0)"
     logs = f"""
@@ -43,7 +52,7 @@ def progress_statements(index: LiteralString, table: LiteralString) -> ProgressS
     used = "(select last_used_at from agents where id = agent_id)"  # a join could read all agents
     return ProgressStatements(
         f"select agent_id from ({logs}) behind order by {used} desc limit %s",
-        f"select coalesce(sum(last - seq), 0)::bigint from ({logs} union all {unlisted}) behind",
+        f"select coalesce(sum(last - seq), 0)::bigint from ({logs} union all {unlisted}{more}) behind",
         f"insert into {table} (agent_id, seq) values (%s, 0) on conflict do nothing",
         f"select seq, place from {table} where agent_id = %s for update skip locked",
         f"update {table} set seq = %s, place = %s where agent_id = %s",
@@ -68,7 +77,7 @@ where locktype = 'advisory' and granted and classid = %s::bigint::oid and objsub
 
 # A step need not reach the disk at once: a crash takes its rows and its progress alike, and appends need the disk.
 COMMIT_LATER = "select set_config('synchronous_commit', 'off', true)"
-WORDS_PROGRESS = progress_statements("words", "search_progress")
+WORDS_PROGRESS = progress_statements("words", "search_progress", _UNPACKED)
 
 # The next events of an agent, up to a number of bytes; at least one, and of that a stretch of characters.
 NEXT_EVENTS = """
@@ -90,92 +99,46 @@ from unnest(%s::bigint[], %s::integer[], %s::integer[], %s::timestamptz[], %s::t
 on conflict do nothing
 """
 ADD_SEGMENTS = """
-insert into search_segments (segment, newest)
+insert into search_segments (segment, newest_at)
 select segment, max(at) from unnest(%s::integer[], %s::timestamptz[]) as touched (segment, at) group by 1 order by 1
-on conflict (segment) do update set newest = greatest(search_segments.newest, excluded.newest), words = null
-where search_segments.newest < excluded.newest or search_segments.words is not null
+on conflict (segment) do update set newest_at = excluded.newest_at where search_segments.newest_at < excluded.newest_at
 """
-
-# The words of a segment that the ids have left behind; locked first, so that no piece is added unseen.
-OPEN_SEGMENT = """
-select segment from search_segments
-where words is null and segment < (select max(id) >> 14 from messages) order by segment limit 1 for update skip locked
-"""
-CLOSE_SEGMENT = """
-update search_segments set words = coalesce((
-  select string_agg(distinct substr(term, 4), ' ')
-  from search_pieces cross join unnest(tsvector_to_array(terms)) as term
-  where message between %(first)s and %(last)s and substr(term, 4, 1) not in ('@', '#') and strpos(term, '+') = 0
-), '') where segment = %(segment)s
-"""
-
-FORGET_PIECES = "delete from search_pieces where message = any(%s)"
-FORGET_WORDS = "update search_segments set words = null where segment = any(%s)"
 
 # Searching ----------------------------------------------------------------------------------------------------------
 
 # The index of terms can only be read by a bitmap scan; all other statements do without.
 WITH_BITMAPS = "set enable_bitmapscan = on"
+# Segments with pieces that are not packed.
 SEGMENTS = """
 select segment from search_segments
-where segment <= %s and newest >= coalesce(to_timestamp(%s::float8), '-infinity') order by segment desc
-"""
-# The next segments that hold events of these agents, newest first: one step in an index for each agent and segment, and
-# as many as are asked for. A join would change their order.
-SEGMENTS_OF_AGENTS = """
-with recursive stretch (segment) as (
-  select %(below)s::integer
-  union all
-  select (
-    select max(newest.id) >> 14 from unnest(%(agents)s::uuid[], %(last)s::bigint[]) as member (agent, last)
-    cross join lateral (
-      select id from messages
-      where agent_id = member.agent and id <= member.last and id < stretch.segment::bigint << 14
-      order by id desc limit 1
-    ) newest
-  )::integer from stretch where segment is not null
-)
-select segment from stretch
-where segment < %(below)s and (
-  select newest from search_segments where search_segments.segment = stretch.segment
-) >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
-limit %(count)s
-"""
-# Words that contain a part; null for a segment that has no list of them yet, no row for one that has no such word.
-WORDS = """
-select segment, part.n::integer - 1, case when words is not null then array(
-  select word from unnest(string_to_array(words, ' ')) as word where strpos(word, part.text) > 0 limit %s
-) end
-from search_segments cross join unnest(%s::text[]) with ordinality as part (text, n)
-where segment = any(%s) and (words is null or strpos(words, part.text) > 0)
+where segment <= %s and newest_at >= coalesce(to_timestamp(%s::float8), '-infinity')
 """
 _WANTED = """
 message + 0 < %(before)s and at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
 """
 PROBE = f"""
-select message, start from unnest(%(queries)s::text[]) with ordinality as segment (query, n)
+select n::integer - 1, message, start, length
+from unnest(%(queries)s::text[]) with ordinality as segment (query, n)
 cross join lateral (
-  select message, start from (
-    select message, start from search_pieces where terms @@ query::tsquery and {_WANTED} offset 0
+  select message, start, length from (
+    select message, start, length from search_pieces where terms @@ query::tsquery and {_WANTED} offset 0
   ) matching
   order by message desc, start limit %(most)s
 ) found
-order by n, message desc, start
 """
 # All pieces of a segment that contain all `parts`, for searches that no index serves.
 SCAN = f"""
-select message, start from search_pieces
+select message, start, length from search_pieces
 where message between %(first)s and %(last)s and {_WANTED}
   and (%(query)s::text is null or terms @@ %(query)s::tsquery)
   and not exists (select from unnest(%(parts)s::text[]) as part (text) where strpos(terms::text, part.text) = 0)
-order by message desc, start
 """
 TEXTS = """
 select message, agent_id::text, name, extract(epoch from messages.created_at)::float8, kind,
        substr(content, start + 1, length)
-from unnest(%s::bigint[], %s::integer[]) with ordinality as wanted (message, start, n)
-join search_pieces using (message, start)
+from unnest(%s::bigint[], %s::integer[], %s::integer[]) with ordinality as wanted (message, start, length, n)
 join messages on messages.id = message join agents on agents.id = agent_id
+where messages.created_at >= coalesce(to_timestamp(%s::float8), '-infinity')
 order by n
 """
 LINEAGE = f"{lineage_query('%s')} select agent::text, upto from line where not looped"

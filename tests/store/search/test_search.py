@@ -13,8 +13,8 @@ from ikigai.core.errors import Rejected
 from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.search import indexer as indexing
-from ikigai.store.search import lookup
+from ikigai.store.search import lookup, word_keys
+from ikigai.store.search.pack_lookup import IndexPart, PackLookup
 from ikigai.store.search.search import SearchResult
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
@@ -28,6 +28,20 @@ async def said(database: Database, *events: ev.Event | str, agent: Agent | None 
     rows = (await log.append(events)).rows
     await log.close()
     return [row.id for row in rows]
+
+
+async def packed(database: Database) -> None:
+    """Pack all segments that the ids have left behind, and merge the packs."""
+    while await database.indexer.packer.pack_some():
+        pass
+    while await database.indexer.packer.merge_some():
+        pass
+
+
+def segments(dsn: str) -> list[int]:
+    """The segments that are not packed, or not all of them."""
+    with psycopg.connect(dsn) as other:
+        return [n for (n,) in other.execute("select segment from search_segments order by 1").fetchall()]
 
 
 def ids(found: SearchResult) -> list[int]:
@@ -268,7 +282,7 @@ async def test_several_programs_fill_it_at_once(database: Database, dsn: str):
         await each.close()
 
 
-async def test_many_stretches_of_ids(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
+async def test_many_segments_of_ids(database: Database, dsn: str):
     written: list[int] = []
     agent = await database.agents.create()
     log = await database.open_agent(agent)
@@ -278,7 +292,7 @@ async def test_many_stretches_of_ids(database: Database, dsn: str, monkeypatch: 
         with psycopg.connect(dsn) as other:
             other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((n + 1) << 14,))
     await log.close()
-    for closed in (False, True):
+    for _ in range(2):
         assert await found(database, "common", limit=100) == written[::-1]
         assert await found(database, "common", limit=5) == written[:-6:-1]
         assert await found(database, "common", limit=5, before=written[7]) == written[6:1:-1]
@@ -287,13 +301,9 @@ async def test_many_stretches_of_ids(database: Database, dsn: str, monkeypatch: 
             assert await found(database, f"*x{n}y*") == [written[2 * n]]
             assert (await database.search(f"x{n}y")).widened
         assert await found(database, "*eedl*", limit=100) == written[-2::-2]
-        monkeypatch.setattr(lookup, "MAX_LISTED_WORDS", 1)
-        assert await found(database, "*eedl*", limit=100) == written[-2::-2]
-        monkeypatch.undo()
-        count = 0
-        while await database.indexer.close_segment():
-            count += 1
-        assert count == (0 if closed else 11), "all but the last"
+        assert await found(database, "=>", limit=100) == []
+        await packed(database)
+        assert segments(dsn) == [11], "all but the last"
     (more,) = await said(database, "an unseen word", agent=agent)
     assert await found(database, "*nsee*") == [more]
 
@@ -310,26 +320,25 @@ async def test_search_within_an_agent_asks_only_where_it_is(
     child = await database.agents.create(parent=one.id, forked_at=written[3])
     written += await said(database, "common place12", agent=child)
     assert await found(database, "common", limit=100) == written[::-1]
+    await packed(database)
     asked: list[int] = []
-    queries = lookup.Lookup._queries
+    read = PackLookup._read_places
 
-    async def noting(run: lookup.Lookup, batch: list[int]):
-        asked.extend(batch)
-        return await queries(run, batch)
+    async def noting(run: PackLookup, numbers: Sequence[tuple[IndexPart, set[int] | None]], before: int) -> None:
+        asked.extend(part.number for part, found in numbers if found)
+        await read(run, numbers, before)
 
-    monkeypatch.setattr(lookup.Lookup, "_queries", noting)
+    monkeypatch.setattr(PackLookup, "_read_places", noting)
     for agent, where in ((one, [7, 3]), (child, [12, 3]), (other, [11, 10, 9, 8, 6, 5, 4, 2, 1, 0])):
         for query, hits in (("common", [written[n] for n in where]), ('"nowhere"', [])):
             asked.clear()
             assert await found(database, query, agent=agent.id) == hits
-            assert asked == [indexing.segment_of(written[n]) for n in where]
-    asked.clear()
+            assert sorted(asked) == sorted(word_keys.segment_of(written[n]) for n in where if hits and n < 12)
     assert await found(database, "common", agent=other.id, before=written[5]) == [written[n] for n in (4, 2, 1, 0)]
-    assert len(asked) == 5, "and the one of the bound"
     assert await found(database, "common", agent=other.id, since=time.time() + 60) == []
 
 
-async def test_closed_stretch_that_grows_is_listed_anew(database: Database, dsn: str):
+async def test_packed_segment_that_grows_is_packed_anew(database: Database, dsn: str):
     slow = await database.agents.create()
     await database.open_agent(slow)
     with psycopg.connect(dsn) as other:
@@ -340,16 +349,78 @@ async def test_closed_stretch_that_grows_is_listed_anew(database: Database, dsn:
         )
         await said(database, "xearlyx")
         with psycopg.connect(dsn) as third:
-            third.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 15,))
+            third.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 18,))
         await said(database, "behind")
         await database.indexer.words.catch_up(60)
-        while await database.indexer.close_segment():
-            pass
+        await packed(database)
         assert len(await found(database, "*earl*")) == 1 and await found(database, "*late*") == []
+        assert segments(dsn) == [16]
         other.commit()
-    assert len(await found(database, "*late*")) == 1
-    assert await database.indexer.close_segment()
-    assert len(await found(database, "*late*")) == 1
+    assert len(await found(database, "*late*")) == len(await found(database, "xlatex")) == 1
+    assert segments(dsn) == [0, 16]
+    await packed(database)
+    assert segments(dsn) == [16]
+    for query in ("*late*", "xlatex", "xearlyx"):
+        assert len(await found(database, query)) == 1
+
+
+async def test_every_shape_of_query_in_a_packed_segment(database: Database, dsn: str):
+    """Hits do not depend on how the index keeps words."""
+    written = await said(database, *TEXTS, "unspaced 日本", "x " * 20_000 + "farend")
+    queries = [
+        "fox",
+        '"fox"',
+        "*fox*",
+        "首都",
+        "j",
+        "the",
+        "to be or",
+        "%",
+        "=>",
+        "c++",
+        "nothing",
+        "u*",
+        "farend",
+        "xfo",
+    ]
+    before = [await database.search(query, limit=100) for query in queries]
+    within = await found(database, "fox", before=written[6], kinds=["user"], since=time.time() - 600)
+    with psycopg.connect(dsn) as other:
+        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 20,))
+    await said(database, "behind")
+    assert (await database.status()).search_unpacked == 1
+    await database.indexer.words.catch_up(60)
+    await packed(database)
+    assert segments(dsn) == [64] and (await database.status()).search_unpacked == 0
+    with psycopg.connect(dsn) as other:
+        assert other.execute("select count(*) from search_pieces").fetchall() == [(1,)]
+        levels = other.execute("select level from search_packs where is_complete order by 1").fetchall()
+    assert levels == [(0,), (1,), (2,)], "as far as the ids have moved on"
+    for query, result in zip(queries, before, strict=True):
+        now = await database.search(query, limit=100)
+        assert now.hits == result.hits, query
+    assert within == await found(database, "fox", before=written[6], kinds=["user"], since=time.time() - 600)
+    assert await found(database, "fox", since=time.time() + 60) == await found(database, "fox", kinds=["mark"]) == []
+
+
+async def test_packing_goes_on_where_a_killed_program_left_it(database: Database, dsn: str):
+    """Whatever step was the last one: nothing is lost, and nothing is found twice."""
+    written: list[int] = []
+    for n in range(9):
+        written += await said(database, *(f"common n{n}x{m}" for m in range(50)))
+        with psycopg.connect(dsn) as other:
+            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((n + 1) << 14,))
+    await database.indexer.words.catch_up(60)
+    going = True
+    while going:
+        short = await Database.open(dsn, MIGRATIONS)
+        for _ in range(2):  # a step that reads a segment, and the one that stores it
+            going = await short.indexer.packer.pack_some() or await short.indexer.packer.merge_some()
+        await short._beside.close()  # as when it is killed: its locks go with the connection
+        await short.close()
+        assert await found(database, "common", limit=1_000) == written[::-1]
+        assert len(await found(database, "n3x7", limit=100)) == 1 and await found(database, '"nowhere"') == []
+    assert segments(dsn) == [8]
 
 
 async def test_there_is_no_time(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
@@ -384,14 +455,6 @@ async def test_role_without_the_right_to_make_extensions(role: str, dsn: str, da
     await theirs.close()
 
 
-async def test_what_is_forgotten_by_a_purge(database: Database, dsn: str):
-    secret, other = await said(database, "the sesamekey", "the door")
-    assert await found(database, "sesamekey") == [secret]
-    async with database._session.use() as cursor, cursor.connection.transaction():
-        await indexing.forget(cursor, [secret])
-    assert await found(database, "sesamekey") == [] and await found(database, "the") == [other]
-
-
 async def test_around(database: Database):
     agent = await database.agents.create("walker")
     written = await said(database, *(f"step {n}" for n in range(9)), ev.UsageReported("a/b"), agent=agent)
@@ -410,7 +473,7 @@ async def test_no_plan_depends_on_how_common_a_word_is(dsn: str):
     database = await Database.open(address(dsn), MIGRATIONS)
     await said(database, *(f"common word number{n}" for n in range(3_000)))
     assert await database.indexer.words.catch_up(60) == 0
-    queries = [f"'{indexing.segment_prefix(0)}common'", f"'{indexing.segment_prefix(0)}number5':*"]
+    queries = [f"'{word_keys.segment_prefix(0)}common'", f"'{word_keys.segment_prefix(0)}number5':*"]
     bounds = {"queries": queries, "before": 2**63 - 1, "since": None, "most": 1000}
     with psycopg.connect(dsn) as other:
         for analysed in (False, True):

@@ -1,0 +1,143 @@
+"""This module looks keys up in the packs of the index of words: which pieces of a segment have them, or which parts."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_, or_
+from typing import NamedTuple, TypeAlias
+
+from ikigai.core.search.query import IndexKey, MatchMode
+from ikigai.store.connection import Cursor
+from ikigai.store.reading import NO_LIMIT
+from ikigai.store.search.packs import (
+    FANOUT_BITS,
+    REST_OF_TEXT,
+    PackedPieces,
+    WordBlock,
+    read_lists,
+    unpack_numbers,
+    unpack_pieces,
+)
+from ikigai.store.search.word_keys import SEGMENT_BITS
+from ikigai.store.sql import word_packs as packs
+
+BlockRow: TypeAlias = tuple[int, int, bytes, bytes]
+"""The place of a part, that of a key, and the words and lists of a block."""
+
+
+class Place(NamedTuple):
+    """A piece: its event, its first character and the number of its characters, or a larger one."""
+
+    message: int
+    start: int
+    length: int
+
+
+@dataclass
+class IndexPart:
+    """A pack, or a segment that is not packed. `found` is None until it is looked up.
+
+    Then a segment has the pieces in it, and a larger pack in `matching` the numbers of its parts that may hold some.
+    """
+
+    level: int
+    number: int
+    is_packed: bool = True
+    found: list[Place] | None = None
+    matching: frozenset[int] = frozenset()
+
+    @property
+    def first(self) -> int:
+        """The first id."""
+        return self.number << SEGMENT_BITS + FANOUT_BITS * self.level
+
+    @property
+    def end(self) -> int:
+        """The id behind the last one."""
+        return self.number + 1 << SEGMENT_BITS + FANOUT_BITS * self.level
+
+    def covers(self, segment: int) -> bool:
+        return segment >> FANOUT_BITS * self.level == self.number
+
+    def parts(self) -> list["IndexPart"]:
+        """The packs that this one covers, if all of them exist."""
+        first = self.number << FANOUT_BITS
+        return [IndexPart(self.level - 1, number) for number in range(first, first + (1 << FANOUT_BITS))]
+
+    def without_matches(self) -> "IndexPart":
+        return replace(self, found=[])
+
+
+class PackLookup:
+    """Looks up `groups` of keys: a piece needs one of each group. `last` has the last id for some of the keys."""
+
+    def __init__(self, cursor: Cursor, groups: Sequence[Sequence[IndexKey]], last: Mapping[str, int]) -> None:
+        self._cursor, self._groups, self._last = cursor, groups, last
+        self._keys = [key for group in groups for key in group]
+        self._group_of = [n for n, group in enumerate(groups) for _ in group]
+
+    async def tops(self, before: int, since: float | None) -> list[IndexPart]:
+        """Return the largest packs, which cover all others."""
+        await self._cursor.execute(packs.TOPS, {"before": before, "since": since}, prepare=False)
+        return [IndexPart(*row) for row in await self._cursor.fetchall()]
+
+    async def look_up(self, parts: Sequence[IndexPart], before: int) -> None:
+        """Find what these packs have before the id `before`."""
+        if not parts:
+            return
+        rows = await self._blocks(parts) if self._keys else []
+        lists = await asyncio.to_thread(self._lists, parts, rows)
+        numbers: list[tuple[IndexPart, set[int] | None]] = []
+        for n, part in enumerate(parts):
+            groups = [lists.get((n, group), []) for group in range(len(self._groups))]
+            if not part.level:
+                pieces = [set[int]().union(*map(unpack_numbers, each)) for each in groups]
+                numbers.append((part, set.intersection(*pieces) if pieces else None))
+            else:
+                masks = [reduce(or_, (each[0] for each in group), 0) for group in groups]
+                mask = reduce(and_, masks, (1 << (1 << FANOUT_BITS)) - 1)
+                part.matching = frozenset(each.number for place, each in enumerate(part.parts()) if mask >> place & 1)
+        await self._read_places(numbers, before)
+
+    async def _blocks(self, parts: Sequence[IndexPart]) -> list[BlockRow]:
+        bounds = [_bounds(key) for key in self._keys]
+        which = {"levels": [part.level for part in parts], "numbers": [part.number for part in parts]}
+        which |= {"lows": [low for low, _ in bounds], "highs": [high for _, high in bounds]}
+        await self._cursor.execute(packs.BLOCKS, which, prepare=False)
+        return await self._cursor.fetchall()
+
+    def _lists(self, parts: Sequence[IndexPart], rows: Iterable[BlockRow]) -> dict[tuple[int, int], list[bytes]]:
+        """Return the lists of all words that match a key, by the places of part and group."""
+        found: dict[tuple[int, int], list[bytes]] = {}
+        for part, n, words, lists in rows:
+            key = self._keys[n]
+            if parts[part].first > self._last.get(key.text, NO_LIMIT):
+                continue
+            if places := list(WordBlock(words).find(key.text.encode(), key.how)):
+                found.setdefault((part, self._group_of[n]), []).extend(read_lists(lists, places))
+        return found
+
+    async def _read_places(self, numbers: Sequence[tuple[IndexPart, set[int] | None]], before: int) -> None:
+        """Set the pieces of segments by their numbers, None for all of them."""
+        wanted = [part.number for part, found in numbers if found != set()]
+        pieces: dict[int, PackedPieces] = {}
+        if wanted:
+            await self._cursor.execute(packs.PIECES, (wanted,), prepare=False)
+            pieces = {number: unpack_pieces(packed) for number, packed in await self._cursor.fetchall()}
+        for part, found in numbers:
+            if own := pieces.get(part.number):
+                places = (_place(part, own, n) for n in (range(len(own.offsets)) if found is None else found))
+                part.found = [place for place in places if place.message < before]
+
+
+def _place(part: IndexPart, pieces: PackedPieces, n: int) -> Place:
+    return Place(part.first + pieces.offsets[n], pieces.starts[n], pieces.lengths[n] or REST_OF_TEXT)
+
+
+def _bounds(key: IndexKey) -> tuple[bytes, bytes]:
+    """Return the words between which all that match a key are."""
+    text = key.text.encode()
+    if key.how is MatchMode.PART:
+        return b"", b"\xff"
+    return text, text + b"\xff" if key.how is MatchMode.START else text

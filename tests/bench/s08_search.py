@@ -105,7 +105,9 @@ async def index(dsn: str) -> None:
     try:
         while await database.indexer.index_some():
             pass
-        while await database.indexer.close_segment():
+        while await database.indexer.packer.pack_some():
+            pass
+        while await database.indexer.packer.merge_some():
             pass
     finally:
         await database.close()

@@ -29,7 +29,8 @@ EVENTS, TIMES = 1_000_000, 10
 """Events of the smaller database, and how many times as many the larger one has."""
 BAR = 1.2
 SEARCH_SHARE_BAR = 0.6
-SEARCH_TABLES = "search_pieces", "search_segments", "search_progress"
+SEARCH_TABLES = "search_pieces", "search_segments", "search_progress", "search_packs", "search_blocks"
+STEM_TABLES = "recall_documents", "recall_runs", "recall_parts", "recall_postings", "recall_progress"
 MAX_STATEMENTS = 1_000
 """Statements of one search through all prompts."""
 
@@ -85,14 +86,22 @@ def _sizes(small: str, large: str) -> list[Figure]:
     each: list[float] = []
     for name, dsn in (("larger", large), ("smaller", small)):
         with psycopg.connect(dsn, options="-c search_path=ikigai") as connection:
-            tables = ", ".join(f"pg_total_relation_size('{table}')" for table in SEARCH_TABLES)
-            row = connection.execute(
-                f"select pg_database_size(current_database()), count(*), {tables} from messages".encode()
-            ).fetchall()[0]
-        figures.append(
-            Figure("SCALE", f"search, {name}", "B", [sum(row[2:])], "whole database", [row[0]], SEARCH_SHARE_BAR)
-        )
-        each.append(row[0] / row[1])
+            words, stems = (
+                " + ".join(f"pg_total_relation_size('{table}')" for table in tables)
+                for tables in (SEARCH_TABLES, STEM_TABLES)
+            )
+            stemmed = "(select count(*) from messages where agent_id in (select agent_id from recall_progress))"
+            query = f"select pg_database_size(current_database()), count(*), {words}, {stems}, {stemmed} from messages"
+            ((size, events, words, stems, stemmed),) = connection.execute(query.encode()).fetchall()
+        # Stems of some agents are indexed: those of the others would take as much for each event.
+        all_stems = stems * events / stemmed
+        size += all_stems - stems
+        of_all = "whole database", [size]
+        figures += [
+            Figure("SCALE", f"search and recall, {name}", "B", [words + all_stems], *of_all, SEARCH_SHARE_BAR),
+            Figure("SCALE", f"search alone, {name}", "B", [words], *of_all),
+        ]
+        each.append(size / events)
     return [*figures, Figure("SCALE", "bytes of an event", "B", each[:1], f"{TIMES} times fewer", each[1:], BAR)]
 
 

@@ -8,14 +8,19 @@ the time.
 import asyncio
 import sys
 import time
+from datetime import timedelta
+from typing import NamedTuple
 
 import psycopg
 
 from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.search import lexer
 from ikigai.store.database import Database
-from ikigai.store.search.indexer import kind_key
+from ikigai.store.search.packs import SegmentPack
+from ikigai.store.search.word_keys import SEGMENT_BITS, agent_key, kind_key, segment_of, segment_prefix
 from ikigai.store.sql import dump as dump_queries
+from ikigai.store.sql import search
+from ikigai.store.sql import word_packs as packs
 from tests.bench import generator, histories
 
 TEMPLATES, TEMPLATE_EVENTS = 8, 1_000
@@ -23,15 +28,12 @@ TEMPLATES, TEMPLATE_EVENTS = 8, 1_000
 GAP_SECONDS = 40_000
 """Seconds from the beginning of one agent to that of the next."""
 
-# Three letters for the stretch of ids, as `indexer.segment_prefix` has them.
-_LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-"
-_PREFIX = "".join(f"|| substr('{_LETTERS}', ((id >> 14) >> {shift} & 63)::integer + 1, 1)" for shift in (12, 6, 0))[3:]
-PREPARE = f"""
+STEMMED_AGENTS = 20
+"""Agents whose stems are indexed: the program does it itself, and that takes long."""
+PREPARE = """
 create unlogged table bench_template
   (template integer, seq integer, at float8, kind text, content text, data jsonb, primary key (template, seq));
-create unlogged table bench_pieces (template integer, seq integer, start integer, length integer, keys text[]);
 create unlogged table bench_agents (n integer primary key, id uuid, first bigint, template integer, began timestamptz);
-create function bench_prefix(id bigint) returns text language sql immutable return {_PREFIX};
 """
 AGENTS = """
 insert into bench_agents select n, gen_random_uuid(), n::bigint * %(events)s, n %% %(templates)s,
@@ -53,24 +55,21 @@ select first + seq, gen_random_uuid(), id, seq, kind,
        began + make_interval(secs => at)
 from bench_agents join bench_template using (template) where n between %(from)s and %(to)s order by n, seq
 """
-ADD_PIECES = """
-insert into search_pieces (message, start, length, at, terms)
-select message, start, length, at, array_to_tsvector(array(
-  select bench_prefix(message) || key from unnest(keys || ('@' || left(agent::text, 8))) as key
-  union all select bench_prefix(message) || 'own' || n || 'word' where owned
-)) from (
-  select first + piece.seq as message, start, length, began + make_interval(secs => event.at) as at, keys, id as agent,
-         n, event.seq = %(owned)s and start = 0 as owned
-  from bench_agents join bench_pieces piece using (template) join bench_template event using (template, seq)
-  where n between %(from)s and %(to)s
-) copied
-"""
 FINISH = """
-insert into search_segments (segment, newest) select (message >> 14)::integer, max(at) from search_pieces group by 1;
 insert into search_progress (agent_id, seq) select id, %(events)s from bench_agents;
-delete from search_behind where index_name <> 'usage';
-drop table bench_template, bench_pieces, bench_agents; drop function bench_prefix;
+delete from search_behind
+where index_name = 'words'
+   or index_name = 'stems' and agent_id not in (select id from bench_agents where n < %(stemmed)s);
+drop table bench_template, bench_agents;
 """
+
+
+class _Template(NamedTuple):
+    """A conversation: by `seq` when an event was, in seconds, and its pieces with their keys."""
+
+    times: dict[int, float]
+    pieces: dict[int, list[tuple[int, int, tuple[str, ...]]]]
+    owned: int
 
 
 def fill(dsn: str, events: int) -> None:
@@ -78,23 +77,21 @@ def fill(dsn: str, events: int) -> None:
     agents, began = max(4, events // TEMPLATE_EVENTS), time.monotonic()
     print(f"Making {agents * TEMPLATE_EVENTS:,} events of {agents:,} agents …", file=sys.stderr, flush=True)
     which = {"events": TEMPLATE_EVENTS, "templates": TEMPLATES, "agents": agents, "gap": GAP_SECONDS}
+    which |= {"stemmed": STEMMED_AGENTS}
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=ikigai") as connection:
         connection.execute(
             "set statement_timeout = 0; set maintenance_work_mem = '512MB'; set synchronous_commit = off"
         )
         connection.execute(PREPARE.encode())
-        _copy_templates(connection)
-        connection.execute("analyze bench_template; analyze bench_pieces")
+        templates = _copy_templates(connection)
+        connection.execute("analyze bench_template")
         connection.execute(AGENTS, which, prepare=False)
         connection.execute(ADD_AGENTS)
-        connection.execute("drop index search_terms")
-        owned = min(seq for (seq,) in connection.execute("select seq from bench_template where kind = 'user'"))
         step = 100
         for first in range(0, agents, step):
-            part = {"from": first, "to": first + step - 1, "owned": owned}
+            part = {"from": first, "to": first + step - 1, "owned": templates[0].owned}
             connection.execute(ADD_EVENTS, part, prepare=False)
-            connection.execute(ADD_PIECES, part, prepare=False)
-        connection.execute("create index search_terms on search_pieces using gin (terms) with (fastupdate = off)")
+        _index_words(connection, templates, agents)
         for statement in FINISH.split(";\n"):
             if statement.strip():
                 connection.execute(statement.encode(), which if "%(" in statement else None)
@@ -107,17 +104,53 @@ def fill(dsn: str, events: int) -> None:
     print(f"… made in {time.monotonic() - began:.0f} s.", file=sys.stderr, flush=True)
 
 
-def _copy_templates(connection: psycopg.Connection) -> None:
+def _copy_templates(connection: psycopg.Connection) -> list[_Template]:
+    found: list[_Template] = []
     for template in range(TEMPLATES):
         rows = list(generator.history(TEMPLATE_EVENTS, seed=template, early=0))
         with connection.cursor().copy("copy bench_template from stdin") as copy:
             for row in rows:
                 copy.write_row((template, row.seq, row.at - rows[0].at, row.kind, row.content, row.data))
-        with connection.cursor().copy("copy bench_pieces from stdin") as copy:
-            for row in rows:
-                for start, piece in _pieces(row.kind, row.content):
-                    keys = [kind_key(row.kind), *lexer.index_keys(lexer.fold(piece))]
-                    copy.write_row((template, row.seq, start, len(piece), keys))
+        pieces = {
+            row.seq: [
+                (start, len(piece), (kind_key(row.kind), *lexer.index_keys(lexer.fold(piece))))
+                for start, piece in _pieces(row.kind, row.content)
+            ]
+            for row in rows
+        }
+        times = {row.seq: row.at - rows[0].at for row in rows}
+        found.append(_Template(times, pieces, min(row.seq for row in rows if row.kind == "user")))
+    owned = min(each.owned for each in found)
+    return [each._replace(owned=owned) for each in found]
+
+
+def _index_words(connection: psycopg.Connection, templates: list[_Template], agents: int) -> None:
+    """Pack all segments but the last one, as the program packs them."""
+    rows = connection.execute("select n, id::text, began from bench_agents").fetchall()
+    known = {n: (agent_key(id), began) for n, id, began in rows}
+    last = segment_of(agents * TEMPLATE_EVENTS)
+    for segment in range(last + 1):
+        pack, unpacked, newest_at = SegmentPack(), list[tuple[object, ...]](), None
+        first, end = segment << SEGMENT_BITS, segment + 1 << SEGMENT_BITS
+        for id in range(max(first, 1), min(end, agents * TEMPLATE_EVENTS + 1)):
+            n, seq = (id - 1) // TEMPLATE_EVENTS, (id - 1) % TEMPLATE_EVENTS + 1
+            template, (agent, began) = templates[n % TEMPLATES], known[n]
+            newest_at = began + timedelta(seconds=template.times[seq])
+            for start, length, keys in template.pieces[seq]:
+                own = (f"own{n}word",) * (seq == template.owned and not start)
+                if segment < last:
+                    pack.add(id - first, start, length, (agent, *keys, *own))
+                else:
+                    terms = " ".join(segment_prefix(segment) + key for key in (agent, *keys, *own))
+                    unpacked.append((id, start, length, newest_at, terms))
+        if segment < last:
+            connection.execute(packs.ADD_SEGMENT, (segment, newest_at, pack.pack_pieces()))
+            columns = [list(column) for column in zip(*pack.pack_words(), strict=True)]
+            connection.execute(packs.ADD_BLOCKS, (0, segment, *columns), prepare=False)
+        elif unpacked:
+            columns = [list(column) for column in zip(*unpacked, strict=True)]
+            connection.execute(search.ADD_PIECES, columns, prepare=False)
+            connection.execute(search.ADD_SEGMENTS, ([segment], [newest_at]))
 
 
 def _pieces(kind: str, content: str | None) -> list[tuple[int, str]]:
@@ -127,14 +160,15 @@ def _pieces(kind: str, content: str | None) -> list[tuple[int, str]]:
 
 
 async def _finish(dsn: str) -> None:
-    """List the words of the stretches and add up the usage, as the program does."""
+    """Merge the packs, add up the usage and index stems, as the program does."""
     database = await Database.open(dsn, histories.MIGRATIONS)
     try:
-        while await database.indexer.close_segment():
+        while await database.indexer.packer.merge_some():
             pass
-        while await database.indexer.usage.index_some():
-            pass
-        while await database.indexer.usage.unlist_some():
-            pass
+        for filler in (database.indexer.usage, database.indexer.stems):
+            while await filler.index_some():
+                pass
+            while await filler.unlist_some():
+                pass
     finally:
         await database.close()

@@ -352,6 +352,14 @@ class Services:
 
         return format_excerpts((await self.database.recall(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)).turns)
 
+    async def preload_recall(self, memory: Memory) -> None:
+        """Load what each message is recalled by, where excerpts are sent along."""
+        if self.context_settings(memory).auto_recall == "on":
+            from ikigai.store.search import word_vectors
+
+            with contextlib.suppress(ConfigError):  # damaged: words count alone, and /recall says so
+                await asyncio.to_thread(word_vectors.load_installed)
+
     async def _recall_for(self, memory: Memory, message: str) -> TurnsRecalled | None:
         context = self.context_settings(memory)
         if context.auto_recall != "on":

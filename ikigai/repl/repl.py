@@ -118,6 +118,8 @@ class Repl:
             self._active_agent.runtime.preload()
         if self._session.services:
             await self._session.services.tool_runtime.preload()
+            if self._session.memory:
+                await self._session.services.preload_recall(self._session.memory)
             self._start_servers(self._session.services)
             from ikigai.app import pasted_pictures
 

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from math import log
 from typing import TypeAlias
@@ -13,7 +13,7 @@ import msgspec
 
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean
-from ikigai.core.search.lexer import fold, fold_offsets
+from ikigai.core.search.lexer import UNSPACED_SCRIPTS, WORD_CHARACTERS, fold, fold_offsets, is_unspaced
 from ikigai.core.search.query import Term
 
 CharacterSpan: TypeAlias = tuple[int, int]
@@ -52,7 +52,14 @@ class TermFinder:
     def __init__(self, terms: Sequence[Term]) -> None:
         self._words = [word for term in terms for word in term.words or (term.text,)]
         self._terms = terms
-        self._patterns = [re.compile(term.pattern) for term in terms]
+
+    @cached_property
+    def _patterns(self) -> list[re.Pattern[str]]:
+        return [re.compile(term.pattern) for term in self._terms]
+
+    @cached_property
+    def _finders(self) -> list[Callable[[str], list[CharacterSpan]]]:
+        return [_finder(term) for term in self._terms]
 
     @cached_property
     def _whole(self) -> list[re.Pattern[str]]:
@@ -81,7 +88,7 @@ class TermFinder:
         text = unicodedata.normalize("NFC", text)
         folded = fold(text)
         unfolded = _unfolded(text)
-        every = [[(unfolded(a), unfolded(b - 1) + 1) for a, b in _places(each, folded)] for each in self._patterns]
+        every = [[(unfolded(a), unfolded(b - 1) + 1) for a, b in find(folded)] for find in self._finders]
         start = _best(every, width)
         start = 0 if len(text) <= width else max(0, start - LEADING_CHARACTERS)
         end = min(len(text), start + width)
@@ -90,10 +97,36 @@ class TermFinder:
         return _marked(text, start, end, _joined(within))
 
 
-def _places(pattern: re.Pattern[str], folded: str) -> list[CharacterSpan]:
+def _finder(term: Term) -> Callable[[str], list[CharacterSpan]]:
+    """Return a function from a folded text to the places of the term.
+
+    The borders of a single word are looked at by themselves: a pattern with them takes a millisecond to compile.
+    """
+    if not term.begins or term.phrase or term.words != (term.text,) or is_unspaced(term.text):
+        pattern = re.compile(term.pattern)
+        return lambda folded: _places(pattern, folded)
+    word = re.compile(re.escape(term.text))
+
+    def find(folded: str) -> list[CharacterSpan]:
+        within = _within_words()
+        return _places(word, folded, lambda a, b: not (within(folded, a - 1) or (term.ends and within(folded, b))))
+
+    return find
+
+
+@cache
+def _within_words() -> Callable[[str, int], bool]:
+    """Return a function that says if the character at a place belongs to a word beside it."""
+    pattern = re.compile(f"(?![{UNSPACED_SCRIPTS}])[{WORD_CHARACTERS}]")
+    return lambda text, at: at >= 0 and pattern.match(text, at) is not None
+
+
+def _places(
+    pattern: re.Pattern[str], folded: str, accept: Callable[[int, int], bool] = lambda start, end: True
+) -> list[CharacterSpan]:
     found: list[CharacterSpan] = []
     for match in pattern.finditer(folded):
-        if match.end() > match.start():
+        if match.end() > match.start() and accept(*match.span()):
             found.append(match.span())
         if len(found) == MAX_TERM_PLACES:
             break

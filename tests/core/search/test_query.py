@@ -1,16 +1,18 @@
 """Queries, keys and snippets agree: every text that a query describes is found, whatever it holds."""
 
+import re
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ikigai.core.errors import Rejected
 from ikigai.core.sanitize import clean
 from ikigai.core.search import lexer as lexemes
+from ikigai.core.search import snippets
 from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, PIECE_CHARACTERS, fold, index_keys, split_pieces
-from ikigai.core.search.query import IndexKey, MatchMode, parse, widen_terms
+from ikigai.core.search.query import IndexKey, MatchMode, Term, parse, widen_terms
 from ikigai.core.search.snippets import MarkedText, TermFinder
 
 ODD = st.text(alphabet="aAbé ßéİﬁ①Σς한日本ｶ\u0301_ǅx\u200d\n\x1b[", max_size=40)
@@ -197,6 +199,16 @@ def test_snippet_stands_where_most_terms_are_together():
 def test_short_text_is_its_own_snippet():
     assert TermFinder(parse("b")).snippet("a b c", 160) == MarkedText("a b c", ((2, 3),))
     assert TermFinder(parse("zzz")).snippet("a b c", 160) == MarkedText("a b c")
+
+
+@settings(deadline=None)
+@given(ODD, ODD, st.booleans(), st.booleans())
+@example("ab", "ab abab 日ab ab日 xab abx ab", True, True)
+@example("aa", "aaa aa aaaa", True, True)
+def test_borders_of_a_word_are_those_of_its_pattern(words: str, text: str, begins: bool, ends: bool):
+    for word in lexemes.split_tokens(fold(words)):
+        term = Term(word, (word,), begins=begins, ends=ends)
+        assert snippets._finder(term)(fold(text)) == [each.span() for each in re.finditer(term.pattern, fold(text))]
 
 
 @settings(deadline=None)

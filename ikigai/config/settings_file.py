@@ -242,7 +242,11 @@ def _edited(file: Path, edit: Callable[[Any, Callable[[bool], Any]], None]) -> t
         after = document.as_string().encode()
     except (TOMLKitError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"{file} cannot be changed: {error}.", "Edit it: ikigai config edit") from None
-    return validate(file, after), before, after
+    try:
+        return validate(file, after), before, after
+    except ConfigError:
+        validate(file, before)  # if it was wrong already, the error names a line that the user finds
+        raise
 
 
 def replace_file(file: Path, before: bytes, after: bytes) -> None:

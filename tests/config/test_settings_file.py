@@ -147,6 +147,13 @@ def test_read_only_file_and_dangling_link_are_refused(file: Path, tmp_path: Path
         put(file, "terminal.theme", "light")
 
 
+def test_error_of_a_file_that_was_wrong_names_the_line_in_that_file(file: Path):
+    file.parent.mkdir()
+    file.write_text('[terminal]\ntheme = "dark"\n\n[context]\nbudget = 5\n')
+    with pytest.raises(ConfigError, match=r"config.toml:5: there is no key context.budget"):
+        put(file, "terminal.wrap", "words")
+
+
 def test_file_changed_meanwhile_is_not_overwritten(file: Path, monkeypatch: pytest.MonkeyPatch):
     file.parent.mkdir()
     file.write_text(COMMENTED)

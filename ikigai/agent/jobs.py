@@ -140,6 +140,11 @@ class Jobs:
         ):
             self._prepared = request, prepared
 
+    def expect(self, expected: Memory) -> None:
+        """Have the model call built that the memory `expected` would want, as far as that goes without sending."""
+        if request := self._wanted_request(expected):
+            self._provider(expected.model).expect(request)
+
     def send_prepared(self) -> bool:
         """Send the request that was prepared, if it is the one that memory wants now, and start its job.
 

@@ -62,7 +62,6 @@ from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus, Memory, replace
 from ikigai.core.state.redacted_inputs import FOREIGN_INPUTS, TYPED_EVENTS, key_notice, no_redactor, redact_input
 from ikigai.core.state.rewind import find_mark, text_to_edit
-from ikigai.core.views.context_report import cramped_notice
 from ikigai.core.views.context_rule import context_rule
 
 if TYPE_CHECKING:
@@ -202,6 +201,8 @@ class AgentLoop:
             if self._outputs:
                 self.queue.follow_up.extend(await self._retry(self._outputs.pending))
             self.opened.set()
+            from ikigai.core.views.context_report import cramped_notice  # behind the last turns on screen
+
             if message := cramped_notice(self.memory):
                 self._view.notice(message)
             await self._start_waiting()
@@ -537,6 +538,17 @@ class AgentLoop:
             return self._store.append(events, loading, ids, meanwhile)
 
         return await self._retry(append)
+
+    def expect_message(self, text: str) -> None:
+        """Have the request built that this message of the user would begin a turn with: it may be sent soon."""
+        if self.busy:
+            return
+        try:
+            self._jobs.expect(expect(self.memory, decide(self.memory, Submitted(text))))
+        except Rejected:
+            return  # the user is told when it is sent
+        except Exception:
+            log.debug("No request was built ahead", exc_info=True)
 
     async def _prepare_request(self, events: tuple[Event, ...]) -> None:
         """Prepare the request that follows from these events; it is sent only when they are stored."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 LOAD_TIMEOUT = 2.0
 """Seconds that a usage row waits for the one before it to be read."""
-
-PREPARED_SECONDS = 1.0
-"""Seconds within which a request is prepared and then sent: it has one place among the pauses."""
 
 replace = msgspec.structs.replace
 
@@ -77,10 +75,8 @@ class PromptCache:
         return request
 
     def _chosen_ttl(self, memory: Memory) -> str:
-        now = time.time()
-        if not self._times or now - self._times[-1] > PREPARED_SECONDS:
-            self._times = [*self._times[-MAX_PAUSES:], now]
-        pauses = [max(0.0, after - before) for before, after in zip(self._times, self._times[1:], strict=False)]
+        times = [*self._times[-MAX_PAUSES:], time.time()]
+        pauses = [max(0.0, after - before) for before, after in pairwise(times)]
         return choose_ttl(pauses, len(memory.window.turns) + 1)
 
     async def judge(self, memory: Memory, request: Request, report: UsageReported) -> UsageReported:
@@ -90,5 +86,6 @@ class PromptCache:
         previous = await self.last_use(LOAD_TIMEOUT)
         report = replace(report, prefix=prompt_prefix(memory, request))
         use = CacheUse(report, time.time() - report.seconds)
+        self._times.append(use.at)
         self._previous = use
         return replace(report, miss=find_miss(previous, use))

@@ -42,6 +42,7 @@ UNUSABLE_STOPS = {
     StopReason.LENGTH: "gave a summary that is too long",
     StopReason.REFUSED: "refused to summarise",
     StopReason.TOOLS: "called tools instead of summarising",
+    StopReason.PAUSED: "searched the web instead of summarising",
 }
 
 CONTEXT_UNCHANGED = "The context has not changed."

@@ -161,7 +161,8 @@ def notices(local: LocalMentions, attached: Attached, services: Services, model:
     if not services.takes_pdfs(model):
         as_text, why = pdfs, f"{model} takes no PDFs"
     else:
-        as_text, why = [each for each in pdfs if not each.data], "it is too large to be sent, or holds a key of yours"
+        as_text = [each for each in pdfs if not each.data]
+        why = "it is too large to be sent, encrypted, or holds a key of yours"
     if as_text:
         names = ", ".join(clean_line(each.name) for each in as_text)
         found.append(f"Only the text of {names} is sent: {why}.")

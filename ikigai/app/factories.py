@@ -8,7 +8,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ikigai.agent.usage_meter import PriceOf
 from ikigai.app.run_profiles import make_fallback, make_profiles, make_rules
 from ikigai.app.trusted_project import Project
 from ikigai.config import Config, are_tools_enabled, project_settings, split_layers, trusted_folders
@@ -23,21 +22,22 @@ from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.project_limits import ProjectLimits
 from ikigai.core.tool_selection import NO_TOOLS
 from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS, sellers, vendor_of_model
-from ikigai.providers import model_list_cache
-from ikigai.providers.local.provider import LocalModel
-from ikigai.providers.models import ListedModel, ModelCatalog
-from ikigai.providers.pool import Endpoint, ProviderPool
-from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
 from ikigai.system import paths
 from ikigai.system.paths import current_directory
 
 if TYPE_CHECKING:
+    from ikigai.agent.usage_meter import PriceOf
     from ikigai.app.tool_runtime import ToolRuntime
     from ikigai.core.spending import Caps
+    from ikigai.providers.models import ModelCatalog
+    from ikigai.providers.pool import ProviderPool
 
 
 def make_pool(config: Config) -> ProviderPool:
     """Return the pool of the configured providers; a key is read when a request is sent."""
+    from ikigai.providers.local.provider import LocalModel  # as in `make_models`: a project and its limits need none
+    from ikigai.providers.pool import Endpoint, ProviderPool
+    from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
 
     def endpoint(name: str) -> Endpoint:
         server, preset = config.providers.get(name, ProviderSettings()), PRESETS.get(name)
@@ -92,6 +92,8 @@ def platform_of(config: Config, provider: str) -> str:
 
 def make_models(config: Config) -> ModelCatalog:
     """Return the catalog of models; the configuration takes precedence."""
+    from ikigai.providers import model_list_cache
+    from ikigai.providers.models import ListedModel, ModelCatalog
 
     def known(model: str) -> ListedModel:
         provider = model.partition("/")[0]
@@ -138,12 +140,19 @@ def make_price(config: Config) -> PriceOf:
         address = server_address(config, model.partition("/")[0])
         if server.api in VENDORS and not address:  # a vendor under another name
             model = f"{server.api}/{model.partition('/')[2]}"
-        platform = platform_of(config, model.partition("/")[0])
-        book = CLOUDS[platform].prices if platform else ""
+        book = _price_book(config, model.partition("/")[0], address)
         priced = prices.price_request(model, usage, at, known, address, book)
         return priced.cost, priced.priced_by
 
     return price
+
+
+def _price_book(config: Config, provider: str, address: str) -> str:
+    """Return the name in genai-prices of the cloud or server behind a provider; "" where the address says it."""
+    if platform := platform_of(config, provider):
+        return CLOUDS[platform].prices
+    preset = PRESETS.get(provider)
+    return preset.prices if preset and address == preset.base_url else ""
 
 
 def make_caps(limits: LimitSettings) -> Caps | None:

@@ -2,7 +2,8 @@
 
     python -P pdf_child.py MAX_PAGES MAX_CHARACTERS MAX_BYTES_OF_MEMORY MAX_SECONDS
 
-A PDF can be made to take any time and memory. The answer is {"pages": N, "text": TEXT} or {"error": WORDS}.
+A PDF can be made to take any time and memory. The answer is {"pages": N, "text": TEXT, "locked": BOOL} or
+{"error": WORDS}. A locked file is encrypted, and opens without a password.
 """
 
 import json
@@ -36,7 +37,7 @@ def read_pdf(data: bytes, max_pages: int, max_characters: int) -> dict[str, obje
             size += len(text)
         if size > max_characters:
             break
-    return {"pages": pages, "text": "\n\n".join(texts)[: 2 * max_characters]}
+    return {"pages": pages, "text": "\n\n".join(texts)[: 2 * max_characters], "locked": reader.is_encrypted}
 
 
 def main() -> None:

@@ -54,7 +54,8 @@ def read_pdf(file: BinaryIO, name: str, size: int, max_text_bytes: int) -> Docum
     pages, text = int(str(answer["pages"])), storable(str(answer["text"])).encode()
     if not pages:
         raise Rejected(f"{name} has no pages.", "Remove the @. Nothing was sent.")
-    is_sent = len(data) <= MAX_SENT_PDF_BYTES and pages <= MAX_SENT_PDF_PAGES
+    # Vendors refuse encrypted files, also those that need no password, and every further request would hold it.
+    is_sent = len(data) <= MAX_SENT_PDF_BYTES and pages <= MAX_SENT_PDF_PAGES and not answer["locked"]
     return Document(
         storable(name),
         text[:max_text_bytes].decode(errors="ignore"),

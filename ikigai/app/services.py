@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import html  # noqa: F401  here, where one thread loads: later pygments in one and markdown-it in another may want it
 import os
 import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from ikigai.agent.loop import AgentLoop, LoopOptions
 from ikigai.app.factories import (
     make_caps,
     make_options,
@@ -31,7 +29,6 @@ from ikigai.app.factories import (
 )
 from ikigai.app.open_database import import_module, open_database
 from ikigai.app.run_profiles import profile_in_force
-from ikigai.app.spool import keep_events
 from ikigai.app.trusted_project import Project
 from ikigai.config import Config, split_layers, unused_address, with_profile
 from ikigai.core.condense.threshold import CondenseOptions
@@ -45,21 +42,20 @@ from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.state.settings import check_budget, default_system, with_choices
 from ikigai.core.vendors import PRESETS
-from ikigai.providers import model_list_cache
-from ikigai.providers.encoding import BodyEncoder
-from ikigai.providers.pool import ProviderPool
 from ikigai.system.paths import current_directory, unsaved_files, unsent_files
 from ikigai.system.process_memory import protect_process_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ikigai.agent.loop import AgentLoop, LoopOptions
     from ikigai.agent.prompt_cache import PromptCache
     from ikigai.agent.spending_guard import RunSpending
     from ikigai.app.tool_runtime import ToolRuntime
     from ikigai.config.records import ContextSettings
     from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.spending import Caps
+    from ikigai.providers.pool import ProviderPool
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
@@ -85,6 +81,8 @@ class Services:
         self.tool_runtime, self.project = tool_runtime, project or make_project()
         self.redaction = tool_runtime.redaction
         self.redaction.passwords = lambda: database.passwords
+        from ikigai.app.spool import keep_events
+
         database.keep_events = keep_events
         self.spending: RunSpending | None = None  # None while there are no caps
         if caps := make_caps(config.limits):
@@ -114,15 +112,17 @@ class Services:
             project.check_trust()
             project.report_unasked()
         config, limits = tighten(config, project)
-        pool, opening = make_pool(config), asyncio.ensure_future(open_database(config, write, on_progress))
+        opening = asyncio.ensure_future(open_database(config, write, on_progress))
         tool_runtime = None
         try:
             # First and alone: the other modules are imported while the server answers.
             await import_module("ikigai.store.database")
+            pool = await asyncio.to_thread(make_pool, config)
             tool_runtime = await asyncio.to_thread(make_workshop, config)
             await tool_runtime.open(project)
             run = await asyncio.to_thread(make_run, config, pool, tool_runtime, project)
             run = msgspec.structs.replace(run, project_limits=limits)
+            await import_module("ikigai.app.agent_manager")
         except BaseException:
             if tool_runtime:
                 await tool_runtime.close()
@@ -269,6 +269,8 @@ class Services:
 
     def takes_pdfs(self, model: str) -> bool:
         """Return True if this model takes PDFs themselves."""
+        from ikigai.providers.encoding import BodyEncoder
+
         encoder = self.pool.encoder(model)
         return isinstance(encoder, BodyEncoder) and encoder.takes_pdfs
 
@@ -344,6 +346,8 @@ class Services:
 
     def _learn_no_tools(self, model: str) -> None:
         """Remember with the list of its provider, until that is fetched anew, that a model refused tools."""
+        from ikigai.providers import model_list_cache
+
         provider = model.partition("/")[0]
         model_list_cache.save(model_list_file(), provider, self.pool.known.without_tools(model), time.time())
 
@@ -389,6 +393,8 @@ class Services:
             cache=self.prompt_cache(agent, memory),
             recall=self._recall_for,
         )
+        from ikigai.agent.loop import AgentLoop
+
         loop = AgentLoop(memory, log, self.pool.provider, tools, view, options)
         if self.spending:
             self.guard(loop, agent, log, view)

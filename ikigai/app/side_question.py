@@ -52,4 +52,8 @@ async def ask_side_question(services: Services, loop: AgentLoop, question: str, 
     if done.stop is StopReason.TOOLS and not done.text.strip():
         raise Rejected("The model wanted to call tools, which /btw does not run.", "Send the question as a message.")
     other = f"\n\n(Answered by {memory.model}, because {first} is down.)" * (memory.model != first)
-    return (done.text.strip() or "The model returned no text.") + " …" * (done.stop is StopReason.LENGTH) + other
+    return (
+        (done.text.strip() or "The model returned no text.")
+        + " …" * (done.stop in (StopReason.LENGTH, StopReason.PAUSED))
+        + other
+    )

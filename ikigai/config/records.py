@@ -344,7 +344,7 @@ class ToolSettings(Record, frozen=True):
         Switch,
         help_meta(
             "Let models search the web by their vendors' own search, without a question for each search. Anthropic, "
-            "OpenAI and Google charge for it (`/cost` counts it); other servers have none."
+            "OpenAI and Google charge for it (`/cost` counts it), and so do Azure and Vertex AI."
         ),
     ] = False
     mcp_tools_tokens: Annotated[

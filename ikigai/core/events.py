@@ -17,6 +17,9 @@ Value: TypeAlias = str | int | float | bool | None
 Choices: TypeAlias = dict[str, Value]
 """Settings by name (`model`, `level`, `budget`, `system` …); treated as immutable."""
 
+FALLBACK_KEY = "fallback"
+"""The name of the setting that counts the models of `RunConfig.fallback` that the open turn has come to."""
+
 
 class UserMessage(Record, frozen=True):
     """A message of the user; `alone` asks for no reply.

@@ -15,13 +15,14 @@ class ModelLimits(Record, frozen=True):
     """The limits of a model in tokens: the whole context, and the longest output. `tools` says that it takes tools.
 
     A model that takes none is offered none, and nothing is counted for them. With `vendor_search` its vendor can search
-    the web for it.
+    the web for it; else `no_vendor_search` says why not.
     """
 
     context: int
     max_output: int
     tools: bool = True
     vendor_search: bool = False
+    no_vendor_search: str = ""
 
 
 class Encoder(Protocol):
@@ -71,6 +72,12 @@ class Provider(Protocol):
 
     def preconnect(self) -> None:
         """Prepare for a request that will come soon: open a connection, where that takes long. Never raise."""
+        ...
+
+    def expect(self, request: Request) -> None:
+        """Begin to build a request that `prepare` may be called with later: the user has typed its message, and may
+        change it. Send nothing of it. Never raise.
+        """
         ...
 
     async def prepare(self, request: Request) -> PreparedRequest | None:

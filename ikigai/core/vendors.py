@@ -72,7 +72,9 @@ class ServerPreset(Record, frozen=True):
     else it wants back is seen in its replies). `effort` is the form in which it takes a level: "effort"
     (reasoning_effort), "reasoning" (an object with the effort), "switch" (reasoning_effort, but thinking disabled at
     off), "extremes" (reasoning_effort, none or high).
-    `has_costs` says that its usage names the cost in dollars.
+    `has_costs` says that its usage names the cost in dollars. `key_path`, behind the address, answers good keys alone,
+    where the list of models is public. `models_path`, behind the host, is that of the list where it is not /models
+    behind the address. `prices` is the name of the server in genai-prices, where its address does not say it.
     """
 
     base_url: str
@@ -81,6 +83,9 @@ class ServerPreset(Record, frozen=True):
     keeps_thinking: bool = False
     effort: str = "effort"
     has_costs: bool = False
+    key_path: str = ""
+    models_path: str = ""
+    prices: str = ""
 
 
 PRESETS: dict[str, ServerPreset] = {
@@ -107,6 +112,7 @@ PRESETS: dict[str, ServerPreset] = {
         "https://openrouter.ai/docs/use-cases/reasoning-tokens",
         effort="reasoning",
         has_costs=True,
+        key_path="/key",  # docs/api/api-reference/api-keys/get-current-key
     ),
     "moonshot": ServerPreset(
         "https://api.moonshot.ai/v1",
@@ -122,6 +128,7 @@ PRESETS: dict[str, ServerPreset] = {
         "https://api.together.ai/v1",
         ("TOGETHER_API_KEY",),
         "https://docs.together.ai/docs/inference/openai-compatibility",
+        prices="together",
     ),
     "fireworks": ServerPreset(
         "https://api.fireworks.ai/inference/v1",
@@ -129,7 +136,10 @@ PRESETS: dict[str, ServerPreset] = {
         "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
     ),
     "github": ServerPreset(
-        "https://models.github.ai/inference", ("GITHUB_TOKEN",), "https://docs.github.com/en/rest/models/inference"
+        "https://models.github.ai/inference",
+        ("GITHUB_TOKEN",),
+        "https://docs.github.com/en/rest/models/inference",
+        models_path="/catalog/models",  # docs.github.com/en/rest/models/catalog
     ),
     "ollama": ServerPreset("http://localhost:11434/v1", (), "https://docs.ollama.com/api/openai-compatibility"),
     "lmstudio": ServerPreset("http://localhost:1234/v1", (), "https://lmstudio.ai/docs/api/openai-api"),

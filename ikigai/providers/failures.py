@@ -36,8 +36,9 @@ that was started without them.
 """
 
 SEARCH_REFUSED = (
-    r"(?i)web_search_(\d|preview|call)|hosted tool|web search is not|tools cannot be used with reasoning|max_tool_calls"
-    r"|google.?search|built-in tools|server_side_tool"
+    r"(?i)web.search.(\d|preview|call)|hosted tool|tools cannot be used with reasoning|max_tool_calls"
+    r"|web.search\b.{0,20}\b(not|un\w+|disabled|blocked)\b|(not|n't) (support|allow)\w*\b.{0,20}\bweb.search"
+    r"|google.?search|built-in tools|server_side_tool|search tools|tool use with function calling|context circulation"
 )
 """Matches a message of Anthropic, OpenAI or Google about their own web search: the account or the model has none."""
 

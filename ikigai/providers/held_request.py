@@ -1,7 +1,8 @@
-"""This module holds a request back, ready to be sent: an SDK builds it while the database stores the message.
+"""This module holds a request back, ready to be sent: an SDK builds it while the user pauses or the database stores.
 
-An SDK and its HTTP client take two milliseconds to build a request, longer than a commit. The request waits in the last
-step before its first byte, with its connection. So nothing of it leaves this machine before `send` or `open` is called.
+An SDK and its HTTP client take two milliseconds to build a request, longer than a commit. A request that is expected
+waits before it takes a connection. Once it is wanted it waits in the last step before its first byte, with its
+connection. So nothing of it leaves this machine before `send` or `open` is called.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ T = TypeVar("T")
 
 MAX_HELD_SECONDS = 1.0
 """Seconds that a request is held: a server may close a connection on which nothing comes."""
+MAX_EXPECTED_SECONDS = 60.0
+"""Seconds that an expected request is good for: some are signed with the time at which they were built."""
 BUILDING_STEPS = 10
 """Turns of the event loop that a request is built in, at most, where its connection is open."""
 
@@ -24,11 +27,17 @@ _held: ContextVar["HeldRequest[Any] | None"] = ContextVar("held", default=None)
 
 
 class HeldRequest(Generic[T]):
-    """`request` on its way: `opening` sends it and returns its answer, and has been started already."""
+    """`request` on its way: `opening` sends it and returns its answer, and has been started already.
 
-    def __init__(self, request: Request, opening: Coroutine[Any, Any, T]) -> None:
-        self.request, self._released, self._began = request, asyncio.Event(), time.monotonic()
+    One that `is_expected` takes a connection once `want` is called.
+    """
+
+    def __init__(self, request: Request, opening: Coroutine[Any, Any, T], is_expected: bool = False) -> None:
+        self.request, self._wanted, self._released = request, asyncio.Event(), asyncio.Event()
+        self._began = time.monotonic()
         self._is_built = False
+        if not is_expected:
+            self._wanted.set()
         context = copy_context()
         context.run(_held.set, self)
         self._opening = asyncio.create_task(opening, name="held request", context=context)
@@ -41,6 +50,23 @@ class HeldRequest(Generic[T]):
                 return
             await asyncio.sleep(0)
 
+    @property
+    def is_wanted(self) -> bool:
+        """True if the request is not only expected."""
+        return self._wanted.is_set()
+
+    def want(self) -> bool:
+        """Let an expected request take its connection. Return False if it is none that can be used."""
+        if self.is_wanted or self._opening.done() or not self.is_usable:
+            return False
+        self._wanted.set()
+        self._began = time.monotonic()
+        return True
+
+    async def wanted(self) -> None:
+        """Wait until the request is wanted."""
+        await self._wanted.wait()
+
     async def hold(self) -> None:
         """Wait until the request may be sent, once: a request that is ended has further steps."""
         if not self._is_built:
@@ -50,7 +76,8 @@ class HeldRequest(Generic[T]):
     @property
     def is_usable(self) -> bool:
         """True if the request was sent, or can still be sent."""
-        return self._released.is_set() or time.monotonic() - self._began < MAX_HELD_SECONDS
+        longest = MAX_HELD_SECONDS if self.is_wanted else MAX_EXPECTED_SECONDS
+        return self._released.is_set() or time.monotonic() - self._began < longest
 
     def send(self) -> bool:
         """See `PreparedRequest`."""
@@ -61,6 +88,7 @@ class HeldRequest(Generic[T]):
 
     async def open(self) -> T:
         """Send the request, if that was not done yet, and return its answer. A cancellation ends the request."""
+        self._wanted.set()
         self._released.set()
         return await self._opening
 
@@ -71,7 +99,7 @@ class HeldRequest(Generic[T]):
         return opening.result() if opening.done() and not opening.cancelled() and not opening.exception() else None
 
     def discard(self) -> None:
-        """End the request, and close its connection."""
+        """End the request, and close its connection if it has one."""
         self._opening.cancel()
 
     async def discarded(self) -> None:
@@ -81,8 +109,9 @@ class HeldRequest(Generic[T]):
 
 
 async def hold_back(request: Any) -> None:
-    """Let a held request wait before its first byte: a hook of the HTTP client."""
+    """Let a held request wait before its connection and before its first byte: a hook of the HTTP client."""
     if held := _held.get():
+        await held.wanted()
 
         async def on_step(name: str, _: object) -> None:
             if not name.startswith("connection."):  # to connect, the client sends nothing of the request

@@ -21,6 +21,7 @@ from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.retry import RetryingProvider
 from ikigai.providers.scripted import ScriptedProvider
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT, Vendor
+from ikigai.providers.vendor_searches import search_problem
 from ikigai.system.install_command import extra_command
 
 LOCAL_MODEL = "local/smollm2-135m"
@@ -94,21 +95,16 @@ class ProviderPool:
         known = self.known.limits(model)
         context = min(known.context, self._learned.get(model, known.context))
         takes_tools = known.tools and (not model.startswith("local/") or self._local.takes_tools())
-        return ModelLimits(context, known.max_output, takes_tools, takes_tools and self._has_search(model))
+        problem = self._search_problem(model) if takes_tools else "it takes no tools"
+        return ModelLimits(context, known.max_output, takes_tools, not problem, problem)
 
-    def _has_search(self, model: str) -> bool:
-        """Return True if the vendor of this model can search the web for it."""
-        provider = model.partition("/")[0]
-        endpoint = self._endpoints.get(provider)
-        if endpoint is None or (configured := self.known.vendor_search(model)) is False:
-            return False
-        api, platform = endpoint.api or provider, endpoint.platform
-        if api == "google":  # older models take no other tool beside it (gemini-api/docs/tool-combination)
-            return not platform and self.known.traits(model).thinking == "level"
-        if api == "anthropic":
-            return bool(configured) or provider == "anthropic"
-        is_responses = endpoint.api == "responses" or (api == "openai" and not endpoint.base_url)
-        return is_responses and (bool(configured) or provider == "openai")
+    def _search_problem(self, model: str) -> str:
+        """Return why the vendor of this model cannot search the web for it; "" if it can."""
+        endpoint = self._endpoints.get(model.partition("/")[0])
+        if endpoint is None:
+            return "it has no vendor"
+        configured, thinking = self.known.vendor_search(model), self.known.traits(model).thinking
+        return search_problem(model, endpoint.api, endpoint.platform, bool(endpoint.base_url), thinking, configured)
 
     def learn(self, model: str, context: int) -> None:
         """Limit the context of this model to `context` tokens for this run: its provider takes no more."""
@@ -200,9 +196,11 @@ class ProviderPool:
         return RetryingProvider(vendor)
 
     def _find_encoder(self, client: ClientKey) -> Callable[[str], Encoder]:
+        if client.provider not in {"local", *self._endpoints}:  # a script's, or that of a provider that is gone
+            return lambda _: FALLBACK_ENCODER
         try:
             return self._vendor(client.provider, "", client.vendor).encoder
-        except IkigaiError:  # a script's, or that of a provider that is gone
+        except IkigaiError:
             return lambda _: FALLBACK_ENCODER
 
     def _vendor(self, name: str, key: str, vendor: str = "") -> Vendor:
@@ -319,6 +317,8 @@ class _AbsentProvider:
     async def preload(self) -> None: ...
 
     def preconnect(self) -> None: ...
+
+    def expect(self, request: Request) -> None: ...
 
     async def prepare(self, request: Request) -> None: ...
 

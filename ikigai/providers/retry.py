@@ -124,6 +124,9 @@ class RetryingProvider:
     def preconnect(self) -> None:
         self._provider.preconnect()
 
+    def expect(self, request: Request) -> None:
+        self._provider.expect(request)
+
     async def prepare(self, request: Request) -> PreparedRequest | None:
         return await self._provider.prepare(request)
 

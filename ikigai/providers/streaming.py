@@ -209,11 +209,24 @@ class StreamingProvider(ABC):
     async def prepare(self, request: Request) -> PreparedRequest | None:
         if self._client is None:
             return None
-        if self._held:
-            self._held.discard()
-        held = self._held = HeldRequest(request, self._open_answer(self._client, request))
+        held = self._held
+        if held is None or held.request != request or not held.want():
+            held = self._hold(request)
         await held.built()
         return held
+
+    def expect(self, request: Request) -> None:
+        held = self._held
+        is_held = held is not None and held.is_usable and (held.is_wanted or held.request == request)
+        if self._client is not None and not is_held:
+            self._hold(request, is_expected=True)
+
+    def _hold(self, request: Request, is_expected: bool = False) -> HeldRequest[OpenedAnswer]:
+        """Begin to build a request in the place of the one that was held before."""
+        if self._held:
+            self._held.discard()
+        self._held = HeldRequest(request, self._open_answer(self._client, request), is_expected)
+        return self._held
 
     async def close(self) -> None:
         held, self._held = self._held, None

@@ -117,8 +117,10 @@ def run_tools(argument: str, memory: Memory) -> str | inputs.Change:
         problem = problem or f"/tools does not take {quoted(clean_line(argument))}."
         raise WrongArgument(problem, f"Sets: {', '.join(sets) or 'none'}.")
     if name == VENDOR_SEARCH and word == "on" and not memory.limits.vendor_search:
+        what = f"{memory.model or 'The model'} has no web search of its vendor that ikigai can use"
+        why = memory.limits.no_vendor_search
         raise Rejected(
-            f"{memory.model or 'The model'} has no web search of its vendor that ikigai can use.",
+            f"{what}: {why}." if why else f"{what}.",
             'Models of Anthropic and OpenAI, and Gemini 3, have one; docs: guide/tools, "Web search".',
         )
     chosen = selection.switched(name, word == "on", sets)

@@ -110,6 +110,8 @@ class Repl:
         finally:
             gc.freeze()  # what has been imported stays: the collector, off since the start, need not look at it
             gc_pause.resume_gc()
+        import html  # noqa: F401  here: later pygments in one thread and markdown-it in another may be loading it
+
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._has_typed.wait(), PRELOAD_DELAY_SECONDS)
         if self._session.services and self._session.memory:
@@ -366,6 +368,7 @@ class Repl:
     def draft_changed(self, entered: bool) -> None:
         if self._suggestions and not entered:
             self._suggestions.changed()
+        self._router.draft_changed()
         self._active_agent.drafts.changed(entered)
 
     def interrupt(self) -> None:

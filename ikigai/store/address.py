@@ -40,12 +40,22 @@ class ServerAddress(NamedTuple):
     database: str
     user: str
 
+    @property
+    def servers(self) -> list[str]:
+        """Host and port of each server."""
+        hosts, ports = self.host.split(","), self.port.split(",")
+        ports *= len(hosts) if len(ports) == 1 else 1  # libpq takes one port for all of them
+        return [f"{host}:{port or DEFAULT_PORT}" for host, port in zip(hosts, ports, strict=False)]
+
+    @property
+    def short(self) -> str:
+        """The host, of several the first and how many more there are; "local" on a socket."""
+        host, *others = self.host.split(",")
+        return "local" if not host or host.startswith("/") else f"{host} +{len(others)}" if others else host
+
     def __str__(self) -> str:
         if "," in self.host:
-            hosts, ports = self.host.split(","), self.port.split(",")
-            ports *= len(hosts) if len(ports) == 1 else 1  # libpq takes one port for all of them
-            servers = zip(hosts, ports, strict=False)
-            return f"at {' or '.join(f'{host}:{port or DEFAULT_PORT}' for host, port in servers)}"
+            return f"at {' or '.join(self.servers)}"
         if not self.host or self.host.startswith("/"):
             return f"on the socket in {self.host}" if self.host else "on the default socket"
         return f"at {self.host}:{self.port}"

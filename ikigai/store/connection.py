@@ -391,10 +391,13 @@ class DatabaseSession:
         return greeting
 
     async def _wait_for_standbys(self, connection: Connection) -> None:
-        """Let each commit of the connection wait for a standby. Raise Misconfigured if there is none to wait for."""
+        """Let each commit of the connection wait for a standby. Raise Misconfigured if there is none to wait for,
+        Unavailable if there was one before: a server that took over may not have found it yet.
+        """
         ((_, names),) = await (await connection.execute(agents.REPLICATED)).fetchall()
         if not names.strip():
-            raise Misconfigured(
+            error = Unavailable if self.greeting.backend else Misconfigured
+            raise error(
                 f"The database {self.place} has no synchronous standby, which [database] durability asks for.",
                 'Set synchronous_standby_names on the server, or durability = "local".',
             )

@@ -179,9 +179,8 @@ class Database:
 
     @property
     def host(self) -> str:
-        """The server's host name; "local" on a socket."""
-        host = self._session.place.host
-        return "local" if not host or host.startswith("/") else host
+        """The server's host for the status line; see `ServerAddress.short`."""
+        return self._session.place.short
 
     @property
     def place(self) -> ServerAddress:

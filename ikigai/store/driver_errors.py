@@ -119,6 +119,13 @@ _UNUSABLE_SAID = re.compile(
 
 # Errors of libpq itself, without an answer of a server.
 _CONNECTING = (
+    (
+        "session is read-only|server is in hot standby mode",  # perhaps of one server among others that are down
+        _away(
+            "The database {place} accepts no writes now.",
+            "Try again in a moment: a standby may be taking over.",
+        ),
+    ),
     ("no password supplied", _PASSWORD),
     (r"SSL SYSCALL error|SSL connection has been closed|SSL error: unexpected eof", _LOST),
     (r"authentication failed|SSL|certificate|GSS", _NOT_LET_IN),

@@ -613,6 +613,9 @@ class Preparing(ScriptedProvider):
         super().__init__(replies)
         self.steps: list[tuple[str, Request]] = []
 
+    def expect(self, request: Request) -> None:
+        self.steps.append(("expected", request))
+
     async def prepare(self, request: Request) -> None:
         self.steps.append(("prepared", request))
 
@@ -636,6 +639,24 @@ async def test_request_is_prepared_while_its_message_is_stored():
     assert [what for what, _ in provider.steps] == ["prepared", "sent"] * 3
     requests = [request for _, request in provider.steps]
     assert requests[::2] == requests[1::2]
+
+
+async def test_request_of_a_typed_message_is_expected_before_it_is_sent():
+    session = Session([])
+    session.provider = provider = Preparing(["Hello.", "Bye."])
+    async with session.running():
+        session.runtime.expect_message("hi")
+        before = session.runtime.memory
+        session.tell(Submitted("hi"))
+        session.runtime.expect_message("while something waits in the inbox")
+        await session.idle(1)
+        session.runtime.expect_message("thanks")
+        session.tell(Submitted("thanks"))
+        await session.idle(2)
+    assert [what for what, _ in provider.steps] == ["expected", "prepared", "sent"] * 2
+    requests = [request for _, request in provider.steps]
+    assert requests[0] == requests[1] == requests[2] and requests[3] == requests[4] == requests[5]
+    assert not before.window.turns and before.open is None
 
 
 class Releasing(Preparing):

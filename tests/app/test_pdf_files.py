@@ -59,12 +59,23 @@ def test_scanned_pdf_has_no_text(folder: Path):
     assert read(folder, make_pdf("")).text == ""
 
 
-def encrypted() -> bytes:
+def encrypted(password: str = "password") -> bytes:
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(make_pdf("Secret")))
-    writer.encrypt("password", algorithm="RC4-128")
+    writer.encrypt(password, owner_password="owner", algorithm="RC4-128")
     written = io.BytesIO()
     writer.write(written)
     return written.getvalue()
+
+
+def test_pdf_that_is_locked_without_a_password_goes_along_as_text(folder: Path):
+    """Its owner forbids printing, say. Anthropic refuses such a file."""
+    found = read(folder, encrypted(""))
+    assert (found.text, found.data, found.pages) == ("[page 1]\nSecret", "", 1)
+
+
+def test_file_of_no_bytes_is_an_empty_text(folder: Path):
+    found = read(folder, b"")
+    assert (found.text, found.kind) == ("", DocumentKind.FILE)
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,17 @@ from ikigai import config as configuration
 from ikigai.app import factories
 from ikigai.config import Config
 from ikigai.core.errors import IkigaiError
-from ikigai.core.messages import Message, Role, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import Message, Role, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.request.build import Request, join
-from ikigai.core.request.reply import StreamFailed, StreamFinished, reply_events
+from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, reply_events
 from ikigai.core.vendors import PRESETS, VENDORS
+from ikigai.providers.failures import ProviderRequestFailed
 from tests.providers.conftest import collect, reply
 from tests.providers.conftest import wire_server as wire_server
 from tests.support.wire_server import DONE, Answer, Received, WireServer, call_delta, chunk, failure, sse
 
 KEY = "sk-canary-0123456789"
+JSON = {"Content-Type": "application/json"}
 USER = Message(Role.USER, (Text("How many files?"),))
 USAGE = {"prompt_tokens": 90, "completion_tokens": 20}
 
@@ -199,6 +201,59 @@ async def test_calls_of_other_models_get_empty_thinking_at_once(tmp_path: Path, 
 def foreign() -> tuple[Message, ...]:
     said = Message(Role.ASSISTANT, (Thinking("hm", "sig", "anthropic/claude-x"), ToolCall("c", "ls")))
     return (USER, said, Message(Role.TOOL, (ToolResult("c", "4 files", name="ls"),)))
+
+
+async def test_models_of_github_stand_in_its_catalog(tmp_path: Path, wire_server: WireServer):
+    """docs.github.com/en/rest/models/catalog."""
+    limits = {"max_input_tokens": 1_048_576, "max_output_tokens": 32_768}
+    entry = {"id": "openai/gpt-4.1", "limits": limits, "supported_input_modalities": ["text", "image"]}
+    blind = {"id": "meta/llama", "limits": {}, "supported_input_modalities": ["text"]}
+    wire_server.script = [Answer(json.dumps([entry, blind]).encode(), headers=JSON)]
+    root = wire_server.base_url.removesuffix("/v1")
+    pool = factories.make_pool(load(tmp_path, f'[providers.github]\nbase_url = "{root}/inference"\n'))
+    found = await pool.listed("github", KEY)
+    [request] = wire_server.requests
+    assert request.path == "/catalog/models" and request.headers["authorization"] == f"Bearer {KEY}"
+    assert [(each.id, each.context, each.max_output, each.images) for each in found] == [
+        ("openai/gpt-4.1", 1_048_576, 32_768, True),
+        ("meta/llama", 0, 0, False),
+    ]
+
+
+async def test_key_of_openrouter_is_tried_where_it_counts(tmp_path: Path, wire_server: WireServer):
+    """Its list of models is public: it says nothing of the key."""
+    listed = Answer(b'{"data": [{"id": "x/y"}]}', headers=JSON)
+    wire_server.answer = lambda received: listed if received.path == "/v1/models" else failure(401, "User not found.")
+    pool = factories.make_pool(load(tmp_path, f'[providers.openrouter]\nbase_url = "{wire_server.base_url}"\n'))
+    with pytest.raises(ProviderRequestFailed, match="did not accept the key") as refused:
+        await pool.listed("openrouter", KEY)
+    assert refused.value.kind is FailureKind.AUTH
+    wire_server.answer = lambda received: listed
+    assert [model.id for model in await pool.listed("openrouter", KEY)] == ["x/y"]
+    assert [request.path for request in wire_server.requests] == ["/v1/key", "/v1/key", "/v1/models"]
+
+
+PRICED = {
+    "deepseek": "deepseek-chat",
+    "mistral": "mistral-large-latest",
+    "xai": "grok-4",
+    "groq": "openai/gpt-oss-120b",
+    "openrouter": "openai/gpt-5",
+    "moonshot": "kimi-k2-0905-preview",
+    "cerebras": "gpt-oss-120b",
+    "together": "MiniMaxAI/MiniMax-M3",
+    "fireworks": "accounts/fireworks/models/deepseek-v4-pro",
+}
+"""A model of each preset with a price list; GitHub's is free, and those without a key run on this machine."""
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_requests_to_a_preset_are_priced(tmp_path: Path, name: str):
+    price = factories.make_price(load(tmp_path))
+    cost, source = price(f"{name}/{PRICED.get(name, 'openai/gpt-4.1')}", Usage(1_000, 100), 1_795_000_000.0)
+    assert (cost is not None and cost > 0 and source.startswith("genai-prices")) is (name in PRICED)
+    moved = load(tmp_path, f'[providers.{name}]\nbase_url = "https://elsewhere.example/v1"\n')
+    assert factories.make_price(moved)(f"{name}/{PRICED.get(name, 'x')}", Usage(1_000, 100), 0)[0] is None
 
 
 async def test_failure_names_the_preset(tmp_path: Path, wire_server: WireServer):

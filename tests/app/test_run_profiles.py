@@ -289,7 +289,7 @@ tools_off = ["web"]
     agent.happen(Change({"model": "scripted/other"}))
     assert not offered() and "vendor_search (not with scripted/other)" in str(permissions.run_tools("", agent.memory))
     agent.happen(Change({"tools_off": ""}))
-    with pytest.raises(Rejected, match="scripted/other has no web search of its vendor"):
+    with pytest.raises(Rejected, match="search of its vendor that ikigai can use: it has no vendor"):
         permissions.run_tools("on vendor_search", agent.memory)
 
 

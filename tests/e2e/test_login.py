@@ -251,7 +251,7 @@ def test_log_file_leaves_out_requests_that_sdks_log(account: Account, wire: Wire
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_key_of_a_preset_is_tried_and_stored(account: Account, wire: Wire, name: str):
-    wire.answers(LIST)
+    wire.answers(LIST, LIST)
     account.configure(f'[providers.{name}]\nbase_url = "{wire.server.base_url}"\n')
     result = account.run("login", name, input=f"{SECRET}\n")
     assert result.stdout == f"The key of {name} works; it is stored in {key_file(account)}.\n"

@@ -14,6 +14,7 @@ from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import Image, Message, Role, StopReason, Text, ToolCall, Usage
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
+from ikigai.core.vendor_search import VENDOR_SEARCH_SPEC
 from ikigai.providers import clouds
 from ikigai.providers.anthropic.cloud_messages import BedrockMessagesEncoder, VertexMessagesEncoder
 from ikigai.providers.local.provider import LocalModel
@@ -22,8 +23,11 @@ from ikigai.providers.pool import Endpoint, ProviderPool
 from tests.providers import cloud_wire
 from tests.providers.anthropic import messages_wire
 from tests.providers.conftest import collect, measured, reply
+from tests.providers.formats import FORMATS
 from tests.providers.google import gemini
 from tests.providers.requests import requests
+from tests.providers.search_agent import reply_of
+from tests.providers.search_wire import gemini_chunks
 from tests.support.examples import examples
 from tests.support.wire_server import Answer, Received, WireServer, completion, failure
 
@@ -365,6 +369,25 @@ async def test_responses_on_azure(connect: Any, wire_server: WireServer):
     assert wire_server.requests[0].path == "/openai/v1/responses?api-version=v1"
 
 
+async def test_azure_searches_over_responses(connect: Any, wire_server: WireServer):
+    form = FORMATS["responses"]
+    wire_server.script = [Answer(reply_of(form).stream)]
+    pool = connect("azure", key="azure-key-123456", api="responses")
+    found = await send(pool, "azure/gpt-5", tools=(VENDOR_SEARCH_SPEC,))
+    assert [block.hosted for block in reply(found).blocks() if isinstance(block, ToolCall)] == ["azure/gpt-5"] * 2
+    assert wire_server.requests[0].json["tools"] == [{"type": "web_search"}]
+
+
+async def test_pages_of_a_search_are_dispensable(connect: Any, wire_server: WireServer):
+    message = "Invalid value: 'web_search_call.action.sources'. Supported values are: 'reasoning.encrypted_content'."
+    wire_server.script = [failure(400, message), Answer(reply_of(FORMATS["responses"]).stream)]
+    pool = connect("azure", key="azure-key-123456", api="responses")
+    assert reply(await send(pool, "azure/gpt-5", tools=(VENDOR_SEARCH_SPEC,))).text == "It is new. Good."
+    first, second = (request.json for request in wire_server.requests)
+    assert "web_search_call.action.sources" in first["include"]
+    assert "web_search_call.action.sources" not in second.get("include", ()) and second["tools"] == first["tools"]
+
+
 # ── Vertex ──
 
 
@@ -544,3 +567,36 @@ print(" ".join(sorted({"anthropic", "openai", "google.genai", "boto3", "azure.id
     for expected, process in processes.items():
         out, errors = await process.communicate()
         assert out.decode().strip() == expected, errors.decode()
+
+
+async def test_claude_on_vertex_searches(
+    connect: Any, wire_server: WireServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    form = FORMATS["messages"]
+    async with WireServer([cloud_wire.token_answer(TOKEN)]) as tokens:
+        google_credentials(monkeypatch, tokens, tmp_path)
+        wire_server.script = [Answer(reply_of(form).stream)] * 2
+        pool = connect("vertex", "/v1", project="p")
+        model = "vertex/claude-sonnet-5-5"
+        found = await send(pool, model, tools=(VENDOR_SEARCH_SPEC,))
+        await send(pool, model)
+    assert reply(found).blocks() == reply_of(form).blocks
+    searched, plain = wire_server.requests
+    [tool] = searched.json["tools"]
+    assert (tool["type"], tool["name"]) == ("web_search_20250305", "web_search")
+    assert "web-search-2025-03-05" in searched.headers["anthropic-beta"]
+    assert "web-search" not in plain.headers.get("anthropic-beta", "")
+
+
+async def test_gemini_on_vertex_is_not_asked_for_the_parts_of_its_search(
+    connect: Any, wire_server: WireServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    async with WireServer([cloud_wire.token_answer(TOKEN)]) as tokens:
+        google_credentials(monkeypatch, tokens, tmp_path)
+        wire_server.script = [Answer(gemini.sse(*gemini_chunks(shows_calls=False)))]
+        pool = connect("vertex", project="p")
+        found = await send(pool, "vertex/gemini-3.8-flash", tools=(VENDOR_SEARCH_SPEC,))
+    text, call, _ = reply(found).blocks()
+    assert isinstance(text, Text) and text.citations and isinstance(call, ToolCall) and call.hosted
+    [request] = wire_server.requests
+    assert request.json["tools"] == [{"googleSearch": {}}] and "toolConfig" not in request.json

@@ -142,6 +142,12 @@ def test_retry_after(headers: dict[str, str], seconds: float | None):
         "Web search is not enabled for this organization",
         "tools.0: web_search_20250305 is not supported by this model",
         "Please enable tool_config.include_server_side_tool_invocations to use Built-in tools with Function calling.",
+        "Tool use with function calling is unsupported",
+        "Tool call context circulation is not enabled for models/gemini-2.5-flash",
+        "Multiple tools are supported only when they are all search tools.",
+        "The tool 'web_search' is not supported with this deployment.",
+        "This model does not support the tool web_search.",
+        "Unexpected value(s) `web-search-2025-03-05` for the `anthropic-beta` header.",
     ],
 )
 def test_refused_search_of_the_vendor_is_no_refusal_of_all_tools(message: str):

@@ -1,4 +1,4 @@
-"""Requests prepared while their message is stored: nothing is sent before it is, and other requests go alone."""
+"""Requests built while their message is typed and stored: nothing is sent before it is, and others go alone."""
 
 import asyncio
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 
 from ikigai.core.messages import StopReason, Text
 from ikigai.core.request.reply import StreamFinished
+from ikigai.providers.held_request import BUILDING_STEPS
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import ask, collect
 from tests.providers.formats import Format
@@ -103,3 +104,79 @@ async def test_cancelled_stream_ends_its_prepared_request(provider: OpenAIProvid
     await asyncio.wait([reading])
     assert reading.cancelled() and not held()
     await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+
+
+async def expected(vendor: Any, text: str) -> None:
+    await vendor.preload()
+    vendor.expect(ask(text))
+    for _ in range(BUILDING_STEPS):
+        await asyncio.sleep(0)
+    assert held()
+
+
+async def test_expected_request_takes_no_connection_before_it_is_wanted(
+    vendor: Any, form: Format, wire_server: WireServer
+) -> None:
+    wire_server.script = [Answer(form.stream((Text("Hello"),), StopReason.END))]
+    await expected(vendor, "typed")
+    building = vendor._held
+    await asyncio.sleep(0.1)
+    assert not wire_server._open and wire_server.requests == []
+    request = await vendor.prepare(ask("typed"))
+    assert request is building
+    while not wire_server._open:
+        await asyncio.sleep(0.01)
+    assert request and wire_server.requests == [] and request.send()
+    assert isinstance((await collect(vendor, ask("typed")))[-1], StreamFinished)
+    [sent] = wire_server.requests
+    assert b"typed" in sent.body and not held()
+
+
+async def test_expected_request_that_is_not_prepared_goes_with_its_stream(
+    provider: OpenAIProvider, wire_server: WireServer
+) -> None:
+    wire_server.script = [completion("Hello")]
+    await expected(provider, "typed")
+    assert isinstance((await collect(provider, ask("typed")))[-1], StreamFinished)
+    assert len(wire_server.requests) == 1 and not held()
+
+
+async def test_only_the_text_that_is_sent_leaves(provider: OpenAIProvider, wire_server: WireServer) -> None:
+    wire_server.script = [completion("Hello")]
+    await expected(provider, "type")
+    await expected(provider, "typed")
+    building = provider._held
+    provider.expect(ask("typed"))
+    assert provider._held is building, "the text is as it was"
+    request = await provider.prepare(ask("typed!"))
+    assert request is not building and request and request.send()
+    assert isinstance((await collect(provider, ask("typed!")))[-1], StreamFinished)
+    assert [b"typed!" in sent.body for sent in wire_server.requests] == [True] and not held()
+
+
+async def test_expected_request_does_not_replace_one_that_is_about_to_be_sent(
+    provider: OpenAIProvider, wire_server: WireServer
+) -> None:
+    wire_server.script = [completion("Hello")]
+    await prepared(provider, "of one agent")
+    provider.expect(ask("typed to another"))
+    assert isinstance((await collect(provider, ask("of one agent")))[-1], StreamFinished)
+    assert len(wire_server.requests) == 1 and not held()
+
+
+async def test_request_that_was_expected_for_long_is_built_again(
+    provider: OpenAIProvider, wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire_server.script = [completion("Hello")]
+    await expected(provider, "after lunch")
+    building = provider._held
+    monkeypatch.setattr("ikigai.providers.held_request.MAX_EXPECTED_SECONDS", 0.0)
+    assert await provider.prepare(ask("after lunch")) is not building
+    assert isinstance((await collect(provider, ask("after lunch")))[-1], StreamFinished)
+    assert len(wire_server.requests) == 1
+
+
+async def test_closed_provider_drops_what_it_expected(provider: OpenAIProvider, wire_server: WireServer) -> None:
+    await expected(provider, "never sent")
+    await provider.close()
+    assert not held() and wire_server.requests == []

@@ -1,100 +1,49 @@
 """The web search that a vendor runs: what comes over each wire, what is stored, and what is sent back to whom."""
 
 import json
-from collections.abc import Iterator
+import re
+from itertools import chain
 from typing import Any
 
 import pytest
 
-from ikigai.core.events import AssistantMessage, TurnEnded, UsageReported, UserMessage
-from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
-from ikigai.core.model import ModelLimits
-from ikigai.core.request.build import Request
-from ikigai.core.request.reply import StreamFailed, StreamFinished
+from ikigai.core.events import AssistantMessage, TurnEnded, UserMessage
+from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.request.reply import Accumulator, StreamFailed, StreamFinished, UsageUpdate
 from ikigai.core.request.reply_draft import Draft, draft_parts
-from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import CallModel, Change, Clear, Failed, Interrupted, Opened, Replied, Submitted, Undo
 from ikigai.core.state.memory import next_request
-from ikigai.core.vendor_search import MAX_SEARCHES, VENDOR_SEARCH, VENDOR_SEARCH_SPEC
+from ikigai.core.vendor_search import MAX_SEARCHES, VENDOR_SEARCH
+from ikigai.core.vendors import CLOUDS, vendor_of_model
+from ikigai.providers.event_stream import EventDecoder
 from ikigai.providers.local.provider import LocalModel
 from ikigai.providers.models import ListedModel, ModelCatalog
 from ikigai.providers.pool import Endpoint, ProviderPool
 from tests.core.agent import Agent
 from tests.core.memory_log import MemoryLog
 from tests.providers.anthropic import messages_wire
-from tests.providers.conformance import TOOLS
-from tests.providers.conftest import KEY, collect, measured, reply
+from tests.providers.conftest import KEY, collect, reply
 from tests.providers.formats import FORMATS, Format
 from tests.providers.google import gemini
-from tests.providers.search_wire import CITED, REPLIES, SEARCH_ERROR, claude_events, gemini_chunks
-from tests.support.invariants import sound
+from tests.providers.search_agent import (
+    SEARCHING,
+    USAGE,
+    body,
+    parts_of,
+    question,
+    reply_of,
+    run_for,
+    search,
+    searched,
+)
+from tests.providers.search_wire import CITED, SEARCH_ERROR, claude_events, gemini_chunks
 from tests.support.wire_server import Answer, WireServer
-
-SEARCHING = [name for name in FORMATS if name in REPLIES]
-USAGE = UsageReported("x/y")
 
 
 @pytest.fixture(params=SEARCHING)
 def form(request: pytest.FixtureRequest) -> Format:
     """Each format whose vendor searches."""
     return FORMATS[request.param]
-
-
-def question(form: Format) -> Request:
-    return Request(form.name, (Message(Role.USER, (Text("News?"),)),), tools=(VENDOR_SEARCH_SPEC,))
-
-
-def reply_of(form: Format) -> Any:
-    return next(REPLIES[name]() for name in SEARCHING if FORMATS[name] is form)
-
-
-def run_for(form: Format) -> RunConfig:
-    """A run whose models can all search, but for the one of Chat Completions."""
-    providers = {each.provider: each.connect("http://127.0.0.1:1", KEY) for each in FORMATS.values()}
-
-    def limits(model: str) -> ModelLimits:
-        return ModelLimits(200_000, 8_000, True, not model.startswith("mine/"))
-
-    def encoder(model: str) -> Any:
-        provider, _, name = model.partition("/")
-        return providers[provider].encoder(name)
-
-    settings = {"model": form.model, "budget": 100_000, "system": "Be brief.", "tools_off": f"+{VENDOR_SEARCH}"}
-    return RunConfig(settings, limits, encoder, tools=(*TOOLS, VENDOR_SEARCH_SPEC))
-
-
-def body(agent: Agent, is_paused: bool = False) -> dict[str, Any]:
-    """The next request as it is sent, having checked its size and its form."""
-    encoder: Any = agent.memory.run.encoder(agent.memory.model)
-    request = next_request(agent.memory)
-    raw = encoder.body(request)
-    assert len(raw) == measured(encoder, request)
-    decoded = json.loads(raw)
-    form = next(each for each in FORMATS.values() if each.model == agent.memory.model)
-    form.validated(decoded)
-    if not is_paused:
-        sound(request)
-    return decoded
-
-
-def parts_of(value: Any) -> Iterator[dict[str, Any]]:
-    """Every object within a JSON value."""
-    if isinstance(value, dict):
-        yield value
-        for inner in value.values():
-            yield from parts_of(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from parts_of(inner)
-
-
-def searched(form: Format) -> Agent:
-    """An agent with one ended turn in which the vendor searched."""
-    agent = Agent(run_for(form))
-    agent.happen(Submitted("News?"))
-    job = agent.job(CallModel)
-    agent.happen(Replied(job, reply_of(form).blocks, StopReason.END, USAGE))
-    return agent
 
 
 async def test_search_comes_as_call_result_and_cited_text(form: Format, wire_server: WireServer):
@@ -169,37 +118,65 @@ def test_search_goes_to_another_model_as_text(form: Format, other: str):
     )
 
 
-@pytest.mark.parametrize("ends", ["failed", "interrupted"])
-async def test_reply_that_breaks_off_anywhere_leaves_a_sound_conversation(
-    form: Format, ends: str, wire_server: WireServer
-):
-    provider: Any = form.connect(f"http://127.0.0.1:{wire_server.port}", KEY)
+def blocks_of(form: Format, provider: Any, stream: bytes) -> tuple[ReplyBlock, ...]:
+    """The blocks of a reply of which so many bytes came."""
+    reader, decoder, came = provider.reader(question(form), provider.target(form.name)), EventDecoder(), Accumulator()
+    for chunk in chain(decoder.feed(stream), decoder.finish()):
+        for event in reader.events(chunk):
+            assert not isinstance(event, StreamFailed), event
+            if not isinstance(event, UsageUpdate):
+                came.add(event)
+    if isinstance(reader.end(), StreamFinished):
+        assert came.blocks() == reply_of(form).blocks, "whole, but not all of it"
+    return came.blocks()
+
+
+@pytest.mark.parametrize("stride", [61, pytest.param(1, marks=pytest.mark.long)])
+async def test_reply_that_breaks_off_anywhere_leaves_a_sound_conversation(form: Format, stride: int):
+    """At the end of every event, and at bytes within: one in 61, or each."""
+    provider: Any = form.connect("http://127.0.0.1:1", KEY)
     whole = reply_of(form)
+    ends = {found.end() for found in re.finditer(rb"(\r?\n){2}", whole.stream)}
+    cuts = sorted(ends | {*range(0, len(whole.stream), stride)})
+    outcomes = dict.fromkeys(blocks_of(form, provider, whole.stream[:cut]) for cut in cuts)
+    await provider.close()
+    outcomes.pop(whole.blocks)
+    assert len(outcomes) >= 4
     seen = set[str]()
-    for cut in range(len(whole.stream) // 20, len(whole.stream), len(whole.stream) // 20):
-        wire_server.script = [Answer(whole.stream, cut=cut)]
-        found = await collect(provider, question(form))
-        if isinstance(found[-1], StreamFinished):
-            continue
-        assert isinstance(found[-1], StreamFailed)
-        blocks = reply(found).blocks()
+    for blocks in outcomes:
+        assert is_beginning(blocks, whole.blocks)
+        seen |= leaves_sound_conversation(form, blocks)
+    assert {"none", "result"} <= seen
+
+
+def is_beginning(blocks: tuple[ReplyBlock, ...], of: tuple[ReplyBlock, ...]) -> bool:
+    """True if these are the first blocks of the whole reply; the last may be the beginning of a text or thinking."""
+    if not blocks:
+        return True
+    *done, last = blocks
+    full = of[len(done)]
+    is_part = isinstance(last, Text | Thinking) and type(last) is type(full) and full.text.startswith(last.text)
+    return tuple(done) == of[: len(done)] and (is_part or last == full)
+
+
+def leaves_sound_conversation(form: Format, blocks: tuple[ReplyBlock, ...]) -> set[str]:
+    """Check what follows a reply that broke off with these blocks; return what of a search it has."""
+    called, answered = (any(isinstance(block, kind) for block in blocks) for kind in (ToolCall, ToolResult))
+    for ended in (False, True):
         agent = Agent(run_for(form))
         agent.happen(Submitted("News?"))
         job = agent.job(CallModel)
-        agent.happen(Failed(job, "cut", blocks, USAGE) if ends == "failed" else Interrupted(blocks, USAGE))
+        agent.happen(Interrupted(blocks, USAGE) if ended else Failed(job, "cut", blocks, USAGE))
         assert isinstance(agent.log.rows[-1].event().event, TurnEnded)
         assert agent.loaded() == agent.memory
         agent.happen(Submitted("Again."))
         text = json.dumps(body(agent), ensure_ascii=False)
         assert "web_search_tool_result" not in text and 'web_search_call"' not in text
-        seen.add("call" if any(isinstance(block, ToolCall) for block in blocks) else "none")
-        if any(isinstance(block, ToolResult) for block in blocks):
-            seen.add("result")
+        if answered:
             assert "found:]" in text
-        elif any(isinstance(block, ToolCall) for block in blocks):
+        elif called:
             assert "The reply ended before the result of this call came." in text
-    await provider.close()
-    assert {"none", "result"} <= seen
+    return {name for name, has in (("call", called), ("result", answered), ("none", not called)) if has}
 
 
 async def test_search_that_failed_is_an_error_and_goes_back_as_one(wire_server: WireServer):
@@ -295,37 +272,54 @@ def test_search_is_offered_only_where_the_vendor_has_one_and_it_is_on():
     assert offered("messages", tools_off="*") == []
 
 
+NO_CHAT, GATEWAY, OLDER = "Chat Completions have none", "its server may not pass it on; to try it", "before Gemini 3"
+
+
 @pytest.mark.parametrize(
-    ("model", "api", "address", "configured", "has_search"),
+    ("model", "api", "address", "configured", "why_not"),
     [
-        ("anthropic/claude-sonnet-5-5", "", "", None, True),
-        ("anthropic/claude-sonnet-5-5", "", "", False, False),
-        ("gateway/claude-sonnet-5-5", "anthropic", "http://127.0.0.1:1", None, False),
-        ("gateway/claude-sonnet-5-5", "anthropic", "http://127.0.0.1:1", True, True),
-        ("openai/gpt-6.1-sol", "", "", None, True),
-        ("openai/gpt-6.1-sol", "chat", "", None, False),
-        ("openai/gpt-6.1-sol", "", "http://127.0.0.1:1/v1", None, False),
-        ("openai/gpt-6.1-sol", "responses", "http://127.0.0.1:1/v1", None, True),
-        ("mine/qwen3", "chat", "http://127.0.0.1:1/v1", True, False),
-        ("google/gemini-3.8-flash", "", "", None, True),
-        ("google/gemini-2.5-flash", "", "", None, False),
+        ("anthropic/claude-sonnet-5-5", "", "", None, ""),
+        ("anthropic/claude-sonnet-5-5", "", "", False, 'vendor_search is "no" under [models."anthropic/'),
+        ("gateway/claude-sonnet-5-5", "anthropic", "http://127.0.0.1:1", None, GATEWAY),
+        ("gateway/claude-sonnet-5-5", "anthropic", "http://127.0.0.1:1", True, ""),
+        ("openai/gpt-6.1-sol", "", "", None, ""),
+        ("openai/gpt-6.1-sol", "chat", "", None, NO_CHAT),
+        ("openai/gpt-6.1-sol", "", "http://127.0.0.1:1/v1", None, NO_CHAT),
+        ("openai/gpt-6.1-sol", "responses", "http://127.0.0.1:1/v1", None, ""),
+        ("mine/gpt-6.1-sol", "responses", "http://127.0.0.1:1/v1", None, GATEWAY),
+        ("mine/gpt-6.1-sol", "responses", "http://127.0.0.1:1/v1", True, ""),
+        ("mine/qwen3", "chat", "http://127.0.0.1:1/v1", True, NO_CHAT),
+        ("google/gemini-3.8-flash", "", "", None, ""),
+        ("google/gemini-2.5-flash", "", "", None, OLDER),
+        ("google/gemini-2.5-flash", "", "", True, OLDER),
+        ("vertex/claude-sonnet-5-5", "vertex", "", None, ""),
+        ("vertex/gemini-3.8-flash", "vertex", "", None, "Google Vertex AI does not document it beside other tools"),
+        ("vertex/gemini-3.8-flash", "vertex", "", True, ""),
+        ("vertex/gemini-2.5-flash", "vertex", "", True, OLDER),
+        ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", "bedrock", "", None, "Amazon Bedrock runs none"),
+        ("bedrock/openai.gpt-oss-120b-1:0", "bedrock", "", True, "Amazon Bedrock runs none"),
+        ("azure/gpt-5", "azure", "", None, 'it needs api = "responses" under [providers.azure]'),
+        ("azure/gpt-5", "responses", "", None, ""),
+        ("azure/gpt-5", "responses", "", False, 'vendor_search is "no"'),
+        ("scripted/x", "", "", None, "it has no vendor"),
     ],
 )
-def test_pool_knows_which_models_can_search(
-    model: str, api: str, address: str, configured: bool | None, has_search: bool, tmp_path: Any
+def test_pool_knows_which_models_can_search_and_why_not(
+    model: str, api: str, address: str, configured: bool | None, why_not: str, tmp_path: Any
 ):
+    provider, _, name = model.partition("/")
+    platform = provider if provider in CLOUDS else ""
     known = ListedModel(model, vendor_search=configured)
-    endpoints = {model.partition("/")[0]: Endpoint(address, lambda: KEY, api)}
-    catalog = ModelCatalog(known=lambda _: known, api=lambda name: api or name.partition("/")[0])
-    pool = ProviderPool(endpoints, LocalModel("", 4096, tmp_path), catalog)
-    assert pool.limits(model).vendor_search is has_search
+    endpoints = {provider: Endpoint(address, lambda: KEY, api, platform=platform)} if provider != "scripted" else {}
+    catalog = ModelCatalog(known=lambda _: known, api=lambda _: vendor_of_model(platform or api or provider, name))
+    limits = ProviderPool(endpoints, LocalModel("", 4096, tmp_path), catalog).limits(model)
+    assert limits.vendor_search is (not why_not)
+    assert limits.no_vendor_search.startswith(why_not)
 
 
 def test_user_message_between_turns_keeps_every_call_with_one_result(form: Format):
     agent = searched(form)
-    agent.happen(Submitted("Again?"))
-    job = agent.job(CallModel)
-    agent.happen(Replied(job, reply_of(form).blocks, StopReason.END, USAGE))
+    search(agent, form)
     rows = [row.event().event for row in agent.log.rows]
     ids = [event.id for event in rows if isinstance(event, ToolCall)]
     assert len(ids) == len(set(ids)), "the same ids came twice"

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
+from ikigai.cli.commands.database_users import added_text
 from ikigai.core.errors import BadDatabase, Misconfigured, StoreError, Unavailable
 from ikigai.store import address
 from ikigai.store.database import Database
@@ -166,6 +167,17 @@ async def test_first_of_several_hosts_that_answers(dsn: str, nobody: str) -> Non
     database = await Database.open(changed(dsn, host=f"{nobody},{host}", port="5432,5432", hostaddr=","), MIGRATIONS)
     assert await database.agents.all() == []
     await database.close()
+
+
+def test_several_servers_are_told_apart() -> None:
+    several = address.place(address.connection_parameters("postgresql://me@a,b:2,c/d?target_session_attrs=read-write"))
+    assert several.servers == ["a:5432", "b:2", "c:5432"]
+    assert (str(several), several.short) == ("at a:5432 or b:2 or c:5432", "a +2")
+    assert address.place(address.connection_parameters("host=a,b port=7")).servers == ["a:7", "b:7"]
+    assert address.place(address.connection_parameters("host=/run port=7")).short == "local"
+    added = added_text("anna", several, "", is_new=True).splitlines()
+    assert 'url = "postgresql://anna@a:5432,b:2,c:5432/d?target_session_attrs=read-write"' in added[1]
+    assert [line.rpartition(" ")[2] for line in added[2:]] == [f"{each}:d:anna:PASSWORD" for each in several.servers]
 
 
 async def test_status(database: Database, dsn: str) -> None:

@@ -41,9 +41,10 @@ class Clock:
 
 
 async def test_idle_programs_come_back_one_by_one(dsn: str) -> None:
-    clock, chance = Clock(), random.Random(1)
+    clock = Clock()
+    random.seed(1)  # chance as programs have it, and the same in each run
     programs = [await Database.open(dsn, MIGRATIONS) for _ in range(PROGRAMS)]
-    watches = [ConnectionWatch(program._session, clock.delay, chance.random) for program in programs]
+    watches = [ConnectionWatch(program._session, clock.delay) for program in programs]
     for watch in watches:
         watch.start()
     await clock.settle(PROGRAMS)

@@ -18,7 +18,7 @@ from ikigai.core.state.loading import load_memory
 from ikigai.store import write_lock
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
-from tests.conftest import MIGRATIONS
+from tests.conftest import MIGRATIONS, address
 from tests.core.agent import RUN
 from tests.store.proxy import TO_CLIENT, TO_SERVER, proxied
 
@@ -298,6 +298,8 @@ async def test_server_that_only_reads(dsn: str) -> None:
     with pytest.raises(Unavailable, match="is read-only") as refused:
         await database.open_agent(agent)
     assert refused.value.exit_code == 75
+    with pytest.raises(Unavailable, match=r"accepts no writes now\. Try again in a moment: a standby may"):
+        await Database.open(address(dsn, target_session_attrs="read-write"), MIGRATIONS)
     assert len(await database.reader(agent).history(None, 5)) == 1
     # The write lock was not kept: once the server writes again, it is taken as if nothing had been.
     with psycopg.connect(dsn, autocommit=True) as other:

@@ -1,23 +1,36 @@
 """With `durability = "replicated"` nothing counts as stored before a standby has it."""
 
 import asyncio
+from typing import LiteralString
 
 import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Misconfigured, Unavailable
 from ikigai.store.database import Database
-from tests.conftest import MIGRATIONS
-from tests.support.cluster import running_cluster
+from tests.conftest import LEAVE, MIGRATIONS
+from tests.support.cluster import Cluster, running_cluster, wait_until
+
+
+def set_standbys(cluster: Cluster, names: LiteralString) -> None:
+    """Set the standbys for which the primary waits, and wait until new connections know it."""
+    with cluster.connect(0) as admin:
+        admin.execute(f"alter system set synchronous_standby_names = '{names}'")
+        admin.execute("select pg_reload_conf()")
+
+    def is_set() -> bool:
+        with cluster.connect(0) as other:
+            return other.execute("show synchronous_standby_names").fetchall() == [(names,)]
+
+    wait_until(is_set)
 
 
 async def test_commits_wait_for_the_standby_and_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with running_cluster(2) as cluster:
         with pytest.raises(Misconfigured, match=r"has no synchronous standby, which .* durability asks for"):
             await Database.open(cluster.dsn, MIGRATIONS, replicated=True)
+        set_standbys(cluster, "*")
         with cluster.connect(0) as admin:
-            admin.execute("alter system set synchronous_standby_names = '*'")
-            admin.execute("select pg_reload_conf()")
             # What a role or a database was given does not count: the program asks for more.
             admin.execute("alter database ikigai set synchronous_commit = 'local'")
         database = await Database.open(cluster.dsn, MIGRATIONS, replicated=True)
@@ -39,4 +52,12 @@ async def test_commits_wait_for_the_standby_and_count_once(monkeypatch: pytest.M
         with cluster.connect(0) as admin:
             query = "select content from ikigai.messages order by seq"
             assert admin.execute(query).fetchall() == [("both",), ("waits",)]
+            set_standbys(cluster, "")  # as a server that took over and waits for its first standby
+            admin.execute(LEAVE)
+            last = (ev.Marked("last"),)
+            with pytest.raises(Unavailable, match="has no synchronous standby"):
+                await log.append(last)
+            set_standbys(cluster, "*")
+            await log.append(last)
+            assert admin.execute(query).fetchall() == [("both",), ("waits",), ("last",)]
         await database.close()

@@ -14,7 +14,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from ikigai.core import events as ev
-from ikigai.core.errors import IkigaiError
+from ikigai.core.errors import AgentLocked, IkigaiError
 from ikigai.core.state.loading import load_memory
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
@@ -330,6 +330,14 @@ async def test_fork_of_a_shared_agent_keeps_the_past_and_gets_no_future(team: Te
     assert did_nothing(attack(team, "anna", READS["log"], mine.id)), "a fork is not its parent's owner's"
     memory = await (await reader.open_agent(mine)).load(load_memory(RUN, mine.id))
     assert memory.window.turns
+
+
+async def test_reader_is_told_who_owns_the_agent_and_what_to_do(team: Team) -> None:
+    reader = team.databases["reader"]
+    docs = await reader.agents.find("docs")
+    with pytest.raises(AgentLocked, match=f"docs belongs to {docs.owner}, and you may only read it") as refused:
+        await reader.open_agent(docs)
+    assert "/fork continues in an agent of yours" in refused.value.remedy
 
 
 def docs_reader(team: Team) -> str:

@@ -160,8 +160,8 @@ def running_cluster(count: int) -> Iterator[Cluster]:
             cluster.end()
 
 
-def wait_until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+def wait_until(reached: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
     while not reached():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -54,7 +54,7 @@ async def _add(config: Config, arguments: argparse.Namespace) -> None:
         password, is_made = _read_password(name) if is_new else ("", False)
         await database.users.add(name, password)
         place = database.place
-    print_lines(_added_text(name, place, password if is_made else "", is_new))
+    print_lines(added_text(name, place, password if is_made else "", is_new))
 
 
 def _read_password(name: str) -> tuple[str, bool]:
@@ -68,18 +68,19 @@ def _read_password(name: str) -> tuple[str, bool]:
     return secrets.token_urlsafe(PASSWORD_BYTES), True
 
 
-def _added_text(name: str, place: ServerAddress, password: str, is_new: bool) -> str:
+def added_text(name: str, place: ServerAddress, password: str, is_new: bool) -> str:
     """Return the sentences about a new user. The address has no password: it may end up in a history of commands."""
     shown = clean_line(name)
-    host = place.host if place.host and not place.host.startswith("/") else "HOST"
+    servers = place.servers if place.host and not place.host.startswith("/") else [f"HOST:{place.port}"]
     lines = [
         f"{shown} {'was made, and ' if is_new else ''}may use agents here. Only {shown}'s own and shared ones are seen."
     ]
     if password:
         lines.append(f"The password, which is shown only now: {password}")
-    address = f"postgresql://{quote(name, safe='')}@{host}:{place.port}/{quote(place.database, safe='')}"
+    address = f"postgresql://{quote(name, safe='')}@{','.join(servers)}/{quote(place.database, safe='')}"
+    address += "?target_session_attrs=read-write" if len(servers) > 1 else ""
     lines.append(f'For {shown}\'s configuration, under [database]: url = "{address}"')
-    lines.append(f"and in ~/.pgpass (mode 0600): {host}:{place.port}:{place.database}:{shown}:PASSWORD")
+    lines += [f"and in ~/.pgpass (mode 0600): {server}:{place.database}:{shown}:PASSWORD" for server in servers]
     return "\n".join(lines)
 
 

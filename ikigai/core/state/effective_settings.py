@@ -13,9 +13,6 @@ from ikigai.core.record import Record
 from ikigai.core.state.project_limits import ProjectLimits, apply_limits
 from ikigai.core.state.tool_results import ToolResultLimits
 
-FALLBACK_KEY = "fallback"
-"""The name of the setting that counts the models of `RunConfig.fallback` that the open turn has come to."""
-
 
 class WindowRules(Record, frozen=True):
     """The rules of the window besides the budget (`[context]`).

@@ -5,10 +5,9 @@ the window, and a replay arrives at the same memory. It is no choice of the agen
 models of the list that the turn has come to.
 """
 
-from ikigai.core.events import Choices, SettingsChanged
+from ikigai.core.events import FALLBACK_KEY, Choices, SettingsChanged
 from ikigai.core.request.reply import DOWN_FAILURES, FailureKind
 from ikigai.core.sanitize import storable
-from ikigai.core.state.effective_settings import FALLBACK_KEY
 from ikigai.core.state.memory import Memory, envelope, replace
 
 FALLBACK_ORIGIN = "fallback"

@@ -43,6 +43,7 @@ from ikigai.core import tokens
 from ikigai.core.agents.mail import join_messages
 from ikigai.core.errors import Rejected
 from ikigai.core.events import (
+    FALLBACK_KEY,
     Cleared,
     CommandRan,
     Ending,
@@ -60,7 +61,6 @@ from ikigai.core.request.build import append_event
 from ikigai.core.request.reply import interrupted_events, is_cut_off, is_own_call, reply_events, storable_blocks
 from ikigai.core.request.reply_draft import Draft, draft_blocks
 from ikigai.core.sanitize import storable
-from ikigai.core.state.effective_settings import FALLBACK_KEY
 from ikigai.core.state.fold import end_turn
 from ikigai.core.state.inputs import (
     Approved,

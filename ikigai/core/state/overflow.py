@@ -22,6 +22,7 @@ LIMIT_MESSAGES = (
     r"exceeds the (?:limit|maximum)[^\d]{0,24}#",  # Copilot, and hosts that speak like it
     r"(?:limit|maximum)(?: is| of|:)? # (?:input )?tokens",
     r"# tokens? (?:limit|maximum)",
+    r"max size: # tokens",  # GitHub Models
     r"range of input length should be \[\d+, ?#\]",  # Qwen
 )
 MIN_CONTEXT, MAX_CONTEXT = 256, 100_000_000

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ikigai.core import tokens
 from ikigai.core.events import (
+    FALLBACK_KEY,
     AgentKilled,
     AgentRevived,
     ApprovalDecided,
@@ -42,7 +43,6 @@ from ikigai.core.request.pins import PIN_PREFIX, parse_pin, pin_tokens
 from ikigai.core.request.reply import SHORT_REPLY_REASONS
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, instructions_file
 from ikigai.core.sanitize import clean_line
-from ikigai.core.state.effective_settings import FALLBACK_KEY
 from ikigai.core.tool_selection import ToolSelection
 from ikigai.core.vendor_search import SEARCH_CONSENT, VENDOR_SEARCH
 from ikigai.core.views.context_rule import ContextRule, context_rule

@@ -6,6 +6,8 @@ from ikigai.core.request.build import Request
 from ikigai.providers.anthropic.messages_api import CACHE_BREAKPOINT, MessagesEncoder
 from ikigai.providers.encoding import dumps
 
+WEB_SEARCH_BETA = "web-search-2025-03-05"
+"""The beta that Vertex's guide to Claude's web search names; others need none (partner-models/claude/web-search)."""
 BREAKPOINT_FIELD = b',"cache_control":' + dumps(CACHE_BREAKPOINT)
 
 
@@ -52,6 +54,10 @@ class VertexMessagesEncoder(CloudMessagesEncoder):
     """Bodies for Google Vertex AI."""
 
     version = "vertex-2023-10-16"
+
+    def beta(self, request: Request) -> str:
+        searches = any(tool.hosted for tool in request.tools)
+        return ",".join(filter(None, (super().beta(request), WEB_SEARCH_BETA * searches)))
 
     def countable(self, request: Request) -> bytes:
         return dumps({"model": request.model})[:-1] + b"," + super().countable(request)[1:]

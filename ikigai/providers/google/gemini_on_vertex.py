@@ -24,6 +24,7 @@ class GeminiVertexProvider(GoogleProvider):
 
     OWN_ADDRESS = "https://aiplatform.googleapis.com"
     SIGN_IN = CLOUDS["vertex"].sign_in
+    shows_searches = False
 
     def sdk_arguments(self) -> dict[str, Any]:
         if self.key:

@@ -110,15 +110,19 @@ def thinking_vendor(model: str) -> str:
 
 
 class ContentsEncoder(BodyEncoder):
-    """Bodies of streamGenerateContent for one model; without `thoughts` no signature is sent back."""
+    """Bodies of streamGenerateContent for one model; without `thoughts` no signature is sent back.
+
+    With `shows_searches` the server is asked for the parts of its searches. Vertex AI knows neither that wish nor them.
+    """
 
     array = "contents"
 
-    def __init__(self, model: str, traits: ModelTraits, thoughts: bool = True) -> None:
+    def __init__(self, model: str, traits: ModelTraits, thoughts: bool = True, shows_searches: bool = True) -> None:
         takes_pdfs = traits.images and "gemini" in model.lower()
         super().__init__(CrossModelFormat(thinking_vendor(model) if thoughts else "", traits.images, takes_pdfs))
         self.pdf_rule = "gemini level" if traits.thinking == "level" else "gemini"
         self._traits = traits
+        self._shows_searches = shows_searches
 
     def head(self, request: Request) -> dict[str, Any]:
         head: dict[str, Any] = {}
@@ -139,7 +143,8 @@ class ContentsEncoder(BodyEncoder):
             ]
         if len(functions) < len(request.tools):
             head.setdefault("tools", []).append({"googleSearch": {}})
-            head["toolConfig"] = {"includeServerSideToolInvocations": True}
+            if self._shows_searches:
+                head["toolConfig"] = {"includeServerSideToolInvocations": True}
         head["generationConfig"] = self._config(request)  # never left out: a key must precede the contents
         return head
 

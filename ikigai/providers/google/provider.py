@@ -32,6 +32,8 @@ class GoogleProvider(StreamingProvider):
     """A server that speaks generateContent (`StreamingProvider`)."""
 
     OWN_ADDRESS = "https://generativelanguage.googleapis.com"
+    shows_searches = True
+    """True if the server sends its searches as parts, and takes them back."""
 
     def encoder(self, model: str) -> ContentsEncoder:
         """Return the encoder that writes and measures requests to this model; one for each model."""
@@ -39,7 +41,7 @@ class GoogleProvider(StreamingProvider):
 
     def _encoder(self, model: str, thoughts: bool) -> ContentsEncoder:
         if (model, thoughts) not in self._encoders:
-            encoder = ContentsEncoder(model, self._traits(model), thoughts)
+            encoder = ContentsEncoder(model, self._traits(model), thoughts, self.shows_searches)
             self._encoders[model, thoughts] = self.extended(encoder, model)
         return self._encoders[model, thoughts]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -35,6 +36,8 @@ SPARE_BYTES = 64 << 20
 """Bytes that stay free on the disk."""
 MAX_STATE_BYTES = 4096
 """Bytes of a .part.json: one that is longer was not written here."""
+SIZE = re.compile(r"[0-9]{1,18}")
+"""The size of a file in a header; a longer number is none."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Answers after which the same request may succeed a moment later."""
@@ -286,7 +289,7 @@ def _merged(before: PartState, headers: Mapping[str, str], status: int, plain_et
     sha256 = before.sha256 or named_sha256(headers, status, plain_etag)
     linked = headers.get("x-linked-size", "")
     length = headers.get("content-length", "") if status == 200 else ""
-    size = content_range(headers)[1] or next((int(text) for text in (length, linked) if text.isdecimal()), 0)
+    size = content_range(headers)[1] or next((int(text) for text in (length, linked) if SIZE.fullmatch(text)), 0)
     return PartState(size or before.size, sha256, strong_validator(headers) if status not in REDIRECTS else "")
 
 

@@ -71,6 +71,10 @@ class LocalProvider:
         if self._client and self._server and self._server.alive:
             self._client.preconnect()
 
+    def expect(self, request: Request) -> None:
+        if self._client and self._server and self._server.alive:
+            self._client.expect(request)
+
     async def prepare(self, request: Request) -> PreparedRequest | None:
         if self._client and self._server and self._server.alive:
             return await self._client.prepare(request)

@@ -33,9 +33,12 @@ def parse_models(answer: object) -> list[ListedModel]:
 
 
 def _listed(id: str, entry: dict[str, Any]) -> ListedModel:
-    top, meta = as_mapping(entry.get("top_provider")), as_mapping(entry.get("meta"))  # OpenRouter's, llama.cpp's
-    context = _first(entry, CONTEXT_FIELDS) or as_count(meta.get("n_ctx")) or as_count(meta.get("n_ctx_train"))
-    return ListedModel(id, context, _first(entry, OUTPUT_FIELDS) or _first(top, OUTPUT_FIELDS), images=_images(entry))
+    # Of OpenRouter, llama.cpp, and GitHub.
+    top, meta, limits = (as_mapping(entry.get(name)) for name in ("top_provider", "meta", "limits"))
+    inner = meta.get("n_ctx"), meta.get("n_ctx_train"), limits.get("max_input_tokens")
+    context = _first(entry, CONTEXT_FIELDS) or next(filter(None, map(as_count, inner)), 0)
+    output = next(filter(None, (_first(place, OUTPUT_FIELDS) for place in (entry, top, limits))), 0)
+    return ListedModel(id, context, output, images=_images(entry))
 
 
 def _first(entry: dict[str, Any], names: tuple[str, ...]) -> int:
@@ -43,7 +46,8 @@ def _first(entry: dict[str, Any], names: tuple[str, ...]) -> int:
 
 
 def _images(entry: dict[str, Any]) -> bool | None:
-    if kinds := as_sequence(as_mapping(entry.get("architecture")).get("input_modalities")):  # OpenRouter's
-        return "image" in kinds
+    architecture = as_mapping(entry.get("architecture"))
+    if kinds := as_sequence(architecture.get("input_modalities") or entry.get("supported_input_modalities")):
+        return "image" in kinds  # OpenRouter's and GitHub's
     vision = as_mapping(entry.get("capabilities")).get("vision")  # Mistral's
     return vision if isinstance(vision, bool) else None

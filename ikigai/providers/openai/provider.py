@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urljoin
 
 from ikigai.core.request.build import Request
 from ikigai.core.request.cache_diagnosis import has_paid_cache
@@ -31,9 +32,11 @@ from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, MACHINE_HEADERS, PIECE_
 LISTING_TIMEOUT = 30.0
 """Seconds that a list of models may take."""
 
-EXTRAS_REFUSED = re.compile("stream_options|reasoning.summary|prompt_cache_options|comparison_response_id")
+EXTRAS_REFUSED = re.compile(
+    r"stream_options|reasoning.summary|prompt_cache_options|comparison_response_id|web_search_call\.action\.sources"
+)
 """Matches the refusal of token counts (some servers know no such option), of thinking in words (OpenAI gives that to
-verified accounts alone), or of a diagnosis of the cache.
+verified accounts alone), of a diagnosis of the cache, or of the pages that a search found.
 """
 REASONING_REFUSED = re.compile(
     "invalid_encrypted_content|encrypted content|'(reasoning|web_search_call)' was provided without", re.IGNORECASE
@@ -95,7 +98,7 @@ class OpenAIProvider(StreamingProvider):
             if self._responses:
                 vendor = self._vendor(model) if thoughts else ""
                 diagnoses = extras and self._diagnoses(model)
-                encoder = ResponsesEncoder(vendor, traits, self._official, summaries=extras, diagnoses=diagnoses)
+                encoder = ResponsesEncoder(vendor, traits, self._official, extras, diagnoses)
             else:
                 encoder = ChatEncoder(
                     self._official,
@@ -230,8 +233,11 @@ class OpenAIProvider(StreamingProvider):
         """
         try:
             async with asyncio.timeout(LISTING_TIMEOUT):
-                client = await self.connected()
-                answer = await client.get("/models", cast_to=object, options=_options("application/json"))
+                client, options = await self.connected(), _options("application/json")
+                if self.key and self._preset.key_path:
+                    await client.get(self._preset.key_path, cast_to=object, options=options)
+                path = urljoin(self.base_url, self._preset.models_path) if self._preset.models_path else "/models"
+                answer = await client.get(path, cast_to=object, options=options)
             if not isinstance(answer, list) and (not isinstance(answer, dict) or "data" not in answer):
                 raise NoStream(answer)
         except Exception as error:

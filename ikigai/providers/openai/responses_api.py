@@ -39,9 +39,9 @@ class ReasoningItem(Record, frozen=True):
 class ResponsesEncoder(BodyEncoder):
     """Bodies of requests for one model: `vendor` is the `Thinking.vendor` of its own thoughts.
 
-    `official` servers (OpenAI's own) have a key for their cache; `summaries` requests thoughts in words. With
-    `diagnoses` the server says why its cache missed. It sets a breakpoint at the end of a request, looks for those of
-    80 requests before, and keeps them for half an hour at least: neither is asked for.
+    `official` servers (OpenAI's own) have a key for their cache; `extras` requests thoughts in words, and the pages
+    that a search found. With `diagnoses` the server says why its cache missed. It sets a breakpoint at the end of a
+    request, looks for those of 80 requests before, and keeps them for half an hour at least: neither is asked for.
     """
 
     array = "input"
@@ -52,13 +52,13 @@ class ResponsesEncoder(BodyEncoder):
         vendor: str,
         traits: ModelTraits,
         official: bool = False,
-        summaries: bool = True,
+        extras: bool = True,
         diagnoses: bool = False,
     ) -> None:
         super().__init__(CrossModelFormat(vendor, traits.images, traits.images and official))
         self._thinks = traits.thinking == "effort"
         self._official = official
-        self._summaries = summaries
+        self._extras = extras
         self._diagnoses = diagnoses
 
     def head(self, request: Request) -> dict[str, Any]:
@@ -82,12 +82,13 @@ class ResponsesEncoder(BodyEncoder):
             head["tools"].append({"type": "web_search"})
             head["max_tool_calls"] = MAX_SEARCHES  # of the vendor's own tools
         head |= {"stream": True, "store": False}
-        include = ["reasoning.encrypted_content"] * self._thinks + ["web_search_call.action.sources"] * searches
+        include = ["reasoning.encrypted_content"] * self._thinks
+        include += ["web_search_call.action.sources"] * (searches and self._extras)
         if include:
             head["include"] = include
         if self._thinks:  # other models refuse both
             effort = {"effort": OPENAI_EFFORT.get(request.level, request.level)} if request.level else {}
-            if reasoning := effort | ({"summary": "auto"} if self._summaries else {}):
+            if reasoning := effort | ({"summary": "auto"} if self._extras else {}):
                 head["reasoning"] = reasoning
         if request.max_output:
             head["max_output_tokens"] = request.max_output

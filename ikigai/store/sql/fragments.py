@@ -1,5 +1,5 @@
-"""This module holds the fragments that statements share: columns of a row, with and without pictures, the owner of an
-agent, and the lineage.
+"""This module holds the fragments that statements share: columns of a row, with and without pictures, the text that is
+searched, the owner of an agent, and the lineage.
 """
 
 from typing import LiteralString
@@ -33,6 +33,20 @@ def _without_pictures(content: LiteralString, data: LiteralString) -> LiteralStr
 
 ROW_WITHOUT_PICTURES = _without_pictures("content", "data")
 ENDS_WITHOUT_PICTURES = _without_pictures(_CONTENT, _DATA)
+
+
+CITED_PAGES = "$.blocks[*].citations[*]"
+"""The path to the pages that a reply relies on, in the data of its event."""
+SEARCHED_TEXT: LiteralString = f"""case when kind = 'assistant' and data @? '{CITED_PAGES}' then
+         concat_ws(E'\\n', content, (
+           select string_agg(page, E'\\n' order by place) from (
+             select concat_ws(' ', nullif(cited ->> 'title', ''), cited ->> 'url') as page, min(number) as place
+             from jsonb_path_query(data, '{CITED_PAGES}') with ordinality as citation (cited, number) group by 1
+           ) pages
+         )) else content end"""
+"""The words of an event: its content, and behind it title and address of each page that a reply relies on. A search
+of Gemini names its pages there alone.
+"""
 
 
 OWNER = """case when ikigai_is_own(agents.owner, agents.owner_user) then ''

@@ -5,7 +5,7 @@ No statement may be planned by its order: `offset 0` and `+ 0` leave the index o
 
 from typing import LiteralString, NamedTuple
 
-from ikigai.store.sql.fragments import ROW, lineage_query
+from ikigai.store.sql.fragments import ROW, SEARCHED_TEXT, lineage_query
 
 # Filling the index --------------------------------------------------------------------------------------------------
 
@@ -80,10 +80,10 @@ COMMIT_LATER = "select set_config('synchronous_commit', 'off', true)"
 WORDS_PROGRESS = progress_statements("words", "search_progress", _UNPACKED)
 
 # The next events of an agent, up to a number of bytes; at least one, and of that a stretch of characters.
-NEXT_EVENTS = """
+NEXT_EVENTS = f"""
 select id, seq, kind, created_at,
        case when kind = any(%(kinds)s) then
-         case when n = 1 then substr(content, %(place)s + 1, %(stretch)s) else content end
+         case when n = 1 then substr({SEARCHED_TEXT}, %(place)s + 1, %(stretch)s) else {SEARCHED_TEXT} end
        end
 from (
   select *, row_number() over (order by seq) as n, sum(coalesce(octet_length(content), 0)) over (order by seq) as bytes
@@ -133,9 +133,11 @@ where message between %(first)s and %(last)s and {_WANTED}
   and (%(query)s::text is null or terms @@ %(query)s::tsquery)
   and not exists (select from unnest(%(parts)s::text[]) as part (text) where strpos(terms::text, part.text) = 0)
 """
-TEXTS = """
+# Only a piece that goes beyond the content needs the data, which may be long.
+TEXTS = f"""
 select message, agent_id::text, name, extract(epoch from messages.created_at)::float8, kind,
-       substr(content, start + 1, length)
+       substr(case when start + length > char_length(coalesce(content, '')) then {SEARCHED_TEXT} else content end,
+              start + 1, length)
 from unnest(%s::bigint[], %s::integer[], %s::integer[]) with ordinality as wanted (message, start, length, n)
 join messages on messages.id = message join agents on agents.id = agent_id
 where messages.created_at >= coalesce(to_timestamp(%s::float8), '-infinity')

@@ -1,5 +1,6 @@
 """This module holds the SQL statements of the index of stems and of recall."""
 
+from ikigai.store.sql.fragments import SEARCHED_TEXT
 from ikigai.store.sql.search import progress_statements
 
 STEMS_PROGRESS = progress_statements("stems", "recall_progress")
@@ -83,10 +84,10 @@ left join lateral (
 ) ended on true
 """
 # What was said in these turns.
-SAID_IN = """
+SAID_IN = f"""
 select turn.first, said.id, said.kind, extract(epoch from said.created_at)::float8, said.content
 from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) as turn (agent, first, last) cross join lateral (
-  select id, kind, created_at, left(content, 16000) as content from messages
+  select id, kind, created_at, left({SEARCHED_TEXT}, 16000) as content from messages
   where agent_id = turn.agent and id between turn.first and coalesce(turn.last, 9223372036854775807)
     and kind in ('user', 'assistant')
   order by id limit 20

@@ -1,16 +1,19 @@
 """Downloads of large files: continued after every kind of interruption, and checked by what the server names."""
 
 import base64
+import errno
 import hashlib
 import os
 import random
 import shutil
 from collections import namedtuple
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from ikigai.core.errors import IkigaiError
+from ikigai.providers.local import download
 from ikigai.providers.local.download import Downloader, DownloadFailed, Remote
 from ikigai.providers.local.model_source import check_gguf
 from tests.support.file_server import FileServer, Hosted
@@ -218,6 +221,34 @@ async def test_full_disk_is_seen_before_the_download(tmp_path: Path, monkeypatch
     with FileServer({"/m.gguf": Hosted(BODY)}) as server, pytest.raises(DownloadFailed, match=r"has 0\.1 GB free"):
         await fetch(server, tmp_path / "m.gguf")
     assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("size", ["9" * 400, "9" * 5_000, "-1", "1e9"])
+async def test_size_that_is_none_is_ignored(tmp_path: Path, size: str) -> None:
+    redirect = Hosted(status=302, headers={"Location": "/store/m.gguf", "X-Linked-Size": size})
+    with FileServer({"/m.gguf": redirect, "/store/m.gguf": Hosted(BODY)}) as server:
+        await fetch(server, tmp_path / "m.gguf")
+    assert (tmp_path / "m.gguf").read_bytes() == BODY
+
+
+async def test_disk_that_fills_up_on_the_way_keeps_the_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, target = download._write, tmp_path / "m.gguf"
+
+    def full(file: BinaryIO, piece: bytes) -> None:
+        if file.tell() > 100_000:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(file, piece)
+
+    monkeypatch.setattr(download, "_write", full)
+    with FileServer({"/m.gguf": Hosted(BODY, headers=HUB)}) as server:
+        with pytest.raises(DownloadFailed, match="cannot be written: No space left on device") as raised:
+            await fetch(server, target)
+        assert "it continues" in raised.value.remedy
+        came = target.with_name("m.gguf.part").stat().st_size
+        assert 100_000 < came < len(BODY)
+        monkeypatch.setattr(download, "_write", write)
+        assert await fetch(server, target) == SHA
+    assert target.read_bytes() == BODY and server.requests[-1][1]["range"] == f"bytes={came}-"
 
 
 async def test_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import Text, ToolCall, ToolResult
+from ikigai.core.messages import Citation, Text, ToolCall, ToolResult
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search import lookup, word_keys
@@ -152,6 +152,24 @@ async def test_what_is_in_it_and_what_is_not(database: Database):
     assert await found(database, "zebras", kinds=["mark", "tool_result"]) == [mark, result]
     (hit, *_) = (await database.search("printed")).hits
     assert (hit.kind, hit.snippet.text) == ("tool_result", "zebras printed") and abs(hit.at - time.time()) < 60
+
+
+async def test_pages_that_a_reply_relies_on_are_found_and_recalled(database: Database):
+    page = Citation("https://example.org/report-4711?a=1", "Walrus census", '{"sealed": 1}', "google/gemini-x")
+    bare = Citation("https://other.org/x", "")
+    cited = ev.AssistantMessage((Text("It is new. ", (page, bare)), Text("Good.", (page,))))
+    long = ev.AssistantMessage((Text("many words " * 3_000, (bare,)),))
+    _, reply, plain, silent, late = await said(
+        database, "?", cited, ev.AssistantMessage((Text("A walrus."),)), ev.AssistantMessage((Text("", (page,)),)), long
+    )
+    assert await found(database, "walrus") == [silent, plain, reply]
+    assert await found(database, '"report-4711"') == [silent, reply]
+    assert await found(database, '"other.org"') == [late, reply]
+    assert await found(database, "sealed") == []
+    *_, hit = (await database.search("walrus")).hits
+    assert hit.snippet.text == f"It is new. Good. Walrus census {page.url} {bare.url}"
+    (turn,) = (await database.recall("Where was the census of walruses?")).turns
+    assert any("Walrus census https://example.org" in message.excerpt for message in turn.messages)
 
 
 async def test_agents_and_their_lineage(database: Database):

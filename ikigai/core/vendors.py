@@ -72,9 +72,10 @@ class ServerPreset(Record, frozen=True):
     else it wants back is seen in its replies). `effort` is the form in which it takes a level: "effort"
     (reasoning_effort), "reasoning" (an object with the effort), "switch" (reasoning_effort, but thinking disabled at
     off), "extremes" (reasoning_effort, none or high).
-    `has_costs` says that its usage names the cost in dollars. `key_path`, behind the address, answers good keys alone,
-    where the list of models is public. `models_path`, behind the host, is that of the list where it is not /models
-    behind the address. `prices` is the name of the server in genai-prices, where its address does not say it.
+    `has_costs` says that its usage names the cost in dollars, `short_ids` that ids of calls have to be nine letters and
+    digits. `key_path`, behind the address, answers good keys alone, where the list of models is public.
+    `models_path`, behind the host, is that of the list where it is not /models behind the address. `prices` is the name
+    of the server in genai-prices, where its address does not say it.
     """
 
     base_url: str
@@ -83,6 +84,7 @@ class ServerPreset(Record, frozen=True):
     keeps_thinking: bool = False
     effort: str = "effort"
     has_costs: bool = False
+    short_ids: bool = False
     key_path: str = ""
     models_path: str = ""
     prices: str = ""
@@ -101,6 +103,7 @@ PRESETS: dict[str, ServerPreset] = {
         ("MISTRAL_API_KEY",),
         "https://docs.mistral.ai/capabilities/reasoning/",
         effort="extremes",
+        short_ids=True,  # mistralai.github.io/mistral-common/usage/tools
     ),
     "xai": ServerPreset("https://api.x.ai/v1", ("XAI_API_KEY",), "https://docs.x.ai/llms.txt"),
     "groq": ServerPreset(

@@ -15,6 +15,7 @@ Pairs and the order of roles are whole before this (`request.build`). It works o
 add up. It is idempotent.
 """
 
+import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterable
@@ -49,12 +50,14 @@ class CrossModelFormat(Record, frozen=True):
     """The content that a model accepts. `thinking_vendor` is the `Thinking.vendor` of the signed thinking that it takes
     back.
 
-    "" means none. A vendor's second kind of thinking has a suffix behind a # ("anthropic/claude-x#redacted").
+    "" means none. A vendor's second kind of thinking has a suffix behind a # ("anthropic/claude-x#redacted"). With
+    `short_ids` calls have ids of nine letters and digits.
     """
 
     thinking_vendor: str = ""
     images: bool = True
     pdfs: bool = False
+    short_ids: bool = False
 
 
 def fit_message(message: Message, cross_model: CrossModelFormat) -> Message:
@@ -161,21 +164,30 @@ def document_text(document: Document) -> str:
 def _call(call: ToolCall, cross_model: CrossModelFormat) -> ToolCall | None:
     if call.hosted:  # `_fitted_blocks` knows its result
         return None
-    if _is_portable(call.id) and _is_portable(call.name):
-        return call
-    return ToolCall(portable_name(call.id), portable_name(call.name), call.arguments, call.malformed)
+    id, name = _call_id(call.id, cross_model), portable_name(call.name)
+    return call if id == call.id and name == call.name else ToolCall(id, name, call.arguments, call.malformed)
 
 
 def _result(result: ToolResult, cross_model: CrossModelFormat) -> ToolResult | Text:
     if result.hosted:  # its call is in another message
         return Text(hosted_text(None, result))
     seen = cross_model.images or not result.images
-    if _is_portable(result.call_id) and _is_portable(result.name) and result.content and seen:
+    call_id, name = _call_id(result.call_id, cross_model), portable_name(result.name)
+    if call_id == result.call_id and name == result.name and result.content and seen:
         return result
-    call_id, name = portable_name(result.call_id), portable_name(result.name)
     texts = (result.content, *(() if seen else map(_image_placeholder, result.images)))
     content = "\n".join(filter(None, texts))
     return ToolResult(call_id, content or EMPTY_TEXT, result.is_error, name, result.images if seen else ())
+
+
+def _call_id(id: str, cross_model: CrossModelFormat) -> str:
+    """Return the id of a call as this model takes it: the same for the same id."""
+    if not cross_model.short_ids:
+        return portable_name(id)
+    if _is_short(id):
+        return id
+    digest = hashlib.sha256(id.encode(errors="surrogatepass")).digest()
+    return base64.b32encode(digest)[:9].decode()
 
 
 _FITTED: dict[type, Callable[[Any, CrossModelFormat], Block | None]] = {
@@ -189,6 +201,7 @@ _FITTED: dict[type, Callable[[Any, CrossModelFormat], Block | None]] = {
 """The function that fits a block, by its class; None as its result leaves the block out."""
 
 _is_portable = re.compile(PORTABLE_ID).fullmatch
+_is_short = re.compile("[A-Za-z0-9]{9}").fullmatch
 
 
 def portable_name(name: str) -> str:

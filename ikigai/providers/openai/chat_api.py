@@ -17,6 +17,9 @@ from ikigai.providers.openai.terms import OPENAI_EFFORT
 WantedThinking: TypeAlias = Literal["", "calls", "all"]
 """The messages of the model that its server refuses without thinking: none, those with calls, or all."""
 
+ChatDemand: TypeAlias = Literal["short_ids", "max_completion_tokens"]
+"""A form that some servers insist on: ids of calls as Mistral's, or the newer name of the output limit."""
+
 
 class ChatEncoder(BodyEncoder):
     """Bodies of chat completions.
@@ -25,7 +28,8 @@ class ChatEncoder(BodyEncoder):
     requests the token counts. A model that does not think (`thinks`) gets no level, which it would refuse. `thinking`
     is the vendor of the thinking that goes back with messages that hold calls; `wanted` names the messages that must
     have some, even an empty one.
-    `effort` is the form of a level (`core.vendors.ServerPreset`). `pdfs` says that the server takes PDFs.
+    `effort` is the form of a level (`core.vendors.ServerPreset`). `pdfs` says that the server takes PDFs. `demands` are
+    the forms that it insists on.
     """
 
     pdf_rule = "openai"
@@ -41,13 +45,16 @@ class ChatEncoder(BodyEncoder):
         wanted: WantedThinking = "",
         effort: str = "effort",
         pdfs: bool = False,
+        demands: frozenset[ChatDemand] = frozenset(),
     ) -> None:
-        super().__init__(CrossModelFormat(thinking, images, pdfs))
+        super().__init__(CrossModelFormat(thinking, images, pdfs, "short_ids" in demands))
         self._official = official
         self._usage = usage
         self._thinks = thinks
         self._wanted = wanted
         self._effort = effort
+        is_newer = official or "max_completion_tokens" in demands
+        self._limit_name = "max_completion_tokens" if is_newer else "max_tokens"
 
     def head(self, request: Request) -> dict[str, Any]:
         head: dict[str, Any] = {"model": request.model, "stream": True}
@@ -68,7 +75,7 @@ class ChatEncoder(BodyEncoder):
         if request.level and self._thinks:
             head |= self._level(request.level)
         if request.max_output:
-            head["max_completion_tokens" if self._official else "max_tokens"] = request.max_output
+            head[self._limit_name] = request.max_output
         if request.schema:
             head["response_format"] = {"type": "json_schema", "json_schema": terms.response_format(request.schema)}
         if self._official:

@@ -7,6 +7,7 @@ speak.
 import asyncio
 import logging
 import re
+from collections import defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,7 +20,7 @@ from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
-from ikigai.providers.openai.chat_api import ChatEncoder, WantedThinking
+from ikigai.providers.openai.chat_api import ChatDemand, ChatEncoder, WantedThinking
 from ikigai.providers.openai.chat_reader import ChatReader
 from ikigai.providers.openai.chat_thinking import chat_vendor
 from ikigai.providers.openai.models import is_chat_model, parse_models
@@ -52,6 +53,13 @@ THINKING_FIELDS_REFUSED = re.compile(
     re.IGNORECASE,
 )
 """Matches the refusal of the fields that such thinking goes back in."""
+CHAT_DEMANDS: dict[ChatDemand, re.Pattern[str]] = {
+    "short_ids": re.compile(r"tool.?call.?id\b.{0,120}length of 9", re.IGNORECASE | re.DOTALL),
+    "max_completion_tokens": re.compile(r"max_tokens\b.{0,80}\bmax_completion_tokens", re.DOTALL),
+}
+"""Matches the refusal of a request for a form that the server insists on: by vLLM and others with a tokenizer of
+Mistral, by GitHub and other hosts of OpenAI's models.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +92,8 @@ class OpenAIProvider(StreamingProvider):
         self._preset = preset or ServerPreset("", (), "")
         self._wants: WantedThinking = "calls" if self._preset.keeps_thinking else ""
         self._wanted: dict[str, WantedThinking | None] = {}  # by model; None takes no thinking back
+        known: tuple[ChatDemand, ...] = ("short_ids",) if self._preset.short_ids else ()
+        self._demands: dict[str, frozenset[ChatDemand]] = defaultdict(lambda: frozenset(known))  # by model
 
     def encoder(self, model: str) -> BodyEncoder:
         """Return the encoder that writes and measures requests to this model; one for each model."""
@@ -92,7 +102,8 @@ class OpenAIProvider(StreamingProvider):
     def _encoder(
         self, model: str, extras: bool = True, thoughts: bool = True, wanted: WantedThinking = ""
     ) -> BodyEncoder:
-        key = model, extras, thoughts, wanted
+        demands = self._demands[model]
+        key = model, extras, thoughts, wanted, *sorted(demands)
         if key not in self._encoders:
             traits = self._traits(model)
             if self._responses:
@@ -109,6 +120,7 @@ class OpenAIProvider(StreamingProvider):
                     wanted=wanted,
                     effort=self._preset.effort,
                     pdfs=self._own and traits.images,
+                    demands=demands,
                 )
             self._encoders[key] = self.extended(encoder, model)
         return self._encoders[key]
@@ -164,7 +176,7 @@ class OpenAIProvider(StreamingProvider):
                     self._extras = False
                 elif thoughts and REASONING_REFUSED.search(refusal):
                     thoughts = False
-                elif self._responses or not self._change_returned_thinking(request, refusal):
+                elif self._responses or not self._change_form(request, refusal):
                     raise
                 if self._body(request, thoughts) == body:
                     raise  # the refusal has another cause
@@ -174,6 +186,13 @@ class OpenAIProvider(StreamingProvider):
         wanted = self._wanted.get(request.model, self._wants)
         thoughts = thoughts and wanted is not None
         return self._encoder(request.model, self._extras, thoughts, wanted or "").body(request)
+
+    def _change_form(self, request: Request, refusal: str) -> bool:
+        """Send this model what the refusal insists on from now on; False if that changes nothing in the request."""
+        known = self._demands[request.model]
+        wanted: set[ChatDemand] = {name for name, words in CHAT_DEMANDS.items() if words.search(refusal)}
+        self._demands[request.model] = known | wanted
+        return self._demands[request.model] != known or self._change_returned_thinking(request, refusal)
 
     def _change_returned_thinking(self, request: Request, refusal: str) -> bool:
         """Return more thinking to the model from now on, or none, as the refusal says; False if that changes nothing

@@ -1,18 +1,20 @@
 """The OpenAI adapter over real HTTP: requests byte for byte, whole replies, streams that do not end as they should."""
 
 import asyncio
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, Usage
+from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta
+from ikigai.core.vendors import PRESETS, ServerPreset
 from ikigai.providers.openai.provider import OpenAIProvider
-from tests.providers.conftest import KEY, collect, is_cut, measured, reply
+from tests.providers.conftest import KEY, ask, collect, is_cut, measured, reply
 from tests.providers.requests import requests
 from tests.support.examples import examples
-from tests.support.wire_server import DONE, Answer, WireServer, call_delta, chunk, completion, failure, sse
+from tests.support.wire_server import DONE, Answer, Received, WireServer, call_delta, chunk, completion, failure, sse
 
 
 async def test_body_on_the_wire_is_as_long_as_the_encoder_says(provider: OpenAIProvider, wire_server: WireServer):
@@ -43,6 +45,53 @@ async def test_server_that_knows_no_stream_options_is_asked_without(provider: Op
     assert reply(await collect(provider)).text == "Hi"
     await collect(provider)
     assert ["stream_options" in request.json for request in wire_server.requests] == [True, False, False]
+
+
+async def test_name_of_the_output_limit_is_the_one_that_the_model_wants(wire_server: WireServer):
+    """GitHub and other hosts of OpenAI's newer models refuse the usual one."""
+    said = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    wire_server.script = [failure(400, said), completion("Hi"), completion("Hi"), completion("Hi")]
+    provider = OpenAIProvider("github", wire_server.base_url, KEY)
+    for model in ("openai/gpt-5", "openai/gpt-5", "meta/llama"):
+        assert reply(await collect(provider, Request(model, ask().messages, max_output=99))).text == "Hi"
+    await provider.close()
+    names = [[key for key in request.json if key.startswith("max_")] for request in wire_server.requests]
+    assert names == [["max_tokens"], ["max_completion_tokens"], ["max_completion_tokens"], ["max_tokens"]]
+
+
+@pytest.mark.parametrize("preset", [None, PRESETS["mistral"]])
+async def test_ids_of_calls_are_as_short_as_mistral_wants_them(wire_server: WireServer, preset: ServerPreset | None):
+    """Its own server, and vLLM with a tokenizer of Mistral, which is asked again."""
+    ids = ("toolu_01T1x1fJ34qAmk2tNTrN7Up6", "call_2", "aB3456789")
+    calls = Message(Role.ASSISTANT, tuple(ToolCall(id, "ls") for id in ids))
+    results = Message(Role.TOOL, tuple(ToolResult(id, "4 files", name="ls") for id in ids))
+    request = Request("devstral", (*ask().messages, calls, results))
+
+    def answer(received: Received) -> Answer:
+        for id in sent_ids(received):
+            if not re.fullmatch("[a-zA-Z0-9]{9}", id):
+                said = f"Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."
+                return failure(400, said, "invalid_function_call")
+        return completion("Hi")
+
+    wire_server.answer = answer
+    provider = OpenAIProvider("mine", wire_server.base_url, KEY, preset=preset)
+    for _ in range(2):
+        assert reply(await collect(provider, request)).text == "Hi"
+    await provider.close()
+    assert len(wire_server.requests) == (2 if preset else 3)
+    sent = sent_ids(wire_server.requests[-1])
+    assert sent[:3] == sent[3:] and len(set(sent)) == 3 and sent[2] == ids[2], "each result answers its call"
+    if preset:
+        encoder = provider.encoder("devstral")
+        assert measured(encoder, request) == len(wire_server.requests[-1].body)
+
+
+def sent_ids(received: Received) -> list[str]:
+    """The ids of the calls in a request, and of the results in it."""
+    messages = received.json["messages"]
+    calls = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    return [*calls, *(message["tool_call_id"] for message in messages if message["role"] == "tool")]
 
 
 async def test_reply(provider: OpenAIProvider, wire_server: WireServer):

@@ -170,5 +170,7 @@ async def _finish(dsn: str) -> None:
                 pass
             while await filler.unlist_some():
                 pass
+        while await database.indexer.join_some():
+            pass
     finally:
         await database.close()

@@ -78,6 +78,12 @@ class Indexer:
 
         return Filler(self._session, StemIndex())
 
+    async def join_some(self) -> bool:
+        """See `PartJoiner.join_some`."""
+        from ikigai.store.search.stem_index import PartJoiner  # not needed at start
+
+        return await PartJoiner(self._session).join_some()
+
     @cached_property
     def usage(self) -> Filler:
         from ikigai.store.usage_sums import UsageSums  # not needed at start
@@ -131,7 +137,8 @@ class Indexer:
                 await asyncio.sleep(RETRY_INTERVAL)
 
     async def _all(self) -> None:
-        for step in (self.index_some, self.packer.pack_some, self.packer.merge_some, self.unlist_some):
+        packing = self.packer.pack_some, self.packer.merge_some, self.join_some
+        for step in (self.index_some, *packing, self.unlist_some):
             began = time.monotonic()
             while await step():
                 await asyncio.sleep(max(STEP_INTERVAL, REST_FACTOR * (time.monotonic() - began)))

@@ -1,8 +1,9 @@
 """This module ranks documents by BM25 over postings, the packed lists of the documents that have a stem.
 
-A posting is four bytes: the number of the document within a block of 4,096 (two bytes), how often it has the stem, and
-its length as a code. The stems that say most are added up for every document that has them. What the common stems add
-is looked up for the best of these alone, so that a common word costs no more than a rare one.
+A posting is four bytes: the number of the document, counted from the last multiple of 4,096 at the first of its part
+(two bytes), how often it has the stem, and its length as a code. The stems that say most are added up for every
+document that has them. What the common stems add is looked up for the best of these alone, so that a common word costs
+no more than a rare one.
 """
 
 import sys
@@ -12,14 +13,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from heapq import nlargest
-from itertools import chain
 from math import log
 from typing import NamedTuple
 
 from ikigai.store.search.stems import QueryWord
 
 BLOCK_BITS = 12
-"""Documents of a block, as a power of two: no part of the index reaches beyond it."""
+"""Documents of a block, as a power of two: no part of the index reaches beyond it while it is filled."""
+LARGE_BLOCK_BITS = 16
+"""Documents of a large block: full blocks in it are joined to one part. Two bytes hold their numbers."""
 MAX_COUNT = 15
 """Limit of how often a document is said to have a stem."""
 SATURATION, LENGTH_WEIGHT = 1.2, 0.75
@@ -48,6 +50,20 @@ def pack(number: int, count: int, length: int) -> bytes:
     """Return the posting of the document with this number."""
     within = number & (1 << BLOCK_BITS) - 1
     return bytes((within >> 8, within & 255, min(count, MAX_COUNT), length_code(length)))
+
+
+def part_base(part: int) -> int:
+    """Return the number that those in the postings of a part count from."""
+    return part >> BLOCK_BITS << BLOCK_BITS
+
+
+def move(postings: bytes, part: int, to: int) -> bytes:
+    """Return postings of a part as those of another one in the same large block."""
+    steps = part_base(part) - part_base(to) << 16
+    moved = array("I", [posting + steps for posting in unpack(postings)])
+    if sys.byteorder == "little":
+        moved.byteswap()
+    return moved.tobytes()
 
 
 def unpack(postings: bytes) -> "array[int]":
@@ -96,12 +112,14 @@ class Ranking:
         runs: Sequence[Run] | None = None,
     ) -> None:
         self._documents = documents
-        self._blocks: dict[str, dict[int, list[array[int]]]] = {}
+        self._blocks: dict[str, dict[int, list[tuple[int, array[int]]]]] = {}
         for stem, part, packed in postings:
-            self._blocks.setdefault(stem, {}).setdefault(part >> BLOCK_BITS, []).append(unpack(packed))
+            of_block = self._blocks.setdefault(stem, {}).setdefault(part >> LARGE_BLOCK_BITS, [])
+            of_block.append((part_base(part) & (1 << LARGE_BLOCK_BITS) - 1, unpack(packed)))
         self._weights = _weights(average)
         self._frequency = {
-            stem: sum(len(rows) for parts in blocks.values() for rows in parts) for stem, blocks in self._blocks.items()
+            stem: sum(len(rows) for parts in blocks.values() for _, rows in parts)
+            for stem, blocks in self._blocks.items()
         }
         self._weight = {stem: counts[stem] * stem_weight(documents, n) for stem, n in self._frequency.items()}
         self._runs = runs
@@ -140,23 +158,25 @@ class Ranking:
         sums, before, weight = self._sums, self._sums.get, self._weight[stem]
         weights = [weight * each for each in self._weights]
         for block, parts in self._blocks[stem].items():
-            base, mask = block << BLOCK_BITS, self._mask(block)
-            if mask is None:
-                for posting in chain(*parts):
-                    number = base + (posting >> 16)
-                    sums[number] = before(number, 0.0) + weights[posting & 0xFFF]
-            elif mask:
-                for posting in chain(*parts):
-                    if mask[posting >> 16]:
+            mask = self._mask(block)
+            for offset, postings in parts:
+                base = (block << LARGE_BLOCK_BITS) + offset
+                if mask is None:
+                    for posting in postings:
                         number = base + (posting >> 16)
                         sums[number] = before(number, 0.0) + weights[posting & 0xFFF]
+                elif mask:
+                    for posting in postings:
+                        if mask[offset + (posting >> 16)]:
+                            number = base + (posting >> 16)
+                            sums[number] = before(number, 0.0) + weights[posting & 0xFFF]
 
     def _mask(self, block: int) -> bytes | None:
-        """Return a byte for each document of a block, 1 where it counts; None if all do, b"" if none does."""
+        """Return a byte for each document of a large block, 1 where it counts; None if all do, b"" if none does."""
         if self._runs is None:
             return None
         if block not in self._masks:
-            first, size = block << BLOCK_BITS, 1 << BLOCK_BITS
+            first, size = block << LARGE_BLOCK_BITS, 1 << LARGE_BLOCK_BITS
             mask = bytearray(size)
             place = max(0, bisect_left(self._runs, first, key=lambda run: run.first) - 1)
             for run in self._runs[place:]:
@@ -170,13 +190,15 @@ class Ranking:
 
     def score(self, number: int) -> float:
         """Return the score of a document by all stems; 0 if it does not count."""
-        block, within = number >> BLOCK_BITS, number & (1 << BLOCK_BITS) - 1
+        block, within = number >> LARGE_BLOCK_BITS, number & (1 << LARGE_BLOCK_BITS) - 1
         found = self._sums.get(number, 0.0)
         if self._looked_up and (mask := self._mask(block)) != b"" and (mask is None or mask[within]):
             for stem in self._looked_up:
-                for rows in self._blocks[stem].get(block, ()):
-                    place = bisect_left(rows, within << 16)
-                    if place < len(rows) and rows[place] >> 16 == within:
+                for offset, rows in self._blocks[stem].get(block, ()):
+                    if within < offset:
+                        continue
+                    place = bisect_left(rows, within - offset << 16)
+                    if place < len(rows) and rows[place] >> 16 == within - offset:
                         found += self._weight[stem] * self._weights[rows[place] & 0xFFF]
         return found
 

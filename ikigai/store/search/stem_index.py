@@ -1,7 +1,8 @@
 """This module fills the index of stems, from which recall ranks what was said.
 
 Documents (events, long ones in pieces) are numbered as they come. Each step writes one part of the index: the postings
-of its documents, by stem. Small parts that follow one another are merged into larger ones, up to a block.
+of its documents, by stem. Small parts that follow one another are merged into larger ones, up to a block. Full blocks
+are joined in the background, up to a large block.
 """
 
 import asyncio
@@ -12,14 +13,16 @@ from uuid import UUID
 
 import msgspec
 
-from ikigai.store.connection import Cursor
+from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.search.fill import LoggedEvent, cut_pieces, take_texts
-from ikigai.store.search.postings import BLOCK_BITS, pack_documents
+from ikigai.store.search.postings import BLOCK_BITS, move, pack_documents
 from ikigai.store.search.stems import ANALYSIS, count_stems
 from ikigai.store.sql import stem_postings
 
 PARTS_MERGED = 8
 """Parts of about the same size that are merged into one."""
+POSTINGS_JOINED = 4_000
+"""Rows that one step moves to a larger part."""
 RECALLED_KINDS = ("user", "assistant", "tool_call", "tool_result")
 """Kinds of events that recall ranks."""
 
@@ -63,6 +66,37 @@ class StemIndex:
             figures = first + len(documents), count + len(documents), stems + sum(map(_length, documents))
             await cursor.execute(stem_postings.SET_FIGURES, (*figures, msgspec.json.encode(languages).decode()))
         return seq, place
+
+
+class PartJoiner:
+    """Joins full parts to larger ones over `session`, which no append uses.
+
+    A row for each stem and part takes more room than what it holds, and more time to read.
+    """
+
+    def __init__(self, session: DatabaseSession) -> None:
+        self._session = session
+
+    async def join_some(self) -> bool:
+        """Move some postings of a full part to the large one before it; return False if there is nothing to do.
+
+        Recall finds them in either. Raise StoreError on failure.
+        """
+        async with self._session.use() as cursor, cursor.connection.transaction():
+            await cursor.execute(stem_postings.LOCK_INDEX)
+            await cursor.execute(stem_postings.JOINED_PARTS)
+            for first, part, last in await cursor.fetchall():
+                await cursor.execute(stem_postings.TAKE_POSTINGS, (part, POSTINGS_JOINED), prepare=False)
+                rows = await cursor.fetchall()
+                if rows:
+                    moved = [move(postings, part, first) for _, postings in rows]
+                    stems = [stem for stem, _ in rows]
+                    await cursor.execute(stem_postings.APPEND_POSTINGS, (first, stems, moved), prepare=False)
+                else:
+                    await cursor.execute(stem_postings.DROP_PARTS, ([part],))
+                    await cursor.execute(stem_postings.GROW_PART, (last, first))
+                return True
+        return False
 
 
 def _length(document: StemDocument) -> int:

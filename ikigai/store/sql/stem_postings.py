@@ -42,6 +42,23 @@ select stem, %(first)s, string_agg(postings, ''::bytea order by part) from gone 
 GROW_PART = "update recall_parts set last = %s where first = %s"
 DROP_PARTS = "delete from recall_parts where first = any(%s)"
 
+# A full part, and the full one behind it in the same large block of 65,536 documents.
+JOINED_PARTS = """
+select one.first, next.first, next.last from recall_parts as one
+join recall_parts as next on next.first = one.last + 1 and next.first >> 16 = one.first >> 16
+where one.first % 65536 = 0 and one.last % 4096 = 4095 and next.first % 4096 = 0 and next.last % 4096 = 4095
+limit 1
+"""
+TAKE_POSTINGS = """
+delete from recall_postings where ctid = any(array(select ctid from recall_postings where part = %s limit %s))
+returning stem, postings
+"""
+APPEND_POSTINGS = """
+insert into recall_postings (stem, part, postings)
+select stem, %s, postings from unnest(%s::text[], %s::bytea[]) as row (stem, postings)
+on conflict (stem, part) do update set postings = recall_postings.postings || excluded.postings
+"""
+
 # Ranking ------------------------------------------------------------------------------------------------------------
 
 POSTINGS = "select stem, part, postings from recall_postings where stem = any(%s) order by stem, part"

@@ -137,6 +137,41 @@ async def test_merged_index_ranks_as_one_of_small_parts(database: Database, dsn:
     await talk.log.close()
 
 
+async def test_full_parts_are_joined_and_recall_is_the_same_at_each_step(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stem_index, "POSTINGS_JOINED", 3)
+    talk = await Talk.open(database)
+    with psycopg.connect(dsn, autocommit=True) as other:
+        for n, number in enumerate((0, 4_094, 4_096, 8_190, 8_192, 12_286, 12_288)):  # documents are counted in pairs
+            other.execute("update recall_index set next_number = %s", (number,))
+            await talk.turn(f"common heron number{n} " + "sea " * n, f"common reply to n{n} of the harbor")
+            assert await database.indexer.stems.catch_up(60) == 0
+
+        async def recalled_now() -> list[object]:
+            questions = "heron number5", "the harbor of n2", "common sea", "number0 common"
+            with semantic.without():
+                return [await database.recall(question, limit=20) for question in questions]
+
+        before, steps = await recalled_now(), 0
+        parts = "select first, last from recall_parts order by 1"
+        assert [first for first, _ in other.execute(parts).fetchall()] == [0, 4_096, 8_192, 12_288]
+        while await database.indexer.join_some():
+            steps += 1
+            assert await recalled_now() == before, steps
+        assert steps > 6 and other.execute(parts).fetchall() == [(0, 12_287), (12_288, 12_289)]
+        assert {part for (part,) in other.execute("select part from recall_postings").fetchall()} == {0, 12_288}
+        (purged,) = other.execute("select id from messages where content like '%number5%'").fetchall()
+        with other.transaction():
+            for table in ("recall_index", "recall_postings", "recall_documents"):
+                other.execute(purge_queries.PURGE_COPIES[table], (list(purged),))
+        assert other.execute("select count(*) from recall_postings where stem like 'number5%'").fetchone() == (0,)
+    assert [turn.messages[0].excerpt[:20] for turn in (await database.recall("number4")).turns] == [
+        "common heron number4"
+    ]
+    await talk.log.close()
+
+
 def test_parts_are_merged_in_steps_and_fill_a_block():
     parts, rows = list[tuple[int, int]](), 0
     for number in range(1 << stem_index.BLOCK_BITS):

@@ -166,9 +166,7 @@ async def test_full_parts_are_joined_and_recall_is_the_same_at_each_step(
             for table in ("recall_index", "recall_postings", "recall_documents"):
                 other.execute(purge_queries.PURGE_COPIES[table], (list(purged),))
         assert other.execute("select count(*) from recall_postings where stem like 'number5%'").fetchone() == (0,)
-    assert [turn.messages[0].excerpt[:20] for turn in (await database.recall("number4")).turns] == [
-        "common heron number4"
-    ]
+    assert "number4" in (await database.recall("number4")).turns[0].messages[0].excerpt
     await talk.log.close()
 
 

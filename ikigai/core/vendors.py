@@ -1,6 +1,7 @@
 """This module lists the vendors, servers and clouds whose providers need no table in the configuration."""
 
 from collections.abc import Collection
+from typing import Literal, TypeAlias
 
 from ikigai.core.errors import ConfigError
 from ikigai.core.record import Record
@@ -64,6 +65,12 @@ VENDORS: dict[str, VendorInfo] = {
 """By the name of the provider, in the order in which they are tried when no model is chosen."""
 
 
+ChatDemand: TypeAlias = Literal["short_ids", "reply_after_results", "max_completion_tokens"]
+"""A form that some servers with Chat Completions insist on: ids of calls of nine letters and digits, a reply of the
+model between the results of tools and a message of the user, the newer name of the output limit.
+"""
+
+
 class ServerPreset(Record, frozen=True):
     """A server with OpenAI's Chat Completions. It is a provider once it has a key, or is named with a model.
 
@@ -72,8 +79,8 @@ class ServerPreset(Record, frozen=True):
     else it wants back is seen in its replies). `effort` is the form in which it takes a level: "effort"
     (reasoning_effort), "reasoning" (an object with the effort), "switch" (reasoning_effort, but thinking disabled at
     off), "extremes" (reasoning_effort, none or high).
-    `has_costs` says that its usage names the cost in dollars, `short_ids` that ids of calls have to be nine letters and
-    digits. `key_path`, behind the address, answers good keys alone, where the list of models is public.
+    `has_costs` says that its usage names the cost in dollars, `demands` are the forms that it insists on. `key_path`,
+    behind the address, answers good keys alone, where the list of models is public.
     `models_path`, behind the host, is that of the list where it is not /models behind the address. `prices` is the name
     of the server in genai-prices, where its address does not say it.
     """
@@ -84,7 +91,7 @@ class ServerPreset(Record, frozen=True):
     keeps_thinking: bool = False
     effort: str = "effort"
     has_costs: bool = False
-    short_ids: bool = False
+    demands: tuple[ChatDemand, ...] = ()
     key_path: str = ""
     models_path: str = ""
     prices: str = ""
@@ -103,7 +110,7 @@ PRESETS: dict[str, ServerPreset] = {
         ("MISTRAL_API_KEY",),
         "https://docs.mistral.ai/capabilities/reasoning/",
         effort="extremes",
-        short_ids=True,  # mistralai.github.io/mistral-common/usage/tools
+        demands=("short_ids", "reply_after_results"),  # mistralai.github.io/mistral-common/usage/tools
     ),
     "xai": ServerPreset("https://api.x.ai/v1", ("XAI_API_KEY",), "https://docs.x.ai/llms.txt"),
     "groq": ServerPreset(

@@ -66,7 +66,7 @@ class BodyEncoder(ABC):
         return {}
 
     def marked(self, request: Request, pieces: list[bytes]) -> list[bytes]:
-        """Return the written messages, with the marks for a cache that this one request needs."""
+        """Return the written messages with what this one request needs besides: marks for a cache, say."""
         return pieces
 
     @abstractmethod

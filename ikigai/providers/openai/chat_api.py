@@ -9,7 +9,8 @@ from ikigai.core import tokens
 from ikigai.core.messages import TOOL, USER, Block, Document, Image, Message, Text, ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
-from ikigai.providers.encoding import BodyEncoder, result_text
+from ikigai.core.vendors import ChatDemand
+from ikigai.providers.encoding import BodyEncoder, dumps, result_text
 from ikigai.providers.openai import terms
 from ikigai.providers.openai.chat_thinking import REASONING_FIELDS, ReturnedThinking
 from ikigai.providers.openai.terms import OPENAI_EFFORT
@@ -17,8 +18,8 @@ from ikigai.providers.openai.terms import OPENAI_EFFORT
 WantedThinking: TypeAlias = Literal["", "calls", "all"]
 """The messages of the model that its server refuses without thinking: none, those with calls, or all."""
 
-ChatDemand: TypeAlias = Literal["short_ids", "max_completion_tokens"]
-"""A form that some servers insist on: ids of calls as Mistral's, or the newer name of the output limit."""
+REPLY_AFTER_RESULTS = {"role": "assistant", "content": EMPTY_TEXT}
+"""Stands between the results of tools and a message of the user for a server that wants a reply there."""
 
 
 class ChatEncoder(BodyEncoder):
@@ -54,6 +55,7 @@ class ChatEncoder(BodyEncoder):
         self._wanted = wanted
         self._effort = effort
         is_newer = official or "max_completion_tokens" in demands
+        self._replies_to_results = "reply_after_results" in demands
         self._limit_name = "max_completion_tokens" if is_newer else "max_tokens"
 
     def head(self, request: Request) -> dict[str, Any]:
@@ -105,6 +107,7 @@ class ChatEncoder(BodyEncoder):
                 if type(block) is ToolResult
             ]
             if message.images:  # results hold text alone: their images follow right after them
+                results += [REPLY_AFTER_RESULTS] * self._replies_to_results
                 results.append({"role": "user", "content": [part for image in message.images for part in _part(image)]})
             return results
         if message.role is USER:
@@ -113,6 +116,19 @@ class ChatEncoder(BodyEncoder):
                 content = [part for block in message.blocks for part in _part(block)]
             return [{"role": "user", "content": content}]
         return [self._reply(message)]
+
+    def marked(self, request: Request, pieces: list[bytes]) -> list[bytes]:
+        """Return the messages with a reply to the results of an interrupted turn, say, where the server wants one.
+
+        It is not measured.
+        """
+        if not self._replies_to_results:
+            return pieces
+        roles = [message.role for message in request.messages]
+        marked = pieces[:1]
+        for before, role, piece in zip(roles, roles[1:], pieces[1:], strict=False):
+            marked += [dumps(REPLY_AFTER_RESULTS)] * (before is TOOL and role is USER) + [piece]
+        return marked
 
     def _reply(self, message: Message) -> dict[str, Any]:
         calls = message.calls

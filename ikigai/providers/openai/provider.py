@@ -15,12 +15,12 @@ from urllib.parse import urljoin
 
 from ikigai.core.request.build import Request
 from ikigai.core.request.cache_diagnosis import has_paid_cache
-from ikigai.core.vendors import ServerPreset
+from ikigai.core.vendors import ChatDemand, ServerPreset
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
-from ikigai.providers.openai.chat_api import ChatDemand, ChatEncoder, WantedThinking
+from ikigai.providers.openai.chat_api import ChatEncoder, WantedThinking
 from ikigai.providers.openai.chat_reader import ChatReader
 from ikigai.providers.openai.chat_thinking import chat_vendor
 from ikigai.providers.openai.models import is_chat_model, parse_models
@@ -55,6 +55,7 @@ THINKING_FIELDS_REFUSED = re.compile(
 """Matches the refusal of the fields that such thinking goes back in."""
 CHAT_DEMANDS: dict[ChatDemand, re.Pattern[str]] = {
     "short_ids": re.compile(r"tool.?call.?id\b.{0,120}length of 9", re.IGNORECASE | re.DOTALL),
+    "reply_after_results": re.compile(r"role '?user'? after role '?tool\b", re.IGNORECASE),
     "max_completion_tokens": re.compile(r"max_tokens\b.{0,80}\bmax_completion_tokens", re.DOTALL),
 }
 """Matches the refusal of a request for a form that the server insists on: by vLLM and others with a tokenizer of
@@ -92,8 +93,8 @@ class OpenAIProvider(StreamingProvider):
         self._preset = preset or ServerPreset("", (), "")
         self._wants: WantedThinking = "calls" if self._preset.keeps_thinking else ""
         self._wanted: dict[str, WantedThinking | None] = {}  # by model; None takes no thinking back
-        known: tuple[ChatDemand, ...] = ("short_ids",) if self._preset.short_ids else ()
-        self._demands: dict[str, frozenset[ChatDemand]] = defaultdict(lambda: frozenset(known))  # by model
+        known = frozenset(self._preset.demands)
+        self._demands: dict[str, frozenset[ChatDemand]] = defaultdict(lambda: known)  # by model
 
     def encoder(self, model: str) -> BodyEncoder:
         """Return the encoder that writes and measures requests to this model; one for each model."""

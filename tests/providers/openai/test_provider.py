@@ -2,14 +2,17 @@
 
 import asyncio
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import Image, Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta
 from ikigai.core.vendors import PRESETS, ServerPreset
+from ikigai.providers.encoding import dumps
+from ikigai.providers.openai.chat_api import REPLY_AFTER_RESULTS
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import KEY, ask, collect, is_cut, measured, reply
 from tests.providers.requests import requests
@@ -60,14 +63,21 @@ async def test_name_of_the_output_limit_is_the_one_that_the_model_wants(wire_ser
 
 
 @pytest.mark.parametrize("preset", [None, PRESETS["mistral"]])
-async def test_ids_of_calls_are_as_short_as_mistral_wants_them(wire_server: WireServer, preset: ServerPreset | None):
-    """Its own server, and vLLM with a tokenizer of Mistral, which is asked again."""
+async def test_calls_stand_as_mistral_wants_them(wire_server: WireServer, preset: ServerPreset | None):
+    """Its own server takes no other ids of calls, and no message of the user right behind results: of a turn that was
+    interrupted. So does vLLM with a tokenizer of Mistral, which is asked again.
+    """
     ids = ("toolu_01T1x1fJ34qAmk2tNTrN7Up6", "call_2", "aB3456789")
     calls = Message(Role.ASSISTANT, tuple(ToolCall(id, "ls") for id in ids))
-    results = Message(Role.TOOL, tuple(ToolResult(id, "4 files", name="ls") for id in ids))
-    request = Request("devstral", (*ask().messages, calls, results))
+    seen = (Image("image/png", "aGk=", 1, 1),)
+    results = Message(Role.TOOL, tuple(ToolResult(id, "4 files", name="ls", images=seen) for id in ids))
+    request = Request("devstral", (*ask().messages, calls, results, *ask("And now?").messages))
 
     def answer(received: Received) -> Answer:
+        roles = [message["role"] for message in received.json["messages"]]
+        if ("tool", "user") in pairwise(roles):
+            said = "Unexpected role 'user' after role 'tool'"
+            return failure(400, said, "invalid_request_message_order")
         for id in sent_ids(received):
             if not re.fullmatch("[a-zA-Z0-9]{9}", id):
                 said = f"Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."
@@ -79,12 +89,13 @@ async def test_ids_of_calls_are_as_short_as_mistral_wants_them(wire_server: Wire
     for _ in range(2):
         assert reply(await collect(provider, request)).text == "Hi"
     await provider.close()
-    assert len(wire_server.requests) == (2 if preset else 3)
+    assert len(wire_server.requests) == (2 if preset else 4)
+    assert wire_server.requests[-1].json["messages"][-1] == {"role": "user", "content": "And now?"}
     sent = sent_ids(wire_server.requests[-1])
     assert sent[:3] == sent[3:] and len(set(sent)) == 3 and sent[2] == ids[2], "each result answers its call"
-    if preset:
-        encoder = provider.encoder("devstral")
-        assert measured(encoder, request) == len(wire_server.requests[-1].body)
+    encoder = provider.encoder("devstral")
+    bridge = len(dumps(REPLY_AFTER_RESULTS)) + 1
+    assert not preset or measured(encoder, request) + bridge == len(wire_server.requests[-1].body)
 
 
 def sent_ids(received: Received) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikigai.app.agent_manager import AgentManager
-from ikigai.core.agents.tree import THIS_PROGRAM, AgentInfo, AgentLink, TreeNode, build_tree, subtree
+from ikigai.core.agents.tree import THIS_PROGRAM, AgentInfo, AgentLink, TreeNode, build_tree
 from ikigai.core.errors import AgentLocked, Rejected
 from ikigai.core.events import AgentKilled, AgentRevived, Choices, Forked, SettingsChanged
 from ikigai.core.sanitize import clean_line
@@ -28,7 +28,7 @@ LAST_WORDS_CHARACTERS = 36
 MAX_MODEL_CHARACTERS = 32
 """Characters of a model name; a longer one is shown without its vendor."""
 MAX_LISTED_AGENTS = 100
-"""Agents that /agents lists."""
+"""Agents that /agents and `ikigai agents list` show, those above them not counted."""
 
 
 class ForkedChild(NamedTuple):
@@ -101,9 +101,10 @@ async def subtree_to_kill(database: Database, agent: Agent) -> list[AgentLink]:
     if agent.killed_at:
         raise Rejected(f"Agent {agent.name} was killed already.", f"/revive {agent.name} brings it back.")
     await database.tree.check(agent)
-    links = [link for link in subtree(await database.tree.links(), agent.id) if not link.killed]
+    links = [link for link in await database.tree.subtree(agent.id) if not link.killed]
+    owners = await database.tree.owners(link.id for link in links)
     for link in links:
-        if (owner := await database.tree.holder(link.id)) not in ("", THIS_PROGRAM):
+        if (owner := owners.get(link.id, THIS_PROGRAM)) != THIS_PROGRAM:
             raise AgentLocked(
                 f"Agent {link.name} is open in another ikigai ({owner}).",
                 "Nothing was killed. Leave it there first.",
@@ -162,8 +163,8 @@ async def archive(database: Database, agent: Agent, back: str = "/revive {}") ->
     if agent.archived_at or agent.killed_at:
         state = "archived" if agent.archived_at else "killed"
         raise Rejected(f"{agent.name} is {state} already.", f"To list it again: {back.format(agent.name)}")
-    links = [link for link in subtree(await database.tree.links(), agent.id) if link.is_listed]
-    owners, elsewhere = await database.tree.owners([link.id for link in links]), ""
+    links = [link for link in await database.tree.subtree(agent.id) if link.is_listed]
+    owners, elsewhere = await database.tree.owners(link.id for link in links), ""
     in_turn = await database.tree.in_turn(list(owners))
     for link in reversed(links):
         if link.id in in_turn:
@@ -195,7 +196,7 @@ async def revive(database: Database, agent: Agent, back: str = "/switch {}") -> 
         await log.append((AgentRevived(),))
     finally:
         await log.close()
-    children = sum(link.killed for link in subtree(await database.tree.links(), agent.id))
+    children = sum(link.killed for link in await database.tree.subtree(agent.id))
     still = f" {children:,} below it {'is' if children == 1 else 'are'} still killed." if children else ""
     return f"{agent.name} was revived.{still} {there}"
 
@@ -214,14 +215,42 @@ class AgentListing(NamedTuple):
     parent: str = ""
 
 
+class AgentListings(NamedTuple):
+    """The listed agents, and True if there are more, which were used earlier."""
+
+    lines: list[AgentListing]
+    are_more: bool
+
+
+async def list_newest(
+    database: Database,
+    limit: int | None,
+    manager: AgentManager | None = None,
+    unlisted: bool = False,
+    everyone: bool = False,
+) -> AgentListings:
+    """Return the tree of the `limit` agents that were used last (None: of all), with agents above them; see
+    `list_agents`.
+    """
+    if limit is None:
+        return AgentListings(await list_agents(database, manager, unlisted, everyone), False)
+    ids = await database.tree.newest(limit + 1, unlisted, everyone)
+    return AgentListings(await list_agents(database, manager, unlisted, everyone, ids[:limit]), len(ids) > limit)
+
+
 async def list_agents(
-    database: Database, manager: AgentManager | None = None, unlisted: bool = False, everyone: bool = False
+    database: Database,
+    manager: AgentManager | None = None,
+    unlisted: bool = False,
+    everyone: bool = False,
+    ids: Sequence[str] | None = None,
 ) -> list[AgentListing]:
     """Return the tree of one's own agents and of shared ones, parents before children; with `unlisted` also killed and
-    archived agents, with `everyone` also those of others.
+    archived agents, with `everyone` also those of others. `ids` limits it to these, with agents above them.
     """
-    infos = await database.tree.all(unlisted, everyone)
-    names = {link.id: link.name for link in await database.tree.links()}
+    infos = await database.tree.all(unlisted, everyone, ids)
+    names = {info.id: info.name for info in infos}
+    names |= await database.tree.names({info.parent for info in infos if info.parent} - names.keys())
     models, listings = dict[str, str](), list[AgentListing]()
     for node in build_tree(infos, names):
         each = node.agent
@@ -246,12 +275,12 @@ def idle_state(info: AgentInfo) -> str:
     return "stopped in a turn" if info.in_turn else "idle"
 
 
-def format_tree(lines: Sequence[AgentListing], current: str = "", most: int | None = None) -> str:
-    """Return the tree as a table of at most `most` agents; a star marks the agent with the id `current`."""
-    if not lines:
+def format_tree(listings: AgentListings, current: str = "") -> str:
+    """Return the tree as a table; a star marks the agent with the id `current`."""
+    if not listings.lines:
         return "There are no agents yet."
     rows = [("  agent", "state", "model", "turns", "context", "last words")]
-    for line in lines[:most]:
+    for line in listings.lines:
         info, depth = line.node.agent, line.node.depth
         star = "* " if info.id == current else "  "
         deep = f"[{depth}] " if depth > MAX_INDENT_LEVELS else ""
@@ -268,9 +297,8 @@ def format_tree(lines: Sequence[AgentListing], current: str = "", most: int | No
                 _cut(info.last_words),
             )
         )
-    more = len(lines) - len(rows) + 1
-    left = f"\n… and {more:,} more: `ikigai agents` lists them all." if more > 0 else ""
-    return format_table(rows) + left
+    more = "\n… and more that were used earlier. To list all: ikigai agents list --limit 0"
+    return format_table(rows) + more * listings.are_more
 
 
 def _model(name: str) -> str:
@@ -308,11 +336,12 @@ def as_fields(line: AgentListing) -> dict[str, Any]:
     }
 
 
-def agents_record(lines: Sequence[AgentListing]) -> AgentsRecord:
+def agents_record(listings: AgentListings) -> AgentsRecord:
     """Return the listings as one JSON object."""
     from ikigai.app.json_records.agent_records import AgentFields, AgentsRecord
 
-    return AgentsRecord(agents=tuple(AgentFields(**as_fields(line)) for line in lines))
+    fields = tuple(AgentFields(**as_fields(line)) for line in listings.lines)
+    return AgentsRecord(agents=fields, more=listings.are_more)
 
 
 def format_agent(line: AgentListing) -> str:

@@ -159,15 +159,16 @@ async def _limit(argument: str, config: Config, context: CommandContext) -> Comm
 async def _agents(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     from ikigai.app import agent_tree
 
-    lines = await agent_tree.list_agents(context.services.database, context.manager, unlisted=bool(argument))
-    text = agent_tree.format_tree(lines, context.agent.id, agent_tree.MAX_LISTED_AGENTS)
+    database, most = context.services.database, agent_tree.MAX_LISTED_AGENTS
+    listings = await agent_tree.list_newest(database, most, context.manager, unlisted=bool(argument))
+    text = agent_tree.format_tree(listings, context.agent.id)
 
     def draw(width: int, theme: Theme) -> str:
         from ikigai.terminal.render.text_width import cut
 
         return "\n".join(cut(row, width) for row in text.split("\n"))
 
-    return CommandAnswer(text, agent_tree.agents_record(lines), draw=draw)
+    return CommandAnswer(text, agent_tree.agents_record(listings), draw=draw)
 
 
 async def _search(argument: str, config: Config, context: CommandContext) -> CommandAnswer:

@@ -29,22 +29,23 @@ class AgentSource:
 
     def __init__(self, database: Database, current: str = "") -> None:
         self._database, self._current = database, current
-        self._last: AgentSummary | None = None  # of those found by name
+        self._next: tuple[str, str] | None = None  # where those found by name go on
         self._named = True  # there may be more of those
 
     async def page(self, typed: str, everything: bool, shown: Sequence[PickerRow]) -> tuple[Sequence[PickerRow], bool]:
         """Return the agents by name and folder first, then those in which the words were said."""
         if not shown:
-            self._last, self._named = None, True
+            self._next, self._named = None, True
         found: list[AgentSummary] = []
-        if self._named:
-            found = await self._database.tree.page(PAGE_AGENTS, self._last, typed=typed.strip(), everything=everything)
-            self._named = len(found) == PAGE_AGENTS
-            self._last = found[-1] if found else self._last
+        while self._named and not found:
+            found, self._next = await self._database.tree.page(
+                PAGE_AGENTS, self._next, typed=typed.strip(), everything=everything
+            )
+            self._named = self._next is not None
         complete = not self._named
         if complete and typed.strip():
             ids = await self._ids_by_words(typed)
-            found += await self._database.tree.page(MAX_HITS, everything=everything, ids=ids) if ids else []
+            found += await self._database.tree.to_choose(ids, everything) if ids else []
         known = {row.value for row in shown} | {self._current}
         rows = {each.id: _row(each) for each in found if each.id not in known}
         return list(rows.values()), complete

@@ -464,9 +464,7 @@ class SlashCommands:
 
     async def name_agents(self) -> None:
         assert self._session.services
-        agents = await self._session.services.database.agents.all(unlisted=True)
-        self.agents = [agent.name for agent in agents if not (agent.killed_at or agent.archived_at)]
-        self.unlisted = [agent.name for agent in agents if agent.killed_at or agent.archived_at]
+        self.agents, self.unlisted = await self._session.services.database.agents.names()
 
     def _context(self) -> CommandContext | None:
         """Return the context of read-only commands; None while no agent is open."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.app import agent_tree
 from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS
-from ikigai.core.agents.tree import AgentLink, find_relative
+from ikigai.core.agents.tree import AgentLink
 from ikigai.core.commands import fork
 from ikigai.core.commands.parsers import parse_rename
 from ikigai.core.errors import NotReady, Rejected
@@ -53,9 +53,8 @@ async def choose_destination(services: Services, active_agent: ActiveAgent, comm
 
 async def choose_relative(services: Services, active_agent: ActiveAgent, direction: str) -> AgentSwitch:
     """Return where Alt+arrows lead: up, down, left or right of the agent on screen. Raise Rejected if nowhere."""
-    links = [link for link in await services.database.tree.links() if not link.owner]
-    link = find_relative(links, active_agent.agent.id, direction) if active_agent.agent else None
-    agent = await services.database.agents.get(link.id) if link else None
+    own = active_agent.agent
+    agent = await services.database.tree.relative(own, direction) if own else None
     if agent is None:
         raise Rejected(NO_RELATIVE[direction])
     return AgentSwitch(agent)
@@ -76,8 +75,7 @@ async def _fork(services: Services, active_agent: ActiveAgent, argument: str) ->
 
 async def _switch(services: Services, active_agent: ActiveAgent, argument: str) -> AgentSwitch:
     if not argument:
-        names = ", ".join(agent.name for agent in await services.database.agents.all())
-        raise Rejected("Which agent?", f"There are: {names}")
+        raise Rejected("Which agent?", await services.database.agents.suggestion())
     agent = await services.database.agents.find(argument)
     agent.check_living()
     if active_agent.runtime and active_agent.agent and agent.id == active_agent.agent.id:

@@ -30,10 +30,9 @@ async def wait_for_agents(manager: AgentManager, own: str, names: Sequence[str])
     with manager.mailbox.calls.waiting() as call:
         while True:
             call.look()
-            listings = {
-                line.node.agent.id: line
-                for line in await agent_tree.list_agents(database, manager, unlisted=True, everyone=True)
-            }
+            wanted = list(ids or {*manager.agents, *await database.tree.open_ids()})
+            lines = await agent_tree.list_agents(database, manager, unlisted=True, everyone=True, ids=wanted)
+            listings = {line.node.agent.id: line for line in lines}
             busy = {id for id, line in listings.items() if id != own and _is_running(manager, line)}
             if not ids and not (ids := busy):
                 raise Rejected("No other agent is running.", "/agents lists them.")

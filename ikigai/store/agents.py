@@ -9,7 +9,7 @@ from ikigai.core.sanitize import storable
 from ikigai.store import names
 from ikigai.store.address import schema_number
 from ikigai.store.connection import Cursor, DatabaseSession
-from ikigai.store.sql import agents
+from ikigai.store.sql import agent_lists, agents
 
 FIRST_AGENT_LOCK = int.from_bytes(b"ikia")
 """Key of the advisory lock under which one process at a time creates a first agent. Write locks and migrations have
@@ -17,6 +17,8 @@ keys of their own.
 """
 
 MAX_NAME_CHARACTERS = 64
+MAX_NAMES = 1_000
+"""Names that are read to complete or correct what is typed."""
 MAX_SUGGESTED_NAMES = 5
 """Names of the most recently used agents that a message suggests when an agent is missing."""
 
@@ -99,13 +101,18 @@ class Agents:
             raise Rejected(f"More than one agent's id begins with {name_or_id}.", "Type more of it, or a name.")
         known = await names_of(self._session)
         similar = closest_names(name_or_id, known, 3)
-        listed = (
-            f"There are: {', '.join(known[:MAX_SUGGESTED_NAMES])}{', …' * (len(known) > MAX_SUGGESTED_NAMES)}"
-            if known
-            else "There are no agents yet."
-        )
-        hint = f"Did you mean {' or '.join(similar)}?" if similar else listed
+        hint = f"Did you mean {' or '.join(similar)}?" if similar else _suggestion(known)
         raise Rejected(f"There is no agent {name_or_id[:80]}.", hint)
+
+    async def names(self) -> tuple[list[str], list[str]]:
+        """Return the names of listed agents, and of killed and archived ones: at most 1000 of each, the most recently
+        used first.
+        """
+        return await names_of(self._session), await names_of(self._session, unlisted=True)
+
+    async def suggestion(self) -> str:
+        """Return the sentence that names some agents, the most recently used first."""
+        return _suggestion(await names_of(self._session))
 
     async def get(self, id: str) -> Agent | None:
         found = await self._select(agents.AGENT_BY_ID, UUID(id))
@@ -200,11 +207,17 @@ def name_taken(name: str) -> Rejected:
     return Rejected(f"There is an agent named {name} already.", "Choose another name, or use that agent.")
 
 
-async def names_of(session: DatabaseSession) -> list[str]:
-    """Return the names of at most 1000 agents, the most recently used first."""
+async def names_of(session: DatabaseSession, unlisted: bool = False) -> list[str]:
+    """Return the names of at most 1000 agents that are listed, or that are not, the most recently used first."""
     async with session.use() as cursor:
-        await cursor.execute(agents.AGENT_NAMES)
+        await cursor.execute(agent_lists.newest_names(unlisted), {"limit": MAX_NAMES})
         return [name for (name,) in await cursor.fetchall()]
+
+
+def _suggestion(known: list[str]) -> str:
+    if not known:
+        return "There are no agents yet."
+    return f"There are: {', '.join(known[:MAX_SUGGESTED_NAMES])}{', …' * (len(known) > MAX_SUGGESTED_NAMES)}"
 
 
 def id_bounds(start: str) -> tuple[UUID, UUID] | None:

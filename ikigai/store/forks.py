@@ -2,14 +2,14 @@
 agents, and new names.
 """
 
-from collections.abc import Sequence
-from typing import LiteralString
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID, uuid4
 
 import psycopg
 
 from ikigai.core import codec
-from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, THIS_PROGRAM, AgentInfo, AgentLink
+from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, THIS_PROGRAM, AgentInfo, AgentLink, subtree
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.events import Event
 from ikigai.core.record import Record
@@ -18,11 +18,18 @@ from ikigai.store import names, write_lock
 from ikigai.store.agents import Agent, Agents, check_name, name_taken
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.log import new_event_id
-from ikigai.store.sql import forks
+from ikigai.store.sql import agent_lists, forks
+
+LEVELS_ABOVE = 20
+"""Levels of agents above a listed one that are listed with it."""
+AGENTS_PER_STATEMENT = 1_000
+"""Agents whose state one statement reads, at most."""
+STRETCH_AGENTS = 2_000
+"""Agents that one statement looks through for a typed text, at most."""
 
 
 class AgentSummary(Record, frozen=True):
-    """An agent to choose: `used` is when it was last used, `last_used_at` that in seconds since 1970.
+    """An agent to choose; it was last used at `last_used_at`, in seconds since 1970.
 
     `made` says that a tool made it. `in_turn`, `owner` and `holder` are as in `AgentInfo`.
     """
@@ -31,7 +38,6 @@ class AgentSummary(Record, frozen=True):
     name: str
     directory: str
     last_used_at: float
-    used: str
     killed: bool
     archived: bool
     made: bool
@@ -39,6 +45,13 @@ class AgentSummary(Record, frozen=True):
     in_turn: bool
     owner: str
     holder: str = ""
+
+
+class AgentPage(NamedTuple):
+    """Agents to choose, the most recently used first, and where the next page goes on; None at the end."""
+
+    agents: list[AgentSummary]
+    next: tuple[str, str] | None
 
 
 class AgentTree:
@@ -128,22 +141,74 @@ class AgentTree:
                 f"Agent {agent.name} is read-only: {why}.", "Repair the table agents with: ikigai db psql"
             )
 
-    async def links(self) -> list[AgentLink]:
-        """Return all agents, the oldest first."""
+    async def subtree(self, id: str) -> list[AgentLink]:
+        """Return the agent with this id and all of its owner's below it, each behind all agents below it."""
         async with self._session.use() as cursor:
-            await cursor.execute(forks.LINKS)
-            return [AgentLink(*row) for row in await cursor.fetchall()]
+            await cursor.execute(agent_lists.SUBTREE, {"agent": UUID(id)}, prepare=False)
+            return subtree([AgentLink(*row) for row in await cursor.fetchall()], id)
 
-    async def all(self, unlisted: bool = False, everyone: bool = False) -> list[AgentInfo]:
-        """Return one's own agents and those that are shared with oneself, or those of `everyone`, with their state, as
-        their newest rows tell it, and their lock owners, the oldest first. With `unlisted` killed and archived ones
-        are included.
+    async def relative(self, agent: Agent, where: str) -> Agent | None:
+        """Return the relative of an agent among the listed ones of the user's own, None without one.
+
+        `where` is "up" for its parent, "down" for its newest child, "left" and "right" for its elder and younger
+        sibling. Roots are each other's siblings.
+        """
+        siblings = agent_lists.SIBLINGS if agent.parent else agent_lists.ROOTS
+        statements: dict[str, LiteralString] = {
+            "up": agent_lists.PARENT,
+            "down": agent_lists.NEWEST_CHILD,
+            "left": siblings.left,
+            "right": siblings.right,
+        }
+        if agent.owner:
+            return None
+        which = {"agent": UUID(agent.id), "parent": UUID(agent.parent) if agent.parent else None}
+        async with self._session.use() as cursor:
+            await cursor.execute(statements[where], which, prepare=False)
+            rows = await cursor.fetchall()
+        return await self._agents.get(rows[0][0]) if rows else None
+
+    async def names(self, ids: Collection[str]) -> dict[str, str]:
+        """Return the names of these agents by id."""
+        if not ids:
+            return {}
+        async with self._session.use() as cursor:
+            await cursor.execute(agent_lists.NAMES, ([UUID(id) for id in ids],))
+            return dict(await cursor.fetchall())
+
+    async def open_ids(self) -> list[str]:
+        """Return the ids of the agents that any program has open."""
+        async with self._session.use() as cursor:
+            await cursor.execute(agent_lists.MAYBE_OPEN)
+            ids = [id for (id,) in await cursor.fetchall()]
+        return list(await self.owners(ids))
+
+    async def newest(self, limit: int | None, unlisted: bool = False, everyone: bool = False) -> list[str]:
+        """Return the ids of the `limit` agents that were used last (None: of all), the last one first: one's own and
+        those that are shared with oneself, or those of `everyone`. With `unlisted` killed and archived ones are
+        included.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(forks.AGENT_INFOS, {"unlisted": unlisted, "everyone": everyone})
-            rows = await cursor.fetchall()
-        owners, schema = await self.holders(), self._session.schema
-        return [AgentInfo(*row, holder=owners.get(write_lock.lock_key(UUID(row[0]), schema), "")) for row in rows]
+            await cursor.execute(agent_lists.newest_ids(unlisted, everyone), {"limit": limit}, prepare=False)
+            return [id for (id,) in await cursor.fetchall()]
+
+    async def all(
+        self, unlisted: bool = False, everyone: bool = False, ids: Sequence[str] | None = None
+    ) -> list[AgentInfo]:
+        """Return the agents of `newest` with their state, as their newest rows tell it, and their lock owners, the
+        oldest first. `ids` limits them to those, and to the agents above those.
+        """
+        which = {"unlisted": unlisted, "everyone": everyone, "levels": 0 if ids is None else LEVELS_ABOVE}
+        wanted = [UUID(id) for id in (await self.newest(None, unlisted, everyone) if ids is None else ids)]
+        rows = dict[str, tuple[Any, ...]]()
+        for at in range(0, len(wanted), AGENTS_PER_STATEMENT):
+            async with self._session.use() as cursor:
+                part = {**which, "ids": wanted[at : at + AGENTS_PER_STATEMENT]}
+                await cursor.execute(agent_lists.AGENT_INFOS, part, prepare=False)
+                rows |= {row[0]: row for row in await cursor.fetchall()}
+        owners = await self.owners(rows)
+        infos = [AgentInfo(*row, holder=owners.get(id, "")) for id, row in rows.items()]
+        return sorted(infos, key=lambda info: (info.created_at, info.id))
 
     async def holders(self) -> dict[int, str]:
         """Return the lock owners by lock key: THIS_PROGRAM for this process, else "host, pid N"."""
@@ -160,7 +225,7 @@ class AgentTree:
         """Return the lock owner of this agent; "" if there is none."""
         return (await self.holders()).get(write_lock.lock_key(UUID(id), self._session.schema), "")
 
-    async def owners(self, ids: Sequence[str]) -> dict[str, str]:
+    async def owners(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the lock owners of these agents as `holders` does, by the ids of those that have one."""
         owners = await self.holders()
         keys = {id: write_lock.lock_key(UUID(id), self._session.schema) for id in ids}
@@ -213,29 +278,36 @@ class AgentTree:
     async def in_turn(self, ids: Sequence[str]) -> set[str]:
         """Return the agents among these whose newest turn has not ended."""
         async with self._session.use() as cursor:
-            await cursor.execute(forks.IN_TURN, ([UUID(id) for id in ids],))
+            await cursor.execute(agent_lists.IN_TURN, ([UUID(id) for id in ids],))
             return {id for (id,) in await cursor.fetchall()}
 
     async def page(
-        self,
-        limit: int,
-        after: AgentSummary | None = None,
-        *,
-        typed: str = "",
-        everything: bool = False,
-        ids: Sequence[str] | None = None,
-    ) -> list[AgentSummary]:
-        """Return the agents used before `after`, the most recently used first.
+        self, limit: int, after: tuple[str, str] | None = None, *, typed: str = "", everything: bool = False
+    ) -> AgentPage:
+        """Return a page of at most `limit` agents, the most recently used first; `after` is where it goes on.
 
-        `typed` is a part of the name or the directory; `everything` adds archived agents and those that tools made.
-        Only those of `ids` are returned, if there are some.
+        `typed` is a part of the name or the directory; `everything` adds archived agents and those that tools made. A
+        page ends early, even without an agent, where few agents have that part.
         """
-        which = {"typed": storable(typed), "everything": everything, "limit": limit}
-        which |= {"ids": None if ids is None else [UUID(id) for id in ids]}
-        which |= {"after": after.used if after else None, "id": UUID(after.id) if after else None}
+        used, id = after or (None, None)
+        which = {"typed": storable(typed), "after": used, "id": id, "limit": limit}
+        which |= {"stretch": max(STRETCH_AGENTS, limit) if typed else limit}
         async with self._session.use() as cursor:
-            await cursor.execute(forks.AGENT_PAGE, which, prepare=False)
+            await cursor.execute(agent_lists.agent_page(everything), which, prepare=False)
             rows = await cursor.fetchall()
+        found = await self._summaries([row[2:-1] for row in rows if row[2]])
+        used, id = rows[0][:2]
+        return AgentPage(found, (used, id) if used else None)
+
+    async def to_choose(self, ids: Sequence[str], everything: bool = False) -> list[AgentSummary]:
+        """Return those of these agents that can be chosen, as `page` has them."""
+        async with self._session.use() as cursor:
+            which = {"ids": [UUID(id) for id in ids]}
+            await cursor.execute(agent_lists.agents_to_choose(everything), which, prepare=False)
+            rows = await cursor.fetchall()
+        return await self._summaries(rows)
+
+    async def _summaries(self, rows: Sequence[tuple[Any, ...]]) -> list[AgentSummary]:
         owners = await self.owners([row[0] for row in rows]) if rows else {}
         return [AgentSummary(*row, holder=owners.get(row[0], "")) for row in rows]
 

@@ -142,7 +142,8 @@ class _Side:
             "search within one agent, common word": lambda: self._within("the"),
             "agents behind the index": self._behind,
             "/agents": self._listed,
-            "links of the tree": database.tree.links,
+            "an agent's relatives and all below it": self._relatives,
+            "the picker's first page": lambda: database.tree.page(50),
             "last agent in a directory never used": lambda: database.agents.last("/nowhere"),
             "agent by the start of its id": lambda: database.agents.find(self._agents[7 % len(self._agents)].id[:18]),
             "db status": database.status,
@@ -167,10 +168,10 @@ class _Side:
         assert await reader.page(200, 1 << 20, before=newest.id - 400)
 
     async def _prompts(self, most: int) -> None:
-        before: int | None = None
+        prompts = self._database.search_prompts("zzyzxqj", "/nowhere")
         for _ in range(most):
-            _, before = await self._database.search_prompts("zzyzxqj", "/nowhere", before, (100, 100))
-            if before is None:
+            await prompts.more((100, 100))
+            if prompts.complete:
                 break
 
     async def _within(self, query: str) -> None:
@@ -182,8 +183,13 @@ class _Side:
             await cursor.execute(search_queries.WORDS_PROGRESS.behind_by, prepare=False)
 
     async def _listed(self) -> None:
-        lines = await agent_tree.list_agents(self._database)
-        assert agent_tree.format_tree(lines, most=agent_tree.MAX_LISTED_AGENTS)
+        assert agent_tree.format_tree(await agent_tree.list_newest(self._database, agent_tree.MAX_LISTED_AGENTS))
+
+    async def _relatives(self) -> None:
+        agent = self._agents[self._random.randrange(len(self._agents))]
+        for where in ("up", "down", "left", "right"):
+            await self._database.tree.relative(agent, where)
+        assert await self._database.tree.subtree(agent.id)
 
     async def _export(self) -> None:
         export: Any = self._database.export(self._agents[2 % len(self._agents)])

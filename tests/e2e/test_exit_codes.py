@@ -85,6 +85,8 @@ CASES: dict[str, list[Case]] = {
     "agents": [(0, ("agents",), {}), (2, ("agents", "--what"), {}), (75, ("agents",), AWAY)],
     "agents list": [
         (0, ("agents", "list"), {}),
+        (0, ("agents", "list", "--limit", "1"), {}),
+        (2, ("agents", "list", "--limit", "few"), {}),
         (2, ("agents", "list", "docs"), {}),
         (75, ("agents", "list"), AWAY),
     ],

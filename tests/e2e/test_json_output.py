@@ -97,6 +97,7 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "usage by agent": ("usage", "--by", "agent", "--agent", "docs", "--json"),
     "models": ("models", "--json"),
     "agents, listed": ("agents", "list", "--all", "--json"),
+    "agents, limited": ("agents", "list", "--limit", "1", "--json"),
     "config": ("config", "--json"),
     "config show": ("config", "show", "--json"),
     "config set": ("config", "set", "terminal.theme", "dark", "--json"),

@@ -149,7 +149,7 @@ async def test_fork_is_made_whole_or_not_at_all(database: Database) -> None:
         with pytest.raises(Rejected, match=r"named taken already|is not a name"):
             await fork(database, talk.agent, name)
     assert (await fork(database, talk.agent, "owl🦉")).name == "owl🦉"
-    assert len(await database.tree.links()) == 3
+    assert len(await database.tree.all()) == 3
 
 
 async def test_renaming(database: Database) -> None:

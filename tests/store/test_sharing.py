@@ -19,7 +19,8 @@ async def names(database: Database, everyone: bool = False) -> list[str]:
     listed = sorted(agent.name for agent in await database.agents.all(everyone=everyone))
     assert sorted(info.name for info in await database.tree.all(everyone=everyone)) == listed
     if not everyone:
-        assert sorted(each.name for each in await database.tree.page(100)) == listed
+        assert sorted(each.name for each in (await database.tree.page(100)).agents) == listed
+        assert sorted((await database.agents.names())[0]) == listed
     return listed
 
 
@@ -44,7 +45,7 @@ async def test_users_of_one_login_list_their_own_agents_and_find_all(anna: Datab
     assert await names(anna, everyone=True) == ["docs", "notes"]
     found = await anna.agents.find("notes")
     assert found.owner == "bela" and found.id == notes.id
-    assert {link.name: link.owner for link in await anna.tree.links()} == {"docs": "", "notes": "bela"}
+    assert {info.name: info.owner for info in await anna.tree.all(everyone=True)} == {"docs": "", "notes": "bela"}
 
 
 async def test_shared_agent_is_listed_until_the_share_ends(anna: Database, bela: Database) -> None:
@@ -52,7 +53,7 @@ async def test_shared_agent_is_listed_until_the_share_ends(anna: Database, bela:
     await bela.agents.create("notes")
     assert await anna.sharing.share(docs, "bela", "read")
     assert await names(bela) == ["docs", "notes"] and await names(anna) == ["docs"]
-    assert (await bela.tree.page(10, typed="docs"))[0].owner == "anna"
+    assert (await bela.tree.page(10, typed="docs")).agents[0].owner == "anna"
     (share,) = await anna.sharing.all()
     assert (share.agent, share.owner, share.user, share.may_write) == ("docs", "", "bela", False)
     (theirs,) = await bela.sharing.all()

@@ -34,9 +34,14 @@ class AgentRecord(AgentFields, tag="agent"):
 
 
 class AgentsRecord(JsonObject, tag="agents"):
-    """The tree of agents, parents before children: `ikigai agents` and /agents."""
+    """The tree of agents, parents before children: `ikigai agents` and /agents.
+
+    `more` says that agents which were used earlier are left out: /agents has the 100 that were used last, and
+    `ikigai agents list` all, unless --limit says how many.
+    """
 
     agents: tuple[AgentFields, ...]
+    more: bool
 
 
 class ShareFields(JsonObject):

@@ -27,7 +27,7 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         "revived; the history stays. An archived agent and its forks are hidden from the lists, and work as before.",
     )
     actions = agents.add_subparsers(dest="what")
-    agents.set_defaults(all=False, everyone=False, json=False, what="list")
+    agents.set_defaults(all=False, everyone=False, json=False, limit=None, what="list")
 
     def add(name: str, help: str, *names: str) -> argparse.ArgumentParser:
         action = actions.add_parser(name, parents=[common], help=help)
@@ -49,11 +49,26 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     for parser in (agents, listed):
         parser.add_argument("--all", **FLAG, help="include killed and archived agents")
         parser.add_argument("--everyone", **FLAG, help="include the agents of others that you may read")
+        parser.add_argument(
+            "--limit",
+            type=_parse_limit,
+            metavar="N",
+            default=argparse.SUPPRESS,
+            help="the N agents used last, and those above them; 0 lists all (default: 100, all with --json)",
+        )
     for parser in (agents, *actions.choices.values()):
         parser.add_argument("--json", **FLAG, help="one object: agents, or what was done")
     return agents
 
 
+def _parse_limit(text: str) -> int:
+    """Return a number of agents; 0 stands for all."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_LIMIT_DIGITS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of agents; 0 lists all")
+    return int(text)
+
+
+MAX_LIMIT_DIGITS = 9
 NAMES_HELP = {"agent": "its name or id", "new": "its new name"}
 FLAG: dict[str, Any] = {"action": "store_true", "default": argparse.SUPPRESS}
 """A flag that stands before the name of the action or after it."""
@@ -68,8 +83,11 @@ async def run(database: Database, arguments: argparse.Namespace) -> str | Printe
     """Return what `ikigai agents` prints. Raise ConfigError for wrong arguments, Rejected, StoreError."""
     what = arguments.what
     if what == "list":
-        lines = await agent_tree.list_agents(database, unlisted=arguments.all, everyone=arguments.everyone)
-        return agent_tree.agents_record(lines) if arguments.json else agent_tree.format_tree(lines)
+        # Scripts get all agents unless they ask for fewer.
+        default = 0 if arguments.json else agent_tree.MAX_LISTED_AGENTS
+        most = (default if arguments.limit is None else arguments.limit) or None
+        listings = await agent_tree.list_newest(database, most, None, arguments.all, arguments.everyone)
+        return agent_tree.agents_record(listings) if arguments.json else agent_tree.format_tree(listings)
     if what == "share":
         return await _share(database, arguments)
     with as_config_error():
@@ -108,7 +126,7 @@ async def _share(database: Database, arguments: argparse.Namespace) -> str | Pri
 
 
 async def _format_agent(database: Database, agent: Agent, as_json: bool) -> str | AgentRecord:
-    lines = await agent_tree.list_agents(database, unlisted=True, everyone=True)
+    lines = await agent_tree.list_agents(database, unlisted=True, everyone=True, ids=[agent.id])
     (found,) = (line for line in lines if line.node.agent.id == agent.id)
     if as_json:
         return AgentRecord(**agent_tree.as_fields(found))

@@ -132,7 +132,7 @@ async def _find_agent_id(database: Database, name: str | None) -> str | None:
 
 async def _show(database: Database, plan: PurgePlan) -> None:
     """Print the events that were found, without the text itself."""
-    names = {agent.id: agent.name for agent in await database.agents.all(1_000_000, unlisted=True, everyone=True)}
+    names = await database.tree.names({hit.agent for hit in plan.hits} | {*plan.drafts})
     hits = plan.hits[:MAX_LISTED_EVENTS]
     rows = [(str(hit.id), names[hit.agent], _time(hit.at), hit.left.kind, clean_line(hit.words)) for hit in hits]
     if rows:

@@ -120,27 +120,6 @@ def subtree(links: Iterable[_Link], id: str) -> list[_Link]:
     return agents[::-1]
 
 
-def find_relative(links: Sequence[_Link], id: str, where: str) -> _Link | None:
-    """Return the listed relative of an agent, None without one.
-
-    `where` is "up" for its parent, "down" for its newest child, "left" and "right" for its elder and younger sibling.
-    Roots are each other's siblings.
-    """
-    own = next((link for link in links if link.id == id), None)
-    if own is None:
-        return None
-    if where == "up":
-        return next((link for link in links if link.id == own.parent and link.is_listed), None)
-    age = {link.id: (link.created_at, link.id) for link in links}
-    listed = sorted((link for link in links if link.is_listed), key=lambda link: age[link.id])
-    if where == "down":
-        return next((link for link in reversed(listed) if link.parent == id), None)
-    siblings = [link for link in listed if link.parent == own.parent and link.id != id]
-    if where == "left":
-        return next((link for link in reversed(siblings) if age[link.id] < age[id]), None)
-    return next((link for link in siblings if age[link.id] > age[id]), None)
-
-
 class SubagentNode(Record, frozen=True):
     """An agent of a tree: `maker` is the id of the one whose tool made it, None for the one at the top (`depth` 0)."""
 

@@ -5,7 +5,7 @@ Statements that read, count, purge and move logs have modules of their own. Rows
 """
 
 from ikigai.store.address import quoted
-from ikigai.store.sql.fragments import IS_LISTED, OWNER, ROW
+from ikigai.store.sql.fragments import IS_LISTED, OWNER, ROLE, ROW
 from ikigai.store.sql.roles import INDEX_INFIX
 
 # One connection -----------------------------------------------------------------------------------------------------
@@ -106,9 +106,9 @@ select agents.id::text, agents.name, agents.parent::text, agents.forked_at, coal
        coalesce((select max(seq) from messages where agent_id = agents.id), 0),
        extract(epoch from agents.killed_at)::float8, extract(epoch from agents.archived_at)::float8, agents.ephemeral,
        {OWNER},
-       not row_security_active('agents'::regclass) or exists (
-         select from agent_access where role = session_user::text and agent_access.agent_id = agents.id and may_write
-       )
+       not row_security_active('agents'::regclass) or coalesce((
+         select may_write from agent_access where role = {ROLE} and agent_access.agent_id = agents.id
+       ), false)
 from (select * from agents where purged_at is null) agents
 """
 CREATE_AGENT = """
@@ -125,17 +125,13 @@ LISTED_AGENTS = f"""
 {_AGENT}where {IS_LISTED} and (killed_at is null and archived_at is null or %s) order by last_used_at desc limit %s
 """
 # An agent that a tool made is no place to begin: its results go to the agent that it works for.
-_LAST = """
-join agent_uses uses on uses.agent_id = agents.id and uses.role = session_user::text and uses.os_user in (%s, '')
+_LAST = f"""
+join agent_uses uses on uses.agent_id = agents.id and uses.role = {ROLE} and uses.os_user in (%s, '')
 where ikigai_is_own(agents.owner, agents.owner_user)
   and killed_at is null and archived_at is null and not made and not ephemeral
 """
 LAST_AGENT = f"{_AGENT}{_LAST}order by uses.used_at desc limit 1"
 LAST_AGENT_IN = f"{_AGENT}{_LAST}and uses.directory = %s order by uses.used_at desc limit 1"
-AGENT_NAMES = f"""
-select name from agents where killed_at is null and archived_at is null and purged_at is null and {IS_LISTED}
-order by last_used_at desc limit 1000
-"""
 # The commit does not wait for the disk: a power failure within half a second loses only which agent was used last.
 USE_AGENT = """
 with used as (

@@ -49,6 +49,8 @@ of Gemini names its pages there alone.
 """
 
 
+ROLE = 'session_user::text collate "default"'
+"""The role of this session, for comparisons that an index serves: by itself its name has another collation."""
 OWNER = """case when ikigai_is_own(agents.owner, agents.owner_user) then ''
             when agents.owner = session_user::text then agents.owner_user else agents.owner end"""
 """The owner of an agent, for people; "" for one's own."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, AgentLink, build_tree, find_relative, subtree
+from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, AgentLink, build_tree, subtree
 from ikigai.core.commands.fork import ForkRequest, parse_fork
 from ikigai.core.errors import Rejected
 
@@ -52,29 +52,6 @@ def _above(found: list[AgentLink], id: str) -> set[str]:
         met.add(at)
         at = parents.get(at)
     return met
-
-
-def test_relatives() -> None:
-    def link(name: str, parent: str | None = None, dead: bool = False) -> AgentLink:
-        return AgentLink(name, name, parent, float(len(found)), dead, False, "")
-
-    found: list[AgentLink] = []
-    for name, parent, dead in (
-        ("a", None, False), ("b", None, False), ("a1", "a", False), ("a2", "a", True), ("a3", "a", False),
-        ("a11", "a1", False), ("under", "a2", False),
-    ):  # fmt: skip
-        found.append(link(name, parent, dead))
-
-    def ways(id: str) -> list[str | None]:
-        return [
-            other.name if (other := find_relative(found, id, way)) else None for way in ("up", "down", "left", "right")
-        ]
-
-    assert ways("a") == [None, "a3", None, "b"]
-    assert ways("a1") == ["a", "a11", None, "a3"]
-    assert ways("a3") == ["a", None, "a1", None]
-    assert ways("under") == [None, None, None, None], "its parent is dead"
-    assert ways("nobody") == [None] * 4
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,225 @@
+"""This module holds the SQL statements that list agents: the newest ones, their state, and the agents near one.
+
+Each source of a list is one step in an index for each agent of it. A join could read all agents: `offset 0` in a
+lateral query leaves no other plan.
+"""
+
+from typing import LiteralString, NamedTuple
+
+from ikigai.store.sql.fragments import IS_LISTED, OWNER
+
+_IS_OWN = "ikigai_is_own(agents.owner, agents.owner_user)"
+# As the indexes agents_owned, agents_listed and agents_siblings have it.
+_IS_THERE = "agents.purged_at is null"
+_IS_IN_LISTS = f"{_IS_THERE} and agents.killed_at is null and agents.archived_at is null"
+_NEWEST_FIRST = "order by agents.last_used_at desc, agents.id desc"
+
+LAST_WORDS = """left join lateral (
+  select left(content, 400) as words
+  from (select id, kind, content from messages where agent_id = agents.id order by id desc limit 200) newest
+  where kind in ('user', 'assistant') and content <> ''
+  order by id desc limit 1
+) said on true"""
+IS_IN_TURN = """exists (
+  select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
+    (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
+  )
+)"""
+
+# The newest agents ---------------------------------------------------------------------------------------------------
+
+
+def _newest(which: LiteralString, limit: LiteralString, everyone: bool = False) -> LiteralString:
+    """Return a query of the agents that were used last: one's own and shared ones, or those of everyone."""
+    if everyone:
+        return f"select agents.* from agents where {which} {_NEWEST_FIRST} limit {limit}"
+    return f"""
+select agents.* from (
+  (select agents.* from agents where {_IS_OWN} and {which} {_NEWEST_FIRST} limit {limit})
+  union all
+  (select agents.* from (
+     select distinct agent_id from agent_shares where ikigai_is_own(agent_shares.role, agent_shares.os_user)
+   ) shared cross join lateral (
+     select * from agents where agents.id = shared.agent_id and not {_IS_OWN} and {which} offset 0
+   ) agents
+   {_NEWEST_FIRST} limit {limit})
+) agents
+{_NEWEST_FIRST} limit {limit}"""
+
+
+def newest_ids(unlisted: bool, everyone: bool) -> LiteralString:
+    """Return the statement for the ids of the newest agents; `unlisted` adds killed and archived ones."""
+    return f"select id::text from ({_newest(_IS_THERE if unlisted else _IS_IN_LISTS, '%(limit)s', everyone)}) agents"
+
+
+def newest_names(unlisted: bool) -> LiteralString:
+    """Return the statement for the names of the newest listed agents, or of the unlisted among the newest ones."""
+    if unlisted:
+        newest = _newest(_IS_THERE, "%(limit)s")
+        return f"select name from ({newest}) agents where killed_at is not null or archived_at is not null"
+    return f"select name from ({_newest(_IS_IN_LISTS, '%(limit)s')}) agents"
+
+
+_COLUMNS_TO_CHOOSE = f"""
+agents.id::text, agents.name, coalesce(agents.directory, ''), extract(epoch from agents.last_used_at)::float8,
+agents.killed_at is not null, agents.archived_at is not null, agents.made, coalesce(said.words, ''), {IS_IN_TURN},
+{OWNER}
+"""
+_TO_CHOOSE: dict[bool, LiteralString] = {
+    False: f"{_IS_IN_LISTS} and not agents.made",
+    True: f"{_IS_THERE} and agents.killed_at is null",
+}
+
+
+def agent_page(everything: bool) -> LiteralString:
+    """Return the statement for a page of agents to choose from, and for where the next page goes on.
+
+    It looks through a stretch of agents that ends the page before it fills it: a text can be typed that few have. Last
+    words are read for the page alone.
+    """
+    which = f"""{_TO_CHOOSE[everything]} and (
+      %(after)s::timestamptz is null or (agents.last_used_at, agents.id) < (%(after)s::timestamptz, %(id)s::uuid)
+    )"""
+    return f"""
+with stretch as materialized ({_newest(which, "%(stretch)s")}), page as (
+  select agents.* from stretch agents
+  where %(typed)s = '' or strpos(lower(name), lower(%(typed)s)) > 0 or strpos(lower(directory), lower(%(typed)s)) > 0
+  {_NEWEST_FIRST} limit %(limit)s
+)
+select ends.used, ends.id, page.*
+from (
+  select last_used_at::text as used, id::text as id from (
+    (select 0 as n, last_used_at, id from page where (select count(*) from page) = %(limit)s
+     order by last_used_at, id limit 1)
+    union all
+    (select 1, last_used_at, id from stretch where (select count(*) from stretch) = %(stretch)s
+     order by last_used_at, id limit 1)
+    union all
+    select 2, null, null
+  ) places order by n limit 1
+) ends
+left join (
+  select {_COLUMNS_TO_CHOOSE}, row_number() over ({_NEWEST_FIRST}) as n from page agents {LAST_WORDS}
+) page on true
+order by page.n
+"""
+
+
+def agents_to_choose(everything: bool) -> LiteralString:
+    """Return the statement for those of some agents that can be chosen, the newest first."""
+    return f"""
+select {_COLUMNS_TO_CHOOSE}
+from unnest(%(ids)s::uuid[]) as wanted (id)
+cross join lateral (
+  select * from agents where agents.id = wanted.id and {_TO_CHOOSE[everything]} and {IS_LISTED} offset 0
+) agents
+{LAST_WORDS}
+{_NEWEST_FIRST}
+"""
+
+
+# The state of agents -------------------------------------------------------------------------------------------------
+
+_MAY_SHOW = f"""{_IS_THERE} and (%(unlisted)s or agents.killed_at is null and agents.archived_at is null)
+    and (%(everyone)s or {IS_LISTED})"""
+# The state of agents without loading them: their newest rows tell it. Images and long texts are not read. Agents above
+# them come along, up to a number of levels.
+AGENT_INFOS = f"""
+with recursive shown (id, parent, level) as (
+  select agents.id, agents.parent, 0
+  from unnest(%(ids)s::uuid[]) as wanted (id)
+  cross join lateral (select id, parent from agents where agents.id = wanted.id and {_MAY_SHOW} offset 0) agents
+  union
+  select agents.id, agents.parent, shown.level + 1
+  from shown cross join lateral (
+    select id, parent from agents where agents.id = shown.parent and shown.level < %(levels)s and {_MAY_SHOW} offset 0
+  ) agents
+)
+select agents.id::text, agents.name, agents.parent::text, extract(epoch from agents.created_at)::float8,
+       agents.killed_at is not null, agents.archived_at is not null, {OWNER}, agents.forked_at,
+       extract(epoch from agents.last_used_at)::float8,
+       (select count(*) from messages where agent_id = agents.id and kind = 'turn_end'),
+       coalesce(chosen.model, ''), coalesce(asked.tokens, 0), coalesce(said.words, ''),
+       {IS_IN_TURN},
+       coalesce((
+         select data ->> 'ending' = 'failed' from messages where id = (
+           select max(id) from messages where agent_id = agents.id and kind = 'turn_end'
+         )
+       ), false)
+from (select distinct id from shown) shown
+cross join lateral (select * from agents where agents.id = shown.id offset 0) agents
+left join lateral (
+  select case kind when 'usage' then data ->> 'model' else data #>> '{{values,model}}' end as model
+  from (select id, kind, data from messages where agent_id = agents.id order by id desc limit 200) newest
+  where kind = 'usage' and not data ? 'purpose' or kind = 'settings' and data -> 'values' ? 'model'
+  order by id desc limit 1
+) chosen on true
+left join lateral (
+  select (coalesce(ikigai_number(data #> '{{usage,input}}'), 0)
+          + coalesce(ikigai_number(data #> '{{usage,output}}'), 0))::bigint as tokens
+  from (select id, kind, data from messages where agent_id = agents.id order by id desc limit 200) newest
+  where kind = 'usage' and not data ? 'purpose'
+  order by id desc limit 1
+) asked on true
+{LAST_WORDS}
+"""
+NAMES = """
+select agents.id::text, name from unnest(%s::uuid[]) as wanted (id)
+cross join lateral (select * from agents where agents.id = wanted.id and purged_at is null offset 0) agents
+"""
+# Agents of which some are open: a program that has one open has listed it, and nothing takes it out meanwhile. A role
+# without indexes of its own sees no list.
+MAYBE_OPEN = """
+select agent_id::text from search_behind where index_name = 'words'
+union
+select id::text from agents where row_security_active('search_behind'::regclass)
+"""
+# The agents among these whose newest turn is open.
+IN_TURN = f"""
+select id::text from agents where id = any(%s) and {IS_IN_TURN}
+"""
+
+# The agents near one -------------------------------------------------------------------------------------------------
+
+_LINK = f"""
+select agents.id::text, agents.name, agents.parent::text, extract(epoch from agents.created_at)::float8,
+       agents.killed_at is not null, agents.archived_at is not null, {OWNER}
+from agents"""
+# The agent and all of its owner's below it.
+BELOW = f"""
+with recursive below (id, owner) as (
+  select id, {OWNER} from agents where id = %(agent)s
+  union
+  select child.id, child.owner from below cross join lateral (
+    select id, {OWNER} as owner from agents where agents.parent = below.id offset 0
+  ) child where child.owner = below.owner
+)
+"""
+SUBTREE = f"{BELOW} {_LINK} where agents.id = any(array(select id from below)) and {_IS_THERE} order by created_at, id"
+PARENT = f"select agents.id::text from agents where agents.id = %(parent)s and {_IS_OWN} and {_IS_IN_LISTS}"
+NEWEST_CHILD = f"""
+select agents.id::text from agents where {_IS_OWN} and {_IS_IN_LISTS} and agents.parent = %(agent)s
+order by agents.created_at desc, agents.id desc limit 1
+"""
+
+
+class SiblingStatements(NamedTuple):
+    """Statements for the sibling to the left, the nearest elder one, and to the right."""
+
+    left: LiteralString
+    right: LiteralString
+
+
+def _siblings(parent: LiteralString) -> SiblingStatements:
+    own = "(select created_at, id from agents as own where own.id = %(agent)s)"
+    beside = f"""
+    select agents.id::text from agents
+    where {_IS_OWN} and {_IS_IN_LISTS} and {parent} and (agents.created_at, agents.id)"""
+    # The parent is the same in all rows; the planner knows the order of the index by it.
+    return SiblingStatements(
+        f"{beside} < {own} order by agents.parent desc, agents.created_at desc, agents.id desc limit 1",
+        f"{beside} > {own} order by agents.parent, agents.created_at, agents.id limit 1",
+    )
+
+
+SIBLINGS, ROOTS = _siblings("agents.parent = %(parent)s"), _siblings("agents.parent is null")

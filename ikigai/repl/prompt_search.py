@@ -29,25 +29,24 @@ class PromptSearch:
     """
 
     def __init__(self, database: Database, typed: str, on_matches: Callable[[Sequence[SentPrompt]], object]) -> None:
-        self._database, self._typed, self._on_matches = database, typed, on_matches
+        self._typed, self._on_matches = typed, on_matches
+        self._prompts = database.search_prompts(typed, paths.current_directory())
         self._stopped = False
 
     def stop(self) -> None:
         self._stopped = True
+        self._prompts.stop()
 
     async def run(self) -> None:
-        """Report matches, the newest first, until this directory has enough or nothing older is left."""
+        """Report matches, the newest first, until this directory has enough or nothing is left."""
         await asyncio.sleep(TYPING_PAUSE if self._typed else 0)
-        here, before = paths.current_directory(), None
         texts: dict[bool, set[str]] = {True: set(), False: set()}
         try:
-            while not self._stopped and len(texts[True]) < ENOUGH_PROMPTS:
+            while not (self._stopped or self._prompts.complete) and len(texts[True]) < ENOUGH_PROMPTS:
                 limits = ENOUGH_PROMPTS, max(ENOUGH_PROMPTS - len(texts[False]), 0)
-                matches, before = await self._database.search_prompts(self._typed, here, before, limits)
+                matches = await self._prompts.more(limits)
                 if matches and not self._stopped:
                     self._on_matches(matches)
-                if before is None:
-                    return
                 for each in matches:
                     if match_rank(self._typed, each.text) == EXACTLY:
                         texts[each.here].add(each.text)

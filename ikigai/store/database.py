@@ -31,7 +31,6 @@ from ikigai.store.undelivered_mail import MailStore
 
 if TYPE_CHECKING:
     from ikigai.core.request.cache_diagnosis import CacheUse
-    from ikigai.core.search.prompt_history import SentPrompt
     from ikigai.core.spending import CapScope, Money, SpendingQuery
     from ikigai.core.transfer.position import UnsavedPosition
     from ikigai.core.transfer.redact import PurgeTarget
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ikigai.store.paging import LineageNames
     from ikigai.store.purge import Ids, Purge
     from ikigai.store.replica import ReadingSession, ReplicaLag, ReplicaSession
+    from ikigai.store.search.prompts import PromptLookup
     from ikigai.store.search.search import EventSearch
     from ikigai.store.search.turn_recall import TurnRecall
     from ikigai.store.server_probe import ServerProbe
@@ -306,14 +306,11 @@ class Database:
         async with self._session.use() as cursor:
             return await history.read_prompts(cursor, limit)
 
-    async def search_prompts(
-        self, typed: str, here: str, before: int | None, most: tuple[int, int]
-    ) -> tuple[list[SentPrompt], int | None]:
-        """Search the next stretch of typed prompts. Return the matches, and where the stretch ends: see
-        `history.search_prompts`.
-        """
-        async with self._session.use() as cursor:
-            return await history.search_prompts(cursor, typed, here, before, most)
+    def search_prompts(self, typed: str, here: str) -> PromptLookup:
+        """Return a search in the prompts of users; `here` is the directory of this program."""
+        from ikigai.store.search.prompts import PromptLookup
+
+        return PromptLookup(self._session, self._replica or self._beside, typed, here)
 
     async def usage_totals(
         self, agent: str | Sequence[str] | None = None, since: float | None = None, ids: Sequence[int] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ikigai.core.codec import SEARCHED_KINDS
@@ -71,6 +72,17 @@ async def search_prompts(
     rows = await cursor.fetchall()
     matches = [SentPrompt(row[1], row[0], row[2], row[3], row[4], row[4] == here) for row in rows if row[1] is not None]
     return matches, next((row[0] for row in rows if row[1] is None), None)
+
+
+async def read_sent_prompts(cursor: Cursor, ids: Sequence[int], here: str) -> list[SentPrompt]:
+    """Return the prompts among these events, the newest first; `here` is the directory of this program."""
+    from ikigai.core.search.prompt_history import SentPrompt
+
+    await cursor.execute(reading.SENT_PROMPTS, (list(ids),), prepare=False)
+    return [
+        SentPrompt(text, id, at, agent, directory, directory == here)
+        for id, text, at, agent, directory in await cursor.fetchall()
+    ]
 
 
 async def read_result(cursor: Cursor, agent: str, call_id: str) -> str | None:

@@ -136,13 +136,12 @@ async def test_what_was_typed_is_found_stretch_by_stretch(
         await log.close()
 
     async def found(typed: str, most: tuple[int, int] = (100, 100)) -> list[str]:
-        before, texts = None, list[str]()
-        while True:
-            more, before = await database.search_prompts(typed, "/here", before, most)
+        prompts, texts = database.search_prompts(typed, "/here"), list[str]()
+        while not prompts.complete:
+            more = await prompts.more(most)
             assert all(each.here == (each.directory == "/here") and each.at and each.agent for each in more)
             texts += [each.text for each in more]
-            if before is None:
-                return texts
+        return texts
 
     assert await found("parser 2") == ["fix 50% of parser 2b", "fix 50% of parser 2a"]
     assert await found("50% FIX b") == [f"fix 50% of parser {number}b" for number in (2, 1, 0)]

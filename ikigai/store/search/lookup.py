@@ -87,6 +87,10 @@ class Lookup:
     def late(self) -> bool:
         return time.monotonic() > self._until
 
+    def stop(self) -> None:
+        """Let the search end after the step under way, as if its time were over."""
+        self._until = 0.0
+
     async def rows(self, limit: int) -> AsyncIterator[PieceRow]:
         """Yield the pieces that hold every term, of each event the first, newest events first; at most `limit`."""
         last, count, chunk = 0, 0, limit if self.proven else TEXTS_PER_READ // 4

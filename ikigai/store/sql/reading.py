@@ -1,6 +1,6 @@
 """This module holds the SQL statements that read logs: into memory, and to look back at."""
 
-from ikigai.store.sql.fragments import ENDS, ENDS_WITHOUT_PICTURES, ROW, ROW_OF_ENDS, lineage_query
+from ikigai.store.sql.fragments import ENDS, ENDS_WITHOUT_PICTURES, ROLE, ROW, ROW_OF_ENDS, lineage_query
 
 # Into memory --------------------------------------------------------------------------------------------------------
 
@@ -84,23 +84,23 @@ select content from line cross join lateral (
 where not looped order by id desc limit 1
 """
 
-# The newest different prompts among the last ones; pasted books are left out.
-PROMPTS = """
+# Pasted books are left out.
+_IS_PROMPT = "kind = 'user' and octet_length(content) between 1 and 20000 and not coalesce(data ? 'sender', false)"
+
+# The newest different prompts among the last ones.
+PROMPTS = f"""
 select content from (
-  select id, content from messages
-  where kind = 'user' and octet_length(content) between 1 and 20000 and not coalesce(data ? 'sender', false)
-  order by id desc limit %s
+  select id, content from messages where {_IS_PROMPT} order by id desc limit %s
 ) newest
 group by content order by max(id) desc limit %s
 """
 
 # A stretch of the prompts that users typed, the newest first: those that match all `words`, or `loosely` in their first
 # letters, and a row with the place to go on from. The index messages_user serves it.
-SEARCH_PROMPTS = """
+SEARCH_PROMPTS = f"""
 with stretch as materialized (
   select id, agent_id, content, created_at from messages
-  where kind = 'user' and id < %(before)s and octet_length(content) between 1 and 20000
-    and not coalesce(data ? 'sender', false)
+  where id < %(before)s and {_IS_PROMPT}
   order by id desc limit %(most)s
 )
 select id, content, at, name, directory from (
@@ -113,4 +113,16 @@ select id, content, at, name, directory from (
 where n <= case when directory = %(here)s then %(most_here)s else %(most_elsewhere)s end
 union all
 select min(id), null, null, null, null from stretch
+"""
+
+# Prompts by their ids, the newest first.
+SENT_PROMPTS = f"""
+select messages.id, content, extract(epoch from messages.created_at)::float8, name, coalesce(directory, '')
+from messages join agents on agents.id = agent_id
+where messages.id = any(%s) and {_IS_PROMPT}
+order by messages.id desc
+"""
+# The agents that this role used last in a directory.
+AGENTS_USED_IN = f"""
+select agent_id::text from agent_uses where role = {ROLE} and directory = %s order by used_at desc limit %s
 """

@@ -79,6 +79,20 @@ where locktype = 'advisory' and granted and classid = %s::bigint::oid and objsub
 COMMIT_LATER = "select set_config('synchronous_commit', 'off', true)"
 WORDS_PROGRESS = progress_statements("words", "search_progress", _UNPACKED)
 
+# The first event that is not in the index of words; a number above all ids if there is none.
+FIRST_NOT_INDEXED = """
+select coalesce(min(id), 9223372036854775807) from (
+  select (
+    select id from messages where agent_id = listed.agent_id and seq > coalesce(
+      (select seq from search_progress where agent_id = listed.agent_id), 0
+    ) order by seq limit 1
+  ) as id
+  from search_behind as listed where index_name = 'words'
+  union all
+  select 0 where row_security_active('search_behind'::regclass)  -- a role without indexes of its own
+) missing
+"""
+
 # The next events of an agent, up to a number of bytes; at least one, and of that a stretch of characters.
 NEXT_EVENTS = f"""
 select id, seq, kind, created_at,

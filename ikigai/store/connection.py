@@ -5,7 +5,7 @@ import logging
 import select
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, LiteralString, NamedTuple, Self, TypeAlias, cast
 
 import psycopg
@@ -226,6 +226,9 @@ class DatabaseSession:
             try:
                 with self._translate_errors(driver_errors.statement_error):
                     yield cursor
+            except BadDatabase:
+                await self._note_schema(connection)
+                raise
             finally:
                 if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
                     self._drop_connection()
@@ -320,6 +323,24 @@ class DatabaseSession:
             raise
         return connection, connection.cursor(binary=True)
 
+    def _is_newer(self, version: int) -> bool:
+        """Return True if this program may not write to a schema of this version."""
+        return self._newest is not None and version > self._newest
+
+    async def _note_schema(self, connection: Connection) -> None:
+        """Read the version of the schema after a failed statement: a newer program may have changed it meanwhile. Raise
+        NewerSchema, and let the next connection begin with that.
+        """
+        is_idle = connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
+        if self._is_newer(self.greeting.schema_version) or not is_idle:
+            return
+        version = None
+        with suppress(psycopg.Error, TimeoutError):
+            ((version,),) = await (await connection.execute(agents.SCHEMA_VERSION)).fetchall()
+        if self._is_newer(version or 0):
+            self._drop_connection()
+            raise self.newer_schema(version or 0)
+
     def newer_schema(self, version: int = 0) -> NewerSchema:
         """Return the error for a schema that this program must not write to."""
         return NewerSchema(
@@ -333,14 +354,17 @@ class DatabaseSession:
         try:
             yield
         except psycopg.errors.ReadOnlySqlTransaction as error:
-            if self._newest is not None and self.greeting.schema_version > self._newest:
+            if self._is_newer(self.greeting.schema_version):
                 raise self.newer_schema() from error
             if self._write:
                 self._drop_connection()  # a connection keeps the setting that it began with
                 raise make(error, self.place) from error
             raise BadDatabase("The database was opened for reading, so nothing can be written.") from error
         except psycopg.Error as error:
-            raise make(error, self.place) from error
+            failure = make(error, self.place)
+            if isinstance(failure, BadDatabase) and self._is_newer(self.greeting.schema_version):
+                raise self.newer_schema() from error
+            raise failure from error
         except TimeoutError as error:
             raise driver_errors.no_answer(self.place, self._deadline, self.replicated) from error
 

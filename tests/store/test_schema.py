@@ -183,6 +183,20 @@ async def test_newer_schema_is_not_written_after_a_reconnect(dsn: str) -> None:
     await database.close()
 
 
+async def test_schema_that_a_newer_program_changed_meanwhile_is_reported(dsn: str) -> None:
+    database = await Database.open(dsn, MIGRATIONS)
+    talk = await Talk.open(database)
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("alter table agents rename column directory to folder")
+        with pytest.raises(BadDatabase, match="reported an error"):
+            await database.agents.create()
+        other.execute("insert into ikigai_migrations (version, name) values (99, 'later')")
+        for write in (lambda: database.agents.create(), lambda: talk.turn("new", "words")):
+            with pytest.raises(NewerSchema, match="has schema 99, and this ikigai knows schemas up to"):
+                await write()
+    await database.close()
+
+
 async def test_reading_makes_no_schema(empty_dsn: str) -> None:
     with pytest.raises(BadDatabase, match="no tables of ikigai") as refused:
         await Database.open(empty_dsn, MIGRATIONS, write=False)

@@ -117,8 +117,7 @@ class Indexer:
         if not behind or time.monotonic() > until:
             return behind
         try:
-            while time.monotonic() < until and await self.packer.pack_some():  # what a purge took out
-                pass
+            await self.packer.pack_missing(until)
         except StoreError as error:
             if not isinstance(error.__cause__, READ_ONLY_ERRORS):
                 raise

@@ -24,6 +24,8 @@ BLOCKS_PER_MERGE = 4
 """Blocks of each pack that one step merges. With one alone a step would not get on."""
 MAX_PIECES_BYTES = 150_000_000
 """Size of the table of unpacked pieces from which on it is rewritten: those of some segments, with their index."""
+POSTPONE_SECONDS = 60.0
+"""Seconds until a segment is packed again to which pieces were added meanwhile."""
 REWRITE_INTERVAL = 3_600.0
 """Minimum seconds between two rewrites of that table by a process."""
 
@@ -64,17 +66,27 @@ class Packer:
 
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
+        self._turn = asyncio.Lock()
         self._packing: _Packing | None = None
+        self._postponed: dict[int, float] = {}
         self._rewritten_at: float | None = None
 
-    async def pack_some(self) -> bool:
+    async def pack_missing(self, until: float) -> None:
+        """Pack the segments from which a purge took something; begin no further one after `until`, a monotonic time.
+
+        Raise StoreError on failure.
+        """
+        while (self._packing or time.monotonic() < until) and await self.pack_some(only_missing=True):
+            pass
+
+    async def pack_some(self, only_missing: bool = False) -> bool:
         """Take the next events of a segment into its pack, or store the pack; return False if there is nothing to do.
 
         Raise StoreError on failure.
         """
-        packing, self._packing = self._packing, None
-        async with self._session.use() as cursor:
-            if packing is None and not (packing := await _begin(cursor)):
+        async with self._turn, self._session.use() as cursor:
+            packing, self._packing = self._packing, None
+            if packing is None and not (packing := await self._begin(cursor, only_missing)):
                 return False
             which = {"after": packing.ids[-1] if packing.ids else packing.first - 1, "last": packing.last}
             most = {"kinds": list(SEARCHED_KINDS), "events": STEP_EVENTS, "most": STEP_CHARACTERS}
@@ -85,9 +97,21 @@ class Packer:
                 return True
             blocks = await asyncio.to_thread(packing.pack.pack_words)
             async with cursor.connection.transaction():
-                await _store(cursor, packing, blocks)
+                if not await _store(cursor, packing, blocks):
+                    self._postponed[packing.segment] = time.monotonic() + POSTPONE_SECONDS
             await cursor.execute(packs.UNLOCK, (PACK_LOCK,))
         return True
+
+    async def _begin(self, cursor: Cursor, only_missing: bool) -> _Packing | None:
+        """Return the next segment to pack, with the lock for it; None if there is none."""
+        now = time.monotonic()
+        self._postponed = {segment: until for segment, until in self._postponed.items() if until > now}
+        await cursor.execute(packs.NEXT_SEGMENT, ([*self._postponed], only_missing), prepare=False)
+        for segment, version in await cursor.fetchall():
+            await cursor.execute(packs.TRY_LOCK, (PACK_LOCK,))
+            if await cursor.fetchall() == [(True,)]:
+                return _Packing(segment, version)
+        return None
 
     async def behind(self) -> int:
         """Return how many segments are to be packed. Raise StoreError on failure."""
@@ -138,30 +162,25 @@ class Packer:
         return False
 
 
-async def _begin(cursor: Cursor) -> _Packing | None:
-    await cursor.execute(packs.NEXT_SEGMENT, prepare=False)
-    for segment, version in await cursor.fetchall():
-        await cursor.execute(packs.TRY_LOCK, (PACK_LOCK,))
-        if await cursor.fetchall() == [(True,)]:
-            return _Packing(segment, version)
-    return None
+async def _store(cursor: Cursor, packing: _Packing, blocks: Sequence[Block]) -> bool:
+    """Store a pack in place of the pieces that are in it, unless the segment has changed since it was read.
 
-
-async def _store(cursor: Cursor, packing: _Packing, blocks: Sequence[Block]) -> None:
-    """Store a pack in place of the pieces that are in it, unless the segment has changed since it was read."""
+    Return False if the segment has other pieces by now.
+    """
     which = {"segment": packing.segment, "first": packing.first, "last": packing.last, "ids": packing.ids}
     await cursor.execute(packs.LOCK_PACKS)
     await cursor.execute(packs.TAKE_SEGMENT, (packing.segment, packing.version))
     if not cursor.rowcount:
-        return
+        return True
     await cursor.execute(packs.UNPACK, which)
     if blocks:
         await cursor.execute(packs.ADD_SEGMENT, (packing.segment, packing.newest_at, packing.pack.pack_pieces()))
         await _add_blocks(cursor, 0, packing.segment, blocks)
     await cursor.execute(packs.DROP_PIECES, which)
     await cursor.execute(packs.DROP_SEGMENT, which)
-    if not cursor.rowcount:
+    if is_left := not cursor.rowcount:
         await cursor.execute(packs.KEEP_SEGMENT, which)
+    return not is_left
 
 
 async def _merge(cursor: Cursor, which: dict[str, int], merged: bytes | None) -> None:

@@ -8,7 +8,8 @@ UNLOCK = "select pg_advisory_unlock(%s, 'search_segments'::regclass::oid::intege
 # The oldest segment that the ids have left behind. Its version changes when pieces are added or purged.
 NEXT_SEGMENT = """
 select segment, xmin::text from search_segments
-where segment < (select max(id) >> 14 from messages) order by is_missing desc, segment limit 1
+where segment < (select max(id) >> 14 from messages) and segment <> all(%s::integer[]) and (is_missing or not %s)
+order by is_missing desc, segment limit 1
 """
 UNPACKED = "select count(*) from search_segments where segment < (select max(id) >> 14 from messages)"
 # The next events of a segment that are indexed, up to a number of bytes; at least one.
@@ -41,7 +42,12 @@ ADD_BLOCKS = """
 insert into search_blocks (level, number, first, words, lists)
 select %s, %s, first, words, lists from unnest(%s::bytea[], %s::bytea[], %s::bytea[]) as block (first, words, lists)
 """
-DROP_PIECES = "delete from search_pieces where message between %(first)s and %(last)s and message = any(%(ids)s)"
+# Pieces of events that are not there any more go, too.
+DROP_PIECES = """
+delete from search_pieces where message between %(first)s and %(last)s and (
+  message = any(%(ids)s) or not exists (select from messages where id = message)
+)
+"""
 # Pieces that were added meanwhile are packed by another run.
 DROP_SEGMENT = """
 delete from search_segments where segment = %(segment)s and not exists (

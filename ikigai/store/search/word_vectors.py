@@ -76,8 +76,9 @@ def load(folder: Path) -> WordVectors:
         tokens = msgspec.json.decode((folder / TOKENS_FILE).read_bytes(), type=_Tokenizer).model.vocab
         return WordVectors(_map_weights(folder / WEIGHTS_FILE, max(tokens.values(), default=-1) + 1), tokens)
     except (OSError, ValueError, struct.error, msgspec.MsgspecError, ImportError) as error:
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        told = (isinstance(error, OSError) and error.strerror) or str(error).strip() or type(error).__name__
         remedy = f"Install them again: {extra_command('semantic')}"
+        why = told.splitlines()[0]
         raise ConfigError(f"The word vectors in {folder} cannot be read: {why}.", remedy) from error
 
 

@@ -26,7 +26,7 @@ MAX_COUNT = 15
 """Limit of how often a document is said to have a stem."""
 SATURATION, LENGTH_WEIGHT = 1.2, 0.75
 """The parameters k1 and b of BM25."""
-MAX_SUMMED_POSTINGS = 60_000
+MAX_SUMMED_POSTINGS = 20_000
 """Postings that are added up one by one, but for those of the rarest stem; all others are looked up."""
 MAX_CANDIDATES = 400
 """Documents for which all stems are looked up."""

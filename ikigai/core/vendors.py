@@ -65,9 +65,10 @@ VENDORS: dict[str, VendorInfo] = {
 """By the name of the provider, in the order in which they are tried when no model is chosen."""
 
 
-ChatDemand: TypeAlias = Literal["short_ids", "reply_after_results", "max_completion_tokens"]
+ChatDemand: TypeAlias = Literal["short_ids", "reply_after_results", "alternating_roles", "max_completion_tokens"]
 """A form that some servers with Chat Completions insist on: ids of calls of nine letters and digits, a reply of the
-model between the results of tools and a message of the user, the newer name of the output limit.
+model between the results of tools and a message of the user, also one between two such messages, the newer name of the
+output limit.
 """
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ikigai.core import tokens
-from ikigai.core.messages import TOOL, USER, Block, Document, Image, Message, Text, ToolResult
+from ikigai.core.messages import TOOL, USER, Block, Document, Image, Message, Role, Text, ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
 from ikigai.core.vendors import ChatDemand
@@ -18,8 +18,8 @@ from ikigai.providers.openai.terms import OPENAI_EFFORT
 WantedThinking: TypeAlias = Literal["", "calls", "all"]
 """The messages of the model that its server refuses without thinking: none, those with calls, or all."""
 
-REPLY_AFTER_RESULTS = {"role": "assistant", "content": EMPTY_TEXT}
-"""Stands between the results of tools and a message of the user for a server that wants a reply there."""
+EMPTY_REPLY = {"role": "assistant", "content": EMPTY_TEXT}
+"""Stands before a message of the user for a server that wants a reply there."""
 
 
 class ChatEncoder(BodyEncoder):
@@ -55,7 +55,8 @@ class ChatEncoder(BodyEncoder):
         self._wanted = wanted
         self._effort = effort
         is_newer = official or "max_completion_tokens" in demands
-        self._replies_to_results = "reply_after_results" in demands
+        replied = {"alternating_roles": {USER, TOOL}, "reply_after_results": {TOOL}}
+        self._replied = set[Role]().union(*(replied.get(demand, ()) for demand in demands))
         self._limit_name = "max_completion_tokens" if is_newer else "max_tokens"
 
     def head(self, request: Request) -> dict[str, Any]:
@@ -107,7 +108,7 @@ class ChatEncoder(BodyEncoder):
                 if type(block) is ToolResult
             ]
             if message.images:  # results hold text alone: their images follow right after them
-                results += [REPLY_AFTER_RESULTS] * self._replies_to_results
+                results += [EMPTY_REPLY] * (TOOL in self._replied)
                 results.append({"role": "user", "content": [part for image in message.images for part in _part(image)]})
             return results
         if message.role is USER:
@@ -118,16 +119,15 @@ class ChatEncoder(BodyEncoder):
         return [self._reply(message)]
 
     def marked(self, request: Request, pieces: list[bytes]) -> list[bytes]:
-        """Return the messages with a reply to the results of an interrupted turn, say, where the server wants one.
-
-        It is not measured.
+        """Return the messages, with an empty reply before one of the user where the server wants any: a turn that was
+        interrupted has none, say. It is not measured.
         """
-        if not self._replies_to_results:
+        if not self._replied:
             return pieces
         roles = [message.role for message in request.messages]
         marked = pieces[:1]
         for before, role, piece in zip(roles, roles[1:], pieces[1:], strict=False):
-            marked += [dumps(REPLY_AFTER_RESULTS)] * (before is TOOL and role is USER) + [piece]
+            marked += [dumps(EMPTY_REPLY)] * (role is USER and before in self._replied) + [piece]
         return marked
 
     def _reply(self, message: Message) -> dict[str, Any]:

@@ -56,10 +56,11 @@ THINKING_FIELDS_REFUSED = re.compile(
 CHAT_DEMANDS: dict[ChatDemand, re.Pattern[str]] = {
     "short_ids": re.compile(r"tool.?call.?id\b.{0,120}length of 9", re.IGNORECASE | re.DOTALL),
     "reply_after_results": re.compile(r"role '?user'? after role '?tool\b", re.IGNORECASE),
+    "alternating_roles": re.compile(r"roles must alternate", re.IGNORECASE),
     "max_completion_tokens": re.compile(r"max_tokens\b.{0,80}\bmax_completion_tokens", re.DOTALL),
 }
 """Matches the refusal of a request for a form that the server insists on: by vLLM and others with a tokenizer of
-Mistral, by GitHub and other hosts of OpenAI's models.
+Mistral, by llama.cpp and others with a template like Gemma's, by GitHub and other hosts of OpenAI's models.
 """
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta
 from ikigai.core.vendors import PRESETS, ServerPreset
 from ikigai.providers.encoding import dumps
-from ikigai.providers.openai.chat_api import REPLY_AFTER_RESULTS
+from ikigai.providers.openai.chat_api import EMPTY_REPLY
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import KEY, ask, collect, is_cut, measured, reply
 from tests.providers.requests import requests
@@ -94,8 +94,31 @@ async def test_calls_stand_as_mistral_wants_them(wire_server: WireServer, preset
     sent = sent_ids(wire_server.requests[-1])
     assert sent[:3] == sent[3:] and len(set(sent)) == 3 and sent[2] == ids[2], "each result answers its call"
     encoder = provider.encoder("devstral")
-    bridge = len(dumps(REPLY_AFTER_RESULTS)) + 1
+    bridge = len(dumps(EMPTY_REPLY)) + 1
     assert not preset or measured(encoder, request) + bridge == len(wire_server.requests[-1].body)
+
+
+@pytest.mark.parametrize("status", [400, 500])
+async def test_roles_alternate_where_a_template_wants_it(wire_server: WireServer, status: int):
+    """vLLM refuses with 400, llama.cpp with 500."""
+    call, result = ToolCall("c", "ls"), ToolResult("c", "4 files", name="ls")
+    turn = (*ask("Two?").messages, Message(Role.ASSISTANT, (call,)), Message(Role.TOOL, (result,)))
+    request = Request("gemma", (*ask("One?").messages, *turn, *ask("Three?").messages))
+
+    def answer(received: Received) -> Answer:
+        roles = [message["role"] for message in received.json["messages"]]
+        if ("tool", "user") in pairwise(roles) or ("user", "user") in pairwise(roles):
+            said = "Jinja Exception: Conversation roles must alternate user/assistant/user/assistant/..."
+            return failure(status, said)
+        return completion("Hi")
+
+    wire_server.answer = answer
+    provider = OpenAIProvider("mine", wire_server.base_url, KEY)
+    assert [reply(await collect(provider, request)).text for _ in range(2)] == ["Hi", "Hi"]
+    await provider.close()
+    assert len(wire_server.requests) == 3
+    roles = [message["role"] for message in wire_server.requests[-1].json["messages"]]
+    assert roles == ["user", "assistant", "user", "assistant", "tool", "assistant", "user"]
 
 
 def sent_ids(received: Received) -> list[str]:

@@ -452,4 +452,4 @@ class Repl:
         """Switch to a relative; what is in the input stays with this agent."""
         if self._session.services and not (self._router.is_holding or self._view.wording):
             self._active_agent.drafts.stash_current()
-            self._commands.start_switch(self._commands.go_to_relative(where), "/switch")
+            self._commands.go_to_relative(where)

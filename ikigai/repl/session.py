@@ -95,7 +95,7 @@ class Session:
         """Await `work` while the screen shows `line` as running, and print the result."""
         self.view.running(line)
         try:
-            show_running = await work(*arguments)
+            text = await work(*arguments)
         finally:
             self.view.running("")
-        self.view.print_text(show_running)
+        self.view.print_text(text)

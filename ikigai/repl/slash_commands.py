@@ -1,19 +1,20 @@
-"""This module carries out the commands that need more than the agent on screen.
+"""This module starts the commands that need more than the agent on screen, and carries out most of them.
 
-It reads what they need from the services, and shows the result or passes it to the agent.
+It reads what they need from the services, and shows the result or passes it to the agent. `agent_commands` carries out
+those about agents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ikigai.core.commands import table
-from ikigai.core.commands.parsers import ProgramCommand, parse_archive, parse_kill, parse_share
+from ikigai.core.commands.parsers import ProgramCommand
 from ikigai.core.commands.spec import CommandTiming
 from ikigai.core.commands.table import BY_NAME
-from ikigai.core.errors import IkigaiError, NotReady, Rejected
+from ikigai.core.errors import NotReady, Rejected
 from ikigai.core.state import inputs
 from ikigai.repl.input_router import InputRouter
 from ikigai.repl.session import Session
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from ikigai.app.info_commands import CommandContext
     from ikigai.app.services import Services
     from ikigai.core.state.memory import Memory
-    from ikigai.repl.switching import AgentSwitch
-    from ikigai.store.agents import Agent
+    from ikigai.repl.agent_commands import AgentCommands
 
 
 class SlashCommands:
@@ -42,24 +42,48 @@ class SlashCommands:
         """Start a command that need not wait any more."""
         if command.name == "login":  # a key that is pasted too early would be sent as a message
             self._screen.drop_keys(True)
-        work = self._explain_usage(command)
+        work = self._carry_out(command)
         match timing:
             case CommandTiming.BLOCKING:
                 self._session.track(self._router.run_first(self._session.catch_errors(work, command.name)))
             case CommandTiming.SWITCHING:
-                self.start_switch(work, command.name)
+                self._start_switch(work, command.name)
             case _:
                 self._session.spawn(work, command.name)
 
-    async def _explain_usage(self, command: ProgramCommand) -> None:
+    async def _carry_out(self, command: ProgramCommand) -> None:
         """Carry out a command; a refusal of its argument says how it is typed."""
         with BY_NAME[command.name].explaining_usage():
-            await HANDLERS.get(command.name, SlashCommands._show)(self, command)
+            if handler := HANDLERS.get(command.name):
+                await handler(self, command)
+                return
+            from ikigai.repl.agent_commands import AGENT_HANDLERS
 
-    def start_switch(self, work: Coroutine[Any, Any, None], name: str) -> None:
+            if agent_handler := AGENT_HANDLERS.get(command.name):
+                await agent_handler(self._agent_commands(), command)
+                await self.name_agents()
+            else:
+                await self._show(command)
+
+    def go_to_relative(self, way: str) -> None:
+        """Go to a relative, as the keys for that do."""
+        self._start_switch(self._go_to_relative(way), "/switch")
+
+    async def _go_to_relative(self, way: str) -> None:
+        await self._agent_commands().go_to_relative(way)
+        await self.name_agents()
+
+    def _start_switch(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Go to another agent; input waits for that one from now on."""
         self._router.opening = True
         self._session.spawn(work, name)
+
+    def _agent_commands(self) -> AgentCommands:
+        from ikigai.repl.agent_commands import AgentCommands
+
+        if self._session.services is None:
+            raise NotReady()
+        return AgentCommands(self._session, self._router, self._session.services)
 
     # ── handlers ──
 
@@ -182,11 +206,6 @@ class SlashCommands:
                 await self._session.services.database.agents.find(command.argument)  # it tells if there is none
             raise
 
-    async def _send(self, command: ProgramCommand) -> None:
-        from ikigai.repl import switching
-
-        self._router.route(await switching.build_send(self._session.services, self._active_agent, command.argument))
-
     async def _quote(self, command: ProgramCommand) -> None:
         """Quote an event of any agent's log in the conversation."""
         from ikigai.app import recall_commands
@@ -260,16 +279,6 @@ class SlashCommands:
         chosen = copy_answer.choose_copy(self._session.memory, command.argument)
         self._view.print_text(await self._screen.copied(chosen.text, chosen.what))
 
-    async def _wait(self, command: ProgramCommand) -> None:
-        """Wait for other agents, and print their last words."""
-        from ikigai.repl import wait_command
-
-        agent, manager = self._active_agent.agent, self._active_agent.manager
-        if agent is None or manager is None:
-            raise NotReady()
-        line, names = f"/wait {command.argument}".strip(), command.argument.split()
-        self._session.run(self._session.show_running(line, wait_command.wait_for_agents, manager, agent.id, names))
-
     async def _approve(self, command: ProgramCommand) -> None:
         from ikigai.core.key_actions import bound_key
         from ikigai.repl import permission_commands
@@ -328,140 +337,6 @@ class SlashCommands:
             assert isinstance(meaning, inputs.Change)
             self._router.route(meaning, to)
 
-    async def _pick_agent(self, command: ProgramCommand) -> ProgramCommand | None:
-        """Return /switch with the agent that the user picks; None if there was none picked."""
-        from ikigai.repl.agent_picker import AgentSource
-
-        services, current = self._session.services, self._active_agent.agent
-        assert services
-        if self._view.bare:
-            return command
-        id = await self._screen.pick(AgentSource(services.database, current.id if current else ""))
-        return ProgramCommand(command.name, id) if id else None
-
-    async def _change_agent(self, command: ProgramCommand) -> None:
-        """Carry out /new, /switch and /fork."""
-        from ikigai.repl import switching
-
-        assert self._session.services
-        with self._router.switching():
-            if command == ProgramCommand("switch"):
-                picked = await self._pick_agent(command)
-                if picked is None:
-                    self._active_agent.return_draft()
-                    return
-                command = picked
-            await self._switch_to(switching.choose_destination(self._session.services, self._active_agent, command))
-        await self.name_agents()
-
-    async def go_to_relative(self, way: str) -> None:
-        """Go to a relative, as the keys for that do, or show a hint that there is none."""
-        from ikigai.repl import switching
-
-        assert self._session.services
-        with self._router.switching():
-            try:
-                await self._switch_to(switching.choose_relative(self._session.services, self._active_agent, way))
-            except Rejected as error:
-                self._view.hint(str(error))
-                return
-        await self.name_agents()
-
-    async def _switch_to(self, pending: Awaitable[AgentSwitch]) -> None:
-        """Open the agent of the `pending` switch, or stay with the one on screen."""
-        assert self._session.services
-        try:
-            switch = await pending
-            announced = switch.text if switch.continues else ""
-            await self._active_agent.switch_to(self._session.services, switch.agent, announced)
-        except IkigaiError:
-            self._active_agent.return_draft()
-            raise
-        if switch.text and not announced:
-            self._view.print_text(switch.text)
-        if switch.notice:
-            self._view.notice(switch.notice)
-        if switch.prompt:
-            self._router.send(switch.prompt)
-
-    async def _take_over(self, command: ProgramCommand) -> None:
-        assert self._session.services
-        with self._router.switching():
-            try:
-                await self._active_agent.take_over(self._session.services)
-            finally:
-                self._active_agent.return_draft()
-
-    async def _rename(self, command: ProgramCommand) -> None:
-        from ikigai.repl import switching
-
-        services, _ = self._require_open()
-        self._view.print_text(await switching.rename(services, self._active_agent, command.argument))
-        await self.name_agents()
-
-    async def _share(self, command: ProgramCommand) -> None:
-        """Share an agent with another user, or list the shares."""
-        from ikigai.app import share_report
-
-        services, _ = self._require_open()
-        database = services.database
-        if command.argument:
-            text = await share_report.change_share(database, parse_share(command.argument.split()))
-        else:
-            text = share_report.format_shares(await database.sharing.all())
-        self._view.print_text(text)
-
-    async def _revive(self, command: ProgramCommand) -> None:
-        from ikigai.app import agent_tree
-
-        services, _ = self._require_open()
-        agent = await services.database.agents.find(command.argument)
-        self._view.print_text(await agent_tree.revive(services.database, agent))
-        await self.name_agents()
-
-    async def _archive(self, command: ProgramCommand) -> None:
-        """Archive an agent; if it leaves the screen with that, go to the agent above it, or to the one used last."""
-        from ikigai.app import agent_tree
-        from ikigai.repl import switching
-
-        services, on_screen = self._session.services, self._active_agent.agent
-        if services is None or on_screen is None:
-            raise NotReady()
-        name = parse_archive(command.argument.split())
-        text = await agent_tree.archive(services.database, await services.database.agents.find(name or on_screen.id))
-        now = await services.database.agents.get(on_screen.id)
-        if now and now.archived_at and not on_screen.archived_at:
-            self._router.opening = True
-            with self._router.switching():
-                await self._active_agent.switch_to(services, await switching.fallback_agent(services, now.id))
-        self._view.print_text(text)
-        await self.name_agents()
-
-    async def _kill(self, command: ProgramCommand) -> None:
-        services = self._session.services
-        if services is None or self._active_agent.agent is None:
-            raise NotReady()
-        name = parse_kill(command.argument.split())
-        await self._kill_agent(services, await services.database.agents.find(name or self._active_agent.agent.id))
-        await self.name_agents()
-
-    async def _kill_agent(self, services: Services, agent: Agent) -> None:
-        from ikigai.app import agent_tree
-        from ikigai.repl import switching
-
-        to_kill = await agent_tree.subtree_to_kill(services.database, agent)
-        if (await self._view.ask(switching.kill_question(to_kill))).key != "y":
-            self._view.print_text("Cancelled. No agent was killed.")
-            return
-        to_kill = await agent_tree.subtree_to_kill(services.database, agent)  # there may be more by now
-        if self._active_agent.agent and self._active_agent.agent.id in {link.id for link in to_kill}:
-            self._router.opening = True
-            with self._router.switching():
-                await self._active_agent.switch_to(services, await switching.fallback_agent(services, to_kill[-1].id))
-        for notice in await agent_tree.kill(services.database, to_kill, self._active_agent.manager):
-            self._view.notice(notice)
-        self._view.print_text(agent_tree.kill_message(to_kill))
-
     async def name_agents(self) -> None:
         assert self._session.services
         self.agents, self.unlisted = await self._session.services.database.agents.names()
@@ -491,7 +366,6 @@ Handler: TypeAlias = Callable[[SlashCommands, ProgramCommand], Coroutine[Any, An
 HANDLERS: Mapping[str, Handler] = {
     "answer": SlashCommands._answer,
     "approve": SlashCommands._approve,
-    "archive": SlashCommands._archive,
     "btw": SlashCommands._btw,
     "config": SlashCommands._config,
     "copy": SlashCommands._copy,
@@ -501,29 +375,19 @@ HANDLERS: Mapping[str, Handler] = {
     "editor": SlashCommands._editor,
     "exit": SlashCommands._exit,
     "export": SlashCommands._export,
-    "fork": SlashCommands._change_agent,
     "history": SlashCommands._history,
     "init": SlashCommands._init,
-    "kill": SlashCommands._kill,
     "limit": SlashCommands._limit,
     "login": SlashCommands._login,
     "mcp": SlashCommands._mcp,
     "model": SlashCommands._model,
-    "new": SlashCommands._change_agent,
     "pin": SlashCommands._pin,
     "quote": SlashCommands._quote,
     "recall": SlashCommands._recall,
-    "rename": SlashCommands._rename,
-    "revive": SlashCommands._revive,
-    "send": SlashCommands._send,
-    "share": SlashCommands._share,
     "status": SlashCommands._status,
-    "switch": SlashCommands._change_agent,
-    "takeover": SlashCommands._take_over,
     "theme": SlashCommands._theme,
     "tools": SlashCommands._tools,
     "trust": SlashCommands._trust,
     "unpin": SlashCommands._pin,
-    "wait": SlashCommands._wait,
 }
-"""Handlers of commands by name; `info_commands` answers all others."""
+"""Handlers of commands by name; `agent_commands` has more, and `info_commands` answers all others."""

@@ -1,21 +1,12 @@
-"""This module finds the agent that /new, /switch, /fork and Alt+arrows lead to, and the one that /kill falls
-back to.
-"""
+"""This module finds the agent that /new, /switch, /fork and Alt+arrows lead to, or that replaces one that leaves."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.app import agent_tree
-from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS
-from ikigai.core.agents.tree import AgentLink
 from ikigai.core.commands import fork
-from ikigai.core.commands.parsers import parse_rename
-from ikigai.core.errors import NotReady, Rejected
-from ikigai.core.events import MailSent
-from ikigai.core.questions import Question, yes_or_no
-from ikigai.core.sanitize import clean_line
-from ikigai.core.state.inputs import Send
+from ikigai.core.errors import Rejected
 
 if TYPE_CHECKING:
     from ikigai.app.services import Services
@@ -29,8 +20,6 @@ NO_RELATIVE = {
     "left": "There is no previous sibling.",
     "right": "There is no next sibling.",
 }
-MAX_LISTED_NAMES = 10
-"""Names that the question of /kill lists."""
 
 
 class AgentSwitch(NamedTuple):
@@ -86,15 +75,6 @@ async def _switch(services: Services, active_agent: ActiveAgent, argument: str) 
 DESTINATIONS = {"fork": _fork, "new": _new, "switch": _switch}
 
 
-def kill_question(to_kill: list[AgentLink]) -> Question:
-    """Return the question before agents are killed."""
-    *others, target = [clean_line(link.name) for link in to_kill]
-    title = f"Kill {target} and the {len(others):,} below it?" if others else f"Kill {target}?"
-    named = ", ".join(reversed(others[-MAX_LISTED_NAMES:])) + (", …" if len(others) > MAX_LISTED_NAMES else "")
-    also = (f"With it: {named}.",) if others else ()
-    return yes_or_no(title, (*also, "Running work is cancelled. The history stays; /revive brings an agent back."))
-
-
 async def fallback_agent(services: Services, id: str) -> Agent:
     """Return the agent to show when the one on screen goes with the agent `id`, which is killed or archived.
 
@@ -106,30 +86,3 @@ async def fallback_agent(services: Services, id: str) -> Agent:
         if not (above.killed_at or above.archived_at):
             return above
     return await services.choose(None, new=False, last=True)
-
-
-async def build_send(services: Services | None, active_agent: ActiveAgent, argument: str) -> Send:
-    """Return the input that /send makes. Raise Rejected."""
-    if services is None or active_agent.agent is None:
-        raise NotReady()
-    name, _, text = argument.partition(" ")
-    agent = await services.database.agents.find(name)
-    if agent.id == active_agent.agent.id:
-        raise Rejected("That is the agent on the screen.", "Write to it without /send.")
-    agent.check_living()
-    agent.check_writable("nothing can be sent to it")
-    if len(text) > MAX_MESSAGE_CHARACTERS:
-        limit = f"A message can have {MAX_MESSAGE_CHARACTERS:,} characters"
-        raise Rejected(f"{limit}, and this has {len(text):,}.", "Send less of it.")
-    return Send(MailSent(agent.id, text, agent.name, by_user=True))
-
-
-async def rename(services: Services, active_agent: ActiveAgent, argument: str) -> str:
-    """Carry out /rename and return the sentence that reports it. Raise Rejected."""
-    request = parse_rename(argument.split())
-    agent = await services.database.agents.find(request.old) if request.old else active_agent.agent
-    if agent is None:
-        raise NotReady()
-    text = await agent_tree.rename(services.database, agent, request.new)
-    active_agent.rename(agent.id, request.new)
-    return text

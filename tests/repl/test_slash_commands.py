@@ -10,6 +10,7 @@ from ikigai.core.commands.spec import CommandSpec, CommandTiming, PrintMode
 from ikigai.core.commands.table import COMMANDS
 from ikigai.core.errors import Rejected
 from ikigai.headless.print_mode import TREE_HANDLERS
+from ikigai.repl.agent_commands import AGENT_HANDLERS
 from ikigai.repl.slash_commands import HANDLERS
 from ikigai.repl.switching import DESTINATIONS
 
@@ -25,19 +26,18 @@ def names(*wanted: CommandTiming | PrintMode) -> set[str]:
 
 
 def test_every_command_of_the_program_has_one_handler() -> None:
-    assert {*HANDLERS, *COMMANDS_WITHOUT_AGENT, *HERE} == {command.name for command in COMMANDS} - names(
-        CommandTiming.AGENT
-    )
-    assert {*HANDLERS} & {*COMMANDS_WITHOUT_AGENT, *HERE} == SHOWN_DIFFERENTLY and not {*COMMANDS_WITHOUT_AGENT} & {
-        *HERE
-    }
+    answered = {*COMMANDS_WITHOUT_AGENT, *HERE}
+    commands = {command.name for command in COMMANDS} - names(CommandTiming.AGENT)
+    assert {*HANDLERS, *AGENT_HANDLERS, *answered} == commands
+    assert not {*AGENT_HANDLERS} & {*HANDLERS, *answered}
+    assert {*HANDLERS} & answered == SHOWN_DIFFERENTLY and not {*COMMANDS_WITHOUT_AGENT} & {*HERE}
     assert {*DESTINATIONS, "takeover"} == names(CommandTiming.SWITCHING)
 
 
 def test_print_mode_has_a_handler_for_what_it_takes() -> None:
     assert {*TREE_HANDLERS} == names(PrintMode.TREE)
     assert names(PrintMode.SHOW) <= {*COMMANDS_WITHOUT_AGENT, *HERE}
-    assert not names(PrintMode.CHANGE) & {*HANDLERS}
+    assert not names(PrintMode.CHANGE) & {*HANDLERS, *AGENT_HANDLERS}
 
 
 @pytest.mark.parametrize(

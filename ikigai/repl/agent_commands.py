@@ -1,0 +1,196 @@
+"""This module carries out the commands about agents: to begin, show, rename, share, end and await them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from ikigai.app import agent_tree, share_report
+from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS
+from ikigai.core.commands.parsers import ProgramCommand, parse_archive, parse_kill, parse_rename, parse_share
+from ikigai.core.errors import IkigaiError, NotReady, Rejected
+from ikigai.core.events import MailSent
+from ikigai.core.questions import Question, yes_or_no
+from ikigai.core.sanitize import clean_line
+from ikigai.core.state import inputs
+from ikigai.repl import switching, wait_command
+
+if TYPE_CHECKING:
+    from ikigai.app.services import Services
+    from ikigai.core.agents.tree import AgentLink
+    from ikigai.repl.input_router import InputRouter
+    from ikigai.repl.session import Session
+    from ikigai.repl.switching import AgentSwitch
+    from ikigai.store.agents import Agent
+
+MAX_LISTED_NAMES = 10
+"""Names that the question of /kill lists."""
+
+
+class AgentCommands:
+    """Carries out commands about agents."""
+
+    def __init__(self, session: Session, router: InputRouter, services: Services) -> None:
+        self._session, self._router, self._services = session, router, services
+        self._database, self._view, self._active_agent = services.database, session.view, session.active_agent
+
+    # ── to another agent ──
+
+    async def _change_agent(self, command: ProgramCommand) -> None:
+        """Carry out /new, /switch and /fork."""
+        with self._router.switching():
+            if command == ProgramCommand("switch"):
+                picked = await self._pick_agent(command)
+                if picked is None:
+                    self._active_agent.return_draft()
+                    return
+                command = picked
+            await self._switch_to(switching.choose_destination(self._services, self._active_agent, command))
+
+    async def _pick_agent(self, command: ProgramCommand) -> ProgramCommand | None:
+        """Return /switch with the agent that the user picks; None if there was none picked."""
+        from ikigai.repl.agent_picker import AgentSource
+
+        if self._view.bare:
+            return command
+        current = self._active_agent.agent
+        id = await self._session.screen.pick(AgentSource(self._database, current.id if current else ""))
+        return ProgramCommand(command.name, id) if id else None
+
+    async def go_to_relative(self, way: str) -> None:
+        """Go to a relative, as the keys for that do, or show a hint that there is none."""
+        with self._router.switching():
+            try:
+                await self._switch_to(switching.choose_relative(self._services, self._active_agent, way))
+            except Rejected as error:
+                self._view.hint(str(error))
+
+    async def _switch_to(self, pending: Awaitable[AgentSwitch]) -> None:
+        """Open the agent of the `pending` switch, or stay with the one on screen."""
+        try:
+            switch = await pending
+            announced = switch.text if switch.continues else ""
+            await self._active_agent.switch_to(self._services, switch.agent, announced)
+        except IkigaiError:
+            self._active_agent.return_draft()
+            raise
+        if switch.text and not announced:
+            self._view.print_text(switch.text)
+        if switch.notice:
+            self._view.notice(switch.notice)
+        if switch.prompt:
+            self._router.send(switch.prompt)
+
+    async def _take_over(self, command: ProgramCommand) -> None:
+        with self._router.switching():
+            try:
+                await self._active_agent.take_over(self._services)
+            finally:
+                self._active_agent.return_draft()
+
+    async def _leave_agent(self, id: str) -> None:
+        """Show another agent in place of the one on screen, which goes with the agent `id`."""
+        self._router.opening = True
+        with self._router.switching():
+            await self._active_agent.switch_to(self._services, await switching.fallback_agent(self._services, id))
+
+    # ── changes of agents ──
+
+    async def _rename(self, command: ProgramCommand) -> None:
+        request = parse_rename(command.argument.split())
+        agent = await self._database.agents.find(request.old) if request.old else self._on_screen()
+        text = await agent_tree.rename(self._database, agent, request.new)
+        self._active_agent.rename(agent.id, request.new)
+        self._view.print_text(text)
+
+    async def _share(self, command: ProgramCommand) -> None:
+        """Share an agent with another user, or list the shares."""
+        if command.argument:
+            text = await share_report.change_share(self._database, parse_share(command.argument.split()))
+        else:
+            text = share_report.format_shares(await self._database.sharing.all())
+        self._view.print_text(text)
+
+    async def _revive(self, command: ProgramCommand) -> None:
+        agent = await self._database.agents.find(command.argument)
+        self._view.print_text(await agent_tree.revive(self._database, agent))
+
+    async def _archive(self, command: ProgramCommand) -> None:
+        """Archive an agent; if it leaves the screen with that, go to the agent above it, or to the one used last."""
+        on_screen = self._on_screen()
+        name = parse_archive(command.argument.split())
+        text = await agent_tree.archive(self._database, await self._database.agents.find(name or on_screen.id))
+        now = await self._database.agents.get(on_screen.id)
+        if now and now.archived_at and not on_screen.archived_at:
+            await self._leave_agent(now.id)
+        self._view.print_text(text)
+
+    async def _kill(self, command: ProgramCommand) -> None:
+        """Kill an agent and those below it when the user agrees; leave the one on screen if it is among them."""
+        on_screen = self._on_screen()
+        name = parse_kill(command.argument.split())
+        agent = await self._database.agents.find(name or on_screen.id)
+        to_kill = await agent_tree.subtree_to_kill(self._database, agent)
+        if (await self._view.ask(_kill_question(to_kill))).key != "y":
+            self._view.print_text("Cancelled. No agent was killed.")
+            return
+        to_kill = await agent_tree.subtree_to_kill(self._database, agent)  # there may be more by now
+        if self._on_screen().id in {link.id for link in to_kill}:
+            await self._leave_agent(to_kill[-1].id)
+        for notice in await agent_tree.kill(self._database, to_kill, self._active_agent.manager):
+            self._view.notice(notice)
+        self._view.print_text(agent_tree.kill_message(to_kill))
+
+    # ── messages ──
+
+    async def _send(self, command: ProgramCommand) -> None:
+        """Send a message to another agent."""
+        on_screen, (name, _, text) = self._on_screen(), command.argument.partition(" ")
+        agent = await self._database.agents.find(name)
+        if agent.id == on_screen.id:
+            raise Rejected("That is the agent on the screen.", "Write to it without /send.")
+        agent.check_living()
+        agent.check_writable("nothing can be sent to it")
+        if len(text) > MAX_MESSAGE_CHARACTERS:
+            limit = f"A message can have {MAX_MESSAGE_CHARACTERS:,} characters"
+            raise Rejected(f"{limit}, and this has {len(text):,}.", "Send less of it.")
+        self._router.route(inputs.Send(MailSent(agent.id, text, agent.name, by_user=True)))
+
+    async def _wait(self, command: ProgramCommand) -> None:
+        """Wait for other agents, and print their last words."""
+        agent, manager = self._on_screen(), self._active_agent.manager
+        if manager is None:
+            raise NotReady()
+        line, names = f"/wait {command.argument}".strip(), command.argument.split()
+        self._session.run(self._session.show_running(line, wait_command.wait_for_agents, manager, agent.id, names))
+
+    def _on_screen(self) -> Agent:
+        """Return the agent on screen. Raise NotReady while there is none."""
+        if self._active_agent.agent is None:
+            raise NotReady()
+        return self._active_agent.agent
+
+
+def _kill_question(to_kill: list[AgentLink]) -> Question:
+    *others, target = [clean_line(link.name) for link in to_kill]
+    title = f"Kill {target} and the {len(others):,} below it?" if others else f"Kill {target}?"
+    named = ", ".join(reversed(others[-MAX_LISTED_NAMES:])) + (", …" if len(others) > MAX_LISTED_NAMES else "")
+    also = (f"With it: {named}.",) if others else ()
+    return yes_or_no(title, (*also, "Running work is cancelled. The history stays; /revive brings an agent back."))
+
+
+AgentHandler: TypeAlias = Callable[[AgentCommands, ProgramCommand], Awaitable[None]]
+
+AGENT_HANDLERS: Mapping[str, AgentHandler] = {
+    "archive": AgentCommands._archive,
+    "fork": AgentCommands._change_agent,
+    "kill": AgentCommands._kill,
+    "new": AgentCommands._change_agent,
+    "rename": AgentCommands._rename,
+    "revive": AgentCommands._revive,
+    "send": AgentCommands._send,
+    "share": AgentCommands._share,
+    "switch": AgentCommands._change_agent,
+    "takeover": AgentCommands._take_over,
+    "wait": AgentCommands._wait,
+}

@@ -6,7 +6,7 @@ import select
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, LiteralString, NamedTuple, Self, TypeAlias, cast
+from typing import Any, LiteralString, Self, TypeAlias, cast
 
 import psycopg
 from psycopg import conninfo, pq, waiting
@@ -16,6 +16,7 @@ from psycopg.rows import tuple_row
 from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, StoreError, Unavailable
 from ikigai.core.ports import Meanwhile
 from ikigai.store import address, driver_errors, sqlstate
+from ikigai.store.greeting import ConnectionGreeting, ConnectionTerms, greet
 from ikigai.store.sql import agents
 
 STATEMENT_DEADLINE = 20.0
@@ -29,29 +30,11 @@ REFUSAL_RETRY_DELAY = 60.0
 FIRST_CONNECT_TIMEOUT = 3.0
 """Seconds within which a first connection is retried to the embedded server, which may just have been killed."""
 
-OLDEST_SERVER = 150000
-
-MOVED_VERSION = 9999
-"""The version that stands in `public` once the tables have moved. Programs that would make new ones there refuse to,
-because they know no schema as new as this.
-"""
-
 # The driver warns of rollbacks that fail on a lost connection; without a handler that would land on the screen.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 StatementValues: TypeAlias = Sequence[Any] | Mapping[str, Any]
-
-
-class ConnectionGreeting(NamedTuple):
-    """The server's greeting on a new connection: the pid of its process, and the version of ikigai's schema.
-
-    `unmoved` says that there is no such schema, and that an earlier version left its tables in `public`.
-    """
-
-    backend: int
-    schema_version: int
-    unmoved: bool = False
 
 
 class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
@@ -377,80 +360,14 @@ class DatabaseSession:
 
     async def _greet(self, connection: Connection) -> ConnectionGreeting:
         """Apply the settings of a new connection. Raise BadDatabase if the server is unsuitable."""
-        info = connection.info
-        if info.server_version < OLDEST_SERVER:
-            raise BadDatabase(
-                f"The database {self.place} is PostgreSQL {info.server_version // 10000}; ikigai needs 15 or later.",
-                "Upgrade the server, or use another one.",
-            )
-        encoding = info.parameter_status("server_encoding")
-        if encoding != "UTF8":
-            raise BadDatabase(
-                f"The database {self.place} is encoded in {encoding}, which cannot store every text.",
-                "Create one with: createdb --encoding=UTF8 --template=template0 ikigai",
-            )
-        settings = address.quoted(self.schema), self._owner_user, not self._write, self._newest
-        unmoved = False
-        try:
-            rows = await connection.execute(agents.greet(self.schema), settings)
-        except psycopg.errors.UndefinedTable:
-            unmoved = await self._is_unmoved(connection)
-            rows = await connection.execute(agents.GREET_EMPTY, settings)
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise await self._no_rights(connection) or error from None
-        *_, backend, version = (await rows.fetchall())[0]
-        if self.replicated and self._write:
-            await self._wait_for_standbys(connection)
-        greeting = ConnectionGreeting(backend, version, unmoved)
-        if greeting.schema_version == MOVED_VERSION:
-            raise BadDatabase(
-                f"The tables of ikigai have moved from the schema {self.schema} to {address.DEFAULT_SCHEMA}.",
-                f"Set schema to {address.DEFAULT_SCHEMA} under [database], or leave it out.",
-            )
-        if greeting.backend != info.backend_pid and await self._is_shared(connection, greeting.backend):
+        terms = ConnectionTerms(self.schema, self._owner_user, not self._write, self._newest, self.replicated)
+        greeting = await greet(connection, self.place, terms, again=bool(self.greeting.backend))
+        if greeting.backend != connection.info.backend_pid and await self._is_shared(connection, greeting.backend):
             raise BadDatabase(
                 f"The database {self.place} is behind a pooler in transaction mode, which cannot keep a lock.",
                 "Connect to the server directly, or to a pool in session mode.",
             )
         return greeting
-
-    async def _wait_for_standbys(self, connection: Connection) -> None:
-        """Let each commit of the connection wait for a standby. Raise Misconfigured if there is none to wait for,
-        Unavailable if there was one before: a server that took over may not have found it yet.
-        """
-        ((_, names),) = await (await connection.execute(agents.REPLICATED)).fetchall()
-        if not names.strip():
-            error = Unavailable if self.greeting.backend else Misconfigured
-            raise error(
-                f"The database {self.place} has no synchronous standby, which [database] durability asks for.",
-                'Set synchronous_standby_names on the server, or durability = "local".',
-            )
-
-    async def _is_unmoved(self, connection: Connection) -> bool:
-        """Return True if an earlier version's tables are in `public`; see `schema.make_current`.
-
-        Such programs had no schema of their own, only the search_path of the connection. Raise BadDatabase if it leads
-        to tables in another schema: there may be several, and none is taken for the one that is meant.
-        """
-        if self.schema != address.DEFAULT_SCHEMA:
-            return False
-        found = await (await connection.execute(agents.EARLIER_SCHEMA)).fetchall()
-        if not found or found == [("public",)]:
-            return bool(found)
-        raise BadDatabase(
-            f"The search_path of {self.place.user} finds tables of ikigai in the schema {found[0][0]}.",
-            f'Set schema = "{found[0][0]}" under [database], or in IKIGAI_DATABASE_SCHEMA.',
-        )
-
-    async def _no_rights(self, connection: Connection) -> BadDatabase | None:
-        """Return the error for a schema that the user may not use; None if it may."""
-        if await (await connection.execute(agents.MAY_USE_SCHEMA, (self.schema,))).fetchall() == [(True,)]:
-            return None
-        name, user = address.quoted(self.schema), address.quoted(self.place.user)
-        return Misconfigured(
-            f"The database user {self.place.user} may not use the schema {self.schema} {self.place}.",
-            f"Let its owner run: GRANT USAGE, CREATE ON SCHEMA {name} TO {user};",
-        )
 
     async def _is_shared(self, connection: Connection, backend: int) -> bool:
         """Return True if another connection can get the server process of this one while this one is idle."""

@@ -4,7 +4,8 @@ import psycopg
 
 from ikigai.core.errors import BadDatabase
 from ikigai.store.address import quoted
-from ikigai.store.connection import MOVED_VERSION, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.greeting import MOVED_VERSION
 from ikigai.store.sql import agents, move
 
 

@@ -9,7 +9,8 @@ import psycopg
 
 from ikigai.core.errors import BadDatabase, StoreError
 from ikigai.store.address import DEFAULT_SCHEMA, quoted, schema_number
-from ikigai.store.connection import MOVED_VERSION, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.greeting import MOVED_VERSION
 from ikigai.store.sql import agents
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ async def prepare(connection: psycopg.AsyncConnection, session: DatabaseSession,
     """Make the schema if it does not exist, and move the tables of an earlier version into it, in the open
     transaction.
 
-    Programs of earlier versions kept their tables in `public`; see `connection.MOVED_VERSION`.
+    Programs of earlier versions kept their tables in `public`; see `greeting.MOVED_VERSION`.
     """
     where, name = session.place, session.schema
     await connection.execute(agents.MIGRATION_TURN, (MIGRATION_LOCK, schema_number(name)))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai.app.run_profiles import make_fallback, make_profiles, make_rules
 from ikigai.app.trusted_project import Project
-from ikigai.config import Config, are_tools_enabled, project_settings, split_layers, trusted_folders
+from ikigai.config import Config, project_settings, trusted_folders
 from ikigai.config.key_sources import read_key
+from ikigai.config.layers import are_tools_enabled, split_layers
 from ikigai.config.records import ContextSettings, LimitSettings, ModelSettings, ProviderSettings
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError

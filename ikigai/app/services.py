@@ -30,7 +30,8 @@ from ikigai.app.factories import (
 from ikigai.app.open_database import import_module, open_database
 from ikigai.app.run_profiles import profile_in_force
 from ikigai.app.trusted_project import Project
-from ikigai.config import Config, split_layers, unused_address, with_profile
+from ikigai.config import Config, unused_address, with_profile
+from ikigai.config.layers import split_layers
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError, as_config_error
 from ikigai.core.events import Choices, TurnsRecalled

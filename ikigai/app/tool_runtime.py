@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai.app.own_secrets import BRAVE_KEY, Redaction
-from ikigai.config import Config, are_tools_enabled
+from ikigai.config import Config
+from ikigai.config.layers import are_tools_enabled
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import Choices, MailSent, MailTaken
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec

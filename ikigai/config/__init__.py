@@ -1,15 +1,15 @@
 """This package builds one frozen Config out of defaults ← file ← environment ← flags, each value with its origin.
 
     load               the Config of this run
-    split_layers       the settings above and below an agent's own choices
     with_profile       the Config for the agents of a profile
-    profile_choices    the settings of a profile, in the place of the lower layer
+    with_setting       the Config with another value of a key
     describe           every key, its value and its origin
     mask_passwords     an address without its password
     unused_address     a variable that names another program's database
 
-`tighten_with` (of `config.project_settings`) adds the settings of a trusted project. Nothing else is read from the
-working directory. API keys stay where they are: only their places are kept here.
+`layers` divides the settings of agents into those above and below their own choices. `project_settings` adds those of a
+trusted project; nothing else is read from the working directory. API keys stay where they are: only their places are
+kept here.
 """
 
 import re
@@ -26,7 +26,6 @@ from ikigai.config.diagnostics import mask_passwords
 from ikigai.config.key_table import (
     DATABASE_URL,
     KEY_SPECS,
-    PROFILE_KEYS,
     RECORD_OF_TABLE,
     REPLICA_URL,
     TOOLS_OFF_KEY,
@@ -41,30 +40,23 @@ from ikigai.config.key_table import (
 )
 from ikigai.config.terminal import THEME_NAMES
 from ikigai.config.value_types import is_look
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import ConfigError, Rejected
-from ikigai.core.events import Choices
-from ikigai.core.record import Record
 from ikigai.core.switch_words import SWITCH_WORDS
-from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
-from ikigai.core.vendor_search import VENDOR_SEARCH
 from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS
 
 __all__ = [
     "Config",
-    "ConfigLayers",
     "build",
     "check_setting",
     "describe",
     "load",
     "mask_passwords",
-    "profile_choices",
     "read_text_value",
-    "split_layers",
     "unused_address",
     "with_profile",
     "with_setting",
+    "with_settings",
 ]
 
 ADDRESS_VARIABLES = {
@@ -77,14 +69,12 @@ TABLES_OF_TABLES: frozenset[KeyPath] = frozenset(
     {("providers",), ("models",), ("mcp_servers",), ("profiles",), ("themes",)}
 )
 
-APPROVAL: KeyPath = ("tools", "approval")
-VENDOR_SEARCH_KEY: KeyPath = ("tools", "vendor_search")
 FLAGS: dict[KeyPath, str] = {
     ("model",): "--model",
     ("system_prompt",): "--system-prompt",
     ("profile",): "--profile",
     DATABASE_URL: "--db",
-    APPROVAL: "--yolo",
+    ("tools", "approval"): "--yolo",
     ("tools", "enabled"): "--no-tools",
     ("limits", "run_usd"): "--max-usd",
     ("terminal", "screen_reader"): "--screen-reader",
@@ -335,97 +325,22 @@ def _at_home(name: str, api: str) -> bool:
     return api in ("", *VENDORS[name].apis) if name in VENDORS else api in VENDORS or api in CLOUDS
 
 
-class ConfigLayers(Record, frozen=True):
-    """Settings in the form of memory's RunConfig, and their origins: model ("" is none), level, budget in tokens,
-    system.
-    """
-
-    below: Choices
-    above: Choices
-    origins: dict[str, str]
-
-
-def split_layers(config: Config) -> ConfigLayers:
-    """Return the layers: flags and environment go above an agent's own choices, the file and the defaults below
-    them.
-    """
-    model = parse_model(config.model) if config.model else {}
-    values: Choices = {
-        "model": "",
-        "level": "",
-        **model,
-        "budget": config.context.sliding_context_tokens,
-        "system": config.system_prompt,
-    }
-    if config.tools.approval is ApprovalMode.YOLO and config.kind(APPROVAL) != "flag":
-        where = config.origin(APPROVAL)
-        raise ConfigError(f"{where}: tools.approval cannot be yolo.", "Start with --yolo, for one run.")
-    if config.tools.approval is not ApprovalMode.ASK or config.kind(APPROVAL) != "default":
-        values["approval"] = config.tools.approval.value
-    if config.tools.vendor_search:
-        values["tools_off"] = ToolSelection(on=(VENDOR_SEARCH,)).text
-    if config.profile:
-        values["profile"] = "" if config.profile == profiles.NO_PROFILE else config.profile
-    sources: dict[str, KeyPath] = {
-        **dict.fromkeys(model, ("model",)),  # a level only where one is named: an agent may choose it otherwise
-        "budget": ("context", "sliding_context_tokens"),
-        "system": ("system_prompt",),
-        **({"approval": APPROVAL} if "approval" in values else {}),
-        **({"profile": ("profile",)} if "profile" in values else {}),
-        **({"tools_off": VENDOR_SEARCH_KEY} if "tools_off" in values else {}),
-    }
-    above = {key: values[key] for key, path in sources.items() if config.kind(path) in ("environment", "flag")}
-    return ConfigLayers(
-        below={key: value for key, value in values.items() if key not in above},
-        above=above,
-        origins={key: config.origin(path) for key, path in sources.items()},
-    )
-
-
 def with_profile(config: Config, name: str) -> Config:
     """Return the configuration for the agents of this profile; `config` itself for no name or an unknown one."""
     if name not in config.profiles:
         return config
-    profiled = _built(profiles.settings_with_profile(config, name))
-    return _with_run(profiled, config)
+    return with_settings(config, profiles.settings_with_profile(config, name))
 
 
 def with_setting(config: Config, path: KeyPath, setting: Setting | None) -> Config:
     """Return the configuration with this setting of a key in force, or with its default."""
     others = {each: value for each, value in config.settings.items() if each != path}
-    return _with_run(_built(others | ({path: setting} if setting else {})), config)
+    return with_settings(config, others | ({path: setting} if setting else {}))
 
 
-def _with_run(built: Config, config: Config) -> Config:
-    """Return what was built of other settings, with all of this run's that no setting holds."""
-    return msgspec.structs.replace(built, keys=config.keys, notices=config.notices, file=config.file)
-
-
-def profile_choices(config: Config, name: str) -> Choices:
-    """Return the settings that replace `ConfigLayers.below` for agents of this profile: its own and the inherited ones.
-
-    Those that a flag or a variable sets at the start are among them: /profile typed in the run wins.
-    """
-    own, profiled = profiles.profile_settings(config, name), with_profile(config, name)
-    above = [path for path in PROFILE_KEYS.values() if config.kind(path) in ("environment", "flag")]
-    file = {path: each for path, each in config.settings.items() if path not in above}
-    layered = split_layers(with_profile(_with_run(_built(file), config), name) if above else profiled)
-    origin = Setting((), None, "profile", name).origin
-    choices = {key: value for key, value in layered.below.items() if layered.origins.get(key) == origin}
-    if "model" in choices:  # it has no level of another model
-        choices = {"level": "", **choices}
-    if "level" in own and own["level"].value:
-        choices["level"] = own["level"].value
-    if own.keys() & {"tools", "tools_off", "vendor_search"}:
-        off = own["tools_off"].value if "tools_off" in own else ()
-        on = (VENDOR_SEARCH,) if profiled.tools.vendor_search else ()
-        choices["tools_off"] = (ToolSelection(tuple(off), on) if profiled.tools.enabled else NO_TOOLS).text
-    return choices
-
-
-def are_tools_enabled(config: Config) -> bool:
-    """Return True if any agent of this run is offered tools, be it by its profile."""
-    return any(with_profile(config, name).tools.enabled for name in ("", *config.profiles))
+def with_settings(config: Config, settings: dict[KeyPath, Setting]) -> Config:
+    """Return the configuration with these settings alone, and all of this run's that no setting holds."""
+    return msgspec.structs.replace(_built(settings), keys=config.keys, notices=config.notices, file=config.file)
 
 
 def describe(config: Config, profile: str | None = None) -> list[tuple[str, str, str]]:

@@ -29,11 +29,11 @@ from ikigai.config import (
     diagnostics,
     mask_passwords,
     read_text_value,
-    split_layers,
     toml_file,
     with_profile,
 )
 from ikigai.config.key_table import KEY_SPECS, Config, KeyPath, Setting, all_paths, dotted_path, path_pattern
+from ikigai.config.layers import split_layers
 from ikigai.config.value_types import Sets, ToolSet
 from ikigai.core.errors import ConfigError
 from ikigai.core.record import Record

@@ -11,7 +11,7 @@ from ikigai.app import factories as making
 from ikigai.app import run_profiles
 from ikigai.app.json_records.command_figures import ProfileFields
 from ikigai.app.managed_subagents import _child_tools
-from ikigai.config import Config
+from ikigai.config import Config, layers
 from ikigai.config.key_table import KEY_SPECS, PROFILE_KEYS
 from ikigai.config.profiles import profile_settings
 from ikigai.config.records import ContextSettings
@@ -84,17 +84,17 @@ def test_what_a_profile_sets_with_what_it_inherits(tmp_path: Path) -> None:
     fast = config.with_profile(loaded, "fast")
     assert (fast.context.sliding_context_tokens, fast.context.prune_fraction) == (20000, 0.1)
     assert fast.origin(("context", "keep_first_turn")) == "profile fast"
-    assert config.profile_choices(loaded, "base") == {
+    assert layers.profile_choices(loaded, "base") == {
         "model": "scripted/base",
         "level": "high",
         "budget": 20000,
         "approval": "edits",
     }
     assert (
-        config.profile_choices(loaded, "fast")["tools_off"] == "shell,web"
-        and config.profile_choices(loaded, "empty") == {}
+        layers.profile_choices(loaded, "fast")["tools_off"] == "shell,web"
+        and layers.profile_choices(loaded, "empty") == {}
     )
-    assert config.profile_choices(loaded, "other")["tools_off"] == EVERY_SET
+    assert layers.profile_choices(loaded, "other")["tools_off"] == EVERY_SET
 
 
 def test_flags_and_variables_go_before_a_profile(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_flags_and_variables_go_before_a_profile(tmp_path: Path) -> None:
     found = run.resolve({})
     assert (found["profile"], found["model"], found["level"], found["budget"]) == ("fast", "scripted/flag", "", 7)
     assert (found["approval"], found["tools_off"]) == ("edits", "shell,web")
-    chosen = config.profile_choices(loaded, "base")
+    chosen = layers.profile_choices(loaded, "base")
     assert (chosen["model"], chosen["budget"]) == ("scripted/base", 20000), "what /profile typed in the run sets"
     rules = run.with_profile("fast").rules
     assert (rules.keep_first_turn, rules.result_limits.max_tokens, rules.prune_fraction) == (False, 500, 0.1)

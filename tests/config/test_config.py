@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai import config
-from ikigai.config import Config, records, toml_file
+from ikigai.config import Config, layers, records, toml_file
 from ikigai.config import key_table as table
 from ikigai.config.project_settings import CAP_SCOPES
 from ikigai.core.commands import arguments
@@ -550,12 +550,12 @@ def test_tables_of_providers_and_models(load):
 
 def test_layers_of_the_defaults(load):
     below = {"model": "", "level": "", "budget": 100_000, "system": ""}
-    assert config.split_layers(load("")) == config.ConfigLayers(below, {}, {"budget": "default", "system": "default"})
+    assert layers.split_layers(load("")) == layers.ConfigLayers(below, {}, {"budget": "default", "system": "default"})
 
 
 def test_file_goes_below_flags_and_variables_above(load):
     text = 'model = "openai/gpt-5:high"\nsystem_prompt = "be brief"\n[context]\nsliding_context_tokens = 5\n'
-    assert config.split_layers(load(text)) == config.ConfigLayers(
+    assert layers.split_layers(load(text)) == layers.ConfigLayers(
         {"model": "openai/gpt-5", "level": "high", "budget": 5, "system": "be brief"},
         {},
         {
@@ -563,13 +563,13 @@ def test_file_goes_below_flags_and_variables_above(load):
             for key, line in {"model": 1, "level": 1, "budget": 4, "system": 2}.items()
         },
     )
-    found = config.split_layers(load(text, {"IKIGAI_SLIDING_CONTEXT_TOKENS": "0"}, {"model": "ollama/qwen3:8b"}))
+    found = layers.split_layers(load(text, {"IKIGAI_SLIDING_CONTEXT_TOKENS": "0"}, {"model": "ollama/qwen3:8b"}))
     assert found.above == {"budget": 0, "model": "ollama/qwen3:8b"}  # an agent may choose its level
     assert found.below == {"system": "be brief", "level": ""}  # the file's level was for the file's model
     assert found.origins["model"] == "flag --model"
     assert found.origins["budget"] == "environment IKIGAI_SLIDING_CONTEXT_TOKENS"
     assert "level" not in found.origins
-    named = config.split_layers(load(text, {"IKIGAI_MODEL": "openai/gpt-5:off"}))
+    named = layers.split_layers(load(text, {"IKIGAI_MODEL": "openai/gpt-5:off"}))
     assert named.above == {"model": "openai/gpt-5", "level": "off"}
     assert named.origins["level"] == "environment IKIGAI_MODEL"
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ikigai.app.usage_report import spent_below
-from ikigai.config import Config, split_layers, with_profile
+from ikigai.config import Config, with_profile
+from ikigai.config.layers import split_layers
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.usage_totals import UsageTotals, sum_totals

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from ikigai.core.request.build import Request
-from ikigai.providers.anthropic.messages_api import ANTHROPIC_VENDOR, MessagesEncoder, MessagesReader
+from ikigai.providers.anthropic.messages_api import ANTHROPIC_VENDOR, MessagesEncoder
+from ikigai.providers.anthropic.messages_reader import MessagesReader
 from ikigai.providers.anthropic.models import THINKING_BUDGET
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping

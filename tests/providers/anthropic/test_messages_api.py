@@ -33,7 +33,8 @@ from ikigai.core.request.reply import (
     UsageUpdate,
 )
 from ikigai.providers.anthropic import models as claude
-from ikigai.providers.anthropic.messages_api import THINKING_BINDING_BETA, MessagesEncoder, MessagesReader
+from ikigai.providers.anthropic.messages_api import THINKING_BINDING_BETA, MessagesEncoder
+from ikigai.providers.anthropic.messages_reader import MessagesReader
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.models import ModelTraits
 from tests.providers.anthropic.messages_wire import (

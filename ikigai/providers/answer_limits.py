@@ -16,6 +16,8 @@ from collections.abc import AsyncIterator
 from functools import cache
 from typing import Any
 
+import msgspec
+
 MAX_ERROR_BODY_BYTES = 65_536
 """Bytes read at most of an answer that reports an error."""
 MAX_ANSWER_BYTES = 16 << 20
@@ -96,3 +98,19 @@ async def decompress(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIterat
             yield rest
     except zlib.error:
         raise UnusableAnswer("sent a compressed answer that cannot be read") from None
+
+
+async def read_page(pieces: AsyncIterator[bytes], most: int = MAX_ERROR_BODY_BYTES) -> object:
+    """Return an answer, `most` bytes of it: decoded JSON if possible, else the beginning of the text."""
+    parts: list[bytes] = []
+    size = 0
+    async for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size > most:
+            break
+    page = b"".join(parts)
+    try:
+        return msgspec.json.decode(page)
+    except (msgspec.DecodeError, RecursionError):
+        return page[:MAX_ERROR_BODY_BYTES].decode(errors="replace")

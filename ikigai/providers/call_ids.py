@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from uuid import uuid4
 
+from ikigai.core.request.build import Request
+
 
 def new_id(prefix: str = "call") -> str:
     """Return a fresh id: the vendor's prefix and 24 hexadecimal digits, as vendors make them themselves."""
@@ -21,3 +23,8 @@ class CallIds:
         given = id if id and id not in self._taken else self._new()
         self._taken.add(given)
         return given
+
+
+def call_ids(request: Request) -> frozenset[str]:
+    """Return the ids of the calls in a request."""
+    return frozenset(call.id for message in request.messages for call in message.calls)

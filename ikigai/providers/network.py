@@ -1,20 +1,25 @@
-"""This module names the proxy and the certificates on the way to a server.
+"""This module sets up the way to a server: its address, connections, certificates and proxy.
 
-The HTTP client finds them itself, from the environment's variables. Here they are named so that an error message can
-say which one is to blame.
+The HTTP client finds proxy and certificates itself, from the environment's variables. Here they are named so that an
+error message can say which one is to blame.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from ikigai.core.errors import ConfigError
+from ikigai.providers.answer_limits import ACCEPTED_ENCODINGS
 
 if TYPE_CHECKING:
     import ssl
 
 CERTIFICATES_VARIABLE = "SSL_CERT_FILE"
+CONNECT_TIMEOUT = 10.0
+"""Seconds for a connection to open."""
 MAX_KEPT_CONNECTIONS = 8
 """Connections kept open for later requests."""
 KEEP_ALIVE_SECONDS = 60.0
@@ -64,8 +69,40 @@ def tls_context(base_url: str) -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+def client_options(base_url: str) -> dict[str, Any]:
+    """Return the options of an httpx2 client of this address, whose module is loaded by then."""
+    import httpx2
+
+    host, keeps = urlsplit(base_url).hostname or "", keeps_connections(base_url)
+    kept_for = KEEP_ALIVE_SECONDS if keeps else UNUSED_CONNECTION_SECONDS
+    return {
+        "verify": tls_context(base_url),
+        "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
+        # A proxy from the environment is not meant for servers on this machine.
+        "mounts": {f"all://{bracket_ipv6(host)}": None} if is_loopback(host) else {},
+        "limits": httpx2.Limits(max_keepalive_connections=MAX_KEPT_CONNECTIONS, keepalive_expiry=kept_for),
+        "headers": {"Accept-Encoding": ACCEPTED_ENCODINGS} | ({} if keeps else {"Connection": "close"}),
+        "follow_redirects": False,  # neither key nor conversation goes to another address
+    }
+
+
 def bracket_ipv6(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def check_address(name: str, base_url: str) -> tuple[str, str]:
+    """Return the host, and the address fit for display (without user and password)."""
+    remedy = "Write the complete address, such as http://localhost:8080/v1."
+    try:
+        url = urlsplit(base_url)
+        host, port = url.hostname or "", url.port
+    except ValueError:
+        raise ConfigError(f"The address of {name} is not a URL.", remedy) from None
+    if url.scheme not in ("http", "https") or not host or not base_url.isprintable() or " " in base_url:
+        raise ConfigError(f"The address of {name} does not begin with http:// or https:// and a host.", remedy)
+    if url.fragment:
+        raise ConfigError(f"The address of {name} has a fragment after its path.", remedy)
+    return host, f"{url.scheme}://{bracket_ipv6(host)}{f':{port}' if port else ''}{url.path}"
 
 
 def proxy_for(address: str) -> str:

@@ -12,7 +12,13 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from ikigai.providers.network import KEEP_ALIVE_SECONDS, UNUSED_CONNECTION_SECONDS, bracket_ipv6
+from ikigai.providers.network import (
+    CONNECT_TIMEOUT,
+    KEEP_ALIVE_SECONDS,
+    UNUSED_CONNECTION_SECONDS,
+    bracket_ipv6,
+    keeps_connections,
+)
 
 FRESH_SECONDS = KEEP_ALIVE_SECONDS / 2
 """Seconds after its last use for which a kept connection counts as open."""
@@ -21,16 +27,13 @@ log = logging.getLogger(__name__)
 
 
 class ConnectionOpener:
-    """Opens connections of an httpx2 client to the server of `base_url`, in `within` seconds at most.
+    """Opens connections of an httpx2 client to the server of `base_url`."""
 
-    `keeps` says that the client keeps a connection after a request.
-    """
-
-    def __init__(self, client: Any, base_url: str, within: float, keeps: bool) -> None:
+    def __init__(self, client: Any, base_url: str) -> None:
         url = urlsplit(base_url)
         port = f":{url.port}" if url.port else ""
         self._root = f"{url.scheme}://{bracket_ipv6(url.hostname or '')}{port}/"  # without user and password
-        self._client, self._within, self._keeps = client, within, keeps
+        self._client, self._keeps = client, keeps_connections(base_url)
         self._used: float | None = None
         self._is_ahead = False  # no request has used a connection since the HEAD request
         self._is_off = False
@@ -67,7 +70,7 @@ class ConnectionOpener:
     async def _head(self) -> None:
         try:
             kept = {"Connection": "keep-alive"}
-            await self._client.head(self._root, headers=kept, timeout=self._within, follow_redirects=False)
+            await self._client.head(self._root, headers=kept, timeout=CONNECT_TIMEOUT, follow_redirects=False)
             self._used, self._is_ahead = time.monotonic(), True
         except Exception as error:
             import httpx2

@@ -15,9 +15,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
-import msgspec
 from msgspec.structs import replace
 
 from ikigai.core.errors import ConfigError, IkigaiError
@@ -37,34 +36,23 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
-from ikigai.providers import clouds, failures
+from ikigai.providers import clouds, failures, network
 from ikigai.providers.answer_limits import (
-    ACCEPTED_ENCODINGS,
     MAX_ANSWER_BYTES,
     MAX_ERROR_BODY_BYTES,
     MAX_REPLY_CHARACTERS,
     UnusableAnswer,
     limit_answer,
+    read_page,
 )
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.held_request import HeldRequest, hold_back
 from ikigai.providers.models import ModelTraits
-from ikigai.providers.network import (
-    KEEP_ALIVE_SECONDS,
-    MAX_KEPT_CONNECTIONS,
-    UNUSED_CONNECTION_SECONDS,
-    bracket_ipv6,
-    is_loopback,
-    keeps_connections,
-    tls_context,
-)
 from ikigai.providers.preconnect import ConnectionOpener
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
 from ikigai.system import gc_pause
 
-CONNECT_TIMEOUT = 10.0
-"""Seconds for a connection to open."""
 USAGE_TIMEOUT = 5.0
 """Seconds to wait, once the reply is whole, for the token counts after it."""
 HTML, JSON = "text/html", "application/json"
@@ -159,8 +147,8 @@ class StreamingProvider(ABC):
         self._region, self._project, self._has_address = region, project, bool(base_url)
         self.base_url, _, query = (base_url or self.OWN_ADDRESS).partition("?")
         self._query, self._more_headers, self._more_body = parse_qsl(query, keep_blank_values=True), headers, body
-        self.host, self.address = check_address(name, self.base_url)
-        self.key = check_key_text(name, api_key)
+        self.host, self.address = network.check_address(name, self.base_url)
+        self.key = _check_key(name, api_key)
         self._traits = traits
         self._encoders: dict[tuple[str | bool, ...], Any] = {}  # by model, and the parts left out for its server
         self._first, self._idle = first, idle
@@ -248,28 +236,15 @@ class StreamingProvider(ABC):
 
     def _connected(self) -> Any:
         client, http = self.connect()
-        self._opener = ConnectionOpener(http, self.base_url, CONNECT_TIMEOUT, keeps_connections(self.base_url))
+        self._opener = ConnectionOpener(http, self.base_url)
         with suppress(ImportError):  # the first request would import it, with the event loop waiting
             importlib.import_module("anyio._backends._asyncio")
         return client
 
     def http_options(self) -> dict[str, Any]:
         """Return the options of the httpx2 client below the SDK, whose module is loaded by then."""
-        import httpx2
-
-        keeps = keeps_connections(self.base_url)
-        kept_for = KEEP_ALIVE_SECONDS if keeps else UNUSED_CONNECTION_SECONDS
-        return {
-            "verify": tls_context(self.base_url),
-            "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-            # A proxy from the environment is not meant for servers on this machine.
-            "mounts": {f"all://{bracket_ipv6(self.host)}": None} if is_loopback(self.host) else {},
-            "limits": httpx2.Limits(max_keepalive_connections=MAX_KEPT_CONNECTIONS, keepalive_expiry=kept_for),
-            "headers": {"Accept-Encoding": ACCEPTED_ENCODINGS} | ({} if keeps else {"Connection": "close"}),
-            "params": self._query,
-            "event_hooks": {"request": [self._add_headers, hold_back], "response": [limit_answer]},
-            "follow_redirects": False,  # neither key nor conversation goes to another address
-        }
+        hooks = {"request": [self._add_headers, hold_back], "response": [limit_answer]}
+        return network.client_options(self.base_url) | {"params": self._query, "event_hooks": hooks}
 
     async def _add_headers(self, request: Any) -> None:
         """Set the configured headers, which go before those of the SDK."""
@@ -284,7 +259,7 @@ class StreamingProvider(ABC):
     def move_to(self, base_url: str) -> None:
         """Use another address from now on: that of a region that is known only when the SDK is loaded."""
         self.base_url = base_url
-        self.host, self.address = check_address(self.name, base_url)
+        self.host, self.address = network.check_address(self.name, base_url)
 
     def target(self, model: str) -> RequestTarget:
         return RequestTarget(self.name, model, self.address, "" if self.key else self.SIGN_IN)
@@ -465,46 +440,11 @@ def request_id(headers: Mapping[str, str]) -> str:
     return headers.get("x-request-id") or headers.get("request-id") or ""
 
 
-def call_ids(request: Request) -> frozenset[str]:
-    """Return the ids of the calls in a request."""
-    return frozenset(call.id for message in request.messages for call in message.calls)
-
-
-async def read_page(pieces: AsyncIterator[bytes], most: int = MAX_ERROR_BODY_BYTES) -> object:
-    """Return an answer, `most` bytes of it: decoded JSON if possible, else the beginning of the text."""
-    parts: list[bytes] = []
-    size = 0
-    async for piece in pieces:
-        parts.append(piece)
-        size += len(piece)
-        if size > most:
-            break
-    page = b"".join(parts)
-    try:
-        return msgspec.json.decode(page)
-    except (msgspec.DecodeError, RecursionError):
-        return page[:MAX_ERROR_BODY_BYTES].decode(errors="replace")
-
-
-def check_key_text(name: str, key: str) -> str:
+def _check_key(name: str, key: str) -> str:
+    """Return the key. Raise ConfigError if it has a character that keys do not have."""
     if not all("!" <= character <= "~" for character in key):
         raise ConfigError(
             f"The key for {name} contains a space, a line break or a character that keys do not have.",
             "Copy it again, without the text around it.",
         )
     return key
-
-
-def check_address(name: str, base_url: str) -> tuple[str, str]:
-    """Return the host, and the address fit for display (without user and password)."""
-    remedy = "Write the complete address, such as http://localhost:8080/v1."
-    try:
-        url = urlsplit(base_url)
-        host, port = url.hostname or "", url.port
-    except ValueError:
-        raise ConfigError(f"The address of {name} is not a URL.", remedy) from None
-    if url.scheme not in ("http", "https") or not host or not base_url.isprintable() or " " in base_url:
-        raise ConfigError(f"The address of {name} does not begin with http:// or https:// and a host.", remedy)
-    if url.fragment:
-        raise ConfigError(f"The address of {name} has a fragment after its path.", remedy)
-    return host, f"{url.scheme}://{bracket_ipv6(host)}{f':{port}' if port else ''}{url.path}"

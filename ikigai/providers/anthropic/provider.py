@@ -17,11 +17,12 @@ from ikigai.core.request.build import Request
 from ikigai.providers.anthropic.messages_api import ANTHROPIC_VENDOR, MessagesEncoder
 from ikigai.providers.anthropic.messages_reader import MessagesReader
 from ikigai.providers.anthropic.models import THINKING_BUDGET
+from ikigai.providers.call_ids import call_ids
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
 from ikigai.providers.sdk_answer import SdkAnswer
-from ikigai.providers.streaming import NoStream, OpenStream, StreamingProvider, StreamReader, call_ids
+from ikigai.providers.streaming import NoStream, OpenStream, StreamingProvider, StreamReader
 from ikigai.providers.vendor import MACHINE_HEADERS
 
 MODELS_PER_PAGE = 1000

@@ -15,12 +15,14 @@ from urllib.parse import quote
 import msgspec
 
 from ikigai.core.request.build import Request
+from ikigai.providers.answer_limits import read_page
+from ikigai.providers.call_ids import call_ids
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.generate_content_api import ContentsEncoder, ContentsReader
 from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
 from ikigai.providers.models import ListedModel
 from ikigai.providers.sdk_answer import SdkAnswer
-from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader, call_ids, read_page
+from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader
 
 API_VERSION = re.compile(r"/(v\d+(?:alpha|beta)?\d*)/?$")
 """The version of the API at the end of an address; the default v1beta alone has everything used here."""

@@ -16,6 +16,7 @@ from urllib.parse import urljoin
 from ikigai.core.request.build import Request
 from ikigai.core.request.cache_diagnosis import has_paid_cache
 from ikigai.core.vendors import ChatDemand, ServerPreset
+from ikigai.providers.call_ids import call_ids
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
@@ -27,7 +28,7 @@ from ikigai.providers.openai.models import is_chat_model, parse_models
 from ikigai.providers.openai.responses_api import ResponsesEncoder
 from ikigai.providers.openai.responses_reader import ResponsesReader
 from ikigai.providers.sdk_answer import SdkAnswer
-from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader, call_ids
+from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, MACHINE_HEADERS, PIECE_TIMEOUT
 
 LISTING_TIMEOUT = 30.0

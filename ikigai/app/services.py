@@ -84,7 +84,7 @@ class Services:
         self.redaction.passwords = lambda: database.passwords
         from ikigai.app.spool import keep_events
 
-        database.keep_events = keep_events
+        database.logs.keep_events = keep_events
         self.spending: RunSpending | None = None  # None while there are no caps
         if caps := make_caps(config.limits):
             self.limit_spending(caps)

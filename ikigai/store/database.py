@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
-from ikigai.core.errors import AgentLocked, Rejected, StoreError
-from ikigai.core.events import StoredEvent, UsageReported
+from ikigai.core.events import StoredEvent
 from ikigai.core.record import Record
-from ikigai.core.state.loading import Loading, Reading
+from ikigai.core.state.loading import Loading
 from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.store import history, reading, schema, usage
 from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress
+from ikigai.store.agent_reader import AgentReader
 from ikigai.store.agents import Agent, Agents
-from ikigai.store.connection import STATEMENT_DEADLINE, Cursor, DatabaseSession
+from ikigai.store.connection import STATEMENT_DEADLINE, DatabaseSession
 from ikigai.store.follow import Follower
 from ikigai.store.forks import AgentTree
 from ikigai.store.log import AgentLog
+from ikigai.store.open_logs import OpenLogs
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.sql import agents as queries
 from ikigai.store.undelivered_mail import MailStore
@@ -36,11 +36,8 @@ if TYPE_CHECKING:
     from ikigai.core.transfer.redact import PurgeTarget
     from ikigai.core.transfer.unsaved import Unsaved
     from ikigai.core.views.cache_report import CacheReport
-    from ikigai.store.connection_watch import ConnectionWatch
-    from ikigai.store.log_tail import LogTail
-    from ikigai.store.paging import LineageNames
     from ikigai.store.purge import Ids, Purge
-    from ikigai.store.replica import ReadingSession, ReplicaLag, ReplicaSession
+    from ikigai.store.replica import ReplicaLag, ReplicaSession
     from ikigai.store.search.prompts import PromptLookup
     from ikigai.store.search.search import EventSearch
     from ikigai.store.search.turn_recall import TurnRecall
@@ -49,9 +46,6 @@ if TYPE_CHECKING:
     from ikigai.store.transfer import Export, Import
     from ikigai.store.users import Users
     from ikigai.store.window_history import WindowFill
-
-_T = TypeVar("_T")
-
 
 RECALL_VERSION = 20
 """The first version of the schema that lists the agents whose events recall may not know."""
@@ -98,10 +92,7 @@ class Database:
     def __init__(self, session: DatabaseSession, beside: DatabaseSession, schema_version: int) -> None:
         self._session, self._beside = session, beside
         self.indexer = Indexer(beside)
-        self.keep_events: Callable[[Unsaved], Callable[[], None]] | None = None
-        self._open: dict[str, AgentLog] = {}
-        self._answered_by = ""  # the server and its timeline
-        self._watch: ConnectionWatch | None = None
+        self.logs = OpenLogs(session, self.indexer.news)
         self._replica: ReplicaSession | None = None
         self.schema_version = schema_version
         self.version_before = session.greeting.schema_version
@@ -222,73 +213,8 @@ class Database:
         self._session.unlisted = True
 
     async def open_agent(self, agent: Agent, directory: str = "") -> AgentLog:
-        """Acquire the write lock of the agent, in this working directory.
-
-        Raise AgentLocked, with the lock owner, if the agent is open in another process or already in this one.
-        """
-        if not agent.may_write:
-            raise AgentLocked(
-                f"{agent.name} belongs to {agent.owner}, and you may only read it.",
-                f"/fork continues in an agent of yours; {agent.owner} can share it for writing.",
-            )
-        self._open = {id: log for id, log in self._open.items() if not log.closed}
-        if agent.id in self._open:
-            raise AgentLocked(f"Agent {agent.name} is open in this program already.", "Use it there.")
-        tail = self._new_tail(agent)
-        log = self._open[agent.id] = AgentLog(self._session, agent, directory, self.indexer.news, tail)
-        try:
-            if tail and not self._answered_by:
-                await self._note_server()
-            await log.open()
-        except BaseException:
-            self._open.pop(agent.id, None)
-            raise
-        return log
-
-    def _new_tail(self, agent: Agent) -> LogTail | None:
-        """Return what keeps the newest events of an agent; None where no other server can take over."""
-        if self._session.is_embedded:
-            return None
-        from ikigai.store.log_tail import LogTail
-
-        if self._watch is None:
-            from ikigai.store.connection_watch import ConnectionWatch
-
-            self._session.on_lost, self._session.on_reconnected = self._on_lost, self._on_reconnected
-            self._watch = ConnectionWatch(self._session)
-            self._watch.start()
-        return LogTail(agent, self.keep_events)
-
-    async def _note_server(self) -> None:
-        """Note which server answers, before an agent is opened for the first time."""
-        from ikigai.store import log_tail
-
-        async with self._session.use() as cursor:
-            self._answered_by = await log_tail.read_server(cursor)
-
-    def _open_logs(self) -> list[AgentLog]:
-        return [log for log in self._open.values() if not log.closed]
-
-    def _on_lost(self) -> None:
-        for log in self._open_logs():
-            if log.tail:
-                log.tail.on_lost(log.name)
-
-    async def _on_reconnected(self, cursor: Cursor) -> None:
-        """Where another server has taken over, store again what it lacks of the agents that are open here.
-
-        Otherwise each of them looks at its log when it is used next.
-        """
-        from ikigai.store import log_tail
-
-        before, now = self._answered_by, await log_tail.read_server(cursor)
-        if before != now:
-            logs = self._open_logs()
-            await log_tail.reserve_ids(cursor, max((log.tail.newest for log in logs if log.tail), default=0))
-            for log in logs:
-                with suppress(StoreError, Rejected):  # its own next use raises it, too
-                    await log.resume(cursor)
-        self._answered_by = now
+        """Open the log of the agent; see `OpenLogs.open`."""
+        return await self.logs.open(agent, directory)
 
     def reader(self, agent: Agent) -> AgentReader:
         """Return a reader of the agent, which needs no write lock."""
@@ -386,8 +312,7 @@ class Database:
         """See `ephemeral.purge_ephemeral`."""
         from ikigai.store import ephemeral
 
-        own = {id for id, log in self._open.items() if not log.closed}
-        return await ephemeral.purge_ephemeral(self._session, own, min_age)
+        return await ephemeral.purge_ephemeral(self._session, self.logs.ids, min_age)
 
     def purge(self, wanted: PurgeTarget | None, ids: Ids, agent: str | None = None) -> Purge:
         """Return a purge of the events with these ids, only events of this agent if one is named. `wanted` limits it to
@@ -468,62 +393,8 @@ class Database:
 
     async def close(self) -> None:
         """Release every write lock and disconnect. Never fails."""
-        if self._watch:
-            await self._watch.stop()
-        for log in self._open.values():
-            await log.close()
+        await self.logs.close()
         await self._session.close()
         await self._beside.close()
         if self._replica:
             await self._replica.close()
-
-
-class AgentReader:
-    """Reads one agent: memory and history."""
-
-    def __init__(self, session: DatabaseSession, agent: str, pages: ReadingSession) -> None:
-        self._session, self._pages = session, pages
-        self._agent = agent
-
-    async def load(self, asking: Reading[_T]) -> _T:
-        """Load memory, or run another reading of the log, in one snapshot. Another process may be writing."""
-        async with self._session.use() as cursor, reading.read_snapshot(cursor):
-            return await reading.load(cursor, asking)
-
-    async def history(self, before: int | None, limit: int, glance: bool = False) -> tuple[StoredEvent, ...]:
-        """Return the newest `limit` events of the agent and its ancestors with ids below `before` (None: all),
-        ascending.
-
-        They include all kinds, also those that clears and rewinds took out of the context. Pass the id of the first one
-        to get the page before. With `glance` long tool results have only their beginning.
-        """
-        async with self._session.use() as cursor:
-            return await history.read_events(
-                cursor, self._agent, before, limit, history.GLANCE_ENDS if glance else None
-            )
-
-    async def page(
-        self, limit: int, most_bytes: int, before: int | None = None, after: int | None = None
-    ) -> tuple[StoredEvent, ...]:
-        """Return a page of the agent's history in either direction; see `paging.read_page`."""
-        from ikigai.store import paging
-
-        async with self._pages.use() as cursor:
-            return await paging.read_page(cursor, self._agent, limit, most_bytes, before, after)
-
-    async def lineage(self) -> LineageNames:
-        """Return the agents of this history, and the events that took others out of the context."""
-        from ikigai.store import paging
-
-        async with self._pages.use() as cursor:
-            return await paging.read_lineage(cursor, self._agent)
-
-    async def result(self, call_id: str) -> str | None:
-        """Return the whole result of this tool call of the agent or an ancestor; None if there is none."""
-        async with self._session.use() as cursor:
-            return await history.read_result(cursor, self._agent, call_id)
-
-    async def last_counted(self) -> UsageReported | None:
-        """Return the agent's newest request that has both the provider's token count and ikigai's own size."""
-        async with self._session.use() as cursor:
-            return await usage.read_last_counted(cursor, self._agent)

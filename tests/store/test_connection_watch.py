@@ -69,7 +69,7 @@ async def test_lost_events_of_an_idle_program_come_back(dsn: str, monkeypatch: p
     monkeypatch.setattr(connection_watch, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(connection_watch, "SPREAD_SECONDS", 0.05)
     database, talk, told = await talk_of(dsn)
-    database._answered_by = "another server"
+    database.logs._answered_by = "another server"
     before = rows(dsn)
     lose(dsn, 2)
     async with asyncio.timeout(60):

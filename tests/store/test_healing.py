@@ -230,7 +230,7 @@ async def test_next_start_is_right_after_a_kill(
         files.append(spool(unsaved).path)
         return lambda: removed.append(True)
 
-    database.keep_events = keep
+    database.logs.keep_events = keep
     again = await Talk.open(database, talk.agent)
     before = rows(dsn)
     lose(dsn, 2)

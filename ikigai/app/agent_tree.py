@@ -56,19 +56,15 @@ async def fork(services: Services, agent: Agent, request: ForkRequest, memory: M
     await family.check(parent)
     choices, notice = request.choices, ""
     if choices:
+        from ikigai.app.setting_changes import accept_change
+
         if parent.id != agent.id or memory is None:
             memory = await services.load_memory(parent)
-        choices, notice = child_choices(services, memory, choices)
+        choices, notice = accept_change(services, memory, choices)
     own = (SettingsChanged(choices, dict.fromkeys(choices, "agent")),) if choices else ()
     events = (Forked(parent.name, at), *own)
     child = await family.fork(parent, at, events, request.name, current_directory())
     return ForkedChild(child, parent, at, notice)
-
-
-def child_choices(services: Services, memory: Memory, choices: Choices) -> tuple[Choices, str]:
-    """Return the settings that a child of this memory can have, and a notice. Raise Rejected."""
-    services.check(memory, choices)
-    return services.keep_level(memory, choices)
 
 
 def fork_message(child: ForkedChild, back: str = "/switch {}") -> str:

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from ikigai.app import agent_tree
 from ikigai.app.exchanges import MAX_ANSWERS, NO_ANSWER, refusal
+from ikigai.app.setting_changes import accept_change
 from ikigai.core.agents.mail import WORKS_FOR, Mail
 from ikigai.core.agents.subagent_port import Subagent, WaitOutcome
 from ikigai.core.agents.tree import SubagentNode, descendants
@@ -69,7 +70,7 @@ class ManagedSubagents:
         memory = parent.agent_loop.memory
         choices: Choices = {"level": "", **parse_model(model)} if model else {}
         if choices:
-            choices, _ = agent_tree.child_choices(manager.services, memory, choices)
+            choices, _ = accept_change(manager.services, memory, choices)
         id = uuid4()
         choices = {**choices, **_child_tools(memory, tools), WORKS_FOR: f"{self._id} {id}"}
         own: Choices = {key: value for key, value in {**memory.own, **choices}.items() if value is not None}

@@ -22,8 +22,6 @@ from ikigai.app.factories import (
     make_project,
     make_run,
     make_workshop,
-    missing_level_message,
-    model_and_level,
     model_list_file,
     tighten,
 )
@@ -31,7 +29,6 @@ from ikigai.app.open_database import import_module, open_database
 from ikigai.app.run_profiles import profile_in_force
 from ikigai.app.trusted_project import Project
 from ikigai.config import Config, unused_address, with_profile
-from ikigai.config.layers import split_layers
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError, as_config_error
 from ikigai.core.events import Choices, TurnsRecalled
@@ -41,7 +38,7 @@ from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_K
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, envelope
-from ikigai.core.state.settings import check_budget, default_system, with_choices
+from ikigai.core.state.settings import default_system
 from ikigai.core.vendors import PRESETS
 from ikigai.system.paths import current_directory, unsaved_files, unsent_files
 from ikigai.system.process_memory import protect_process_memory
@@ -179,6 +176,10 @@ class Services:
         instructions, default = self.instructions(), self.default_system(memory)
         return {INSTRUCTIONS_KEY: instructions or None, DEFAULT_SYSTEM_KEY: default or None}
 
+    def with_turn_prompt(self, memory: Memory) -> Memory:
+        """Return the memory as it counts with the system prompt of a turn that begins now."""
+        return _with_settings(memory, self.turn_prompt(memory))
+
     def withdraw_project_tools(self) -> None:
         """Withdraw the tools of the project's folder from agents opened from now on."""
         self.tool_runtime.withdraw(self.project.tools)
@@ -217,53 +218,6 @@ class Services:
             coming = {**coming, MCP_TOOLS_KEY: self.tool_runtime.mcp_offer(memory) or None}
         return _with_settings(memory, coming)
 
-    def check(self, memory: Memory, values: Choices) -> None:
-        """Raise if an agent cannot change to these settings: no provider serves the model, it lacks the level, or the
-        budget has no room for a request.
-        """
-        if values.get("budget"):
-            check_budget(_with_settings(memory, self.turn_prompt(memory)), values["budget"])
-        chosen = with_choices(memory, values)
-        resolved = chosen.run.resolve(chosen.own)
-        inherited = {key: resolved.get(key) for key, value in values.items() if value is None}
-        requested = model_and_level({**memory.settings, **values, **inherited})
-        if "profile" in values:  # `keep_level` checks the agent's own level
-            own = {key: value for key, value in chosen.own.items() if key != "level"}
-            requested = model_and_level(chosen.run.resolve(own))
-        if values.get("model") or values.get("profile"):
-            self.pool.check(*requested)
-        elif "level" in values:
-            self.pool.known.check(*requested)
-
-    def keep_level(self, memory: Memory, values: Choices) -> tuple[Choices, str]:
-        """Return the change with the agent's own level kept if the other model has it, and a notice.
-
-        The help of /model describes the rule.
-        """
-        level, chosen = str(memory.own.get("level") or ""), with_choices(memory, values)
-        if (
-            level
-            and values.get("profile")
-            and (why := missing_level_message(self.pool, chosen.run.resolve(chosen.own)))
-        ):
-            return {**values, "level": None}, f"{why} The profile's thinking level is used; /think chooses another."
-        if not (level and values.get("model") and values.get("level") == ""):
-            return values, ""
-        if why := missing_level_message(self.pool, {**values, "level": level}):
-            return values, f"{why} Its default thinking level is used; /think chooses another."
-        return {key: value for key, value in values.items() if key != "level"}, ""
-
-    def level_notice(self, memory: Memory) -> str:
-        """Return the notice about thinking levels when an agent is opened with this memory; "" for none."""
-        if (
-            "model" not in memory.own
-            and "model" not in memory.run.above
-            and (why := missing_level_message(self.pool, split_layers(self.config).below))
-        ):
-            return f"{why} The level in the configuration is not used; /think chooses one."
-        why = missing_level_message(self.pool, memory.run.resolve(memory.own))
-        return f"{why} /think chooses another level." if why else ""
-
     def sees_images(self, model: str) -> bool:
         """Return True if this model is known to see images."""
         return self.pool.known.traits(model).images
@@ -274,17 +228,6 @@ class Services:
 
         encoder = self.pool.encoder(model)
         return isinstance(encoder, BodyEncoder) and encoder.takes_pdfs
-
-    def unseen_images_notice(self, memory: Memory, values: Choices) -> str:
-        """Return the notice about images in the context that a newly chosen model does not see; "" for none."""
-        model = str(self.run.resolve({**memory.own, **values}).get("model") or "")
-        if not model or model == memory.model or self.sees_images(model):
-            return ""
-        from ikigai.core.views.context_report import count_images
-
-        if not (count := count_images(memory)):
-            return ""
-        return f"{model} does not support images: {count:,} in the context {'is' if count == 1 else 'are'} left out."
 
     async def create(self, name: str = "") -> Agent:
         return await self.database.agents.create(name, current_directory(), ephemeral=self.ephemeral)

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import UNSET, UnsetType
 
 from ikigai.agent.loop import LoopOptions
-from ikigai.app import agent_tree, info_commands
+from ikigai.app import agent_tree, info_commands, setting_changes
 from ikigai.app.agent_manager import AgentManager
 from ikigai.app.json_records.command_figures import Figures
 from ikigai.app.json_records.json_output import encode, use_utf8
 from ikigai.app.json_records.turn_records import CommandOutcome, ResultRecord
 from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.app.open_database import PREPARING_DATABASE, is_first
-from ikigai.app.run_profiles import missing_profile_notice
 from ikigai.app.services import Services
 from ikigai.app.spool import spool_rest
 from ikigai.config import Config
@@ -196,12 +195,11 @@ async def _converse(
     command, model_notice = prompt.command, ""
     assert not isinstance(command, ProgramCommand)
     if isinstance(command, Change):
-        services.check(memory, command.values)
-        values, level_notice = services.keep_level(memory, command.values)
-        model_notice = " ".join(filter(None, (level_notice, services.unseen_images_notice(memory, values))))
+        values, level_notice = setting_changes.accept_change(services, memory, command.values)
+        images_notice = setting_changes.unseen_images_notice(services, memory, values)
+        model_notice = " ".join(filter(None, (level_notice, images_notice)))
         command = Change(values)
-    notices = (*recovered, *services.problems(), model_notice)
-    notices += (missing_profile_notice(memory), services.level_notice(memory))
+    notices = (*recovered, *services.problems(), model_notice, *setting_changes.opening_notices(services, memory))
     for notice in filter(None, notices):
         printer.notice(notice)
     condensing = lambda of: services.condensing(of).manual_only  # noqa: E731

@@ -174,10 +174,10 @@ class ActiveAgent:
     def _begin(self, services: Services, manager: AgentManager, open_agent: OpenAgent) -> None:
         """Start the loop of the agent on screen, and show notices about its model, profile and thinking level."""
         manager.start_loop(open_agent)
-        from ikigai.app.run_profiles import missing_profile_notice
+        from ikigai.app.setting_changes import opening_notices
 
         chosen = open_agent.agent_loop.memory
-        for notice in filter(None, (missing_profile_notice(chosen), services.level_notice(chosen))):
+        for notice in opening_notices(services, chosen):
             self._view.notice(notice)
         if not (self._is_new or chosen.run.resolve(chosen.own).get("model")):  # the first screen says so, too
             self._view.notice("There is no model yet: no key, and no local model.")

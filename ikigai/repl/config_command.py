@@ -43,8 +43,10 @@ async def run_config(session: Session, argument: str, profile: str | None) -> st
         pending = settings_file.pending_value(session.config, path)
         return text + (f"\nIn {session.config.file}: {pending}" if pending else "")
     if path == BUDGET and session.services and session.memory:
+        from ikigai.app.setting_changes import check_change
+
         budget = None if value == settings_file.UNSET_WORD else settings_file.parse_value(path, value)
-        session.services.check(session.memory, {"budget": budget})
+        check_change(session.services, session.memory, {"budget": budget})
     written = await asyncio.to_thread(settings_file.set_value, Path(session.config.file), path, value)
     return f"{settings_file.describe_written(written, path, session.config.file)} {_apply(session, path, written)}"
 

@@ -158,10 +158,11 @@ class InputRouter:
         if runtime is None or not self._active_agent.is_open(runtime):
             raise self._active_agent.refusal()
         if isinstance(incoming, inputs.Change):
-            services.check(runtime.memory, incoming.values)
-            values, notice = services.keep_level(runtime.memory, incoming.values)
+            from ikigai.app import setting_changes
+
+            values, notice = setting_changes.accept_change(services, runtime.memory, incoming.values)
             incoming = inputs.Change(values)
-            for each in filter(None, (notice, services.unseen_images_notice(runtime.memory, values))):
+            for each in filter(None, (notice, setting_changes.unseen_images_notice(services, runtime.memory, values))):
                 self._view.notice(each)
             if model := incoming.values.get("model"):  # another SDK, maybe: not when Enter is pressed
                 self._session.track(asyncio.create_task(services.pool.preload(str(model)), name="preload"))

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ikigai.agent.db_retry import DatabaseStatus
-from ikigai.agent.model_call import ModelCall, RequestCache, turn_request
+from ikigai.agent.loop_options import RunServices
+from ikigai.agent.model_call import ModelCall, turn_request
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.core.errors import Bug
 from ikigai.core.messages import ToolCall, ToolResult
@@ -36,7 +37,6 @@ from ikigai.core.state.redacted_inputs import redact_events, redact_result
 
 if TYPE_CHECKING:
     from ikigai.agent.forget import FilterPlanner, ForgetContext
-    from ikigai.core.redaction import Redactor
 
 MIN_THREADED_CHARACTERS = 200_000
 """Characters of a result from which a thread searches it for secrets: 1 MB takes 5 ms, hostile text 500."""
@@ -61,8 +61,7 @@ class JobOwner(Protocol):
 class Jobs:
     """The running jobs of one agent, for its loop `owner`.
 
-    `max_requests` limits the requests of a turn; 0 means no limit. `redactor` returns the redactor for ikigai's own
-    keys as they are now, `cache` knows what the provider's cache has of the conversation.
+    `max_requests` limits the requests of a turn; 0 means no limit.
     """
 
     def __init__(
@@ -75,11 +74,9 @@ class Jobs:
         status: DatabaseStatus,
         price: PriceOf,
         max_requests: int,
-        redactor: Callable[[], Redactor],
-        cache: Callable[[], RequestCache] | None,
+        services: RunServices,
     ) -> None:
-        self._cache = cache
-        self._redactor = redactor
+        self._services = services
         self.schema = ""  # JSON schema that the replies of turns must match; "" for none
         # Those of the last reply that the log has redacted, as the model wrote them.
         self._calls: dict[str, ToolCall] = {}
@@ -166,13 +163,10 @@ class Jobs:
         return self._turn_request(memory)
 
     def _turn_request(self, memory: Memory) -> Request:
-        return turn_request(memory, self.schema, self._known_cache())
+        return turn_request(memory, self.schema, self._services.request_cache())
 
     def _has_no_requests_left(self, memory: Memory) -> bool:
         return 0 < self._max_requests <= (memory.open.requests if memory.open else 0)
-
-    def _known_cache(self) -> RequestCache | None:
-        return self._cache() if self._cache else None
 
     async def _run_job(self, job: Job) -> None:
         try:
@@ -198,7 +192,7 @@ class Jobs:
         started = await self._tools.start(call, opened.first, self._owner.memory.settings, self._view.ask)
         if started.refusal:
             result = ToolResult(job.call.id, started.refusal, is_error=True)
-            return Denied(job, redact_result(result, self._redactor()), started.decision)
+            return Denied(job, redact_result(result, self._services.redactor()), started.decision)
         return Approved(job, started.decision)
 
     async def _run_tool(self, job: RunTool) -> ToolDone:
@@ -206,7 +200,7 @@ class Jobs:
         if not (opened and opened.planning):
             call = self._calls.get(job.call.id, job.call)
             result = await self._tools.run(call, partial(self._view.progress, job.call.id))
-            redactor = self._redactor()
+            redactor = self._services.redactor()
             if len(result.content) + len(result.diff) > MIN_THREADED_CHARACTERS:
                 result = await asyncio.to_thread(redact_result, result, redactor)
             else:
@@ -228,10 +222,10 @@ class Jobs:
             )
             self._owner.put_result(Failed(job, reason, ()))
             return
-        provider, redactor = self._provider(memory.model), self._redactor()
+        provider, redactor = self._provider(memory.model), self._services.redactor()
         request, self._sent = self._sent or self._turn_request(memory), None
         model_call = self._model_calls[job] = ModelCall(
-            job, memory, request, provider, self._price, redactor, self._known_cache()
+            job, memory, request, provider, self._price, redactor, self._services.request_cache()
         )
         self._calls = {}
         await model_call.run(self._store, self._view, self._status, self._owner.put_result)

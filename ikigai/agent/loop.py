@@ -6,22 +6,22 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ikigai.agent.apply_events import fold_rows, show_rows, show_rule
 from ikigai.agent.db_retry import DatabaseStatus, RetryUntilAvailable
 from ikigai.agent.input_queue import InputQueue, as_new_message, typed_text
 from ikigai.agent.jobs import Jobs
 from ikigai.agent.lazy_condenser import LazyCondenser
-from ikigai.agent.usage_meter import Billing, PriceOf, no_price, preload
+from ikigai.agent.loop_options import DEFAULTS, LoopOptions
+from ikigai.agent.usage_meter import Billing, preload
 from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
-from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import IkigaiError, Rejected
-from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered, TurnsRecalled, UsageReported, UserMessage
+from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered, UsageReported, UserMessage
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.model import Provider
-from ikigai.core.ports import Appended, CommandOutputStore, Log, Tools, View
+from ikigai.core.ports import Appended, Log, Tools, View
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
 from ikigai.core.state import overflow
 from ikigai.core.state.fold import expect
@@ -60,15 +60,13 @@ from ikigai.core.state.inputs import (
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus, Memory, replace
-from ikigai.core.state.redacted_inputs import FOREIGN_INPUTS, TYPED_EVENTS, key_notice, no_redactor, redact_input
+from ikigai.core.state.redacted_inputs import FOREIGN_INPUTS, TYPED_EVENTS, key_notice, redact_input
 from ikigai.core.state.rewind import find_mark, text_to_edit
 from ikigai.core.views.context_rule import context_rule
 
 if TYPE_CHECKING:
     from ikigai.agent.forget import ForgetContext
-    from ikigai.agent.model_call import RequestCache
-    from ikigai.core.agents.mail import Mail
-    from ikigai.core.redaction import Redactor
+    from ikigai.core.condense.threshold import CondenseOptions
     from ikigai.core.state.effective_settings import RunConfig
     from ikigai.core.state.loading import Reading
 
@@ -81,65 +79,6 @@ NO_TOOLS_REMEDY = 'Remove tools = "yes" under [models] in the configuration, or 
 """The advice where the configuration promises tools that a model refuses."""
 
 log = logging.getLogger(__name__)
-
-
-class MailSource(Protocol):
-    """The mail of one agent, for its loop."""
-
-    async def collect(self) -> tuple[Mail, ...]:
-        """Return the messages that begin a turn now."""
-        ...
-
-    def refuse(self, mails: tuple[Mail, ...], error: Rejected) -> None:
-        """Hold these messages, because the turn that they would begin was rejected; tell the user."""
-        ...
-
-
-class PromptSource(Protocol):
-    """The parts of the prompt that a turn begins with, as they are now; each is "" for none."""
-
-    def instructions(self) -> str:
-        """Return the instructions of the project."""
-        ...
-
-    def default_system(self, memory: Memory) -> str:
-        """Return the default system prompt of a turn that begins with this memory."""
-        ...
-
-    def mcp_tools(self, memory: Memory) -> str:
-        """Return the tools of MCP servers that a turn which begins with this memory is offered."""
-        ...
-
-
-class LoopOptions(NamedTuple):
-    """The optional parts of an AgentLoop.
-
-    `max_requests` limits the requests of a turn; 0 means no limit. `db_timeout` is the time in seconds to wait for a
-    lost database before Unavailable is raised; None waits for ever. `price` returns the cost of a request. `learn`
-    takes a model and the context in tokens that its provider reported; `learn_no_tools` takes a model that refused
-    tools. `prompt` provides the prompt that a turn begins with, `mail` the mail. `condensing` returns the options for a
-    memory; without it, only a request condenses. `cache` returns what is known of the provider's cache of the
-    conversation. Where nobody `can_ask` the user, a spending cap stops requests. `redactor` returns the redactor of the
-    current secrets. `outputs` keeps the output of the user's commands until it is stored. `recall` returns what a
-    memory recalls for a message of the user.
-    """
-
-    max_requests: int = 0
-    db_timeout: float | None = None
-    price: PriceOf = no_price
-    learn: Callable[[str, int], None] = lambda model, context: None
-    learn_no_tools: Callable[[str], None] = lambda model: None
-    prompt: PromptSource | None = None
-    condensing: Callable[[Memory], CondenseOptions] | None = None
-    mail: MailSource | None = None
-    can_ask: bool = True
-    cache: Callable[[], RequestCache] | None = None
-    redactor: Callable[[], Redactor] = no_redactor
-    outputs: CommandOutputStore | None = None
-    recall: Callable[[Memory, str], Awaitable[TurnsRecalled | None]] | None = None
-
-
-DEFAULTS = LoopOptions()
 
 
 class AgentLoop:
@@ -161,19 +100,17 @@ class AgentLoop:
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._view = store, provider, view
-        self.billing = Billing(options.price)
-        self._learn, self._learn_no_tools, self._outputs = options.learn, options.learn_no_tools, options.outputs
-        self._prompt, self._recall = options.prompt, options.recall
-        self._mail, self._redactor = options.mail, options.redactor
-        condensing = options.condensing or (lambda memory: CondenseOptions())
-        self._condenser = LazyCondenser(self.forget_context, view, condensing)
+        self.services, self._options = options.services, options
+        self._prompt, self._mail, self._outputs = options.prompt, options.mail, options.outputs
+        self.billing = Billing(self.services.price)
+        self._condenser = LazyCondenser(self.forget_context, view, self._condense_options)
         self.queue = InputQueue(view, lambda: self.unsaved)
         self._db_status = DatabaseStatus(view)
         shown = self.queue.show, self.queue.sent.clear
         self._retry = RetryUntilAvailable(self._db_status, view, options.db_timeout, *shown)
-        terms = self.billing, options.max_requests, self._redactor
-        self._jobs = Jobs(self, store, provider, tools, view, self._db_status, *terms, options.cache)
-        self.can_ask, self.cache = options.can_ask, options.cache
+        terms = self.billing, options.max_requests, self.services
+        self._jobs = Jobs(self, store, provider, tools, view, self._db_status, *terms)
+        self.can_ask = options.can_ask
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
         self.checks_mail = False  # which may begin a turn
         self._shrunk: tuple[Job | None, int] = (None, 0)  # the request that was shrunk, and how often
@@ -291,7 +228,7 @@ class AgentLoop:
         if isinstance(incoming, Interrupted):
             incoming = await self._interrupt_streams()
         if isinstance(incoming, FOREIGN_INPUTS):
-            incoming = redact_input(incoming, self._redactor())
+            incoming = redact_input(incoming, self.services.redactor())
         if isinstance(incoming, (Forget, Condense, Offered)):
             await self._handle_aside(incoming)
             return
@@ -299,8 +236,8 @@ class AgentLoop:
             incoming = await self._shrink_request(incoming)
         if isinstance(incoming, ToolsRefused) and incoming.job in work(self.memory):
             incoming = await self._leave_out_tools(incoming)
-        if self._recall and isinstance(incoming, Submitted | Retry):
-            incoming = await self._with_recalled(self._recall, incoming)
+        if isinstance(incoming, Submitted | Retry):
+            incoming = await self._with_recalled(incoming)
         prompt = self._changed_prompt() if isinstance(incoming, BEGINS_TURN) else ()
         try:
             if isinstance(incoming, RewindTo) and not find_mark(self.memory, label := incoming.label) and is_id(label):
@@ -370,9 +307,7 @@ class AgentLoop:
                 self._view.notice(str(refusal))
                 self._view.restore_input(steered.text)
 
-    async def _with_recalled(
-        self, recall: Callable[[Memory, str], Awaitable[TurnsRecalled | None]], incoming: Submitted | Retry
-    ) -> Submitted | Retry:
+    async def _with_recalled(self, incoming: Submitted | Retry) -> Submitted | Retry:
         """Return the input with what is recalled for a message of the user."""
         try:
             text = text_to_edit(self.memory, 0) if isinstance(incoming, Retry) else incoming.text
@@ -380,10 +315,10 @@ class AgentLoop:
             return incoming
         if isinstance(incoming, Submitted) and incoming.sender:
             return incoming
-        recalled = await recall(self.memory, text)
+        recalled = await self.services.recall_for(self.memory, text)
         if recalled is None:
             return incoming
-        return replace(incoming, recalled=replace(recalled, text=self._redactor().foreign(recalled.text)))
+        return replace(incoming, recalled=replace(recalled, text=self.services.redactor().foreign(recalled.text)))
 
     def _changed_prompt(self) -> tuple[Event, ...]:
         """Return the events about the project's instructions, the default system prompt and the tools of MCP servers,
@@ -431,6 +366,10 @@ class AgentLoop:
         except IkigaiError as error:
             self._view.notice(str(error))
 
+    def _condense_options(self, memory: Memory) -> CondenseOptions:
+        options = self.services.condense_options(memory)
+        return options if self._options.condenses else options.manual_only
+
     def forget_context(self) -> ForgetContext:
         """Return the services of a turn or command that forgets or condenses."""
         from ikigai.agent.forget import ForgetContext
@@ -459,7 +398,7 @@ class AgentLoop:
         tries = tries + 1 if job == incoming.job else 1
         self._shrunk = incoming.job, tries
         memory = self.memory
-        self._learn(memory.model, overflow.learned_context(memory, incoming.reason))
+        self.services.learn_context(memory.model, overflow.learned_context(memory, incoming.reason))
         smaller = await self._reload(memory.run)
         fails = tries > overflow.MAX_SHRINKS or smaller.size >= memory.size or not memory.budget
         if fails:
@@ -471,7 +410,7 @@ class AgentLoop:
     async def _leave_out_tools(self, incoming: ToolsRefused) -> Input:
         """Send the request again without tools, and offer this model none from now on."""
         model = self.memory.model
-        self._learn_no_tools(model)
+        self.services.learn_no_tools(model)
         memory = await self._reload(self.memory.run)
         if memory.limits.tools:  # the configuration says that it takes some
             return Failed(incoming.job, f"{incoming.reason} {NO_TOOLS_REMEDY}", (), incoming.usage)
@@ -519,7 +458,9 @@ class AgentLoop:
         for row in appended.rows:
             if self.billing.guard and isinstance(row.event, UsageReported):
                 self.billing.guard.stored(row.event)
-            if isinstance(row.event, TYPED_EVENTS) and (message := key_notice(row.event, row.id, self._redactor())):
+            if isinstance(row.event, TYPED_EVENTS) and (
+                message := key_notice(row.event, row.id, self.services.redactor())
+            ):
                 self._view.notice(message)
         self._condenser.on_events(events, before, self.memory)
 

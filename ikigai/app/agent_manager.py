@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ikigai.agent.loop import DEFAULTS, LoopOptions
+from ikigai.agent.loop_options import DEFAULTS, LoopOptions
 from ikigai.app.buffered_view import BufferedView
 from ikigai.app.command_outputs import CommandOutputs
 from ikigai.app.mailbox import Mailbox
@@ -152,6 +152,8 @@ class AgentManager:
         self, agent: Agent, memory: Memory, log: AgentLog, front: View | None = None, mail: bool = True
     ) -> OpenAgent:
         """Register an agent whose write lock is already held. With `mail` false, mail never starts a turn."""
+        from ikigai.app.agent_services import make_loop  # only a program with open agents needs the loop
+
         on_stored = lambda stored: self.mailbox.on_stored(open_agent, stored)  # noqa: E731
         view = BufferedView(front, self._on_change, self._ledger, self._asks, on_stored, _AskingFlag(log).set)
         view.live_state.changed(memory)
@@ -159,7 +161,7 @@ class AgentManager:
         source = _AgentMail(self.mailbox, lambda: open_agent, self._on_change) if mail else None
         subagents, outputs = partial(self._subagents, self, agent.id), CommandOutputs(log, view.notice)
         options = self._options._replace(mail=source, outputs=outputs)
-        loop = self.services.make_loop(agent, memory, log, view, subagents, options)
+        loop = make_loop(self.services, agent, memory, log, view, subagents, options)
         self.agents[agent.id] = open_agent = OpenAgent(agent, log, loop, view, outputs)
         self.mailbox.on_opened(open_agent)
         return open_agent

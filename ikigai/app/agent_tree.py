@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ikigai.app.agent_manager import AgentManager
 from ikigai.core.agents.tree import THIS_PROGRAM, AgentInfo, AgentLink, TreeNode, build_tree
 from ikigai.core.errors import AgentLocked, Rejected
-from ikigai.core.events import AgentKilled, AgentRevived, Choices, Forked, SettingsChanged
+from ikigai.core.events import AgentKilled, AgentRevived, Forked, SettingsChanged
 from ikigai.core.sanitize import clean_line
 from ikigai.system.output import format_table
 from ikigai.system.paths import current_directory

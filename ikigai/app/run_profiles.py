@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ikigai.config import Config, with_profile
-from ikigai.config.layers import profile_choices
 from ikigai.config.key_table import PROFILE_KEYS
+from ikigai.config.layers import profile_choices
 from ikigai.config.profiles import NO_PROFILE, profile_settings
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.state.effective_settings import RunProfile, WindowRules

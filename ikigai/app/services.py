@@ -1,7 +1,7 @@
-"""Provides the composition root: combines the results of `open_database` and `factories`, and makes agent loops.
+"""Provides the composition root: combines the results of `open_database` and `factories`.
 
-Only these three modules know all adapters but the screen. Heavy modules (psycopg, the embedded server, SDKs, the local
-model) are imported and started in threads, so that a visible prompt goes on taking keys.
+Only these three modules, and `agent_services`, know all adapters but the screen. Heavy modules (psycopg, the embedded
+server, SDKs, the local model) are imported and started in threads, so that a visible prompt goes on taking keys.
 """
 
 from __future__ import annotations
@@ -9,31 +9,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ikigai.app.factories import (
     make_caps,
-    make_options,
     make_pool,
-    make_price,
     make_project,
     make_run,
     make_workshop,
-    model_list_file,
     tighten,
 )
 from ikigai.app.open_database import import_module, open_database
 from ikigai.app.run_profiles import profile_in_force
 from ikigai.app.trusted_project import Project
 from ikigai.config import Config, unused_address, with_profile
-from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError, as_config_error
-from ikigai.core.events import Choices, TurnsRecalled
+from ikigai.core.events import Choices
 from ikigai.core.mcp_tools import MCP_TOOLS_KEY
-from ikigai.core.ports import View
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, with_instructions
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.loading import load_memory
@@ -44,14 +38,9 @@ from ikigai.system.paths import current_directory, unsaved_files, unsent_files
 from ikigai.system.process_memory import protect_process_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ikigai.agent.loop import AgentLoop, LoopOptions
-    from ikigai.agent.prompt_cache import PromptCache
     from ikigai.agent.spending_guard import RunSpending
     from ikigai.app.tool_runtime import ToolRuntime
     from ikigai.config.records import ContextSettings
-    from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.spending import Caps
     from ikigai.providers.pool import ProviderPool
     from ikigai.store.agents import Agent
@@ -121,6 +110,7 @@ class Services:
             run = await asyncio.to_thread(make_run, config, pool, tool_runtime, project)
             run = msgspec.structs.replace(run, project_limits=limits)
             await import_module("ikigai.app.agent_manager")
+            await import_module("ikigai.app.agent_services")
         except BaseException:
             if tool_runtime:
                 await tool_runtime.close()
@@ -288,18 +278,6 @@ class Services:
         """Return True if a provider reported in this run that the model's context is smaller than known."""
         return self.pool.limits(model).context < self.pool.known.limits(model).context
 
-    def _learn_no_tools(self, model: str) -> None:
-        """Remember with the list of its provider, until that is fetched anew, that a model refused tools."""
-        from ikigai.providers import model_list_cache
-
-        provider = model.partition("/")[0]
-        model_list_cache.save(model_list_file(), provider, self.pool.known.without_tools(model), time.time())
-
-    async def _recall(self, question: str) -> str:
-        from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS, format_excerpts
-
-        return format_excerpts((await self.database.recall(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)).turns)
-
     async def preload_recall(self, memory: Memory) -> None:
         """Load what each message is recalled by, where excerpts are sent along."""
         if self.context_settings(memory).auto_recall == "on":
@@ -307,62 +285,6 @@ class Services:
 
             with contextlib.suppress(ConfigError):  # damaged: words count alone, and /recall says so
                 await asyncio.to_thread(word_vectors.load_installed)
-
-    async def _recall_for(self, memory: Memory, message: str) -> TurnsRecalled | None:
-        context = self.context_settings(memory)
-        if context.auto_recall != "on":
-            return None
-        from ikigai.app.auto_recall import recall_for
-
-        return await recall_for(self.database, memory, message, context.auto_recall_tokens)
-
-    def make_loop(
-        self,
-        agent: Agent,
-        memory: Memory,
-        log: AgentLog,
-        view: View,
-        subagents: Callable[[], Subagents],
-        options: LoopOptions,
-    ) -> AgentLoop:
-        """Return the loop of an agent, which gets from these services what the options leave out."""
-        tools = self.tool_runtime.registry(self.database.reader(agent).result, self._recall, subagents, agent.id)
-        options = options._replace(
-            price=make_price(self.config),
-            learn=self.pool.learn,
-            learn_no_tools=self._learn_no_tools,
-            prompt=RunPrompt(self, view),
-            condensing=options.condensing or self.condensing,
-            redactor=self.redaction.redactor,
-            cache=self.prompt_cache(agent, memory),
-            recall=self._recall_for,
-        )
-        from ikigai.agent.loop import AgentLoop
-
-        loop = AgentLoop(memory, log, self.pool.provider, tools, view, options)
-        if self.spending:
-            self.guard(loop, agent, log, view)
-        return loop
-
-    def prompt_cache(self, agent: Agent, memory: Memory) -> Callable[[], PromptCache]:
-        """Return the function that returns what is known of the provider's cache of this agent."""
-        cache: PromptCache | None = None
-
-        def known() -> PromptCache:
-            nonlocal cache
-            if cache is None:
-                from ikigai.agent.prompt_cache import PromptCache
-
-                cache = PromptCache(
-                    lambda: self.database.cache_uses(agent.id),
-                    lambda memory: self.context_settings(memory).cache_ttl,
-                )
-                cache.load()
-            return cache
-
-        if memory.provider == "anthropic":  # the ledger is read before the first request
-            known()
-        return known
 
     def limit_spending(self, caps: Caps) -> RunSpending:
         """Set the caps of this run; the loops made from now on keep to them."""
@@ -373,44 +295,12 @@ class Services:
         self.spending.caps = caps
         return self.spending
 
-    def guard(self, loop: AgentLoop, agent: Agent, log: AgentLog, view: View) -> None:
-        """Keep the requests of a loop under the caps."""
-        from ikigai.agent.spending_guard import GuardTerms, SpendingGuard
-
-        assert self.spending
-        reader = self.database.reader(agent)
-        terms = GuardTerms(agent.id, log, view, self.pool.encoder, self.pool.provider, reader.last_counted)
-        loop.billing.guard = SpendingGuard(self.spending, terms, make_price(self.config), loop)
-
-    def condensing(self, memory: Memory) -> CondenseOptions:
-        """Return the options for condensing the oldest turns of this memory."""
-        return make_options(self.context_settings(memory))
-
     def context_settings(self, memory: Memory) -> ContextSettings:
         """Return `[context]` under the profile in force. Each turn asks for it, and it stays the same in a run."""
         profile = profile_in_force(memory)
         if profile not in self._contexts:
             self._contexts[profile] = with_profile(self.config, profile).context
         return self._contexts[profile]
-
-
-class RunPrompt:
-    """The `agent.loop.PromptSource` of one agent; problems with the files behind it are told to its view."""
-
-    def __init__(self, services: Services, view: View) -> None:
-        self._services, self._view = services, view
-
-    def instructions(self) -> str:
-        value = self._services.instructions()
-        for problem in self._services.problems():
-            self._view.notice(problem)
-        return value
-
-    def default_system(self, memory: Memory) -> str:
-        return self._services.default_system(memory)
-
-    def mcp_tools(self, memory: Memory) -> str:
-        return self._services.tool_runtime.mcp_offer(memory)
 
 
 def _with_settings(memory: Memory, settings: Choices) -> Memory:

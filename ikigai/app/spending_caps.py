@@ -47,10 +47,12 @@ def change_caps(services: Services, manager: AgentManager | None, argument: str)
             f"The project of this folder caps {spending.SCOPE_WORDS[change.scope]}: /limit can only lower it here.",
             "Its file is .ikigai/config.toml; /trust no ignores it from the next start on.",
         )
+    from ikigai.app.agent_services import guard_spending
+
     services.limit_spending(caps)
     for member in manager.agents.values() if manager else ():
         if member.agent_loop.billing.guard is None:
-            services.guard(member.agent_loop, member.agent, member.log, member.view)
+            guard_spending(services, member.agent_loop, member.agent, member.log, member.view)
 
 
 def _is_looser(caps: Caps, key: str, most: float) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from ikigai.agent.loop import LoopOptions
+from ikigai.agent.loop_options import LoopOptions
 from ikigai.app import agent_tree, info_commands, setting_changes
 from ikigai.app.agent_manager import AgentManager
 from ikigai.app.json_records.command_figures import Figures
@@ -202,8 +202,7 @@ async def _converse(
     notices = (*recovered, *services.problems(), model_notice, *setting_changes.opening_notices(services, memory))
     for notice in filter(None, notices):
         printer.notice(notice)
-    condensing = lambda of: services.condensing(of).manual_only  # noqa: E731
-    options = LoopOptions(max_requests, DATABASE_TIMEOUT, condensing=condensing, can_ask=False)
+    options = LoopOptions(max_requests, DATABASE_TIMEOUT, can_ask=False, condenses=False)
     on_usage = printer.add_subagent_usage
     manager = AgentManager(services, ManagedSubagents, on_usage=on_usage, can_ask=False, options=options)
     runtime = manager.register(agent, memory, log, printer, mail=False).agent_loop

@@ -157,7 +157,7 @@ class ActiveAgent:
         return Rejected("This agent is read-only here.", "/new begins another, /switch goes to one.")
 
     def _build_manager(self, services: Services) -> AgentManager:
-        from ikigai.agent.loop import LoopOptions
+        from ikigai.agent.loop_options import LoopOptions
         from ikigai.app.agent_manager import AgentManager
 
         if self.manager is None:

@@ -28,7 +28,8 @@ async def watch(session: Session) -> None:
         open_agent = session.active_agent.open_agent
         agent_loop = open_agent.agent_loop if open_agent else None
         has_turns = agent_loop is not None and bool(agent_loop.memory.window.turns)
-        last = await agent_loop.cache().last_use() if agent_loop and agent_loop.cache and has_turns else None
+        cache = agent_loop.services.request_cache() if agent_loop and has_turns else None
+        last = await cache.last_use() if cache else None
         seconds = seconds_left(last, time.time()) if last and last is not told else None
         if last and seconds == 0 and (notice := await _notice(session, last)):
             session.view.note(notice)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ikigai.agent import condenser as condensing
-from ikigai.agent.loop import AgentLoop, LoopOptions
+from ikigai.agent.loop import AgentLoop
+from ikigai.agent.loop_options import LoopOptions
 from ikigai.core.condense.prompt import CONDENSE_PROMPT
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.events import StoredEvent, Summarized, UsageReported
@@ -35,7 +36,7 @@ from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import RetryingProvider
 from ikigai.tools.registry import ToolRegistry
-from tests.agent.test_loop import Watcher, price
+from tests.agent.test_loop import Priced, Watcher
 from tests.core.agent import Agent
 from tests.core.memory_log import LogOf
 from tests.core.vectors import cases
@@ -45,6 +46,17 @@ from tests.support.wire_server import Answer, Received, WireServer, completion, 
 MODEL = "wire/small"
 GOOD = "The user counts. Open: go on at 30."
 HAND, AUTO = CondenseOptions("manual"), CondenseOptions("auto")
+
+
+class Condensing(Priced):
+    """Services that condense as the conversation says."""
+
+    def __init__(self, talk: "Talk") -> None:
+        super().__init__()
+        self._talk = talk
+
+    def condense_options(self, memory: Memory) -> CondenseOptions:
+        return self._talk.options
 
 
 class Talk:
@@ -91,7 +103,7 @@ class Talk:
             lambda _: self.provider,
             ToolRegistry(),
             self.view,
-            LoopOptions(price=price, condensing=lambda _: self.options),
+            LoopOptions(services=Condensing(self)),
         )
         try:
             async with running(self.runtime):

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ikigai.agent.loop import AgentLoop, LoopOptions
+from ikigai.agent.loop import AgentLoop
+from ikigai.agent.loop_options import LoopOptions
 from ikigai.core import tokens
 from ikigai.core.agents.mail import Mail
 from ikigai.core.events import AssistantMessage, Ending, Event, Filtered, Marked, TurnEnded, UsageReported, UserMessage
@@ -26,7 +27,7 @@ from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import RetryingProvider
 from ikigai.tools.registry import ToolRegistry
-from tests.agent.test_loop import Watcher, price
+from tests.agent.test_loop import Priced, Watcher
 from tests.core.agent import Agent
 from tests.core.memory_log import LogOf
 from tests.support.running import running
@@ -143,7 +144,7 @@ class Talk:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Talk"]:
         log = LogOf(self.logs, "a")
-        options = LoopOptions(price=price)
+        options = LoopOptions(services=Priced())
         self.runtime = AgentLoop(self.load(), log, lambda _: self.provider, ToolRegistry(), self.user, options)
         try:
             async with running(self.runtime):

@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import pytest
 
-from ikigai.agent.loop import AgentLoop, LoopOptions
+from ikigai.agent.loop import AgentLoop
+from ikigai.agent.loop_options import LoopOptions, NoServices
 from ikigai.core.errors import Unavailable
 from ikigai.core.events import (
     AssistantMessage,
@@ -44,7 +45,6 @@ from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Interrupted, SetMark, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory
-from ikigai.core.state.redacted_inputs import no_redactor
 from ikigai.core.views import transcript
 from ikigai.core.views.context_rule import ContextRule, context_rule
 from ikigai.core.views.transcript import TranscriptBlock
@@ -60,6 +60,8 @@ from tests.support.running import running
 from tests.support.wire_server import Answer, WireServer, sse
 
 AGENT = "a"
+
+Recall: TypeAlias = Callable[[Memory, str], Awaitable[TurnsRecalled | None]]
 
 
 class Watcher:
@@ -117,6 +119,22 @@ def price(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
     return float(usage.input + usage.output), "toy"
 
 
+class Priced(NoServices):
+    """Services that price a request, with a redactor of their own, and what a message recalls."""
+
+    def __init__(self, redactor: Redactor | None = None, recall: Recall | None = None) -> None:
+        self._redactor, self._recall = redactor, recall
+
+    def price(self, model: str, usage: Usage, at: float) -> tuple[float | None, str]:
+        return price(model, usage, at)
+
+    def redactor(self) -> Redactor:
+        return self._redactor or super().redactor()
+
+    async def recall_for(self, memory: Memory, message: str) -> TurnsRecalled | None:
+        return await self._recall(memory, message) if self._recall else None
+
+
 class Prompt:
     """The prompt that these functions return."""
 
@@ -141,7 +159,7 @@ class Session:
         instructions: Callable[[], str] | None = None,
         default_system: Callable[[Memory], str] | None = None,
         redactor: Redactor | None = None,
-        recall: Callable[[Memory, str], Awaitable[TurnsRecalled | None]] | None = None,
+        recall: Recall | None = None,
     ) -> None:
         self.logs = MemoryLog()
         self.logs.create(AGENT)
@@ -157,10 +175,8 @@ class Session:
             tools or ToolRegistry(),
             self.view,
             LoopOptions(
-                price=price,
+                services=Priced(redactor, recall),
                 prompt=Prompt(instructions, default_system) if instructions or default_system else None,
-                redactor=(lambda: redactor) if redactor else no_redactor,
-                recall=recall,
             ),
         )
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ikigai.agent.loop import AgentLoop, LoopOptions
+from ikigai.agent.loop import AgentLoop
+from ikigai.agent.loop_options import LoopOptions
 from ikigai.core.errors import Unavailable
 from ikigai.core.events import Ending, TurnEnded, UsageReported
 from ikigai.core.messages import ToolResult
@@ -19,7 +20,7 @@ from ikigai.core.state.memory import Memory
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.providers.scripted import ScriptedCall, ScriptedFailure, ScriptedHang
 from ikigai.tools.registry import ToolRegistry
-from tests.agent.test_loop import AGENT, Session, price, tool
+from tests.agent.test_loop import AGENT, Priced, Session, tool
 from tests.core.agreement import is_sound
 from tests.core.encoders import encoder, limits
 from tests.core.memory_log import LogOf
@@ -34,6 +35,17 @@ SAID = "y" * 200
 
 def refused(text: str = "Input is too long.") -> tuple[ScriptedFailure, ...]:
     return (ScriptedFailure(FailureKind.CONTEXT, text),)
+
+
+class Learning(Priced):
+    """Services that remember the contexts of models."""
+
+    def __init__(self, learned: Learned) -> None:
+        super().__init__()
+        self._learned = learned
+
+    def learn_context(self, model: str, context: int) -> None:
+        self._learned.learn(model, context)
 
 
 class Narrow(Session):
@@ -54,7 +66,7 @@ class Narrow(Session):
             lambda model: self.provider,
             tools or ToolRegistry(),
             self.view,
-            LoopOptions(price=price, learn=self.learned.learn),
+            LoopOptions(services=Learning(self.learned)),
         )
 
     async def ask(self, text: str) -> Ending:

@@ -11,7 +11,7 @@ import pytest
 from psycopg import conninfo
 
 from ikigai.agent import db_retry
-from ikigai.agent.loop import LoopOptions
+from ikigai.agent.loop_options import LoopOptions
 from ikigai.core.errors import Misconfigured, Unavailable
 from ikigai.core.state.inputs import Submitted
 from ikigai.providers.scripted import ScriptedPause

@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ikigai.agent.loop import AgentLoop, LoopOptions
+from ikigai.agent.loop import AgentLoop
+from ikigai.agent.loop_options import LoopOptions, NoServices
 from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS, format_excerpts
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.memory import AgentStatus
+from ikigai.core.state.memory import AgentStatus, Memory
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.store.database import Database
@@ -154,7 +155,7 @@ async def ours(
         agent = await database.agents.create()
         log = await database.open_agent(agent)
         memory = await log.load(load_memory(run, agent.id))
-        chosen = LoopOptions(condensing=lambda _: options)
+        chosen = LoopOptions(services=_Condensing(options))
         runtime = AgentLoop(memory, log, lambda _: provider, ToolRegistry(), Watcher(), chosen)
         loop = asyncio.create_task(runtime.run())
         for turn, (asked, _) in enumerate(talk, 1):
@@ -182,6 +183,16 @@ async def ours(
     price, window = priced(sent)
     price += sum(_beside(sent, asked) if len(asked) > 2 else cheaper * _apart(asked) for asked in made)
     return Outcome(name, kept, recalled, len(needles), price, recalling, window, len(made))
+
+
+class _Condensing(NoServices):
+    """Services with these options."""
+
+    def __init__(self, options: CondenseOptions) -> None:
+        self._options = options
+
+    def condense_options(self, memory: Memory) -> CondenseOptions:
+        return self._options
 
 
 def _is_asked(messages: list[Said]) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import UNSET, UnsetType
 
 from ikigai.agent.loop_options import LoopOptions
-from ikigai.app import agent_tree, info_commands, setting_changes
+from ikigai.app import info_commands, setting_changes
 from ikigai.app.agent_manager import AgentManager
 from ikigai.app.json_records.command_figures import Figures
 from ikigai.app.json_records.json_output import encode, use_utf8
@@ -26,8 +26,8 @@ from ikigai.app.open_database import PREPARING_DATABASE, is_first
 from ikigai.app.services import Services
 from ikigai.app.spool import spool_rest
 from ikigai.config import Config
-from ikigai.core.commands import fork, table
-from ikigai.core.commands.parsers import Meaning, ProgramCommand, parse_archive, parse_kill, parse_rename
+from ikigai.core.commands import table
+from ikigai.core.commands.parsers import Meaning, ProgramCommand
 from ikigai.core.errors import (
     AgentLocked,
     ConfigError,
@@ -38,13 +38,13 @@ from ikigai.core.errors import (
     Stopped,
     TimedOut,
 )
-from ikigai.core.events import Choices
 from ikigai.core.sanitize import clean
 from ikigai.core.state.inputs import Change, Plan, Retry, Submitted
-from ikigai.core.state.settings import with_choices
 from ikigai.headless import piped_input
 from ikigai.headless.output_streams import OutputStreams
-from ikigai.headless.printer import PrintView, carry_out, run_turns
+from ikigai.headless.printer import PrintView
+from ikigai.headless.run_turns import carry_out, run_turns
+from ikigai.headless.tree_commands import TREE_HANDLERS, check_model, needs_agent
 from ikigai.system.progress import show_waiting
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
                 return ExitCode.OK
             prompt = prompt._replace(command=None)
         elif agent is None:
-            _check_model(services, services.run.resolve({}))  # no agent for nothing
+            check_model(services, services.run.resolve({}))  # no agent for nothing
             agent = await services.create()
         format = arguments.output_format or "text"
         output = arguments.raw, streams, schema, prompt.name, did
@@ -191,7 +191,7 @@ async def _converse(
         remedy = "Nothing was sent. --new starts a new agent."
         raise AgentLocked(locked.what, remedy, locked.owner) from None
     if prompt.asks_model:
-        _check_model(services, memory.run.resolve(memory.own))
+        check_model(services, memory.run.resolve(memory.own))
     command, model_notice = prompt.command, ""
     assert not isinstance(command, ProgramCommand)
     if isinstance(command, Change):
@@ -240,14 +240,7 @@ def _check_command(typed: str, command: Meaning, arguments: argparse.Namespace, 
         flag = "--schema" if arguments.schema else "--input-format"
         raise ConfigError(f"{flag} is for messages, and {word} is a command.", f"Leave out {flag}.")
     if not (isinstance(command, ProgramCommand) or has_agent):
-        raise _needs_agent(word)
-
-
-def _needs_agent(word: str) -> ConfigError:
-    return ConfigError(
-        f"{word} is for a conversation, and print mode begins a new one.",
-        "Add -c for the one you used last, or -r NAME.",
-    )
+        raise needs_agent(word)
 
 
 def _join(typed: str, piped: str) -> str:
@@ -335,61 +328,6 @@ async def _print(
     await streams.finish()
 
 
-class TreeChange(NamedTuple):
-    """The result of a command that changes the tree: its agent, the message to send there next, and the report."""
-
-    agent: Agent
-    prompt: str
-    report: str
-
-
-async def _fork(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
-    request = fork.parse_fork(argument)
-    if agent is None and request.at:
-        agent, _ = await services.database.tree.place(request.at)
-    agent = await _named(services, "", agent, "/fork")
-    if request.prompt:
-        chosen = with_choices(await services.load_memory(agent), request.choices)
-        _check_model(services, chosen.run.resolve(chosen.own))  # no child for nothing
-    child = await agent_tree.fork(services, agent, request)
-    return TreeChange(child.agent, request.prompt, agent_tree.fork_message(child, "ikigai -r {}"))
-
-
-async def _rename(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
-    names = parse_rename(argument.split())
-    agent = await _named(services, names.old, agent, "/rename")
-    report = await agent_tree.rename(services.database, agent, names.new, "ikigai agents rename {} {}")
-    return TreeChange(agent, "", report)
-
-
-async def _kill(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
-    agent = await _named(services, parse_kill(argument.split()), agent, "/kill")
-    return TreeChange(agent, "", await agent_tree.kill_agreed(services.database, agent, yes))
-
-
-async def _archive(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
-    agent = await _named(services, parse_archive(argument.split()), agent, "/archive")
-    return TreeChange(agent, "", await agent_tree.archive(services.database, agent, "ikigai agents revive {}"))
-
-
-async def _revive(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
-    agent = await _named(services, argument, agent, "/revive")
-    return TreeChange(agent, "", await agent_tree.revive(services.database, agent, "ikigai -r {}"))
-
-
-async def _named(services: Services, name: str, agent: Agent | None, word: str) -> Agent:
-    """Return the agent of this name, or without a name `agent`. Raise Rejected, ConfigError."""
-    if name:
-        return await services.database.agents.find(name)
-    if agent is None:
-        raise _needs_agent(word)
-    return agent
-
-
-TREE_HANDLERS = {"archive": _archive, "fork": _fork, "kill": _kill, "rename": _rename, "revive": _revive}
-"""Handlers of the commands that change the tree: they take the agent of -c or -r, the argument, and --yes."""
-
-
 async def _stop_subagents(manager: AgentManager, agent: Agent, printer: PrintView) -> str:
     """Stop the subagents that are still running; return the sentences about what could not be saved."""
     root = manager.agents.pop(agent.id)
@@ -399,14 +337,3 @@ async def _stop_subagents(manager: AgentManager, agent: Agent, printer: PrintVie
     unsaved = await manager.close()
     await root.log.close()
     return unsaved
-
-
-def _check_model(services: Services, settings: Choices) -> None:
-    """Raise an IkigaiError if these settings name no model, or one that no provider serves."""
-    model = settings.get("model")
-    if not model:
-        raise IkigaiError(
-            "There is no model: no key, and no local model.",
-            "Run: ikigai login    or ikigai setup, or name a server in the configuration.",
-        )
-    services.pool.check(str(model))

@@ -1,4 +1,4 @@
-"""This module runs one turn or one command without a terminal and prints what comes of it."""
+"""This module prints what comes of a turn or a command without a terminal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ from ikigai.core.ports import Delta
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import (
     SHORT_REPLY_REASONS,
-    TRANSIENT_FAILURES,
     HostedDelta,
     RetryScheduled,
     StreamFailed,
@@ -47,17 +46,13 @@ from ikigai.core.request.reply import (
     describe_retry,
 )
 from ikigai.core.sanitize import Cleaner, clean, storable
-from ikigai.core.state.inputs import Command, Interrupted, Plan, Retry, Submitted
-from ikigai.core.state.memory import AgentStatus, Memory
+from ikigai.core.state.memory import Memory
 from ikigai.core.views import usage_totals
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Speaker, TranscriptBlock, source_line
 from ikigai.headless.output_streams import OutputStreams
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from ikigai.agent.loop import AgentLoop
     from ikigai.app.json_records.printed_record import PrintedRecord
     from ikigai.headless.reply_schema import ReplySchema
 
@@ -321,81 +316,3 @@ def _counts(reports: Iterable[UsageReported]) -> UsageCounts:
     spent = usage_totals.sum_totals(map(usage_totals.totals_of, reports))
     names = ("input", "output", "cached", "written", "thinking", "searches", "unpriced", "at_least")
     return UsageCounts(**{name: getattr(spent, name) for name in names}, cost=spent.known_cost)
-
-
-async def carry_out(runtime: AgentLoop, printer: PrintView, command: Command) -> int:
-    """Carry out `command`, print what it did, and return the exit code: 1 if it was refused or declined."""
-    runtime.inbox.put_nowait(command)
-    runtime.inbox.put_nowait(None)
-    await runtime.run()
-    printer.print_report()
-    await printer.streams.finish()
-    return ExitCode.OK if printer.notes else ExitCode.FAILED
-
-
-async def run_turns(
-    runtime: AgentLoop, printer: PrintView, submissions: AsyncIterator[Submitted | Plan | Retry]
-) -> int:
-    """Submit each of `submissions` when the turn before has ended, and return the exit code of the first that was not
-    answered, else 0.
-    """
-    loop, code = asyncio.create_task(runtime.run()), 0
-    try:
-        async for submission in submissions:
-            printer.begin_turn()
-            outcome = await _run_turn(runtime, loop, printer, submission)
-            code = code or outcome
-            await printer.streams.drain()
-            if printer.streams.lost or loop.done():
-                break
-    finally:
-        runtime.inbox.put_nowait(None)
-        await asyncio.wait({loop}, timeout=3)
-    lost = printer.streams.lost
-    if lost and not isinstance(lost, BrokenPipeError):
-        printer.notice(f"The answer could not be written: {lost.strerror}. {printer.stored_answer}")
-        return 1
-    return code
-
-
-async def _run_turn(
-    runtime: AgentLoop, loop: asyncio.Task[None], printer: PrintView, submission: Submitted | Plan | Retry
-) -> int:
-    """Submit `submission`, wait for the turn to end, and return the exit code.
-
-    The code is 0 for an answer, even one that is cut off at its longest length. It is 1 if there is no answer: the turn
-    failed, the model or its provider refused, not a word came before the longest length, a plan to forget forgot
-    nothing, or the reply does not match the schema. It is 3 if a spending cap stopped the turn. It is 75 if a later
-    try may work.
-    """
-    ended = asyncio.create_task(printer.ended())
-    try:
-        runtime.inbox.put_nowait(submission)
-        await asyncio.wait({loop, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if loop.done():
-            loop.result()  # the loop ends by itself only when it raises
-    except asyncio.CancelledError:
-        runtime.inbox.put_nowait(Interrupted())
-        if runtime.memory.status is not AgentStatus.IDLE:
-            await asyncio.wait({loop, ended}, timeout=3, return_when=asyncio.FIRST_COMPLETED)
-        printer.finish()
-        raise
-    finally:
-        ended.cancel()
-    failed = printer.ending is not None and printer.ending.ending is Ending.FAILED
-    cap_refusal = runtime.billing.guard.refusal if failed and runtime.billing.guard else None
-    printer.finish(cap_refusal)
-    if printer.ending is None or printer.ending.ending is Ending.COMPLETED:
-        if why := SHORT_REPLY_REASONS.get(printer.stop):
-            printer.notice(why)
-        if printer.mismatch:
-            printer.notice(printer.mismatch)
-        nothing_forgotten = isinstance(submission, Plan) and not printer.filtered
-        no_answer = printer.stop is StopReason.REFUSED or (printer.stop is StopReason.LENGTH and printer.is_silent)
-        failed = nothing_forgotten or printer.refused or no_answer or printer.mismatch
-        return ExitCode.FAILED if failed else ExitCode.OK
-    printer.notice(printer.ending.reason or printer.ending.ending.value)
-    if cap_refusal:
-        return ExitCode.SPENDING_LIMIT
-    passes = printer.usage and printer.usage[-1].failure in TRANSIENT_FAILURES
-    return ExitCode.TRY_AGAIN if passes else ExitCode.FAILED

@@ -9,7 +9,7 @@ from ikigai.cli import help_pages
 from ikigai.core.commands.spec import CommandSpec, CommandTiming, PrintMode
 from ikigai.core.commands.table import COMMANDS
 from ikigai.core.errors import Rejected
-from ikigai.headless.print_mode import TREE_HANDLERS
+from ikigai.headless.tree_commands import TREE_HANDLERS
 from ikigai.repl.agent_commands import AGENT_HANDLERS
 from ikigai.repl.slash_commands import HANDLERS
 from ikigai.repl.switching import DESTINATIONS

@@ -6,7 +6,7 @@ from ikigai.cli import main as cli
 from tests.e2e.toy import DyingLog
 
 if __name__ == "__main__":
-    import ikigai.store.database
+    import ikigai.store.open_logs
 
-    ikigai.store.database.AgentLog = DyingLog  # type: ignore[misc]
+    ikigai.store.open_logs.AgentLog = DyingLog  # type: ignore[misc]
     sys.exit(cli.main())

@@ -97,8 +97,8 @@ class DyingLog(AgentLog):
 
 
 if __name__ == "__main__":
-    import ikigai.store.database
+    import ikigai.store.open_logs
 
-    ikigai.store.database.AgentLog = DyingLog  # type: ignore[misc]
+    ikigai.store.open_logs.AgentLog = DyingLog  # type: ignore[misc]
     app.make_workshop = lambda config: ToyWorkshop(config, Path.cwd())
     sys.exit(cli.main())

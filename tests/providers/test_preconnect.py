@@ -82,7 +82,8 @@ async def server(
     if request.param == "https":
         certificate, tls = request.getfixturevalue("trusted")
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        monkeypatch.setattr("ikigai.providers.streaming.keeps_connections", lambda url: True)  # as elsewhere
+        for module in ("network", "preconnect"):  # as elsewhere
+            monkeypatch.setattr(f"ikigai.providers.{module}.keeps_connections", lambda url: True)
     await server.open(tls)
     yield server
     await server.close()

@@ -40,19 +40,19 @@ LIBRARIES = (
     "psycopg", "pygments.lexers", "rich.markdown", "rich.rule", "truststore",
 )  # fmt: skip
 PROGRAM = (
-    "ikigai.agent.prompt_cache", "ikigai.app.build_tools", "ikigai.app.open_database", "ikigai.app.own_commands",
-    "ikigai.app.own_secrets", "ikigai.app.pasted_pictures", "ikigai.app.services", "ikigai.app.surroundings",
-    "ikigai.app.tool_runtime", "ikigai.cli.main", "ikigai.cli.subcommands", "ikigai.config.extra_fields",
-    "ikigai.core.commands.command_help", "ikigai.core.mentions", "ikigai.core.request.default_prompt",
-    "ikigai.core.search.fuzzy", "ikigai.core.search.recall_choice", "ikigai.core.state.prompt_prefix",
-    "ikigai.core.token_formats", "ikigai.headless.print_mode", "ikigai.providers.local.weights",
-    "ikigai.providers.openai.provider", "ikigai.providers.prices", "ikigai.repl.cold_cache",
-    "ikigai.repl.draft_files", "ikigai.repl.exit_message", "ikigai.repl.first_screen",
-    "ikigai.repl.recall_suggestions", "ikigai.repl.repl", "ikigai.store.connection_watch", "ikigai.store.database",
-    "ikigai.store.ephemeral", "ikigai.store.log_tail", "ikigai.store.search.search", "ikigai.store.sql.transfer",
-    "ikigai.store.unsaved_place", "ikigai.terminal.notifications", "ikigai.terminal.output.background_color",
-    "ikigai.terminal.output.prompt_marks", "ikigai.terminal.render.markdown_elements", "ikigai.terminal.screen",
-    "ikigai.tools.approval.gate",
+    "ikigai.agent.prompt_cache", "ikigai.app.agent_manager", "ikigai.app.agent_services", "ikigai.app.build_tools",
+    "ikigai.app.open_database", "ikigai.app.own_commands", "ikigai.app.own_secrets", "ikigai.app.pasted_pictures",
+    "ikigai.app.services", "ikigai.app.setting_changes", "ikigai.app.surroundings", "ikigai.app.tool_runtime",
+    "ikigai.cli.main", "ikigai.cli.subcommands", "ikigai.config.extra_fields", "ikigai.core.commands.command_help",
+    "ikigai.core.mentions", "ikigai.core.request.default_prompt", "ikigai.core.search.fuzzy",
+    "ikigai.core.search.recall_choice", "ikigai.core.state.prompt_prefix", "ikigai.core.token_formats",
+    "ikigai.headless.print_mode", "ikigai.providers.local.weights", "ikigai.providers.openai.provider",
+    "ikigai.providers.prices", "ikigai.repl.cold_cache", "ikigai.repl.draft_files", "ikigai.repl.exit_message",
+    "ikigai.repl.first_screen", "ikigai.repl.opening", "ikigai.repl.recall_suggestions", "ikigai.repl.repl",
+    "ikigai.store.connection_watch", "ikigai.store.database", "ikigai.store.ephemeral", "ikigai.store.log_tail",
+    "ikigai.store.search.search", "ikigai.store.sql.transfer", "ikigai.store.unsaved_place",
+    "ikigai.terminal.notifications", "ikigai.terminal.output.background_color", "ikigai.terminal.output.prompt_marks",
+    "ikigai.terminal.render.markdown_elements", "ikigai.terminal.screen", "ikigai.tools.approval.gate",
 )  # fmt: skip
 NUMBER = struct.Struct("i")
 

@@ -1,4 +1,4 @@
-"""This module runs the REPL: it opens the screen first, then database, agent and history, and handles entered lines."""
+"""This module runs the REPL: it handles what the screen reports, from the first key until the user leaves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import importlib
 import os
 import signal
 import sys
@@ -16,7 +15,7 @@ from ikigai.config import Config
 from ikigai.core.commands import table
 from ikigai.core.commands.parsers import ProgramCommand
 from ikigai.core.commands.spec import CommandTiming
-from ikigai.core.errors import ConfigError, IkigaiError, Rejected, Unavailable
+from ikigai.core.errors import IkigaiError, Unavailable
 from ikigai.core.key_actions import active_keys
 from ikigai.core.state import inputs
 from ikigai.repl.active_agent import ActiveAgent
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ikigai.app.services import Services
-    from ikigai.app.trusted_project import Project
     from ikigai.core.commands.parsers import Meaning
     from ikigai.core.search.prompt_history import SentPrompt
     from ikigai.repl.draft_stash import DraftStash
@@ -40,16 +38,10 @@ if TYPE_CHECKING:
     from ikigai.repl.recall_suggestions import RecallSuggestions
     from ikigai.terminal.browsable_history import HistoryPages
 
-MAX_PROMPT_HISTORY = 500
-"""Earlier messages that Up and Ctrl+R offer."""
 PRELOAD_DELAY_SECONDS = 0.3
 """Seconds after the history is on screen until the SDK is loaded, at most: whoever types sooner may send sooner."""
-NOTHING_PICKED = 130
-"""Exit code when the user leaves the list of `ikigai -r`, as of fzf and others."""
 PURGE_WITHIN = 10.0
 """Seconds that purging an ephemeral conversation may take when leaving; else the next start does it."""
-LEFT_BEHIND_AFTER = 5.0
-"""Seconds after which an ephemeral agent that no program has open was left behind by a killed one."""
 CLOSE_WITHIN = 3.0
 """Seconds that leaving may take."""
 
@@ -95,14 +87,18 @@ class Repl:
         return self._session.exit_code
 
     async def _open(self) -> None:
-        """Open the services, the agent and its history behind the visible prompt, then load what the first request
-        needs.
-        """
+        """Open the conversation behind the visible prompt."""
         if self._prompt:
             self._active_agent.queue.hold(self._prompt)
         await asyncio.sleep(KEYS_FIRST_SECONDS)
+        from ikigai.repl.opening import Opening
+
+        opening = Opening(self._session, self._router, self._arguments)
         try:
-            await self._begin()
+            if await opening.open_agent():
+                await self._commands.name_agents()
+                if any(paths.state_dir().glob("unsent-stash-*.txt")):
+                    await self._draft_stash().recover()
             await self._view.drawn()
         except IkigaiError as error:
             self._screen.close(error)
@@ -114,118 +110,12 @@ class Repl:
 
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._has_typed.wait(), PRELOAD_DELAY_SECONDS)
-        if self._session.services and self._session.memory:
-            await self._session.services.pool.preload(self._session.memory.model)
-        if self._active_agent.runtime:
-            self._active_agent.runtime.preload()
+        await opening.open_rest()
         if self._session.services:
-            await self._session.services.tool_runtime.preload()
-            if self._session.memory:
-                await self._session.services.preload_recall(self._session.memory)
-            self._start_servers(self._session.services)
-            from ikigai.app import pasted_pictures
-
-            await asyncio.to_thread(pasted_pictures.remove_old)
-            with contextlib.suppress(IkigaiError):  # those of a program that was killed
-                await self._session.services.purge_ephemeral(LEFT_BEHIND_AFTER)
-            self._session.track(asyncio.create_task(self._session.services.database.indexer.run(), name="index"))
-            from ikigai.repl import cold_cache
             from ikigai.repl.recall_suggestions import RecallSuggestions
 
             self._suggestions = RecallSuggestions(self._session)
             self._suggestions.changed()  # what has been typed meanwhile
-            self._session.spawn(cold_cache.watch(self._session), "cold cache")
-        if self._session.config.terminal.find_servers:
-            self._session.spawn(self._offer_servers(), "servers")
-        if self._session.config.terminal.update_notice:
-            self._session.spawn(self._show_update(), "update notice")
-
-    def _start_servers(self, services: Services) -> None:
-        """Connect to the MCP servers, if there are any; nothing waits for them."""
-        if servers := services.tool_runtime.mcp:
-            servers.on_notice = self._view.note
-            servers.start()
-
-    async def _offer_servers(self) -> None:
-        await asyncio.to_thread(importlib.import_module, "ikigai.repl.server_offers")
-        from ikigai.repl import server_offers
-
-        await server_offers.offer_servers(self._session)
-
-    async def _show_update(self) -> None:
-        """Print a line if there is a newer version."""
-        await asyncio.to_thread(importlib.import_module, "ikigai.app.update_notice")
-        from ikigai.app import update_notice
-
-        index = self._session.config.terminal.update_index
-        if notice := await update_notice.find_update(index, update_notice.installed_distribution()):
-            self._view.note(notice)
-
-    async def _begin(self) -> None:
-        self._view.database("opening the database")
-        await asyncio.to_thread(importlib.import_module, "ikigai.app.services")
-        from ikigai.app.factories import make_project
-        from ikigai.app.services import Services
-
-        project = await self._ask_trust(make_project())
-        from ikigai.system.progress import count_progress
-
-        async with count_progress(lambda far: self._view.database(f"opening the database {far}")) as on_progress:
-            self._session.services = services = await Services.open(self._session.config, project, on_progress)
-        services.ephemeral = self._arguments.ephemeral
-        self._session.config = services.config  # as the project has tightened it
-        self._screen.equip(self._session.config.terminal)
-        model_notice = ""
-        if model := services.run.resolve({}).get("model"):
-            try:
-                services.pool.check(str(model))
-            except ConfigError:
-                raise
-            except IkigaiError as error:  # no key: all that needs no model works
-                model_notice = str(error)
-        self._view.database(services.place)
-        with self._router.switching():
-            arguments = self._arguments
-            named = arguments.follow or arguments.resume
-            if named == "" and not (named := await self._pick_agent(services)):
-                self._session.leave(NOTHING_PICKED)
-                return
-            agent = await services.choose(named, arguments.new, getattr(arguments, "continue"))
-            await (self._active_agent.follow if arguments.follow else self._active_agent.switch_to)(services, agent)
-        config = self._session.config
-        for notice in filter(None, (*config.notices, *config.unknown_variables, model_notice, *services.problems())):
-            self._view.notice(notice)
-        self._screen.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
-        await self._commands.name_agents()
-        if any(paths.state_dir().glob("unsent-stash-*.txt")):
-            await self._draft_stash().recover()
-
-    async def _pick_agent(self, services: Services) -> str | None:
-        """Let the user pick the agent to start with; return its id, None if the user left."""
-        from ikigai.repl.agent_picker import AgentSource
-
-        try:
-            return await self._screen.pick(AgentSource(services.database))
-        except Rejected as refusal:
-            raise ConfigError(refusal.what, "Usage: ikigai -r NAME; see ikigai agents.") from None
-
-    async def _ask_trust(self, project: Project) -> Project:
-        """Return the project of the working directory.
-
-        Ask the user once about a folder that is not trusted, and about changed files of a trusted one.
-        """
-        brings = project.contents
-        await asyncio.to_thread(project.check_trust)
-        if (brings or project.approved) and not project.problems:
-            from ikigai.repl import permission_commands
-
-            self._view.database("")  # nothing is opened while the user decides
-            if project.trusted:
-                await permission_commands.ask_about_changes(project, self._view.ask)
-            else:
-                await permission_commands.ask_trust(project, brings, self._view.ask)
-            self._view.database("opening the database")
-        return project
 
     async def _close(self) -> None:
         """Stop and close everything within a few seconds; tell where the conversation goes on."""

@@ -1,0 +1,141 @@
+"""This module opens the conversation behind the visible prompt, and starts what runs beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+from typing import TYPE_CHECKING
+
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ikigai.app.services import Services
+    from ikigai.app.trusted_project import Project
+    from ikigai.repl.input_router import InputRouter
+    from ikigai.repl.session import Session
+
+MAX_PROMPT_HISTORY = 500
+"""Earlier messages that Up and Ctrl+R offer."""
+NOTHING_PICKED = 130
+"""Exit code when the user leaves the list of `ikigai -r`, as of fzf and others."""
+LEFT_BEHIND_AFTER = 5.0
+"""Seconds after which an ephemeral agent that no program has open was left behind by a killed one."""
+
+
+class Opening:
+    """Opens what the REPL of `session` needs, first what is on screen and then the rest."""
+
+    def __init__(self, session: Session, router: InputRouter, arguments: argparse.Namespace) -> None:
+        self._session, self._router, self._arguments = session, router, arguments
+        self._screen, self._view, self._active_agent = session.screen, session.view, session.active_agent
+
+    async def open_agent(self) -> bool:
+        """Open the services and the agent to start with, and draw its history; return False if the user picked none."""
+        self._view.database("opening the database")
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.services")
+        from ikigai.app.factories import make_project
+        from ikigai.app.services import Services
+
+        project = await self._ask_trust(make_project())
+        from ikigai.system.progress import count_progress
+
+        async with count_progress(lambda far: self._view.database(f"opening the database {far}")) as on_progress:
+            self._session.services = services = await Services.open(self._session.config, project, on_progress)
+        services.ephemeral = self._arguments.ephemeral
+        self._session.config = services.config  # as the project has tightened it
+        self._screen.equip(self._session.config.terminal)
+        model_notice = ""
+        if model := services.run.resolve({}).get("model"):
+            try:
+                services.pool.check(str(model))
+            except ConfigError:
+                raise
+            except IkigaiError as error:  # no key: all that needs no model works
+                model_notice = str(error)
+        self._view.database(services.place)
+        with self._router.switching():
+            arguments = self._arguments
+            named = arguments.follow or arguments.resume
+            if named == "" and not (named := await self._pick_agent(services)):
+                self._session.leave(NOTHING_PICKED)
+                return False
+            agent = await services.choose(named, arguments.new, getattr(arguments, "continue"))
+            await (self._active_agent.follow if arguments.follow else self._active_agent.switch_to)(services, agent)
+        config = self._session.config
+        for notice in filter(None, (*config.notices, *config.unknown_variables, model_notice, *services.problems())):
+            self._view.notice(notice)
+        self._screen.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
+        return True
+
+    async def _pick_agent(self, services: Services) -> str | None:
+        """Let the user pick the agent to start with; return its id, None if the user left."""
+        from ikigai.repl.agent_picker import AgentSource
+
+        try:
+            return await self._screen.pick(AgentSource(services.database))
+        except Rejected as refusal:
+            raise ConfigError(refusal.what, "Usage: ikigai -r NAME; see ikigai agents.") from None
+
+    async def _ask_trust(self, project: Project) -> Project:
+        """Return the project of the working directory.
+
+        Ask the user once about a folder that is not trusted, and about changed files of a trusted one.
+        """
+        brings = project.contents
+        await asyncio.to_thread(project.check_trust)
+        if (brings or project.approved) and not project.problems:
+            from ikigai.repl import permission_commands
+
+            self._view.database("")  # nothing is opened while the user decides
+            if project.trusted:
+                await permission_commands.ask_about_changes(project, self._view.ask)
+            else:
+                await permission_commands.ask_trust(project, brings, self._view.ask)
+            self._view.database("opening the database")
+        return project
+
+    async def open_rest(self) -> None:
+        """Load what the first request needs, and start what runs beside the conversation."""
+        services, runtime = self._session.services, self._active_agent.runtime
+        if services and self._session.memory:
+            await services.pool.preload(self._session.memory.model)
+        if runtime:
+            runtime.preload()
+        if services:
+            await services.tool_runtime.preload()
+            if self._session.memory:
+                await services.preload_recall(self._session.memory)
+            if servers := services.tool_runtime.mcp:  # nothing waits for them
+                servers.on_notice = self._view.note
+                servers.start()
+            from ikigai.app import pasted_pictures
+
+            await asyncio.to_thread(pasted_pictures.remove_old)
+            with contextlib.suppress(IkigaiError):  # those of a program that was killed
+                await services.purge_ephemeral(LEFT_BEHIND_AFTER)
+            self._session.track(asyncio.create_task(services.database.indexer.run(), name="index"))
+            from ikigai.repl import cold_cache
+
+            self._session.spawn(cold_cache.watch(self._session), "cold cache")
+        if self._session.config.terminal.find_servers:
+            self._session.spawn(self._offer_servers(), "servers")
+        if self._session.config.terminal.update_notice:
+            self._session.spawn(self._show_update(), "update notice")
+
+    async def _offer_servers(self) -> None:
+        await asyncio.to_thread(importlib.import_module, "ikigai.repl.server_offers")
+        from ikigai.repl import server_offers
+
+        await server_offers.offer_servers(self._session)
+
+    async def _show_update(self) -> None:
+        """Print a line if there is a newer version."""
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.update_notice")
+        from ikigai.app import update_notice
+
+        index = self._session.config.terminal.update_index
+        if notice := await update_notice.find_update(index, update_notice.installed_distribution()):
+            self._view.note(notice)

@@ -1,6 +1,5 @@
 """This module stores the folders that the user trusts: others have no project settings, tools and AGENTS.md.
 
-    is_trusted        if the files of this folder may be used
     trusted_digests   the files that may be used, each by its digest
     trust             trust from now on
     revoke            end the trust
@@ -40,13 +39,6 @@ class TrustedFolder(msgspec.Struct):
 
 
 _VALUE = cast("type[float | TrustedFolder]", float | TrustedFolder)
-
-
-def is_trusted(file: Path, folder: Path) -> bool:
-    """Return True if `folder` itself was trusted. Raise ConfigError when the file cannot be read: then nothing is
-    trusted.
-    """
-    return trusted_digests(file, folder) is not None
 
 
 def trusted_digests(file: Path, folder: Path) -> dict[str, str] | None:

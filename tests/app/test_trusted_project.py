@@ -134,7 +134,7 @@ async def test_question_says_what_is_there_and_only_yes_is_kept(project: Project
     assert not project.trusted and not project.file.exists() and asked[0].default == "n"
     assert "has AGENTS.md." in asked[0].lines[0] and "Obey" not in "".join(asked[0].lines)
     await permissions.ask_trust(project, project.contents, answering("y"))
-    assert project.trusted and trust.is_trusted(project.file, project.folder)
+    assert project.trusted and trust.trusted_digests(project.file, project.folder) is not None
 
 
 async def test_yes_that_cannot_be_kept_holds_for_this_run(project: Project):

@@ -11,6 +11,10 @@ from ikigai.config import trusted_folders as trust
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 
 
+def is_trusted(file: Path, folder: Path) -> bool:
+    return trust.trusted_digests(file, folder) is not None
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     (tmp_path / "data").mkdir(mode=0o700)
@@ -18,12 +22,12 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_folder_is_trusted_until_it_is_not(file: Path, tmp_path: Path):
-    assert not trust.is_trusted(file, tmp_path)
+    assert not is_trusted(file, tmp_path)
     assert trust.trust(file, tmp_path, 12.5) == str(tmp_path.resolve())
-    assert trust.is_trusted(file, tmp_path) and trust.list_trusted(file) == {str(tmp_path.resolve()): 12.5}
+    assert is_trusted(file, tmp_path) and trust.list_trusted(file) == {str(tmp_path.resolve()): 12.5}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and list(file.parent.iterdir()) == [file]
     assert trust.revoke(file, tmp_path) and not trust.revoke(file, tmp_path)
-    assert not trust.is_trusted(file, tmp_path) and trust.list_trusted(file) == {}
+    assert not is_trusted(file, tmp_path) and trust.list_trusted(file) == {}
 
 
 def test_neither_what_is_in_it_nor_what_holds_it(file: Path, tmp_path: Path):
@@ -31,9 +35,9 @@ def test_neither_what_is_in_it_nor_what_holds_it(file: Path, tmp_path: Path):
     (folder / "vendor").mkdir(parents=True)
     (tmp_path / "ab").mkdir()
     trust.trust(file, folder, 0)
-    assert trust.is_trusted(file, folder / "vendor" / "..")
+    assert is_trusted(file, folder / "vendor" / "..")
     for other in (folder / "vendor", tmp_path, tmp_path / "ab", Path("/")):
-        assert not trust.is_trusted(file, other)
+        assert not is_trusted(file, other)
 
 
 def test_it_is_the_real_path_that_counts(file: Path, tmp_path: Path):
@@ -41,10 +45,10 @@ def test_it_is_the_real_path_that_counts(file: Path, tmp_path: Path):
     (tmp_path / "other").mkdir()
     (tmp_path / "link").symlink_to("real")
     assert trust.trust(file, tmp_path / "link", 0) == str(tmp_path.resolve() / "real")
-    assert trust.is_trusted(file, tmp_path / "real") and trust.is_trusted(file, tmp_path / "link")
+    assert is_trusted(file, tmp_path / "real") and is_trusted(file, tmp_path / "link")
     (tmp_path / "link").unlink()
     (tmp_path / "link").symlink_to("other")
-    assert not trust.is_trusted(file, tmp_path / "link")
+    assert not is_trusted(file, tmp_path / "link")
 
 
 def test_what_cannot_be_trusted(file: Path, tmp_path: Path):
@@ -55,7 +59,7 @@ def test_what_cannot_be_trusted(file: Path, tmp_path: Path):
     for folder in (tmp_path / "file", tmp_path / "none", tmp_path / "loop", odd, Path("a\0b")):
         with pytest.raises(Rejected):
             trust.trust(file, folder, 0)
-        assert not trust.is_trusted(file, folder) and not trust.revoke(file, folder)
+        assert not is_trusted(file, folder) and not trust.revoke(file, folder)
     assert not file.exists()
 
 
@@ -70,7 +74,7 @@ def test_folder_that_is_gone_can_be_revoked(file: Path, tmp_path: Path):
 def test_damaged_file_trusts_nothing_and_is_kept(file: Path, tmp_path: Path, content: bytes):
     file.write_bytes(content)
     for act in (
-        lambda: trust.is_trusted(file, Path("/")),
+        lambda: is_trusted(file, Path("/")),
         lambda: trust.trust(file, tmp_path, 0),
         lambda: trust.list_trusted(file),
         lambda: trust.revoke(file, tmp_path),
@@ -93,12 +97,12 @@ def test_another_folder_at_the_same_path_is_not_trusted(file: Path, tmp_path: Pa
     assert trust.trusted_digests(file, folder) == {"AGENTS.md": "-1"}
     folder.rename(tmp_path / "before")
     folder.mkdir()
-    assert not trust.is_trusted(file, folder) and trust.is_listed(file, folder)
-    assert not trust.is_trusted(file, tmp_path / "before")
+    assert not is_trusted(file, folder) and trust.is_listed(file, folder)
+    assert not is_trusted(file, tmp_path / "before")
 
 
 def test_entry_that_is_only_a_time_is_asked_about_once_more(file: Path, tmp_path: Path):
     file.write_text(json.dumps({str(tmp_path.resolve()): 12.5}))
-    assert not trust.is_trusted(file, tmp_path) and trust.is_listed(file, tmp_path)
+    assert not is_trusted(file, tmp_path) and trust.is_listed(file, tmp_path)
     trust.trust(file, tmp_path, 13.5)
-    assert trust.is_trusted(file, tmp_path) and trust.list_trusted(file) == {str(tmp_path.resolve()): 13.5}
+    assert is_trusted(file, tmp_path) and trust.list_trusted(file) == {str(tmp_path.resolve()): 13.5}

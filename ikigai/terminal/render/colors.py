@@ -1,9 +1,8 @@
-"""This module computes with colors: the kind of a background, the contrast of a style, and colors nearest to others.
+"""This module computes with colors: the kind of a background, the styles of a theme, and colors nearest to others.
 
     background_kind    light or dark, as a terminal answers when it is asked for its background
     guess_background   light or dark, by COLORFGBG
     named_styles       the styles of a theme for a terminal of so many colors
-    contrast_ratio     of two colors, as WCAG 2 defines it
 
 Nothing here asks the terminal, or draws.
 """
@@ -110,9 +109,3 @@ def relative_luminance(color: RgbColor) -> float:
     """Return the relative luminance of WCAG 2, 0 to 1."""
     red, green, blue = (c / 12.92 if (c := part / 255) <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for part in color)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast_ratio(one: RgbColor, other: RgbColor) -> float:
-    """Return the contrast ratio of WCAG 2, 1 to 21."""
-    low, high = sorted((relative_luminance(one), relative_luminance(other)))
-    return (high + 0.05) / (low + 0.05)

@@ -24,6 +24,12 @@ BACKGROUNDS = {
 }
 
 
+def contrast_ratio(one: colours.RgbColor, other: colours.RgbColor) -> float:
+    """The contrast ratio of WCAG 2, 1 to 21."""
+    low, high = sorted(map(colours.relative_luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
 @pytest.mark.parametrize("name", STYLE_THEMES)
 def test_colored_styles_read_well_on_every_background_of_their_kind(name: str):
     least = 7.0 if name.endswith("high-contrast") else 4.5
@@ -35,16 +41,14 @@ def test_colored_styles_read_well_on_every_background_of_their_kind(name: str):
             if word.isdecimal():
                 looked_at += 1
                 for background in BACKGROUNDS[name.partition("-")[0]]:
-                    found = colours.contrast_ratio(colours.parse_rgb(word), colours.parse_rgb(background))
+                    found = contrast_ratio(colours.parse_rgb(word), colours.parse_rgb(background))
                     assert found >= least, (element, word, background, found)
     assert looked_at > 15
 
 
 def test_contrast_is_that_of_wcag():
-    assert colours.contrast_ratio((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
-    assert colours.contrast_ratio(colours.parse_rgb("#767676"), colours.parse_rgb("#ffffff")) == pytest.approx(
-        4.54, abs=0.01
-    )
+    assert contrast_ratio((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
+    assert contrast_ratio(colours.parse_rgb("#767676"), colours.parse_rgb("#ffffff")) == pytest.approx(4.54, abs=0.01)
     assert colours.parse_rgb("244") == (128, 128, 128) and colours.parse_rgb("208") == (255, 135, 0)
 
 

@@ -12,7 +12,7 @@ from ikigai.app import info_commands as answers
 from ikigai.app.services import Services
 from ikigai.config import Config, load
 from ikigai.config import login_keys as keys
-from ikigai.config.records import LocalSettings, ModelSettings, ProviderSettings
+from ikigai.config.records import ContextSettings, LocalSettings, ModelSettings, ProviderSettings
 from ikigai.core.commands import parsers as meanings
 from ikigai.core.errors import IkigaiError, Unavailable
 from ikigai.core.events import SettingsChanged, StoredEvent
@@ -22,6 +22,7 @@ from ikigai.core.state.fold import evolve
 from ikigai.providers.models import ListedModel
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
+from ikigai.store.search import word_vectors
 from ikigai.system import paths
 from tests.conftest import MIGRATIONS
 
@@ -150,3 +151,16 @@ async def test_profile_says_when_its_agents_are_condensed_and_print_mode_never_d
     found = making.make_options(world.context_settings(tight))
     assert (found.mode, found.at_percent, found.on_clear) == ("auto", 50, True)
     assert (found.manual_only.mode, found.manual_only.on_clear) == ("off", False)
+
+
+@pytest.mark.parametrize(("auto_recall", "loads"), [("off", 0), ("suggest", 0), ("on", 1)])
+async def test_word_vectors_are_loaded_behind_the_prompt_where_excerpts_are_sent_along(
+    database: Database, monkeypatch: pytest.MonkeyPatch, auto_recall: Literal["off", "suggest", "on"], loads: int
+) -> None:
+    config = Config(model="scripted/echo", context=ContextSettings(auto_recall=auto_recall))
+    pool, tools = making.make_pool(config), making.make_workshop(config)
+    services = Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
+    loaded: list[None] = []
+    monkeypatch.setattr(word_vectors, "load_installed", lambda: loaded.append(None))
+    await services.preload_recall(await services.load_memory(await services.create()))
+    assert len(loaded) == loads

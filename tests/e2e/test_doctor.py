@@ -38,6 +38,7 @@ def test_all_is_well(account: Account):
     assert found["holds"]["said"].startswith("1 agent, 4 events")
     assert "is refused to another" in found["locks"]["said"] and "reaches another" in found["notifications"]["said"]
     assert found["model"]["said"] == "scripted/echo answers" and found["schema"]["said"].startswith("version ")
+    assert found["recall"]["said"].startswith("ranks by words")
     assert found["libraries"]["said"].count(",") >= 8 and found["encoding"]["said"] == "UTF-8"
     assert {path: path.stat().st_mode for path in account.home.rglob("*")} == before
     plain = account.run("doctor", IKIGAI_MODEL="scripted/echo", PATH="/nowhere")

@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from ikigai.store.sharing import Share
 
 
-async def change_share(database: Database, request: ShareRequest, undo: str = "/share {} with {} {}") -> str:
-    """Share an agent as requested, or end that; return the message. Raise Rejected."""
+async def change_share(database: Database, request: ShareRequest, command: str = "/share") -> str:
+    """Share an agent as requested, or end that; return the message, which names `command`. Raise Rejected."""
     agent = await database.agents.find(request.agent)
     name, user = clean_line(agent.name), clean_line(request.user)
-    has_same_login = await database.sharing.share(agent, request.user, request.level)
+    has_same_login = await database.sharing.share(agent, request.user, request.level, command)
+    undo = f"{command} {name} with {user}"
     if request.level == "none":
-        return f"{name} is not shared with {user} any more. To share it again: {undo.format(name, user, 'read')}"
+        return f"{name} is not shared with {user} any more. To share it again: {undo} read"
     may = "read and continue" if request.level == "write" else "read"
-    told = f"{user} may {may} {name} now. To end that: {undo.format(name, user, 'none')}"
+    told = f"{user} may {may} {name} now. To end that: {undo} none"
     if has_same_login:
         told += (
             f"\n{user} has your login of the database, which keeps nothing from {user}: this only lists {name} there."
@@ -32,10 +33,10 @@ async def change_share(database: Database, request: ShareRequest, undo: str = "/
     return told
 
 
-def format_shares(shares: Sequence[Share]) -> str:
-    """Return the shares as a table."""
+def format_shares(shares: Sequence[Share], command: str = "/share") -> str:
+    """Return the shares as a table; without any, a message that names `command`."""
     if not shares:
-        return "No agents are shared. To share one: /share NAME with USER [read|write]"
+        return f"No agents are shared. To share one: {command} NAME with USER [read|write]"
     rows = [("agent", "of", "with", "may")]
     for each in shares:
         owner = clean_line(each.owner) or "you"

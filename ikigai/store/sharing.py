@@ -36,11 +36,11 @@ class Sharing:
             await cursor.execute(shares.SHARES)
             return [Share(*row) for row in await cursor.fetchall()]
 
-    async def share(self, agent: Agent, user: str, level: ShareLevel) -> bool:
+    async def share(self, agent: Agent, user: str, level: ShareLevel, command: str = "/share") -> bool:
         """Share the agent with a user, or end that; return True if the user has the same login of the database, so
         that the database cannot tell the two apart.
 
-        Raise Rejected.
+        Raise Rejected, with the `command` that lists the shares.
         """
         async with self._session.use() as cursor:
             await cursor.execute(shares.SHARE, (agent.id, storable(user), level))
@@ -65,7 +65,7 @@ class Sharing:
             case "own":
                 raise Rejected(f"{agent.name} belongs to {user} already.", "Nothing was changed.")
             case "not shared":
-                raise Rejected(f"{agent.name} is not shared with {user}.", "/share lists the shares.")
+                raise Rejected(f"{agent.name} is not shared with {user}.", f"`{command}` lists the shares.")
             case _:
                 raise Rejected(
                     f"There is no user {user!r} in this database.",

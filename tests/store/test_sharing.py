@@ -3,6 +3,8 @@
 import psycopg
 import pytest
 
+from ikigai.app import share_report
+from ikigai.core.commands.parsers import ShareRequest
 from ikigai.core.errors import Rejected
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
@@ -183,3 +185,17 @@ async def test_role_that_had_rights_keeps_the_agents_that_it_used(empty_dsn: str
     found = await database.search("kept")
     assert not found.hits and found.behind > 0, "it is told that nothing was searched"
     await database.close()
+
+
+async def test_messages_about_shares_name_the_command_that_was_used(anna: Database, bela: Database) -> None:
+    await anna.agents.create("docs")
+    await bela.agents.create("notes")
+    for command in ("/share", "ikigai agents share"):
+        assert f"To share one: {command} NAME" in share_report.format_shares([], command)
+        shared, ended = ShareRequest("docs", "bela", "write"), ShareRequest("docs", "bela", "none")
+        for request, undo in ((shared, "none"), (ended, "read")):
+            text = await share_report.change_share(anna, request, command)
+            assert f": {command} docs with bela {undo}" in text
+        with pytest.raises(Rejected) as refused:
+            await share_report.change_share(anna, ShareRequest("docs", "bela", "none"), command)
+        assert refused.value.remedy == f"`{command}` lists the shares."

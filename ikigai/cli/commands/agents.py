@@ -69,6 +69,7 @@ def _parse_limit(text: str) -> int:
 
 
 MAX_LIMIT_DIGITS = 9
+SHARE = "ikigai agents share"
 NAMES_HELP = {"agent": "its name or id", "new": "its new name"}
 FLAG: dict[str, Any] = {"action": "store_true", "default": argparse.SUPPRESS}
 """A flag that stands before the name of the action or after it."""
@@ -115,13 +116,13 @@ async def _share(database: Database, arguments: argparse.Namespace) -> str | Pri
 
     if not arguments.words:
         shares = await database.sharing.all()
-        return share_report.shares_record(shares) if arguments.json else share_report.format_shares(shares)
+        return share_report.shares_record(shares) if arguments.json else share_report.format_shares(shares, SHARE)
     with as_config_error():
         try:
             request = parse_share(arguments.words)
         except WrongArgument as error:
             raise ConfigError(error.what, f"{error.remedy} Usage: ikigai agents share --help".strip()) from None
-        report = await share_report.change_share(database, request, "ikigai agents share {} with {} {}")
+        report = await share_report.change_share(database, request, SHARE)
     return DoneRecord(did="share", text=report, agent=request.agent) if arguments.json else report
 
 

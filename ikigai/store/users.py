@@ -102,7 +102,10 @@ class Users:
                 raise self._missing_right(error) from error
 
     async def refresh(self) -> None:
-        """Give all users the rights to what migrations have made, and indexes of the present form."""
+        """Give all users the rights to what migrations have made, and indexes of the present form.
+
+        It needs no right but to own the tables: the schemas of the indexes stay.
+        """
         async with self._session.use(patient=True) as cursor:
             for each in await self._read(cursor):
                 if each.kind == "user":
@@ -125,11 +128,18 @@ class Users:
             await cursor.execute(
                 sql.SQL("grant select on {} to {}").format(sql.Identifier(self._session.schema, view), role)
             )
-        sequence = sql.Identifier(self._session.schema, "messages_id_seq")  # an import takes ids from it
-        await cursor.execute(sql.SQL("grant usage on sequence {} to {}").format(sequence, role))
+        sequence = sql.Identifier(self._session.schema, "messages_id_seq")  # imports take ids from it, dumps read it
+        await cursor.execute(sql.SQL("grant usage, select on sequence {} to {}").format(sequence, role))
         index = sql.Identifier(self._prefix + name)
-        await cursor.execute(sql.SQL("drop schema if exists {} cascade").format(index))
-        await cursor.execute(sql.SQL("create schema {} authorization {}").format(index, sql.Identifier(owner)))
+        await cursor.execute(roles.INDEX_SCHEMA, {"schema": self._prefix + name, "owner": owner})
+        if await cursor.fetchall():  # only who may create schemas in the database could make it again
+            await cursor.execute(roles.INDEX_TABLES, (self._prefix + name,))
+            for (table,) in await cursor.fetchall():
+                old = sql.Identifier(self._prefix + name, table)
+                await cursor.execute(sql.SQL("drop table {} cascade").format(old))
+        else:
+            await cursor.execute(sql.SQL("drop schema if exists {} cascade").format(index))
+            await cursor.execute(sql.SQL("create schema {} authorization {}").format(index, sql.Identifier(owner)))
         await cursor.execute(roles.MADE_TABLES, (list(roles.RIGHTS),))
         for (table,) in await cursor.fetchall():
             copy, table_of_all = sql.Identifier(self._prefix + name, table), sql.Identifier(self._session.schema, table)

@@ -24,6 +24,8 @@ where relkind = 'r' and relnamespace = (select relnamespace from pg_class where 
   and relname <> all(%s)
 """
 
+INDEX_SCHEMA = "select from pg_namespace where nspname = %(schema)s and nspowner = quote_ident(%(owner)s)::regrole"
+INDEX_TABLES = "select relname::text from pg_class where relkind = 'r' and relnamespace = quote_ident(%s)::regnamespace"
 OWNER_OF_TABLES = """
 select rolname::text, pg_has_role(session_user, pg_roles.oid, 'member')
 from pg_class join pg_roles on pg_roles.oid = relowner where pg_class.oid = 'messages'::regclass

@@ -266,11 +266,11 @@ async def _dump(config: Config, arguments: argparse.Namespace) -> None:
 
     async with locate_server(config) as (dsn, binaries):
         with show_progress("Dumping", "bytes", target is not None) as on_progress:
-            await dump(dsn, binaries, target, on_progress, schema_name=config.database.schema, replace=arguments.force)
+            schema, force = config.database.schema, arguments.force
+            limited = await dump(dsn, binaries, target, on_progress, schema_name=schema, replace=force)
     if target:
-        print_lines(
-            f"Everything was written to {target}. `ikigai db restore {target}` reads it into an empty database."
-        )
+        written = f"What {limited} may read" if limited else "Everything"
+        print_lines(f"{written} was written to {target}. `ikigai db restore {target}` reads it into an empty database.")
 
 
 async def _restore(config: Config, arguments: argparse.Namespace) -> None:

@@ -59,9 +59,9 @@ async def dump(
     *,
     schema_name: str = DEFAULT_SCHEMA,
     replace: bool = False,
-) -> None:
+) -> str:
     """Write the archive to `target`, whole or not at all, readable by its owner alone; None is standard output.
-    It has what the role may read.
+    Return the role if row security limited the archive to what that may read, else "".
 
     `binaries` is a folder of PostgreSQL's programs; the newest of those and of the ones on the PATH is used. Raise
     Rejected if there is a file already, unless `replace`.
@@ -71,8 +71,11 @@ async def dump(
     pg_dump = pg_programs.find_newest("pg_dump", binaries)
     session = DatabaseSession(dsn, write=False, schema=schema_name)
     try:
-        async with session.use():
+        async with session.use() as cursor:
             unmoved, version = session.greeting.unmoved, session.greeting.schema_version
+            place = quoted("public" if unmoved else schema_name)
+            await cursor.execute(queries.LIMITED_ROLE, (f"{place}.messages",))
+            ((limited,),) = await cursor.fetchall()
     finally:
         await session.close()
     if not unmoved and not version:
@@ -80,7 +83,6 @@ async def dump(
             f"There are no tables of ikigai in the database {session.place.database} {session.place}.",
             "Name the database that holds your agents.",
         )
-    place = quoted("public" if unmoved else schema_name)
     tables = [f"--table={place}.{table}" for table in ("ikigai_migrations", *DUMPED_TABLES)]
     address, secrets = pg_programs.without_secrets(session.parameters)
     command = [
@@ -93,7 +95,8 @@ async def dump(
         f"--dbname={address}",
     ]
     if target is None:
-        return await _finish(await _run(command, secrets, stdout=None))
+        await _finish(await _run(command, secrets, stdout=None))
+        return limited
     partial: Path | None = None
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
@@ -114,6 +117,7 @@ async def dump(
     finally:
         if partial:
             partial.unlink(missing_ok=True)
+    return limited
 
 
 def _check_target(target: Path, replace: bool) -> None:

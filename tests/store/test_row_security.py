@@ -6,6 +6,7 @@ Anna owns `docs`, which is shared for reading with `reader` and for writing with
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -16,11 +17,14 @@ from psycopg.conninfo import conninfo_to_dict
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, IkigaiError
 from ikigai.core.state.loading import load_memory
+from ikigai.store import dump
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
+from ikigai.store.embedded.server import find_binaries
 from tests.conftest import MIGRATIONS, address
 from tests.core.agent import RUN
 from tests.store.talk import Talk
+from tests.store.test_schema import folder
 
 SECRET = "zanzibar-lighthouse"
 ROLES = ("anna", "reader", "writer", "stranger")
@@ -418,6 +422,38 @@ async def test_removed_user_has_no_rights_and_its_agents_another_owner(team: Tea
     await admin.close()
 
 
+async def test_new_version_renews_users_without_the_right_to_make_schemas(
+    empty_dsn: str, empty_role: str, tmp_path: Path
+) -> None:
+    """Who owns the tables had the right to make schemas once; the indexes of users are made anew in theirs."""
+    owner, user = str(conninfo_to_dict(empty_role)["user"]), f"user_{uuid4().hex[:8]}"
+    with psycopg.connect(empty_dsn, autocommit=True) as admin:
+        database = str(admin.info.dbname)
+        admin.execute(f'grant create on database "{database}" to {owner}'.encode())
+        admin.execute(f"create role {user} login password 'a password of theirs'".encode())
+        try:
+            owned = await Database.open(empty_role, MIGRATIONS)
+            await owned.users.add(user)
+            await owned.close()
+            admin.execute(f'revoke create on database "{database}" from {owner}'.encode())
+            table = "create table further (n int); comment on table further is 'x';"
+            owned = await Database.open(empty_role, folder(tmp_path / "m", table))
+            copies = (
+                "select count(*) from pg_tables where schemaname = %s and tablename in ('further', 'search_pieces')"
+            )
+            assert admin.execute(copies, (f"ikigai_index_{user}",)).fetchall() == [(2,)]
+            used = await Database.open(address(empty_dsn, user=user, password="a password of theirs"), tmp_path / "m")
+            talk = await Talk.open(used)
+            await talk.turn("found again")
+            assert (await used.search("found")).hits
+            await talk.log.close()
+            await used.close()
+            await owned.users.remove(user, owner)
+            await owned.close()
+        finally:
+            admin.execute(f"drop owned by {user}; drop role {user}".encode())
+
+
 async def test_agents_that_get_another_owner_are_worked_out_once(dsn: str) -> None:
     """As a restore and the removal of a user do it: not once for each of them."""
     with psycopg.connect(dsn) as admin:
@@ -431,3 +467,62 @@ async def test_agents_that_get_another_owner_are_worked_out_once(dsn: str) -> No
         assert admin.execute(written).fetchone() == (50,)
         who = "select role = session_user, count(*), bool_and(may_write) from agent_access group by 1"
         assert admin.execute(who).fetchall() == [(True, 50, True)]
+
+
+async def test_dump_of_a_role_has_what_it_may_read_and_is_restored(
+    team: Team, dsn: str, empty_dsn: str, tmp_path: Path
+) -> None:
+    reader = team.databases["reader"]
+    docs = await reader.agents.find("docs")
+    at = await reader.tree.fork_point(docs)
+    await reader.tree.fork(docs, at, (ev.Forked("docs", at),), "mine")
+    await team.databases["anna"].sharing.share(team.docs, docs_reader(team), "none")
+    talk = await Talk.open(team.databases["anna"], await team.databases["anna"].agents.find("docs"))
+    await talk.turn("said later")
+    await talk.log.close()
+    file = tmp_path / "reader.dump"
+    assert await dump.dump(team.dsns["reader"], find_binaries(), file) == docs_reader(team)
+    assert await dump.dump(dsn, find_binaries(), tmp_path / "all.dump") == ""
+    readable = len(team.sql("reader", "select id from messages"))
+    assert await dump.restore(empty_dsn, find_binaries(), file, MIGRATIONS) == readable
+    restored = await Database.open(empty_dsn, MIGRATIONS)
+    everyone = await restored.agents.all(unlisted=True, everyone=True)
+    assert {agent.name for agent in everyone} == {"docs", "mine"}
+    mine = await restored.agents.find("mine")
+    events = [row.event for row in await restored.reader(mine).history(None, 100)]
+    texts = [event.text for event in events if isinstance(event, ev.UserMessage)]
+    assert any(SECRET in text for text in texts) and "said later" not in texts
+    memory = await (await restored.open_agent(mine)).load(load_memory(RUN, mine.id))
+    assert memory.window.turns
+    await restored.close()
+
+
+async def test_fork_of_a_shared_agent_keeps_what_its_owner_does_not_purge(team: Team, dsn: str) -> None:
+    """It stays when the share ends and the owner is removed. What the owner purges is gone there, too."""
+    reader, anna = team.databases["reader"], team.databases["anna"]
+    docs = await reader.agents.find("docs")
+    at = await reader.tree.fork_point(docs)
+    mine = await reader.tree.fork(docs, at, (ev.Forked("docs", at),), "mine")
+    await anna.sharing.share(team.docs, docs_reader(team), "none")
+
+    async def said() -> list[str]:
+        events = [row.event for row in await reader.reader(mine).history(None, 100)]
+        return [event.text for event in events if isinstance(event, ev.UserMessage)]
+
+    assert any(SECRET in text for text in await said())
+    admin = await Database.open(dsn, MIGRATIONS)
+    role = {name: str(conninfo_to_dict(team.dsns[name])["user"]) for name in ROLES}
+    purge = anna.purge(None, ((1, at),), team.docs.id)
+    await purge.carry_out(await purge.find())
+    assert not any(SECRET in text for text in await said())
+    talk = await Talk.open(reader, mine)
+    await talk.turn("goes on")
+    await talk.log.close()
+    await anna.close()
+    assert (await admin.users.remove(role["anna"], role["stranger"])).dropped
+    talk = await Talk.open(reader, await reader.agents.find("mine"))
+    await talk.turn("still goes on")
+    await talk.log.close()
+    assert (await said())[-2:] == ["goes on", "still goes on"]
+    assert did_nothing(attack(team, "reader", READS["log"], team.notes.id))
+    await admin.close()

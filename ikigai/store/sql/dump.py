@@ -1,5 +1,6 @@
 """This module holds the SQL statements of dump and restore."""
 
+LIMITED_ROLE = "select case when row_security_active(to_regclass(%s)) then session_user::text else '' end"
 RESTORE_TURN = """
 select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)
 """

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from ikigai.repl.input_router import EXPECT_AFTER_SECONDS
-from tests.core.test_sanitize import EVERY, forbidden
+from tests.core.test_sanitize import every, forbidden
 from tests.e2e.account import ECHO, WIRE, Account, Wire
 from tests.e2e.program import PATIENCE, Program
 from tests.support.invariants import check
@@ -492,12 +492,12 @@ def test_colours(account: Account, env: dict[str, str]):
 
 def test_terminal_never_obeys_words_of_a_model(account: Account):
     """In a locale that knows ASCII alone; every character that a terminal obeys or hides, in words and in code."""
-    bad = "".join(char for char in EVERY if forbidden(char) and char != "\r" and not "\ud800" <= char <= "\udfff")
+    bad = "".join(char for char in every() if forbidden(char) and char != "\r" and not "\ud800" <= char <= "\udfff")
     reply = "Safe \x1b]0;pwned\x07\x1b[2J\x9b31m\x1b]52;c;cHduZWQ=\x07words\u202e."
-    every = "\n\n".join(
+    each_way = "\n\n".join(
         ("Every " + "é".join(bad), f"```python\n{'é'.join(bad)}\n```", f"| a |\n|---|\n| {bad} |", "Last.")
     )
-    with account.terminal(*account.script(reply, every), env={"LANG": "C", "LC_ALL": "C"}) as program:
+    with account.terminal(*account.script(reply, each_way), env={"LANG": "C", "LC_ALL": "C"}) as program:
         program.ready().type("go \u202e\x9d")
         program.wait_for("❯ go <U+202E><U+009D>")
         program.type("\r")

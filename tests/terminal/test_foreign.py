@@ -35,11 +35,11 @@ from ikigai.terminal.render import diff as changes
 from ikigai.terminal.render import rule_line as rules
 from ikigai.terminal.render.theme import Theme
 from tests.core.encoders import encoder
-from tests.core.test_sanitize import EVERY, forbidden
+from tests.core.test_sanitize import every, forbidden
 
 HOSTILE = "a\x1b]52;c;eA==\x07 \x9b31m\u202eb \x1b[2J\x00\x08c"
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
-BAD = [char for char in EVERY if forbidden(char) and char != "\r"]
+BAD = [char for char in every() if forbidden(char) and char != "\r"]
 FORBIDDEN = re.compile(f"[{re.escape(''.join(BAD))}]")
 CHUNKS = ["".join(BAD[at : at + 100]) for at in range(0, len(BAD), 100)]
 JOINED = re.compile("👩\u200d💻")

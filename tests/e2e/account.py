@@ -46,6 +46,12 @@ class Account:
             json_schema.check(result.stdout)
         return result
 
+    def say(self, *texts: str, flags: tuple[str, ...] = ECHO, **env: str) -> None:
+        """Say these messages in the user's conversation, one behind the other, in one run of the program."""
+        turns = "".join(f"{json.dumps({'type': 'user', 'text': text})}\n" for text in texts)
+        said = self.run(*flags, "-c", "-p", "--input-format", "stream-json", input=turns, **env)
+        assert said.returncode == 0, said
+
     def start(self, *arguments: str, typed: bool = False, **env: str) -> "starting.Piped | subprocess.Popen[str]":
         """Start the program without a terminal; its standard input is closed if nothing is to be `typed`."""
         around = environment(self.home, **self.environment(**env))

@@ -35,10 +35,20 @@ def ask(program: Program, account: Account, text: str) -> None:
     program.settled()
 
 
-@pytest.mark.parametrize("first", ["one", "one @notes.txt with its text"])
+FILE = "one @notes.txt with its text"
+
+
 @pytest.mark.parametrize(
-    ("api", "answer"),
-    [("anthropic", messages_wire.answer), ("google", content), ("chat", chat), ("responses", responses)],
+    ("api", "answer", "first"),
+    [
+        ("anthropic", messages_wire.answer, "one"),
+        ("google", content, "one"),
+        ("chat", chat, FILE),
+        ("responses", responses, "one"),
+        pytest.param("anthropic", messages_wire.answer, FILE, marks=pytest.mark.long),
+        pytest.param("google", content, FILE, marks=pytest.mark.long),
+        pytest.param("responses", responses, FILE, marks=pytest.mark.long),
+    ],
 )
 def test_next_request_is_what_it_would_have_been(
     account: Account, wire: Wire, api: str, answer: Callable[[str], Answer], first: str

@@ -24,6 +24,8 @@ from tests.support.wire_server import Answer, completion, failure
 
 AWAY = "postgresql://127.0.0.1:1/x"
 FORMATS = (("--json",), ("--output-format", "json"), ("--output-format=stream-json",))
+WALKED = [pytest.param(FORMATS[0], marks=pytest.mark.long), *FORMATS[1:]]
+"""Formats in which all commands are tried: --json is another name for the second, as test_turn shows."""
 
 
 def test_published_schema_is_the_one_of_the_records():
@@ -69,8 +71,7 @@ def test_times_without_offset_are_refused():
 def used(account: Account, wire: Wire) -> Account:
     """Return a user with an agent `docs`, that has two turns, and a fork `kid`."""
     wire.answers("An answer, wörd by wörd.", "Another.")
-    for text in ("first", "second"):
-        assert account.run(*WIRE, "-c", "-p", text).returncode == 0
+    account.say("first", "second", flags=WIRE)
     (name,) = account.agents()
     assert account.run("agents", "rename", name, "docs").returncode == 0
     for name in ("kid", "ghost"):
@@ -191,7 +192,7 @@ def test_commands_of_print_mode_are_the_ones_tried():
     assert modes[PrintMode.CHANGE] | modes[PrintMode.TREE] == CHANGED.keys()
 
 
-@pytest.mark.parametrize("format", FORMATS, ids=" ".join)
+@pytest.mark.parametrize("format", WALKED, ids=" ".join)
 def test_command_that_shows(used: Account, format: tuple[str, ...]):
     for line in (*SHOWN.values(), *SHOWN_TOO):
         result = used.run(*WIRE, "-r", "docs", "-p", line, *format, WIRE_KEY="key")
@@ -201,7 +202,7 @@ def test_command_that_shows(used: Account, format: tuple[str, ...]):
         assert record["agent"] == (None if line.startswith("/help") else "docs"), line
 
 
-@pytest.mark.parametrize("format", FORMATS, ids=" ".join)
+@pytest.mark.parametrize("format", WALKED, ids=" ".join)
 def test_command_that_changes(used: Account, format: tuple[str, ...]):
     """A result if it is possible, and an error if it is not; never nothing."""
     for name, line in CHANGED.items():
@@ -269,7 +270,7 @@ REFUSALS: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("format", FORMATS, ids=" ".join)
+@pytest.mark.parametrize("format", WALKED, ids=" ".join)
 def test_refusals_of_print_mode(used: Account, format: tuple[str, ...]):
     """None of them changes what the others find."""
     for code, words, env in REFUSALS.values():
@@ -379,7 +380,7 @@ def _wait_for_connection(pid: int) -> None:
 
 
 def test_output_is_utf8_whatever_the_locale_says(account: Account):
-    result = account.run(*ECHO, "-p", "wörd 記憶", "--json", PYTHONIOENCODING="utf-8")
+    result = account.run(*ECHO, "-p", "wörd 記憶", "--json")
     assert json.loads(result.stdout)["text"] == "wörd 記憶" and "wörd 記憶" in result.stdout
     line = "ikigai -m scripted/echo -p 'wörd' --json | od -An -tx1 | tr -d ' \\n'"
     assert "c3b6" in account.shell(line, PYTHONIOENCODING="latin-1").stdout

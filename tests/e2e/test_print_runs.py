@@ -103,13 +103,13 @@ def test_last_is_that_of_the_role_and_the_user(account: Account, role: str):
     assert opened(account) == name
 
 
-@pytest.mark.parametrize("command", ["/clear", "/mark x", "/retry", "/forget last 1", "/fork", "/rename x", "/archive"])
-def test_slash_command_needs_a_conversation(account: Account, command: str):
+def test_slash_command_needs_a_conversation(account: Account):
     name = mine(account)
     before = account.rows()
-    word = command.split()[0]
-    refused(account.run(*ECHO, "-p", command), 2, f"{word} is for a conversation", "Add -c", "-r NAME")
-    assert account.rows() == before and account.agents() == [name]
+    for command in ("/clear", "/mark x", "/retry", "/forget last 1", "/fork", "/rename x", "/archive"):
+        word = command.split()[0]
+        refused(account.run(*ECHO, "-p", command), 2, f"{word} is for a conversation", "Add -c", "-r NAME")
+        assert account.rows() == before and account.agents() == [name], command
 
 
 def test_commands_that_name_their_agent_need_no_other(account: Account):
@@ -122,12 +122,13 @@ def test_commands_that_name_their_agent_need_no_other(account: Account):
     assert account.run(*ECHO, "-p", "/status").returncode == 0
 
 
-@pytest.mark.parametrize("text", ["/clear", "/kill", "/exit now", "!ls"])
-def test_what_is_piped_in_is_never_a_command(account: Account, text: str):
+def test_what_is_piped_in_is_never_a_command(account: Account):
     mine(account)
-    for arguments in (["-p"], ["-p", "-c", "--yes"], []):
-        assert account.run(*ECHO, *arguments, input=f"{text}\n").stdout == f"{text}\n"
-    assert account.said("user") == ["mine", *[text] * 3]
+    texts = ("/clear", "/kill", "/exit now", "!ls")
+    for text in texts:
+        for arguments in (["-p"], ["-p", "-c", "--yes"], []):
+            assert account.run(*ECHO, *arguments, input=f"{text}\n").stdout == f"{text}\n"
+    assert account.said("user") == ["mine", *(text for text in texts for _ in range(3))]
     assert not account.rows("clear", "agent_killed")
 
 

@@ -17,8 +17,7 @@ GONE = "[purged]"
 @pytest.fixture
 def talk(account: Account) -> Account:
     """Return a user who has let a secret slip, and talked on."""
-    for text in ("hello there", f"my key is {SECRET}, keep it", "and on"):
-        assert account.run(*ECHO, "-c", "-p", text).returncode == 0
+    account.say("hello there", f"my key is {SECRET}, keep it", "and on")
     return account
 
 
@@ -67,15 +66,15 @@ def test_at_the_terminal_the_word_is_asked_for(talk: Account):
     assert talk.endings() == ["completed"] * 4
 
 
-@pytest.mark.parametrize("keys", ["yes\r", "\r", "PURGE\r", "\x04"])
-def test_another_word_purges_nothing(talk: Account, keys: str):
+def test_another_word_purges_nothing(talk: Account):
     before = everything(talk)
-    with talk.terminal("db", "purge", "--match", SECRET, columns=120) as program:
-        program.wait_for("Type purge to go on:")
-        program.type(keys)
-        assert program.ended() == 1
-        program.wait_for("Nothing was purged.")
-    assert everything(talk) == before
+    for keys in ("yes\r", "\r", "PURGE\r", "\x04"):
+        with talk.terminal("db", "purge", "--match", SECRET, columns=120) as program:
+            program.wait_for("Type purge to go on:")
+            program.type(keys)
+            assert program.ended() == 1, keys
+            program.wait_for("Nothing was purged.")
+        assert everything(talk) == before, keys
 
 
 def test_ctrl_c_purges_nothing(talk: Account):

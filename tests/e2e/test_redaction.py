@@ -112,7 +112,6 @@ def test_import(account: Account):
 def test_instructions_of_a_project(account: Account, wire: Wire):
     (account.home / "AGENTS.md").write_text(f"Use the key {KEY}.")
     Project(account.home, account.home / ".local/share/ikigai/trusted.json").trust(1.0)
-    for text in ("hi", "again"):
-        assert account.run(*WIRE, "-c", "-p", text, **ENV).returncode == 0
+    account.say("hi", "again", flags=WIRE, **ENV)
     assert all(f"Use the key {MARKER}." in request.body.decode() for request in wire.requests)
     assert not any(KEY in request.body.decode() for request in wire.requests) and KEY not in everything(account)

@@ -290,8 +290,7 @@ def test_agent_is_writable_again_when_the_other_program_has_ended(account: Accou
 
 
 def test_prompt_history_of_a_fork_includes_its_ancestors(account: Account):
-    for text in ("one", "two"):
-        account.run(*ECHO, "-c", "-p", text)
+    account.say("one", "two")
     with psycopg.connect(account.dsn) as connection:
         connection.execute(
             "insert into agents (id, name, parent, forked_at) "

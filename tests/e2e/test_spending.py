@@ -143,8 +143,7 @@ def test_fallback_counts_against_a_cap(account: Account, wire: Wire):
 def test_side_calls_and_summaries_count_against_a_cap(account: Account, wire: Wire, command: str):
     limits(account, wire, "")
     wire.answers(*[counted(f"{n} {'long ' * 300}", 10) for n in range(6)])
-    for n in range(6):
-        account.run("-c", *WIRE, "-p", f"{n}?")
+    account.say(*(f"{n}?" for n in range(6)), flags=WIRE)
     wire.answers(counted("Beside it.", 30_000))
     with account.terminal(*WIRE, columns=100) as program:
         program.ready()

@@ -17,6 +17,7 @@ from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedFailure, Scri
 from tests.app.house import delivered, until
 from tests.app.reply_verdict import LONG, Verdict
 from tests.app.test_mailbox_lives import Life
+from tests.support.examples import seeds
 from tests.support.invariants import check
 
 WORKERS = ("ant", "bee", "cat")
@@ -138,7 +139,7 @@ async def lived(dsn: str, folder: Path, seed: int) -> tuple[Verdict, int]:
     return verdict, life.deaths
 
 
-@pytest.mark.parametrize("seed", [*range(1, 5), *(pytest.param(n, marks=pytest.mark.long) for n in range(5, 101))])
+@pytest.mark.parametrize("seed", seeds(2, 100, first=1))
 async def test_calls_of_a_reply_find_what_those_before_them_did(
     dsn: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
 from tests.store.proxy import TO_CLIENT, proxied
 from tests.store.talk import Talk
+from tests.support.examples import seeds
 
 SMALL = replace(RUN, below={**RUN.below, "budget": 300}, limits=lambda _: ModelLimits(100_000, 1_000))
 
@@ -394,7 +395,7 @@ async def test_model_of_the_writers_flag_is_learned(dsn: str) -> None:
     await other.close()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(3, 6))
 async def test_followed_agent_shows_the_log(dsn: str, seed: int) -> None:
     await interleaved(dsn, seed, 150)
 

@@ -29,6 +29,7 @@ from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.database import Database
 from tests.app.house import House, delivered, until
 from tests.conftest import MIGRATIONS
+from tests.support.examples import seeds
 from tests.support.invariants import check
 
 STEPS = 50
@@ -300,7 +301,7 @@ async def live(dsn: str, folder: Path, seed: int) -> tuple[int, int]:
     return found
 
 
-@pytest.mark.parametrize("seed", [*range(1, 4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 200))])
+@pytest.mark.parametrize("seed", seeds(2, 199, first=1))
 async def test_mail_comes_once_and_in_order(
     dsn: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def test_totals_of_generated_history_equal_a_recount() -> None:
     assert not opened
 
 
+@pytest.mark.long
 def test_program_shows_the_last_turn_of_a_generated_history(dsn: str) -> None:
     fill(dsn, 10)
     with home() as environ:
@@ -84,24 +85,29 @@ def test_program_shows_the_last_turn_of_a_generated_history(dsn: str) -> None:
     assert 0 < seen <= keys <= turns
 
 
+@pytest.mark.long
 async def test_one_event_is_measured(dsn: str) -> None:
     assert len(_judged(await s03_append.compare(dsn, events=10))) == 2
 
 
+@pytest.mark.long
 def test_loading_is_measured(dsn: str) -> None:
     fill(dsn, 2_000)
     assert len(_judged(asyncio.run(s04_load.compare(dsn, 2_000, dsn, 2_000, rounds=1)))) == 2
 
 
+@pytest.mark.long
 def test_loading_at_the_end_of_many_forks_is_measured(dsn: str) -> None:
     assert len(_judged(asyncio.run(s15_depth.compare(dsn, 5, rounds=1)))) == 1
 
 
+@pytest.mark.long
 async def test_opening_without_statistics_is_measured(dsn: str, empty_dsn: str) -> None:
     await (await Database.open(empty_dsn, MIGRATIONS)).close()
     assert len(_judged(await s18_plans.compare(dsn, empty_dsn, turns=50, rounds=1))) == 1
 
 
+@pytest.mark.long
 def test_ways_to_leave_the_window_are_priced() -> None:
     measured = s12_cost.measure(quick=True)
     cost = {figure.what: figure.ratio for figure in measured if figure.against == "prune_fraction 0"}
@@ -119,6 +125,7 @@ def test_streaming_answer_is_measured() -> None:
     assert len(_judged(s06_stream.compare(500, 1_000, rounds=1))) == 2
 
 
+@pytest.mark.long
 async def test_every_shape_of_search_is_measured(dsn: str) -> None:
     await asyncio.to_thread(fill, dsn, 500)
     await asyncio.to_thread(s08_search.prepare, dsn, 40)
@@ -126,22 +133,26 @@ async def test_every_shape_of_search_is_measured(dsn: str) -> None:
     assert len(_judged(await s08_search.compare(dsn, rounds=1))) == 2 * 18 + 1
 
 
+@pytest.mark.long
 async def test_filling_the_index_beside_appends_is_measured(dsn: str) -> None:
     assert len(_judged(await s08_search.append(dsn, events=20))) == 1
 
 
-@pytest.mark.parametrize("formats", [["chat"], pytest.param(list(FORMATS), marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("formats", [["chat"], list(FORMATS)])
 def test_exchange_is_measured(dsn: str, formats: list[str]) -> None:
     fill(dsn, 10)
     figures = s11_delay.compare(formats, 1, dsn, {"IKIGAI_DATABASE_URL": dsn}, warm_up=0)
     assert len(_judged(figures)) == 2 * len(formats)
 
 
+@pytest.mark.long
 def test_first_request_is_measured(dsn: str) -> None:
     figures = s11_delay.first_requests("chat", 1, {"IKIGAI_DATABASE_URL": dsn})
     assert len(_judged(figures)) == 1
 
 
+@pytest.mark.long
 def test_modules_on_the_way_of_a_message_are_counted(dsn: str) -> None:
     with home() as environ:
         taken = s17_hops.ways(1, {**environ, "IKIGAI_DATABASE_URL": dsn}, warm_up=0)
@@ -180,6 +191,7 @@ def _judged(figures: list[Figure]) -> list[Figure]:
     return [figure for figure in figures if figure.holds is not None]
 
 
+@pytest.mark.long
 def test_typing_can_be_measured() -> None:
     figures = asyncio.run(s16_typing.compare(50))
     assert len(figures) == 4 and all(figure.value > 0 for figure in figures[:2])

@@ -130,10 +130,14 @@ LARGE: dict[str, tuple[Callable[[], Pillow.Image], dict[str, Any]]] = {
     "flat.gif": (lambda: flat("L", 9000, 9000), {}),
 }
 """The largest pictures of their kinds, or nearly."""
+SHOWN = ("strips.png", "coarse.jpg", "lossless.webp")
+"""One of each way to read them; the others are for long runs."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read in /proc")
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize(
+    "name", [name if name in SHOWN else pytest.param(name, marks=pytest.mark.long) for name in LARGE]
+)
 def test_large_picture_takes_little_memory(tmp_path: Path, name: str):
     made, options = LARGE[name]
     made().save(tmp_path / name, **options)

@@ -32,6 +32,8 @@ from tests.support.local_weights import smol_weights
 pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
 
 SPOKEN = ("messages", "responses", "chat")
+EACH = [*(pytest.param(name, marks=pytest.mark.long) for name in SPOKEN[:2]), "chat"]
+"""The program speaks Chat Completions to it; one conversation goes over all of them in each run."""
 CONTEXT = 2048
 DEADLINE = 30  # seconds; reached only by what would never end
 
@@ -102,7 +104,7 @@ async def answered(talk: Talk, adapters: dict[str, Any]) -> tuple[str, UsageRepo
     return "".join(event.text for event in events if isinstance(event, AssistantMessage)), usage
 
 
-@pytest.mark.parametrize("name", SPOKEN)
+@pytest.mark.parametrize("name", EACH)
 async def test_several_turns(adapters: dict[str, Any], server: LocalServer, name: str):
     talk, inputs = talk_with(adapters, server, name), list[int]()
     for question in ("Say hello to all of us.", "What is the capital of France?", "Tell me more about it."):
@@ -152,14 +154,14 @@ HISTORY = (
 """Everything that a history can hold, made by everybody else."""
 
 
-@pytest.mark.parametrize("name", SPOKEN)
+@pytest.mark.parametrize("name", EACH)
 async def test_history_of_everybodys_and_every_level(adapters: dict[str, Any], server: LocalServer, name: str):
     for level in ("", "off", "low"):
         request = Request(server.name, HISTORY, "Be brief.", TOOLS, level, 8)
         assert reply(await with_words(adapters[name], request)).blocks()
 
 
-@pytest.mark.parametrize("name", SPOKEN)
+@pytest.mark.parametrize("name", EACH)
 async def test_reply_that_is_interrupted_ends_there(adapters: dict[str, Any], server: LocalServer, name: str):
     talk = talk_with(adapters, server, name)
     talk.happen(Submitted("Count from 1 to 1000, one number on every line."))
@@ -199,7 +201,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("name", SPOKEN)
+@pytest.mark.parametrize("name", EACH)
 async def test_what_does_not_fit(adapters: dict[str, Any], name: str):
     [broke] = await collect(adapters[name], ask("hello " * 2 * CONTEXT))
     assert isinstance(broke, StreamFailed)
@@ -216,7 +218,7 @@ async def test_wrong_key(adapters: dict[str, Any], server: LocalServer, name: st
     await stranger.close()
 
 
-@pytest.mark.parametrize("name", SPOKEN)
+@pytest.mark.parametrize("name", EACH)
 async def test_it_lists_its_model_and_counts_as_it_bills(adapters: dict[str, Any], server: LocalServer, name: str):
     assert [model.id for model in await adapters[name].models()] == [server.name]
     request = ask("Say hello to all of them.", system="Be brief.", max_output=1)
@@ -244,6 +246,7 @@ async def test_answer_in_a_form(adapters: dict[str, Any], server: LocalServer):
             assert all(isinstance(id, int) for id in json.loads(done.text)["ids"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in SPOKEN if name != "chat"])
 async def test_form_is_no_obstacle(adapters: dict[str, Any], server: LocalServer, name: str):
     """Over its other formats llama.cpp does not know it, and answers all the same."""

@@ -14,6 +14,7 @@ from ikigai.tools.builtin_specs import builtin_specs
 from tests.core.agent import Agent
 from tests.providers.formats import FORMATS
 from tests.providers.test_conformance import pool_at
+from tests.support.examples import seeds
 
 TURNS, BUDGET = 50, 12_000
 
@@ -53,7 +54,7 @@ def kept(sent: list[bytes]) -> float:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", seeds(1, 6, first=1))
 def test_full_window_keeps_the_prefix_of_its_requests(tmp_path: Path, form: str, seed: int) -> None:
     pool, model = pool_at(lambda form: "http://127.0.0.1:1/v1", tmp_path), FORMATS[form].model
     settings = {"model": model, "system": "Be brief.", "budget": BUDGET}

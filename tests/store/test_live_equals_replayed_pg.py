@@ -25,6 +25,7 @@ from ikigai.store.log import AgentLog
 from tests.conftest import MIGRATIONS
 from tests.core.life import Life, condensed_life, family_life, recalling_life, run_lives
 from tests.core.worlds import PLANNING, RUNS
+from tests.support.examples import seeds
 
 ROWS = """
 select id, seq, extract(epoch from created_at)::float8, kind, content, data::text
@@ -149,7 +150,7 @@ def test_recalled_excerpts_are_undone_and_forgotten_in_postgres(life: type[Life]
     recalling_life(life)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 12))])
+@pytest.mark.parametrize("seed", seeds(1, 12))
 def test_view_of_filters_agrees_with_the_rule_of_the_fold(life: type[Life], seed: int) -> None:
     draw, one = random.Random(seed), life()
     one.start(

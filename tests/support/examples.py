@@ -1,5 +1,8 @@
-"""This module says how many examples property tests try: a quarter in the ordinary run, all of them in long ones."""
+"""This module says how many examples and random lives tests try: few in the ordinary run, all of them in long ones."""
 
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 USUAL_EXAMPLES = 100
@@ -22,3 +25,9 @@ def choose(thorough: bool) -> None:
     # How long an example takes is the machine's business.
     settings.register_profile("ikigai", deadline=None, max_examples=examples(USUAL_EXAMPLES))
     settings.load_profile("ikigai")
+
+
+def seeds(ordinary: int, every: int, first: int = 0) -> list[Any]:
+    """Return `every` seeds from `first` on as parameters; those behind the `ordinary` ones are for long runs."""
+    numbers = range(first, first + every)
+    return [*numbers[:ordinary], *(pytest.param(number, marks=pytest.mark.long) for number in numbers[ordinary:])]

@@ -80,7 +80,7 @@ def test_small_model_takes_no_tools() -> None:
         (None, None, False),
         pytest.param(NOT_THESE + SMOL, None, False, marks=pytest.mark.long),
         pytest.param(TAKES, None, True, marks=pytest.mark.long),
-        (SMOL, TAKES, True),
+        pytest.param(SMOL, TAKES, True, marks=pytest.mark.long),
     ],
     ids=["no template", "only words of tools", "a template with tools", "one of its own for tools"],
 )

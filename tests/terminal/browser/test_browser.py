@@ -29,6 +29,7 @@ from ikigai.terminal.render.text_width import cell_width
 from ikigai.terminal.render.theme import Theme, strip_styles
 from tests.core.agent import RUN, Agent
 from tests.core.views.test_exclusion_reason import Last, take
+from tests.support.examples import seeds
 from tests.terminal.test_foreign import HOSTILE, OBEYED, memory
 
 PLAIN = Theme(plain=True)
@@ -60,7 +61,7 @@ LINES = stored(*(UserMessage(f"message {n}") for n in range(100)))
 # ── what is held ──
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(2, 20))
 def test_pages_hold_a_bounded_stretch_without_gaps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browser_pages, "MAX_HELD_EVENTS", 50)
     rng, log = random.Random(seed), stored(*(UserMessage("x" * 10) for _ in range(400)))
@@ -223,7 +224,7 @@ def test_moves() -> None:
         assert abs(int(cursor(made).split()[-1]) - wanted) <= (wanted in (94, 7)), (wanted, made.frame())
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(2, 20))
 def test_cursor_keeps_its_event_when_more_is_read(seed: int) -> None:
     rng = random.Random(seed)
     made = BrowserView(PLAIN, 60, rng.choice([1, 3, 10, 40]))

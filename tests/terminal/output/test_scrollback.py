@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.examples import seeds
 from tests.terminal.console import ROOT, STATUS
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -126,7 +127,7 @@ def test_resized_while_idle(tmux: Tmux):
     assert_one_copy(tmux.settled(), 3)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(1, 6))
 def test_resized_in_storms_while_streaming(tmux: Tmux, seed: int):
     chance = random.Random(seed)
     tmux.start("DEMO_PACE=0.006 DEMO_HISTORY=1")

@@ -33,7 +33,7 @@ def find_calls(node: ast.AST, types: dict[str, str]) -> Iterator[tuple[ast.Call,
         types = {**types, **{each.arg: _class_name(each.annotation) for each in arguments if each.annotation}}
     elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         types[node.target.id] = _class_name(node.annotation)
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("replace") and node.args and node.keywords:
+    elif isinstance(node, ast.Call) and node.args and node.keywords and ast.unparse(node.func).endswith("replace"):
         yield node, types.get(ast.unparse(node.args[0]), "")
     for child in ast.iter_child_nodes(node):
         yield from find_calls(child, types)

@@ -83,8 +83,14 @@ class Program:
         module: str = "ikigai",
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        keeps_output: bool = False,
     ) -> None:
+        """Start it. With `keeps_output` Ctrl+C throws nothing away that the terminal has not shown yet."""
         self._master, slave = os.openpty()
+        if keeps_output:
+            modes = termios.tcgetattr(slave)
+            modes[3] |= termios.NOFLSH
+            termios.tcsetattr(slave, termios.TCSANOW, modes)
         os.set_blocking(self._master, False)
         self.slave = slave
         self.resize(columns, rows)

@@ -43,13 +43,12 @@ def test_ctrl_d_names_running_agents_and_wants_a_second_press(account: Account, 
 
 def test_more_presses_of_ctrl_c_do_not_hide_the_command_that_continues(account: Account, wire: Wire):
     """They are a signal once the terminal is restored, while the program still closes."""
-    with account.terminal(*ECHO, columns=120) as program:
+    with account.terminal(*ECHO, columns=120, keeps_output=True) as program:
         program.ready().say("spoken")
         program.wait_for("● spoken")
         program.settled()
         program.type("\x03")
         program.wait_for("Ctrl+C again leaves")
-        # A terminal throws away what it has not shown yet when Ctrl+C interrupts.
         while program.process.poll() is None and "To continue" not in program.text():
             program.type("\x03")
             program.pump(0.01)

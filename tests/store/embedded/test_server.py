@@ -38,6 +38,10 @@ ROOT = os.geteuid() == 0
 AS_ORDINARY = pytest.mark.parametrize("user", ["ordinary"], indirect=True)
 AS_ROOT = pytest.mark.parametrize("user", ["root"], indirect=True)
 AS_MYSELF = AS_ROOT if ROOT else AS_ORDINARY
+ROOT_FOR_LONG = pytest.mark.parametrize(
+    "user", ["ordinary", pytest.param("root", marks=pytest.mark.long)], indirect=True
+)
+"""Of processes alone, which are the same for root: the account of its server is made in other tests."""
 
 # Starts the server, tells what it got, and holds the lease until its input ends.
 PROGRAM = """
@@ -325,6 +329,7 @@ def test_who_comes_second_does_not_lock_out_whom_the_first_let_in(
     assert folder.stat().st_mode & 0o777 == 0o710
 
 
+@ROOT_FOR_LONG
 def test_parallel_first_starts_make_one_database(bare: Place) -> None:
     programs = [bare.spawn() for _ in range(8)]
     told = [program.told() for program in programs]
@@ -429,6 +434,7 @@ def test_it_stops_with_the_last_program(place: Place) -> None:
     assert not (place.folder / "data" / "postmaster.pid").exists()
 
 
+@ROOT_FOR_LONG
 def test_it_stops_after_a_kill_of_all_programs(place: Place) -> None:
     programs = [place.start()[0] for _ in range(2)]
     for program in programs:
@@ -460,6 +466,7 @@ def test_short_calls_in_a_row_find_the_same_server(place: Place) -> None:
     os.kill(place.keeper_pid(), signal.SIGTERM)
 
 
+@ROOT_FOR_LONG
 def test_no_program_is_refused_while_the_server_stops(place: Place) -> None:
     """Each program finds the server that its forerunner left in some state of stopping, and can use what it gets."""
     rounds = (
@@ -481,6 +488,7 @@ def test_no_program_is_refused_while_the_server_stops(place: Place) -> None:
 # -- crashes ---------------------------------------------------------------------------------------------------
 
 
+@ROOT_FOR_LONG
 def test_killed_postmaster_is_replaced_and_nothing_is_lost(place: Place) -> None:
     _, told = place.start()
     query(told["dsn"], "CREATE TABLE kept AS SELECT 42 AS answer")
@@ -490,6 +498,7 @@ def test_killed_postmaster_is_replaced_and_nothing_is_lost(place: Place) -> None
     assert query(told["dsn"], "SELECT answer FROM kept") == [(42,)]
 
 
+@ROOT_FOR_LONG
 def test_killed_keeper_cuts_nobody_off(place: Place) -> None:
     program, told = place.start()
     with psycopg.connect(told["dsn"], autocommit=True) as connection:
@@ -502,6 +511,7 @@ def test_killed_keeper_cuts_nobody_off(place: Place) -> None:
     program.close()
 
 
+@ROOT_FOR_LONG
 def test_server_without_keeper_is_replaced_though_it_is_in_use(place: Place) -> None:
     _, told = place.start()
     with psycopg.connect(told["dsn"], autocommit=True):
@@ -512,6 +522,7 @@ def test_server_without_keeper_is_replaced_though_it_is_in_use(place: Place) -> 
         assert query(told["dsn"], "SELECT 1") == [(1,)]
 
 
+@ROOT_FOR_LONG
 def test_it_stops_when_keeper_and_programs_are_all_killed(place: Place) -> None:
     program, _ = place.start(grace_s=60)
     os.kill(place.keeper_pid(), signal.SIGKILL)
@@ -540,6 +551,7 @@ def test_session_that_outlives_its_server_is_waited_for(place: Place) -> None:
     program.close()
 
 
+@ROOT_FOR_LONG
 def test_lock_files_with_the_pid_of_another_process_do_not_matter(place: Place) -> None:
     program, _ = place.start(grace_s=0)
     pid_file = place.folder / "data" / "postmaster.pid"

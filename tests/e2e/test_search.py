@@ -65,7 +65,7 @@ REFUSED = [
     (("list", "--agent", "nobody"), "There is no agent nobody."),
     ((), "name one of search, recall, list"),
 ]
-"""What cannot be asked, and words of the refusal."""
+"""Arguments that are refused, and words of the refusal."""
 
 
 def test_what_cannot_be_asked(account: Account):

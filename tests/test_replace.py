@@ -8,9 +8,19 @@ from tests.test_style import PRODUCT
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+def is_alias(node: ast.AnnAssign) -> bool:
+    return isinstance(node.annotation, ast.Name) and node.annotation.id == "TypeAlias"
+
+
 def find_fields(trees: list[ast.Module]) -> dict[str, set[str]]:
-    """Return the fields of each class; a record that is instantiated has no subclass."""
-    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    """Return the fields of each class whose name is no alias, too; a record that is instantiated has no subclass."""
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    aliases = {
+        node.target.id
+        for node in nodes
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and is_alias(node)
+    }
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name not in aliases]
     return {
         each.name: {
             item.target.id

@@ -85,7 +85,8 @@ class Jobs:
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still cleaning up
         self._model_calls: dict[Job, ModelCall] = {}
-        self._prepared: tuple[Request, PreparedRequest] | None = None
+        self._expected: tuple[Memory, Request | None] | None = None  # a memory, and the request that it wants
+        self._prepared: tuple[Memory, Request, PreparedRequest] | None = None  # with the memory that was expected
         self._sent: Request | None = None  # the prepared request, until its job has begun
         self._planner: tuple[int, FilterPlanner] | None = None  # of the planning turn that begins with this event
 
@@ -132,26 +133,28 @@ class Jobs:
     async def prepare(self, expected: Memory) -> None:
         """Prepare the model call that the memory `expected` wants, while the events that it needs are being stored."""
         self._prepared = None
-        if (request := self._wanted_request(expected)) and (
-            prepared := await self._provider(expected.model).prepare(request)
-        ):
-            self._prepared = request, prepared
+        if self._expected is None or self._expected[0] is not expected:
+            self._expected = expected, self._wanted_request(expected)
+        _, request = self._expected
+        if request and (prepared := await self._provider(expected.model).prepare(request)):
+            self._prepared = expected, request, prepared
 
     def expect(self, expected: Memory) -> None:
         """Have the model call built that the memory `expected` would want, as far as that goes without sending."""
-        if request := self._wanted_request(expected):
+        request = self._wanted_request(expected)
+        self._expected = expected, request
+        if request:
             self._provider(expected.model).expect(request)
 
-    def send_prepared(self) -> bool:
-        """Send the request that was prepared, if it is the one that memory wants now, and start its job.
+    def send_prepared(self, expected: Memory) -> bool:
+        """Send the request that was prepared for the memory `expected`, because the events behind it are stored.
 
-        Return True if it is sent with the next turn of the event loop.
+        Return True if it is sent with the next turn of the event loop: its job takes it.
         """
-        (request, prepared), self._prepared = self._prepared or (None, None), None
-        if prepared is None or self._wanted_request(self._owner.memory) != request or not prepared.send():
+        prepared, self._prepared = self._prepared, None
+        if prepared is None or prepared[0] is not expected or not prepared[2].send():
             return False
-        self._sent = request
-        self.reconcile()
+        self._sent = prepared[1]
         return True
 
     def _wanted_request(self, memory: Memory) -> Request | None:

@@ -60,7 +60,7 @@ from ikigai.core.state.inputs import (
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus, Memory, replace
-from ikigai.core.state.redacted_inputs import FOREIGN_INPUTS, TYPED_EVENTS, key_notice, redact_input
+from ikigai.core.state.redacted_inputs import TYPED_EVENTS, key_notice, may_hold_foreign_words, redact_input
 from ikigai.core.state.rewind import find_mark, text_to_edit
 from ikigai.core.views.context_rule import context_rule
 
@@ -114,6 +114,7 @@ class AgentLoop:
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
         self.checks_mail = False  # which may begin a turn
         self._shrunk: tuple[Job | None, int] = (None, 0)  # the request that was shrunk, and how often
+        self._expected: tuple[Memory, tuple[Event, ...], Memory] | None = None  # memory, with events, and then
         self._forgetting: asyncio.Task[None] | None = None  # looks up the events named by ids and asks the user
 
     def put_input(self, incoming: Input) -> None:
@@ -227,7 +228,7 @@ class AgentLoop:
             return
         if isinstance(incoming, Interrupted):
             incoming = await self._interrupt_streams()
-        if isinstance(incoming, FOREIGN_INPUTS):
+        if may_hold_foreign_words(incoming):
             incoming = redact_input(incoming, self.services.redactor())
         if isinstance(incoming, (Forget, Condense, Offered)):
             await self._handle_aside(incoming)
@@ -447,13 +448,15 @@ class AgentLoop:
         if any(isinstance(event, Filtered) for event in events):
             self.unsaved = events = await self._with_sizes(events)
         appended = await self._append(events, reload, ids)
+        if is_sent := self._send_prepared(events, appended):
+            await asyncio.sleep(0)  # the request goes before the fold and the screen, which take longer
         self.unsaved = ()
         before = self.memory
         folded = fold_rows(before, appended.rows)
         self.memory = appended.memory or folded[-1]
-        # A cap that was set meanwhile has not admitted the prepared request.
-        if not self.queue.steering and not self.billing.guard and self._jobs.send_prepared():
-            await asyncio.sleep(0)  # the request goes before the screen is drawn, which takes as long
+        if is_sent:
+            self._jobs.reconcile()
+            await asyncio.sleep(0)  # the job takes the request, so that whatever ends the job ends that
         show_rows(self._view, folded, appended.rows, self.memory)
         for row in appended.rows:
             if self.billing.guard and isinstance(row.event, UsageReported):
@@ -485,15 +488,34 @@ class AgentLoop:
         if self.busy:
             return
         try:
-            self._jobs.expect(expect(self.memory, decide(self.memory, Submitted(text))))
+            self._jobs.expect(self._expect(decide(self.memory, Submitted(text))))
         except Rejected:
             return  # the user is told when it is sent
         except Exception:
             log.debug("No request was built ahead", exc_info=True)
 
+    def _send_prepared(self, events: tuple[Event, ...], appended: Appended) -> bool:
+        """Send the request that was prepared for these events, now that they are stored; return False if there is none.
+
+        Memory will want it: a request is a function of memory without the ids and times that the log gave.
+        """
+        if self._expected is None or self._expected[0] is not self.memory or appended.memory or self.queue.steering:
+            return False
+        if self.billing.guard:  # a cap that was set meanwhile has not admitted it
+            return False
+        _, expected_events, memory = self._expected
+        is_as_expected = expected_events == events == tuple([row.event for row in appended.rows])
+        return is_as_expected and self._jobs.send_prepared(memory)
+
+    def _expect(self, events: tuple[Event, ...]) -> Memory:
+        """Return memory as it will be once these events are stored; the identical value if it was asked for before."""
+        if self._expected is None or self._expected[0] is not self.memory or self._expected[1] != events:
+            self._expected = self.memory, events, expect(self.memory, events)
+        return self._expected[2]
+
     async def _prepare_request(self, events: tuple[Event, ...]) -> None:
         """Prepare the request that follows from these events; it is sent only when they are stored."""
         try:
-            await self._jobs.prepare(expect(self.memory, events))
+            await self._jobs.prepare(self._expect(events))
         except Exception:  # the request itself meets the error again, and tells the user
             log.debug("No request was prepared", exc_info=True)

@@ -2,7 +2,7 @@
 
 import platform
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 
 from ikigai.core.request.default_prompt import Surroundings
 from ikigai.system.paths import current_directory
@@ -10,7 +10,12 @@ from ikigai.system.paths import current_directory
 
 def find_surroundings() -> Surroundings:
     """Return the surroundings of a turn that begins now."""
-    return Surroundings(current_directory(), _operating_system(), f"{date.today():%Y-%m-%d (%A)}")
+    return Surroundings(current_directory(), _operating_system(), _written_date(date.today()))
+
+
+@lru_cache(maxsize=1)
+def _written_date(day: date) -> str:
+    return f"{day:%Y-%m-%d (%A)}"
 
 
 @cache

@@ -48,7 +48,7 @@ class PreparedRequest(Protocol):
     """A request that is ready to be sent."""
 
     def send(self) -> bool:
-        """Send it with the next turn of the event loop; `stream` has to be called with it in that turn.
+        """Send it with the next turn of the event loop; `stream` has to be called with it soon behind that.
 
         Return False if it is not sent: it could not be prepared, or has waited for too long.
         """

@@ -51,6 +51,11 @@ class HeldRequest(Generic[T]):
             await asyncio.sleep(0)
 
     @property
+    def is_under_way(self) -> bool:
+        """True for some time from when the request was sent: `open` takes its answer."""
+        return self._released.is_set() and time.monotonic() - self._began < MAX_HELD_SECONDS
+
+    @property
     def is_wanted(self) -> bool:
         """True if the request is not only expected."""
         return self._wanted.is_set()
@@ -84,6 +89,7 @@ class HeldRequest(Generic[T]):
         if self._opening.done() or not self.is_usable:
             return False
         self._released.set()
+        self._began = time.monotonic()
         return True
 
     async def open(self) -> T:

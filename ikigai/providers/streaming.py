@@ -198,6 +198,8 @@ class StreamingProvider(ABC):
         if self._client is None:
             return None
         held = self._held
+        if held and held.is_under_way:
+            return None  # `stream` is about to take it, for another agent
         if held is None or held.request != request or not held.want():
             held = self._hold(request)
         await held.built()

@@ -711,6 +711,32 @@ async def test_prepared_request_is_released_before_its_message_is_shown():
     assert session.view.told("user") == ["hi"]
 
 
+async def test_request_that_is_under_way_ends_with_its_interrupted_turn():
+    session = Session([])
+    steps = releasing(session, [[ScriptedHang()]])
+    async with session.running():
+        session.tell(Submitted("hi"))
+        session.tell(Interrupted())  # it is in the inbox before the message is stored
+        await session.idle(1)
+    assert [step.partition(" ")[0] for step, _ in steps] == ["prepared", "released", "sent"]
+    assert session.ended() == [Ending.INTERRUPTED]
+
+
+async def test_request_whose_events_came_back_changed_is_built_anew():
+    class Changing(LogOf):
+        async def append(self, events: Any, reload: Any = None, ids: Any = (), meanwhile: Any = None) -> Appended:
+            events = tuple(UserMessage("ho") if event == UserMessage("hi") else event for event in events)
+            return await super().append(events, reload, ids, meanwhile)
+
+    session = Session([], log=lambda logs: Changing(logs, AGENT))
+    steps = releasing(session, ["Hello."])
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+    (_, prepared), (sent, streamed) = steps
+    assert sent == "sent" and prepared.messages[-1].text == "hi" and streamed.messages[-1].text == "ho"
+
+
 async def test_request_beyond_the_limit_of_a_turn_is_not_prepared():
     async def run(arguments: dict[str, object]) -> str:
         return "again"

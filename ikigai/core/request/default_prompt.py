@@ -1,6 +1,7 @@
 """This module writes the default system prompt: the folder, the system, the date, and what the tools are for."""
 
 from collections.abc import Collection
+from functools import lru_cache
 
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line
@@ -51,6 +52,7 @@ def short_prompt(where: Surroundings) -> str:
     return f"You are a helpful assistant. Answer briefly. Today is {where.date}."
 
 
+@lru_cache(maxsize=4)
 def _shortened(text: str, max_bytes: int) -> str:
     """Return the text on one line, its middle left out where it takes more bytes in JSON than allowed."""
     line = clean_line(text)

@@ -47,6 +47,11 @@ def no_redactor() -> Redactor:
     return Redactor({}, formats=False)
 
 
+def may_hold_foreign_words(incoming: Input) -> bool:
+    """Return True if `redact_input` may change this input."""
+    return isinstance(incoming, FOREIGN_INPUTS) and not (isinstance(incoming, Submitted) and not incoming.sender)
+
+
 def redact_input(incoming: Input, redactor: Redactor) -> Input:
     """Return the input without secrets."""
     own = redactor.own

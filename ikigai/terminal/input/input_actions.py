@@ -130,6 +130,10 @@ class InputActions:
 
             self._view.print_text(screen_reader.speak_menu(state.completions))
 
+    def entered(self) -> None:
+        """Show in a moment that the text in the input was sent."""
+        self._terminal_app.frames.after_entry()
+
     @property
     def finding(self) -> bool:
         """True while the user searches prompts that were sent before."""

@@ -80,7 +80,7 @@ def _binder(
     """
     default = next(action.keys for action in KEY_ACTIONS if action.name == name)
 
-    def decorate(function: Callable[[KeyPressEvent], None]) -> Callable[[KeyPressEvent], None]:
+    def decorate(function: Callable[[KeyPressEvent], object]) -> Callable[[KeyPressEvent], object]:
         for key in active[name]:
             bind(key_presses(key), key not in default or key == "ctrl-c")(function)
         return function
@@ -102,7 +102,7 @@ def key_presses(key: str) -> tuple[Keys | str, ...]:
 
 def _writing(on_action: On, on: On, actions: InputActions, buffer: Buffer, pastes: Pastes) -> None:
     @on_action("send")
-    def _(event: KeyPressEvent) -> None:
+    def _(event: KeyPressEvent) -> object:
         if buffer.document.text_before_cursor.endswith("\\") and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
@@ -113,8 +113,11 @@ def _writing(on_action: On, on: On, actions: InputActions, buffer: Buffer, paste
             buffer.reset(append_to_history=True)
             event.app.vi_state.reset()
             actions.handler.submit(text)
+            actions.entered()
+            return NotImplemented  # else prompt_toolkit lays the input out before the message is stored and sent
         elif not actions.asked:
             actions.retry()
+        return None
 
     @on_action("steer")
     def _(event: KeyPressEvent) -> None:

@@ -45,6 +45,7 @@ class Frames:
         self._drawn = 0.0
         self.guest: FullScreenGuest | None = None
         self.watch: Callable[[LiveArea], object] = lambda area: None
+        app.before_render += lambda _: painter.holds.discard("entry")
 
     def print(self, text: str) -> None:
         """Put whole lines above the live area."""
@@ -85,6 +86,11 @@ class Frames:
     def invalidate(self) -> None:
         """Lay the input out anew after a change."""
         self._app.invalidate()
+
+    def after_entry(self) -> None:
+        """Lay the input out anew once the request for its text has had time to go first. Until then draw nothing."""
+        self._painter.holds.add("entry")
+        asyncio.get_running_loop().call_later(FRAME_DELAY_SECONDS, self._app.invalidate)
 
     def redraw(self) -> None:
         """Draw the live area anew, whatever stands on the screen."""

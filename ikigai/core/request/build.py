@@ -210,13 +210,18 @@ def _is_paired(messages: tuple[Message, ...]) -> bool:
     return not waiting
 
 
+def call_ids(messages: Iterable[Message]) -> list[str]:
+    """Return the ids of all calls in these messages."""
+    return [block.id for message in messages for block in message.blocks if type(block) is ToolCall]
+
+
 def distinguish_calls(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Return the messages of a whole request with each call, and its result, under an id that no earlier one has.
 
     Some models count their calls from 0 in every context, and vendors refuse a request with one id twice. A new id is a
     function of the messages and as long as the old one, so that sizes stay as measured.
     """
-    ids = [block.id for message in messages for block in message.blocks if type(block) is ToolCall]
+    ids = call_ids(messages)
     if len(ids) == len(taken := set(ids)):
         return messages
     seen: set[str] = set()

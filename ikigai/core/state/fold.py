@@ -164,7 +164,9 @@ def _is_special(event: UserMessage) -> bool:
 
 
 def _builder(memory: Memory) -> TurnBuilder:
-    readable = any(tool.name == READ_RESULT for tool in offered_tools(memory))
+    def readable() -> bool:  # asked for the few results that are cut or masked
+        return any(tool.name == READ_RESULT for tool in offered_tools(memory))
+
     measure = memory.run.encoder(memory.model).message
     max_bytes = memory.turn_room if memory.budget else None
     return TurnBuilder(memory.open, memory.run.rules.result_limits, readable, measure, max_bytes)

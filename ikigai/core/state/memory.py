@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from itertools import chain
 
 import msgspec
 
@@ -12,7 +11,14 @@ from ikigai.core.mcp_tools import MCP_TOOLS_KEY, offered_specs
 from ikigai.core.messages import Message, ToolSpec
 from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
-from ikigai.core.request.build import Request, distinguish_calls, pair_calls, summary_as_messages, window_notice
+from ikigai.core.request.build import (
+    Request,
+    call_ids,
+    distinguish_calls,
+    pair_calls,
+    summary_as_messages,
+    window_notice,
+)
 from ikigai.core.request.system_prompt import system_prompt
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.intervals import Interval, excluded_by, within
@@ -287,13 +293,19 @@ def request_frame(memory: Memory) -> Request:
 
 def next_request(memory: Memory) -> Request:
     """Return the next request: summary, notice, window, open turn; every call with its result, under its own id."""
-    messages = distinguish_calls((*summary_messages(memory), *_turns(memory)))
+    messages = (*summary_messages(memory), *_turns(memory))
+    opened = memory.open.messages if memory.open else ()
+    ids = [*call_ids(_first(memory)), *memory.window.turns.sent.call_ids, *call_ids(opened)]
+    if len(ids) != len(set(ids)):
+        messages = distinguish_calls(messages)
     return replace(request_frame(memory), messages=messages)
+
+
+def _first(memory: Memory) -> tuple[Message, ...]:
+    return memory.window.first.messages if memory.window.first else ()
 
 
 def _turns(memory: Memory) -> tuple[Message, ...]:
     older = window_notice(memory.window.older.messages)
-    first = memory.window.first.messages if memory.window.first else ()
-    turns = chain.from_iterable([turn.messages for turn in memory.window.turns])
     opened = pair_calls(memory.open.messages, memory.open.started, is_open=True) if memory.open else ()
-    return (*first, *((older,) if older else ()), *turns, *opened)
+    return (*_first(memory), *((older,) if older else ()), *memory.window.turns.sent.messages, *opened)

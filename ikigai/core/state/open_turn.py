@@ -94,11 +94,17 @@ class TurnBuilder:
     message mostly shows that the turn takes no more than `limit`. So a turn that is folded at once is measured at
     its end, and equals one that is folded event by event.
 
-    `readable` says that READ_RESULT is offered. Beyond `limit` bytes iterations are dropped; with None none ever is.
+    `readable` returns True if READ_RESULT is offered. Beyond `limit` bytes iterations are dropped; with None none ever
+    is.
     """
 
     def __init__(
-        self, turn: OpenTurn | None, caps: ToolResultLimits, readable: bool, measure: Measure, limit: int | None = None
+        self,
+        turn: OpenTurn | None,
+        caps: ToolResultLimits,
+        readable: Callable[[], bool],
+        measure: Measure,
+        limit: int | None = None,
     ) -> None:
         self._turn = turn
         self._caps, self._readable, self._measure, self._limit = caps, readable, measure, limit
@@ -264,7 +270,7 @@ class TurnBuilder:
         self._measured, self._unmeasured_limit = len(self._messages), 0
 
     def _pointer(self, call_id: str) -> str:
-        return f" [{READ_RESULT} {call_id}]" if self._readable else ""
+        return f" [{READ_RESULT} {call_id}]" if self._readable() else ""
 
 
 NOT_SHOWN = " [masked: its picture is not shown any more]"

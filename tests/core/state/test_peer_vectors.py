@@ -21,7 +21,7 @@ from tests.core.encoders import Chat, encoder
 from tests.core.vectors import cases
 
 TRUNCATION = "peer_truncation.json"
-TERMS = ToolResultLimits(10**6, keep_first=0, keep_last=0), False, Chat().message
+TERMS = ToolResultLimits(10**6, keep_first=0, keep_last=0), lambda: False, Chat().message
 
 
 def run_of(context: int, max_output: int, rules: WindowRules = WindowRules(0), budget: int = 10**9) -> RunConfig:  # noqa: B008

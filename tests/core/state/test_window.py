@@ -5,13 +5,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule
 
 from ikigai.core.events import Totals
+from ikigai.core.messages import Message, Role, Text, ToolCall
 from ikigai.core.state.window import Turn, Turns, Window, fit_window, overflowing_window
 
 NOTHING = Totals()
 
 
+MESSAGES: tuple[tuple[Message, ...], ...] = (
+    (),
+    (Message(Role.USER, (Text("?"),)), Message(Role.ASSISTANT, (Text("!"),))),
+    (Message(Role.ASSISTANT, (ToolCall("1", "look", "{}"), ToolCall("2", "look", "{}"))),),
+)
+"""Messages of a turn: none, of words, and of calls."""
+
+
 def turn(n: int, size: int = 1, before: Totals = NOTHING, previous: Totals = NOTHING) -> Turn:
-    return Turn(n, n, (), size, before, previous, before + Totals(1, 2, size))
+    return Turn(n, n, MESSAGES[n % 3], size, before, previous, before + Totals(1, 2, size))
 
 
 def window(sizes: list[int]) -> Window:
@@ -64,8 +73,15 @@ class TurnsAreValues(RuleBasedStateMachine):
             turns, model = turns.without_oldest(), model[1:]
         return self.remember(turns, model)
 
+    @rule(value=made)
+    def send(self, value: tuple[Turns, list[Turn]]) -> None:
+        turns, model = value
+        assert turns.sent == Turns(model).sent
+
     def teardown(self) -> None:
         for turns, model in self.everything:
+            assert turns.sent.messages == tuple(message for each in model for message in each.messages)
+            assert turns.sent.call_ids == tuple(call.id for message in turns.sent.messages for call in message.calls)
             assert list(turns) == model and len(turns) == len(model) and bool(turns) is bool(model)
             assert turns == Turns(model) and turns != Turns([*model, turn(0)]) and turns != model
             assert [turns[n] for n in range(-len(model), len(model))] == model + model

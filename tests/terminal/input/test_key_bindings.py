@@ -67,6 +67,9 @@ class Pressed:
             return True
         return False
 
+    def entered(self) -> None:
+        """Do nothing: it only draws."""
+
     def pasted(self, text: str) -> str:
         return text
 

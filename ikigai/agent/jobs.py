@@ -157,6 +157,11 @@ class Jobs:
         self._sent = prepared[1]
         return True
 
+    @property
+    def is_sending(self) -> bool:
+        """True from when a prepared request is sent until its job has taken it."""
+        return self._sent is not None
+
     def _wanted_request(self, memory: Memory) -> Request | None:
         """Return the request of the model call that this memory wants besides the running jobs; None for none."""
         if self._has_no_requests_left(memory) or not any(

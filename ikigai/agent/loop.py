@@ -203,7 +203,8 @@ class AgentLoop:
     @property
     def busy(self) -> bool:
         """True while a turn is open or something that was sent is not stored yet."""
-        return self.memory.open is not None or bool(self.unsaved) or not self.inbox.empty()
+        is_storing = bool(self.unsaved) or self._jobs.is_sending
+        return self.memory.open is not None or is_storing or not self.inbox.empty()
 
     @property
     def condensing(self) -> bool:
@@ -448,9 +449,9 @@ class AgentLoop:
         if any(isinstance(event, Filtered) for event in events):
             self.unsaved = events = await self._with_sizes(events)
         appended = await self._append(events, reload, ids)
+        self.unsaved = ()
         if is_sent := self._send_prepared(events, appended):
             await asyncio.sleep(0)  # the request goes before the fold and the screen, which take longer
-        self.unsaved = ()
         before = self.memory
         folded = fold_rows(before, appended.rows)
         self.memory = appended.memory or folded[-1]

@@ -64,7 +64,7 @@ class Turns(Sequence[Turn]):
 
     @property
     def sent(self) -> SentTurns:
-        """What a request has of these turns."""
+        """The messages and ids of calls that a request has of these turns."""
         if self._sent is None:
             messages = tuple(chain.from_iterable([turn.messages for turn in self]))
             self._sent = SentTurns(messages, tuple(call_ids(messages)))

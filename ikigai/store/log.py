@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+import msgspec
 import psycopg
 
 from ikigai.core import codec
 from ikigai.core.errors import AgentLocked, Rejected, StoreError, Unavailable
-from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, Event, StoredEvent, TurnEnded
+from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, Event, StoredEvent, TurnEnded, UsageReported
 from ikigai.core.ports import Appended, Meanwhile
 from ikigai.core.request.reply_draft import Draft, has_hosted
 from ikigai.core.sanitize import storable
@@ -43,15 +44,22 @@ HEALING_AT_CLOSE = 2.0
 class _Attempt:
     """Events to append, under ids and numbers that stay the same in each try."""
 
-    def __init__(self, events: Sequence[Event], after: int, ids: Sequence[UUID] = ()) -> None:
+    def __init__(self, events: Sequence[Event], after: int, ids: Sequence[UUID] = (), spender: str = "") -> None:
         self.events = events
         self.after = after
         self.ids = list(ids) or [new_event_id() for _ in events]
-        self.rows = [codec.encode(event) for event in events]
+        self.rows = [codec.encode(_with_spender(event, spender)) for event in events]
 
     @property
     def last_seq(self) -> int:
         return self.after + len(self.rows)
+
+
+def _with_spender(event: Event, spender: str) -> Event:
+    """Return the event; a request with who sent it, where the agent belongs to another owner."""
+    if spender and isinstance(event, UsageReported) and not event.spent_by:
+        return msgspec.structs.replace(event, spent_by=spender)
+    return event
 
 
 class AgentLog:
@@ -79,6 +87,7 @@ class AgentLog:
         self._moved: MovedIds | None = None  # the ids of events that came back under others
         self._news = news
         self._uuid = UUID(agent.id)
+        self._owner, self._spender = agent.owner, ""  # who sends requests here, if not the owner
         self._session = session
         self._followers_lock = follow.lock(self._uuid, session.schema)
         self._directory = storable(directory) or None
@@ -91,8 +100,10 @@ class AgentLog:
 
     async def open(self) -> None:
         """Acquire the write lock. Raise AgentLocked if another process has it, Rejected if there is no such agent."""
-        async with self._write_lock():
-            pass
+        async with self._write_lock() as cursor:
+            if self._owner:
+                await cursor.execute(agents.SPENDER, (self._uuid,))
+                ((self._spender,),) = await cursor.fetchall()
 
     async def append(
         self,
@@ -111,7 +122,7 @@ class AgentLog:
         async with self._write_lock(events) as cursor:
             attempt = self._attempt
             if attempt is None or attempt.events is not events:
-                attempt = self._attempt = _Attempt(events, self._last_seq or 0, list(map(UUID, ids)))
+                attempt = self._attempt = _Attempt(events, self._last_seq or 0, list(map(UUID, ids)), self._spender)
             ends_reply = self._has_draft and any(isinstance(event, (AssistantMessage, TurnEnded)) for event in events)
             change = next((event for event in events if isinstance(event, AgentKilled | AgentRevived)), None)
             memory: Memory | None = None
@@ -145,7 +156,9 @@ class AgentLog:
         from ikigai.core.transfer.renumber import renumber_row
         from ikigai.core.transfer.unsaved import Unsaved
 
-        attempt = self._attempt if self._attempt and self._attempt.events is events else _Attempt(events, 0)
+        attempt = self._attempt
+        if not attempt or attempt.events is not events:
+            attempt = _Attempt(events, 0, (), self._spender)
         behind = str(self._newest) if self._newest else None
         if moved := self._moved:
             events = [codec.decode(*renumber_row(row, moved, same_log=True)) for row in attempt.rows]

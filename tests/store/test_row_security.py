@@ -3,6 +3,7 @@
 Anna owns `docs`, which is shared for reading with `reader` and for writing with `writer`; `stranger` has nothing of it.
 """
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -16,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, IkigaiError
+from ikigai.core.spending import SpendingQuery
 from ikigai.core.state.loading import load_memory
 from ikigai.store import dump
 from ikigai.store.agents import Agent
@@ -526,3 +528,18 @@ async def test_fork_of_a_shared_agent_keeps_what_its_owner_does_not_purge(team: 
     assert (await said())[-2:] == ["goes on", "still goes on"]
     assert did_nothing(attack(team, "reader", READS["log"], team.notes.id))
     await admin.close()
+
+
+async def test_day_of_a_role_has_what_it_spent_alone(team: Team) -> None:
+    spent: dict[str, float] = {}
+    for role, cost in (("anna", 1), ("writer", 20)):
+        database = team.databases[role]
+        log = await database.open_agent(await database.agents.find("docs"))
+        await log.append((ev.UsageReported("a/b", cost=cost),))
+        await log.close()
+    for role, database in team.databases.items():
+        query = SpendingQuery(str(uuid4()), time.time() - 3_600)
+        spent[role] = float((await database.spent(team.docs.id, query))["day"].usd)
+    assert spent == {"anna": 1, "writer": 20, "reader": 0, "stranger": 0}
+    spender = "select spent_by from usage where spent_by <> ''"
+    assert team.sql("reader", spender) == [(conninfo_to_dict(team.dsns["writer"])["user"],)]

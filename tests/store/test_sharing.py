@@ -1,11 +1,16 @@
 """Owners of agents: each user lists their own, and those that others share with them."""
 
+import time
+from uuid import uuid4
+
 import psycopg
 import pytest
 
 from ikigai.app import share_report
+from ikigai.core import events as ev
 from ikigai.core.commands.parsers import ShareRequest
 from ikigai.core.errors import Rejected
+from ikigai.core.spending import SpendingQuery
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
@@ -199,3 +204,26 @@ async def test_messages_about_shares_name_the_command_that_was_used(anna: Databa
         with pytest.raises(Rejected) as refused:
             await share_report.change_share(anna, ShareRequest("docs", "bela", "none"), command)
         assert refused.value.remedy == f"`{command}` lists the shares."
+
+
+async def test_spending_of_a_day_belongs_to_who_sent_the_request(anna: Database, bela: Database, dsn: str) -> None:
+    docs, notes = await anna.agents.create("docs"), await bela.agents.create("notes")
+    await anna.sharing.share(docs, "bela", "write")
+
+    async def spend(database: Database, name: str, cost: float) -> None:
+        log = await database.open_agent(await database.agents.find(name))
+        rows = (await log.append((ev.UsageReported("a/b", cost=cost),))).rows
+        event = rows[0].event
+        assert isinstance(event, ev.UsageReported) and event.spent_by == (
+            "bela" if (database, name) == (bela, "docs") else ""
+        )
+        await log.close()
+
+    for database, name, cost in ((anna, "docs", 1), (bela, "docs", 20), (bela, "notes", 300)):
+        await spend(database, name, cost)
+    query = SpendingQuery(str(uuid4()), time.time() - 60)
+    assert [(await each.spent(docs.id, query))["day"].usd for each in (anna, bela)] == [1, 320]
+    assert (await anna.spent(notes.id, SpendingQuery(str(uuid4()), 0, agents=True)))["agent"].usd == 300
+    with psycopg.connect(dsn) as other:
+        spenders = "select cost, spent_by from usage order by id"
+        assert other.execute(spenders).fetchall() == [(1, ""), (20, "bela"), (300, "")]

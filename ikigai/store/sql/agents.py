@@ -5,7 +5,7 @@ Statements that read, count, purge and move logs have modules of their own. Rows
 """
 
 from ikigai.store.address import quoted
-from ikigai.store.sql.fragments import IS_LISTED, OWNER, ROLE, ROW
+from ikigai.store.sql.fragments import IS_LISTED, OWNER, ROLE, ROW, SPENDER_IN
 from ikigai.store.sql.roles import INDEX_INFIX
 
 # One connection -----------------------------------------------------------------------------------------------------
@@ -147,6 +147,9 @@ where id = %(agent)s and commit.waits = 'off'
 returning coalesce((select max(seq) from messages where agent_id = agents.id), 0),
           (select event_id from messages where agent_id = agents.id order by seq desc limit 1), killed_at is not null
 """
+
+# The name under which this user spends in an agent of another owner.
+SPENDER = f"select {SPENDER_IN} from agents where id = %s"
 
 # The log ------------------------------------------------------------------------------------------------------------
 

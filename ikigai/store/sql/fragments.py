@@ -54,6 +54,9 @@ ROLE = 'session_user::text collate "default"'
 OWNER = """case when ikigai_is_own(agents.owner, agents.owner_user) then ''
             when agents.owner = session_user::text then agents.owner_user else agents.owner end"""
 """The owner of an agent, for people; "" for one's own."""
+SPENDER_IN = """case when agents.owner = session_user::text then coalesce(current_setting('ikigai.user', true), '')
+            else session_user::text end"""
+"""The name of this user among those who spend in an agent of another owner: a user of the same role, or a role."""
 IS_LISTED = """(ikigai_is_own(agents.owner, agents.owner_user) or exists (
   select from agent_shares
   where agent_shares.agent_id = agents.id and ikigai_is_own(agent_shares.role, agent_shares.os_user)

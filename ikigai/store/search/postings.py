@@ -133,6 +133,8 @@ class Ranking:
         summed = 0
         for place, stem in enumerate(stems):
             if self._sums and summed + self._frequency[stem] > MAX_SUMMED_POSTINGS:
+                for parts in (parts for left in stems[place:] for parts in self._blocks[left].values()):
+                    parts.sort(key=lambda part: -part[0])
                 return stems[place:]
             summed += self._frequency[stem]
             self._add(stem)
@@ -194,12 +196,12 @@ class Ranking:
         found = self._sums.get(number, 0.0)
         if self._looked_up and (mask := self._mask(block)) != b"" and (mask is None or mask[within]):
             for stem in self._looked_up:
-                for offset, rows in self._blocks[stem].get(block, ()):
-                    if within < offset:
-                        continue
-                    place = bisect_left(rows, within - offset << 16)
-                    if place < len(rows) and rows[place] >> 16 == within - offset:
-                        found += self._weight[stem] * self._weights[rows[place] & 0xFFF]
+                for offset, rows in self._blocks[stem].get(block, ()):  # the last one first
+                    if offset <= within:  # no other part holds this document
+                        place = bisect_left(rows, within - offset << 16)
+                        if place < len(rows) and rows[place] >> 16 == within - offset:
+                            found += self._weight[stem] * self._weights[rows[place] & 0xFFF]
+                        break
         return found
 
 

@@ -21,6 +21,8 @@ MAX_PROMPT_HISTORY = 500
 """Earlier messages that Up and Ctrl+R offer."""
 NOTHING_PICKED = 130
 """Exit code when the user leaves the list of `ikigai -r`, as of fzf and others."""
+REQUEST_FIRST_SECONDS = 0.05
+"""Seconds from when the SDK is loaded until other modules are, where a message has waited: its request goes first."""
 LEFT_BEHIND_AFTER = 5.0
 """Seconds after which an ephemeral agent that no program has open was left behind by a killed one."""
 
@@ -102,6 +104,9 @@ class Opening:
         services, runtime = self._session.services, self._active_agent.runtime
         if services and self._session.memory:
             await services.pool.preload(self._session.memory.model)
+        self._router.draft_changed()  # for what has been typed meanwhile
+        if self._active_agent.busy:
+            await asyncio.sleep(REQUEST_FIRST_SECONDS)
         if runtime:
             runtime.preload()
         if services:

@@ -18,7 +18,8 @@ def write(word: str, request: Request) -> None:
 
 
 def expecting(self: StreamingProvider, request: Request) -> None:
-    write("expected", request)
+    if self._client is not None:
+        write("expected", request)
     expect(self, request)
 
 

@@ -569,6 +569,18 @@ def test_request_of_what_is_typed_is_built_before_it_is_sent(account: Account, w
     assert [request.json["messages"][-1]["content"] for request in wire.requests] == ["first", "second one"]
 
 
+def test_request_of_what_was_typed_before_the_sdk_was_loaded_is_built(account: Account, wire: Wire, tmp_path: Path):
+    file = tmp_path / "built"
+    file.touch()
+    with account.terminal(str(file), *WIRE, "--new", module="tests.e2e.expecting") as program:
+        program.type("early")
+        program.wait(lambda: "expected early\n" in file.read_text(), "the request of what was typed")
+        assert not wire.requests
+        program.type("\r")
+        program.wait(lambda: len(account.turns()) == 1, "the reply")
+    assert file.read_text().endswith("taken early\n")
+
+
 def test_first_key_loads_the_sdk_which_then_connects(account: Account):
     with socket.create_server(("127.0.0.1", 0)) as server:
         account.configure(f'[providers.near]\nbase_url = "http://127.0.0.1:{server.getsockname()[1]}/v1"\n')

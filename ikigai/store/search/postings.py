@@ -196,11 +196,16 @@ class Ranking:
         found = self._sums.get(number, 0.0)
         if self._looked_up and (mask := self._mask(block)) != b"" and (mask is None or mask[within]):
             for stem in self._looked_up:
+                base = None
                 for offset, rows in self._blocks[stem].get(block, ()):  # the last one first
-                    if offset <= within:  # no other part holds this document
-                        place = bisect_left(rows, within - offset << 16)
-                        if place < len(rows) and rows[place] >> 16 == within - offset:
-                            found += self._weight[stem] * self._weights[rows[place] & 0xFFF]
+                    if offset > within:
+                        continue
+                    if base is not None and offset != base:
+                        break  # what is before these parts does not reach the document
+                    base = offset
+                    place = bisect_left(rows, within - offset << 16)
+                    if place < len(rows) and rows[place] >> 16 == within - offset:
+                        found += self._weight[stem] * self._weights[rows[place] & 0xFFF]
                         break
         return found
 

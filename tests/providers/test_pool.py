@@ -156,7 +156,7 @@ def test_limits_and_sight_are_those_that_are_known(tmp_path: Path):
         known=lambda model: ListedModel(model, context=5_000, max_output=700, images=model == "mine/eyes")
     )
     pool = pool_of(tmp_path, known, mine=Endpoint("http://h/v1", lambda: ""))
-    assert pool.limits("mine/x") == ModelLimits(5_000, 700)
+    assert pool.limits("mine/x") == ModelLimits(5_000, 700, no_vendor_search="Chat Completions have none")
     seen = Message(Role.USER, (Image("image/png", "aWtpZ2Fp", 9, 9, "dot.png"),))
     bodies = {
         name: pool.encoder(f"mine/{name}").body(Request(name, (seen,)))  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
 """This module keeps the connections by which tests look at their databases.
 
-A new one costs 20 ms of the processor, most of it in the new process of the server, and tests look many times.
+A look takes 0.3 ms of the processor, and 9 with a new one: the server makes a process for it. Tests look many times.
 """
 
 from collections.abc import Sequence

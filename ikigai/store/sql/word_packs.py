@@ -30,9 +30,12 @@ where n = 1 or bytes <= %(most)s order by id
 # Each transaction that writes packs begins with it, a purge too: no other order of locks can block two of them.
 LOCK_PACKS = "lock table search_packs in exclusive mode"
 TAKE_SEGMENT = "select from search_segments where segment = %s and xmin::text = %s for update"
+# Larger packs go that were made when it had none: they do not lead to it.
 UNPACK = """
 select ikigai_unpack(array[%(segment)s]) where exists (
-  select from search_packs where level = 0 and number = %(segment)s
+  select from generate_series(0, 4) as each (level) cross join lateral (
+    select from search_packs where search_packs.level = each.level and number = %(segment)s >> 3 * each.level
+  ) pack
 )
 """
 ADD_SEGMENT = """

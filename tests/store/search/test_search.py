@@ -382,6 +382,35 @@ async def test_packed_segment_that_grows_is_packed_anew(database: Database, dsn:
         assert len(await found(database, query)) == 1
 
 
+async def test_segment_that_is_indexed_after_its_neighbors_were_merged_joins_them(database: Database, dsn: str):
+    """Its words are in no larger pack, and later packs are merged as before."""
+    slow, written = await database.agents.create(), list[int]()
+    await database.open_agent(slow)
+    with psycopg.connect(dsn) as late:
+        for n in range(20):
+            with psycopg.connect(dsn) as other:
+                other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((n << 14) + 1,))
+            if n == 3:
+                insert = (
+                    "insert into messages (event_id, agent_id, seq, kind, content)"
+                    " values (gen_random_uuid(), %s, 1, 'user', 'common late') returning id"
+                )
+                written += [id for (id,) in late.execute(insert, (slow.id,)).fetchall()]
+            else:
+                written += await said(database, f"common {n}")
+            if n == 10:
+                await database.indexer.words.catch_up(60)
+                await packed(database)
+        late.commit()
+    await database.indexer.words.catch_up(60)
+    await packed(database)
+    assert await found(database, "common", limit=100) == written[::-1]
+    assert await found(database, "late") == [written[3]]
+    with psycopg.connect(dsn) as other:
+        tops = other.execute("select level, number from search_packs where not is_covered order by 1, 2").fetchall()
+    assert tops == [(0, 16), (0, 17), (0, 18), (1, 0), (1, 1)]
+
+
 async def test_every_shape_of_query_in_a_packed_segment(database: Database, dsn: str):
     """Hits do not depend on how the index keeps words."""
     written = await said(database, *TEXTS, "unspaced 日本", "x " * 20_000 + "farend")

@@ -81,6 +81,8 @@ class Lookup:
         self._unpacked = frozenset[int]()
         self.finder = TermFinder(terms)
         self.proven = all(term.proven for term in terms)
+        # What the index finds of an agent behind the fork is left out only when its text is read.
+        self._is_limited = self.proven and all(last == NO_LIMIT for last in which.last_ids.values())
         self.reached: int | None = None
 
     @property
@@ -160,7 +162,7 @@ class Lookup:
             unpacked[number].found = [*(unpacked[number].found or ()), *places]
         for part in batch:
             part.found = sorted(part.found or (), key=lambda place: (-place.message, place.start))
-            if self.proven:
+            if self._is_limited:
                 del part.found[MAX_PROVEN_PIECES:]
 
     async def _unpacked_places(self, numbers: list[int]) -> dict[int, list[Place]]:
@@ -175,7 +177,7 @@ class Lookup:
             return {number: await self._scan(number, query, parts) for number, query in queries.items()}
         found: dict[int, list[Place]] = {number: [] for number in numbers}
         if numbers:
-            most = MAX_PROVEN_PIECES if self.proven else 1 << SEGMENT_BITS + 4
+            most = MAX_PROVEN_PIECES if self._is_limited else 1 << SEGMENT_BITS + 4
             bounds = {"before": self._which.before, "since": self._which.since, "most": most}
             await self._cursor.execute(search.PROBE, {"queries": [*queries.values()], **bounds}, prepare=False)
             for n, *place in await self._cursor.fetchall():

@@ -186,6 +186,23 @@ async def test_agents_and_their_lineage(database: Database):
         await database.search("word", agent="00000000-0000-0000-0000-000000000000")
 
 
+async def test_fork_finds_what_is_before_many_later_events_of_its_parent(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lookup, "MAX_PROVEN_PIECES", 5)
+    root = await database.agents.create()
+    early, *_ = await said(database, "common", *(f"common {n}" for n in range(20)), agent=root)
+    child = await database.agents.create(parent=root.id, forked_at=early)
+    (own,) = await said(database, "common own", agent=child)
+    assert await found(database, "common", agent=child.id) == [own, early]
+    with psycopg.connect(dsn) as other:
+        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
+    await said(database, "behind")
+    await database.indexer.words.catch_up(60)
+    await packed(database)
+    assert segments(dsn) == [1] and await found(database, "common", agent=child.id) == [own, early]
+
+
 async def test_since_before_and_limit(database: Database, dsn: str):
     written = await said(database, *(f"day {n}" for n in range(30)))
     assert await found(database, "day", limit=3) == written[:-4:-1]

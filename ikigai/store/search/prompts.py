@@ -13,7 +13,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.search.prompt_history import SentPrompt
 from ikigai.store import history
 from ikigai.store.connection import Cursor, DatabaseSession
-from ikigai.store.reading import NO_LIMIT
+from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.sql import reading as queries
 from ikigai.store.sql import search
 
@@ -70,7 +70,7 @@ class PromptLookup:
         self.complete = True
         if not self._terms:
             return []
-        async with self._reading.use() as cursor:
+        async with self._reading.use() as cursor, read_snapshot(cursor):
             return await self._indexed(cursor, sum(most))
 
     async def _reads_on(self) -> bool:

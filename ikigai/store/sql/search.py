@@ -89,6 +89,8 @@ select coalesce(min(id), 9223372036854775807) from (
   ) as id
   from search_behind as listed where index_name = 'words'
   union all
+  select min(segment)::bigint << 14 from search_segments where is_missing
+  union all
   select 0 where row_security_active('search_behind'::regclass)  -- a role without indexes of its own
 ) missing
 """

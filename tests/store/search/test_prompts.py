@@ -1,8 +1,10 @@
 """The prompts of users: the newest are read, others are found by the index of words, however many there are."""
 
+import psycopg
 import pytest
 
 from ikigai.core import events as ev
+from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.database import Database
 
 
@@ -84,6 +86,23 @@ async def test_messages_of_agents_and_long_texts_are_no_prompts(database: Databa
     await send(database, "/else", *(f"number {n}" for n in range(20)))
     await index(database)
     assert await search(database, "parser") == ([], 3)
+
+
+async def test_prompts_are_found_while_their_segment_is_to_be_packed_anew(database: Database, dsn: str) -> None:
+    await send(database, "/here", "Fix the parser", "a canary", *(f"number {n}" for n in range(20)))
+    with psycopg.connect(dsn) as other:
+        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
+    await send(database, "/here", *(f"further {n}" for n in range(9)))
+    await index(database)
+    while await database.indexer.packer.pack_some():
+        pass
+    assert await search(database, "parser") == (["Fix the parser"], 3)
+    purge = database.purge(PurgeTarget("canary"), ((0, 1 << 62),))
+    await purge.carry_out(await purge.find())
+    assert (await search(database, "parser"))[0] == ["Fix the parser"], "it is read"
+    while await database.indexer.packer.pack_some():
+        pass
+    assert await search(database, "parser") == (["Fix the parser"], 3)
 
 
 async def test_stopped_search_ends_without_asking_the_index(database: Database) -> None:

@@ -54,10 +54,16 @@ PURGE_DRAFT = "update drafts set text = %s, thinking = '', parts = '[]' where ag
 # The tables whose rows hold messages, or a name that was given. A trigger takes out packs with purged words.
 WRITTEN = ("messages", "drafts", "agents", "search_blocks")
 HAS_TABLE = "select to_regclass(%s) is not null"
-# Of the documents that go, the postings; what a stem has left is stored anew.
+# Of the documents that go, the postings; what a stem has left is stored anew. While a full part of 4,096 documents is
+# joined to the one before it, the postings of some stems are there already.
 _FORGET_POSTINGS: LiteralString = """
 with purged as (select number from recall_documents where {which}),
-touched as (select first from recall_parts where exists (select from purged where number between first and last)),
+touched as (
+  select first from recall_parts where exists (
+    select from purged
+    where number between first and last or mod(first, 65536) = 0 and number between last + 1 and last + 4096
+  )
+),
 gone as (
   delete from recall_postings using touched where part = touched.first returning stem, part, postings
 )

@@ -10,6 +10,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Text
+from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.database import Database
 from ikigai.store.search import stem_index
 from ikigai.store.search.postings import Ranking, Run, coded_length, length_code, pack_documents
@@ -168,6 +169,27 @@ async def test_full_parts_are_joined_and_recall_is_the_same_at_each_step(
         assert other.execute("select count(*) from recall_postings where stem like 'number5%'").fetchone() == (0,)
     assert "number4" in (await database.recall("number4")).turns[0].messages[0].excerpt
     await talk.log.close()
+
+
+async def test_purge_takes_postings_of_a_part_that_is_being_joined(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stem_index, "POSTINGS_JOINED", 1)
+    talk = await Talk.open(database)
+    with psycopg.connect(dsn, autocommit=True) as other:
+        for n, number in enumerate((0, 4_094, 4_096, 8_190, 8_192)):  # documents are counted in pairs
+            other.execute("update recall_index set next_number = %s", (number,))
+            await talk.turn(f"heron number{n}", f"reply to n{n}")
+            assert await database.indexer.stems.catch_up(60) == 0
+        part_of = "select part from recall_postings where stem like 'number2%'"
+        while other.execute(part_of).fetchall() != [(0,)]:
+            assert await database.indexer.join_some()
+        assert other.execute("select first from recall_parts order by 1").fetchall() == [(0,), (4_096,), (8_192,)]
+        purge = database.purge(PurgeTarget("number2"), ((0, 1 << 62),))
+        await purge.carry_out(await purge.find())
+        assert other.execute(part_of).fetchall() == []
+    await talk.log.close()
+    assert "number3" in (await database.recall("number3")).turns[0].messages[0].excerpt
 
 
 def test_parts_are_merged_in_steps_and_fill_a_block():

@@ -110,6 +110,8 @@ order by created_at
 """
 # The ledger stays: a usage event holds no words. Rows of the index are found by the ids of their events.
 PURGE_AGENTS_WHOLE: tuple[LiteralString, ...] = (
+    # Its trigger locks the packs, as whoever packs does before it deletes pieces: else each could wait for the other.
+    "delete from messages where false",
     "select ikigai_forget(array(select id from messages where agent_id = any(%(agents)s)))",
     """
     delete from search_pieces

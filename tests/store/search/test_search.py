@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from itertools import pairwise
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -16,6 +17,7 @@ from ikigai.store.database import Database
 from ikigai.store.search import lookup, word_keys
 from ikigai.store.search.pack_lookup import IndexPart, PackLookup
 from ikigai.store.search.search import SearchResult
+from ikigai.store.sql import purge
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 
@@ -485,6 +487,32 @@ async def test_packing_goes_on_where_a_killed_program_left_it(database: Database
         assert await found(database, "common", limit=1_000) == written[::-1]
         assert len(await found(database, "n3x7", limit=100)) == 1 and await found(database, '"nowhere"') == []
     assert segments(dsn) == [8]
+
+
+async def test_ephemeral_agent_is_purged_while_its_segment_is_packed(database: Database, dsn: str):
+    """Neither waits for what the other one has locked."""
+    agent = await database.agents.create(ephemeral=True)
+    await said(database, "gone", agent=agent)
+    (left,) = await said(database, "left")
+    with psycopg.connect(dsn) as other:
+        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
+    await said(database, "behind")
+    await database.indexer.words.catch_up(60)
+    assert await database.indexer.packer.pack_some(), "it is read"
+    async with await psycopg.AsyncConnection.connect(dsn) as purging:
+        await purging.execute(purge.PURGING)
+        packing = None
+        for statement in purge.PURGE_AGENTS_WHOLE:
+            await purging.execute(statement, {"agents": [UUID(agent.id)]})
+            if packing is None and "search_pieces" in statement:
+                packing = asyncio.create_task(database.indexer.packer.pack_some())
+                waits = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+                with psycopg.connect(dsn, autocommit=True) as other:
+                    while not other.execute(waits).fetchall():
+                        await asyncio.sleep(0.01)
+    assert packing and await packing
+    await packed(database)
+    assert segments(dsn) == [1] and await found(database, "left") == [left] and await found(database, "gone") == []
 
 
 async def test_there_is_no_time(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):

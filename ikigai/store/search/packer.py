@@ -153,12 +153,13 @@ class Packer:
             ((size,),) = await cursor.fetchall()
             if size > MAX_PIECES_BYTES:
                 self._rewritten_at = time.monotonic()
-                await cursor.execute(packs.REWRITE_SETTINGS)
+                await cursor.execute(packs.STATEMENT_TIMEOUT)
+                ((timeout,),) = await cursor.fetchall()
+                await cursor.execute(packs.SET_STATEMENT_TIMEOUT, ("0",))
                 try:
                     await cursor.execute(packs.REWRITE_PIECES)
                 finally:
-                    for statement in packs.RESET_SETTINGS:
-                        await cursor.execute(statement)
+                    await cursor.execute(packs.SET_STATEMENT_TIMEOUT, (timeout,))
         return False
 
 

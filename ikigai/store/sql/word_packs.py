@@ -100,9 +100,10 @@ where level = %(level)s - 1 and number between %(number)s * 8 and %(number)s * 8
 
 # Packed pieces leave their room to others, but the words stay in the index of terms.
 PIECES_SIZE = "select pg_total_relation_size('search_pieces')"
-REWRITE_SETTINGS = "select set_config('statement_timeout', '0', false), set_config('lock_timeout', '5s', false)"
+STATEMENT_TIMEOUT = "select current_setting('statement_timeout')"
+# A reset would set what it was before the connection was greeted.
+SET_STATEMENT_TIMEOUT = "select set_config('statement_timeout', %s, false)"
 REWRITE_PIECES = "vacuum (full, analyze) search_pieces"
-RESET_SETTINGS = "reset statement_timeout", "reset lock_timeout"
 
 # Reading packs ------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.messages import Citation, Text, ToolCall, ToolResult
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.search import lookup, word_keys
+from ikigai.store.search import lookup, packer, word_keys
 from ikigai.store.search.pack_lookup import IndexPart, PackLookup
 from ikigai.store.search.search import SearchResult
 from ikigai.store.sql import purge
@@ -487,6 +487,25 @@ async def test_packing_goes_on_where_a_killed_program_left_it(database: Database
         assert await found(database, "common", limit=1_000) == written[::-1]
         assert len(await found(database, "n3x7", limit=100)) == 1 and await found(database, '"nowhere"') == []
     assert segments(dsn) == [8]
+
+
+async def test_rewriting_leaves_the_timeouts_of_the_connection(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(packer, "MAX_PIECES_BYTES", 0)
+    await said(database, "a word")
+    await database.indexer.words.catch_up(60)
+
+    async def timeouts() -> list[tuple[str, str]]:
+        async with database._beside.use() as cursor:
+            await cursor.execute("select current_setting('statement_timeout'), current_setting('lock_timeout')")
+            return await cursor.fetchall()
+
+    with psycopg.connect(dsn, autocommit=True) as other:
+        file = "select pg_relation_filenode('search_pieces')"
+        before, rules = other.execute(file).fetchall(), await timeouts()
+        await database.indexer.packer.rewrite()
+        assert other.execute(file).fetchall() != before and await timeouts() == rules == [("15s", "5s")]
 
 
 async def test_ephemeral_agent_is_purged_while_its_segment_is_packed(database: Database, dsn: str):

@@ -23,6 +23,7 @@ from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.store import dump, purge
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
+from ikigai.store.search import packs
 from ikigai.store.search.packs import WordBlock
 from ikigai.store.sql import purge as purge_queries
 from tests.conftest import MIGRATIONS
@@ -382,8 +383,24 @@ async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database
     assert len(found.hits) == 1 and found.behind == 0 and not any(packed_words(dsn).values())
 
 
-async def pack(database: Database, dsn: str) -> None:
-    """Pack the index of words, and merge the pack into all larger ones."""
+async def test_word_up_to_which_packs_were_merged_is_in_no_file(
+    dsn: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packs, "BLOCK_BYTES", 1)  # a block for each word: four of them are merged in a step
+    talk = await Talk.open(database)
+    await stored(talk, ev.UserMessage("aa bb cc dd zzcanaryzz"))
+    await talk.log.close()
+    await pack(database, dsn, merging=False)
+    while rows(dsn, "select merged from search_packs where merged is not null") != [(b"zzcanaryzz",)]:
+        assert await database.indexer.packer.merge_some()
+    rows(dsn, "checkpoint")
+    assert holding(dsn, "zzcanaryzz")
+    await purged(database, "zzcanaryzz")
+    assert holding(dsn, "zzcanaryzz") == []
+
+
+async def pack(database: Database, dsn: str, merging: bool = True) -> None:
+    """Pack the index of words, and if wanted merge the pack into all larger ones."""
     rows(dsn, "select setval(pg_get_serial_sequence('messages', 'id'), %s)", 1 << 26)
     talk = await Talk.open(database)
     await talk.turn("much later", "indeed")
@@ -391,7 +408,7 @@ async def pack(database: Database, dsn: str) -> None:
     await database.indexer.words.catch_up(60)
     while await database.indexer.packer.pack_some():
         pass
-    while await database.indexer.packer.merge_some():
+    while merging and await database.indexer.packer.merge_some():
         pass
 
 

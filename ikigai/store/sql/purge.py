@@ -51,8 +51,9 @@ where data ?| '{tokens,counted}' and id in (
 )
 """
 PURGE_DRAFT = "update drafts set text = %s, thinking = '', parts = '[]' where agent_id = any(%s)"
-# The tables whose rows hold messages, or a name that was given. A trigger takes out packs with purged words.
-WRITTEN = ("messages", "drafts", "agents", "search_blocks")
+# The tables whose rows hold messages, or a name that was given. A trigger takes out packs with purged words: blocks of
+# them, and the one up to which a pack was merged.
+WRITTEN = ("messages", "drafts", "agents", "search_packs", "search_blocks")
 HAS_TABLE = "select to_regclass(%s) is not null"
 # Of the documents that go, the postings; what a stem has left is stored anew. While a full part of 4,096 documents is
 # joined to the one before it, the postings of some stems are there already.

@@ -23,6 +23,7 @@ from ikigai.store import dump
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
+from ikigai.store.sql import word_packs
 from tests.conftest import MIGRATIONS, address
 from tests.core.agent import RUN
 from tests.store.talk import Talk
@@ -314,6 +315,15 @@ async def test_index_of_a_role_holds_only_what_it_may_read(team: Team) -> None:
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     connection.execute(f'select * from "ikigai_index_{theirs}".search_pieces'.encode())
                 connection.rollback()
+
+
+async def test_no_messages_of_others_are_read_to_see_what_is_to_be_packed(team: Team) -> None:
+    """A look at the newest id passes all that the role may not read."""
+    async with team.databases["reader"]._beside.use() as cursor:
+        for statement, values in ((word_packs.NEXT_SEGMENT, (False, [])), (word_packs.BEGIN_PACK, None)):
+            await cursor.execute(f"explain {statement}".encode(), values, prepare=False)
+            plan = str(await cursor.fetchall())
+            assert "search_segments" in plan and "messages" not in plan, plan
 
 
 async def test_fork_of_a_shared_agent_keeps_the_past_and_gets_no_future(team: Team) -> None:

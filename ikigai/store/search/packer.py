@@ -106,7 +106,7 @@ class Packer:
         """Return the next segment to pack, with the lock for it; None if there is none."""
         now = time.monotonic()
         self._postponed = {segment: until for segment, until in self._postponed.items() if until > now}
-        await cursor.execute(packs.NEXT_SEGMENT, ([*self._postponed], only_missing), prepare=False)
+        await cursor.execute(packs.NEXT_SEGMENT, (only_missing, [*self._postponed]), prepare=False)
         for segment, version in await cursor.fetchall():
             await cursor.execute(packs.TRY_LOCK, (PACK_LOCK,))
             if await cursor.fetchall() == [(True,)]:

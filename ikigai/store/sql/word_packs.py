@@ -5,10 +5,11 @@
 # One process at a time packs; those that share an index share the table.
 TRY_LOCK = "select pg_try_advisory_lock(%s, 'search_segments'::regclass::oid::integer)"
 UNLOCK = "select pg_advisory_unlock(%s, 'search_segments'::regclass::oid::integer)"
-# The oldest segment that the ids have left behind. Its version changes when pieces are added or purged.
+# The oldest segment that the index has left behind. Its version changes when pieces are added or purged. The newest id
+# of a role that may read little is found by reading all newer messages of others.
 NEXT_SEGMENT = """
 select segment, xmin::text from search_segments
-where segment < (select max(id) >> 14 from messages) and segment <> all(%s::integer[]) and (is_missing or not %s)
+where (is_missing or segment < (select max(segment) from search_segments) and not %s) and segment <> all(%s::integer[])
 order by is_missing desc, segment limit 1
 """
 UNPACKED = "select count(*) from search_segments where segment < (select max(id) >> 14 from messages)"
@@ -69,7 +70,7 @@ select level, number, newest_at, false from (
   select level + 1 as level, number >> 3 as number, max(newest_at) as newest_at from search_packs
   where not is_covered and level < 4 group by 1, 2
 ) above
-where (number + 1)::bigint << (14 + 3 * level) <= (select max(id) from messages) and not exists (
+where (number + 1)::bigint << 3 * level <= (select max(segment) from search_segments) and not exists (
   select from search_segments
   where segment between above.number << 3 * above.level and ((above.number + 1) << 3 * above.level) - 1
 )

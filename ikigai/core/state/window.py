@@ -35,10 +35,30 @@ class Turn(Record, frozen=True):
 
 
 class SentTurns(NamedTuple):
-    """The messages of successive turns, and the ids of the calls in them."""
+    """The messages of successive turns, and the ids of the calls in them.
+
+    The first `left_messages` and `left_ids` are those of turns that have left.
+    """
 
     messages: tuple[Message, ...]
     call_ids: tuple[str, ...]
+    left_messages: int = 0
+    left_ids: int = 0
+
+    def push(self, turn: Turn) -> "SentTurns":
+        messages, ids = self.trimmed()[:2]
+        return SentTurns(messages + turn.messages, (*ids, *call_ids(turn.messages)))
+
+    def without(self, oldest: Turn) -> "SentTurns":
+        """Return these without the oldest turn. Nothing is copied: thousands of turns may leave at once."""
+        messages, ids = self.left_messages + len(oldest.messages), self.left_ids + len(call_ids(oldest.messages))
+        return self._replace(left_messages=messages, left_ids=ids)
+
+    def trimmed(self) -> "SentTurns":
+        """Return these without what belongs to turns that have left."""
+        if not self.left_messages:
+            return self
+        return SentTurns(self.messages[self.left_messages :], self.call_ids[self.left_ids :])
 
 
 class Turns(Sequence[Turn]):
@@ -68,12 +88,11 @@ class Turns(Sequence[Turn]):
         if self._sent is None:
             messages = tuple(chain.from_iterable([turn.messages for turn in self]))
             self._sent = SentTurns(messages, tuple(call_ids(messages)))
-        return self._sent
+        self._sent = sent = self._sent.trimmed()
+        return sent
 
     def push(self, turn: Turn) -> "Turns":
-        sent = self._sent
-        if sent:
-            sent = SentTurns(sent.messages + turn.messages, (*sent.call_ids, *call_ids(turn.messages)))
+        sent = self._sent.push(turn) if self._sent else None
         if self._stop != len(self._shared) or self._start > 64 + len(self):
             # Another value was pushed on from here, or most of the list is turns that left: copying pays for itself.
             return self._slice([*self, turn], 0, len(self) + 1, sent)
@@ -81,10 +100,7 @@ class Turns(Sequence[Turn]):
         return self._slice(self._shared, self._start, self._stop + 1, sent)
 
     def without_oldest(self) -> "Turns":
-        sent = self._sent
-        if sent:
-            oldest = self[0].messages
-            sent = SentTurns(sent.messages[len(oldest) :], sent.call_ids[len(call_ids(oldest)) :])
+        sent = self._sent.without(self[0]) if self._sent else None
         return self._slice(self._shared, self._start + 1, self._stop, sent)
 
     def __len__(self) -> int:

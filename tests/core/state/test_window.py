@@ -97,6 +97,17 @@ class TurnsAreValues(RuleBasedStateMachine):
 TestTurnsAreValues = TurnsAreValues.TestCase
 
 
+def test_sent_messages_are_not_copied_for_each_turn_that_leaves() -> None:
+    turns = Turns([turn(n) for n in range(1_000)])
+    sent = turns.sent.messages
+    for _ in range(990):
+        turns = turns.without_oldest()
+        assert turns._sent and turns._sent.messages is sent
+    pushed = turns.push(turn(1_000))
+    assert turns.sent == Turns([turn(n) for n in range(990, 1_000)]).sent
+    assert pushed.sent == Turns([turn(n) for n in range(990, 1_001)]).sent
+
+
 def test_turns_neither_copy_nor_keep_all_turns_in_a_long_life() -> None:
     turns, copies, longest = Turns(), 0, 0
     for n in range(20_000):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -38,6 +39,8 @@ from ikigai.core.state.redacted_inputs import redact_events, redact_result
 if TYPE_CHECKING:
     from ikigai.agent.forget import FilterPlanner, ForgetContext
 
+MAX_REQUEST_AGE_SECONDS = 60.0
+"""Seconds for which a request is taken that was built ahead: its cache's lifetime depends on the pause before it."""
 MIN_THREADED_CHARACTERS = 200_000
 """Characters of a result from which a thread searches it for secrets: 1 MB takes 5 ms, hostile text 500."""
 
@@ -85,7 +88,7 @@ class Jobs:
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still cleaning up
         self._model_calls: dict[Job, ModelCall] = {}
-        self._expected: tuple[Memory, Request | None] | None = None  # a memory, and the request that it wants
+        self._expected: tuple[Memory, Request | None, float] | None = None  # a memory, the request that it wants, when
         self._prepared: tuple[Memory, Request, PreparedRequest] | None = None  # with the memory that was expected
         self._sent: Request | None = None  # the prepared request, until its job has begun
         self._planner: tuple[int, FilterPlanner] | None = None  # of the planning turn that begins with this event
@@ -133,16 +136,20 @@ class Jobs:
     async def prepare(self, expected: Memory) -> None:
         """Prepare the model call that the memory `expected` wants, while the events that it needs are being stored."""
         self._prepared = None
-        if self._expected is None or self._expected[0] is not expected:
-            self._expected = expected, self._wanted_request(expected)
-        _, request = self._expected
+        if (
+            self._expected is None
+            or self._expected[0] is not expected
+            or time.monotonic() - self._expected[2] > MAX_REQUEST_AGE_SECONDS
+        ):
+            self._expected = expected, self._wanted_request(expected), time.monotonic()
+        request = self._expected[1]
         if request and (prepared := await self._provider(expected.model).prepare(request)):
             self._prepared = expected, request, prepared
 
     def expect(self, expected: Memory) -> None:
         """Have the model call built that the memory `expected` would want, as far as that goes without sending."""
         request = self._wanted_request(expected)
-        self._expected = expected, request
+        self._expected = expected, request, time.monotonic()
         if request:
             self._provider(expected.model).expect(request)
 

@@ -675,6 +675,40 @@ async def test_request_of_a_typed_message_is_expected_before_it_is_sent():
     assert not before.window.turns and before.open is None
 
 
+class Aging(Priced):
+    """Services with a cache whose lifetime is chosen as an hour once `is_late`."""
+
+    is_late = False
+
+    def request_cache(self) -> Any:
+        return self
+
+    def prepare(self, memory: Memory, request: Request) -> Request:
+        return msgspec.structs.replace(request, cache_ttl="1h" if self.is_late else "5m")
+
+    async def judge(self, memory: Memory, request: Request, report: UsageReported) -> UsageReported:
+        return report
+
+
+@pytest.mark.parametrize(("seconds", "lifetime"), [(60.0, "5m"), (0.0, "1h")])
+async def test_request_that_was_expected_long_ago_is_built_anew(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, lifetime: str
+):
+    monkeypatch.setattr("ikigai.agent.jobs.MAX_REQUEST_AGE_SECONDS", seconds)
+    session = Session([])
+    session.provider = provider = Preparing(["Hello."])
+    session.runtime._jobs._services = services = Aging()
+    async with session.running():
+        session.runtime.expect_message("hi")
+        services.is_late = True
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+    assert [(what, request.cache_ttl) for what, request in provider.steps][:2] == [
+        ("expected", "5m"),
+        ("prepared", lifetime),
+    ]
+
+
 class Releasing(Preparing):
     """A provider that also notes which prepared requests are released, with what the view has shown by then."""
 

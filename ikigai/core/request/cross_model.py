@@ -51,13 +51,14 @@ class CrossModelFormat(Record, frozen=True):
     back.
 
     "" means none. A vendor's second kind of thinking has a suffix behind a # ("anthropic/claude-x#redacted"). With
-    `short_ids` calls have ids of nine letters and digits.
+    `short_ids` calls have ids of nine letters and digits. Without `searches` hosted calls of its own are texts, too.
     """
 
     thinking_vendor: str = ""
     images: bool = True
     pdfs: bool = False
     short_ids: bool = False
+    searches: bool = True
 
 
 def fit_message(message: Message, cross_model: CrossModelFormat) -> Message:
@@ -87,7 +88,10 @@ def _fitted_blocks(message: Message, cross_model: CrossModelFormat) -> Iterable[
     for block in message.blocks:
         if type(block) is ToolCall and block.hosted:
             result = answered.get(block.id)
-            own = _is_native(result, cross_model) if result else block.hosted == cross_model.thinking_vendor
+            unanswered = cross_model.searches and block.hosted == cross_model.thinking_vendor
+            own = _is_native(result, cross_model) if result else unanswered
+            if not cross_model.searches and fitted and type(fitted[-1]) is Thinking:
+                fitted.pop()  # its signature is the call's
             fitted.append(block if own else None)
             joins = False
         elif type(block) is ToolResult and block.hosted:
@@ -109,7 +113,7 @@ def _fitted_blocks(message: Message, cross_model: CrossModelFormat) -> Iterable[
 
 def _is_native(result: ToolResult, cross_model: CrossModelFormat) -> bool:
     """Return True if this model takes the result back as it came. An import may hold anything in its place."""
-    if not result.opaque or result.hosted != cross_model.thinking_vendor:
+    if not result.opaque or not cross_model.searches or result.hosted != cross_model.thinking_vendor:
         return False
     try:
         return isinstance(msgspec.json.decode(result.opaque), list | dict)

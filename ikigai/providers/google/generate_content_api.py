@@ -119,7 +119,8 @@ class ContentsEncoder(BodyEncoder):
 
     def __init__(self, model: str, traits: ModelTraits, thoughts: bool = True, shows_searches: bool = True) -> None:
         takes_pdfs = traits.images and "gemini" in model.lower()
-        super().__init__(CrossModelFormat(thinking_vendor(model) if thoughts else "", traits.images, takes_pdfs))
+        vendor = thinking_vendor(model) if thoughts else ""
+        super().__init__(CrossModelFormat(vendor, traits.images, takes_pdfs, searches=shows_searches))
         self.pdf_rule = "gemini level" if traits.thinking == "level" else "gemini"
         self._traits = traits
         self._shows_searches = shows_searches

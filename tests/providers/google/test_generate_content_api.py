@@ -35,6 +35,7 @@ from ikigai.core.request.reply import (
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.generate_content_api import UNSIGNED_CALL, ContentsEncoder, ContentsReader
 from ikigai.providers.models import ModelTraits
+from tests.providers import search_wire
 from tests.providers.conftest import ask, measured
 from tests.providers.google.gemini import USAGE, call, chunk, text, thought
 from tests.providers.requests import assistants, objects, requests, results, users, words
@@ -476,3 +477,17 @@ def test_tools_picture_stands_where_the_model_takes_it():
     assert [list(part) for part in responses["parts"]] == [["functionResponse"]] * 2
     assert not any("parts" in part["functionResponse"] for part in responses["parts"])
     assert pictures == {"role": "user", "parts": [shown]}
+
+
+def test_search_goes_as_text_to_a_server_that_does_not_know_its_parts():
+    blocks = search_wire.gemini_reply().blocks
+    asked = Message(Role.USER, (Text("News?"),)), Message(Role.ASSISTANT, blocks), Message(Role.USER, (Text("More."),))
+    alone = Message(Role.ASSISTANT, (Text("I look."), *blocks[:2]))
+    request = Request(MODEL, (*asked, alone, asked[0]))
+    encoder = ContentsEncoder(MODEL, NEW, shows_searches=False)
+    body = encoder.body(request)
+    assert len(body) == measured(encoder, request)
+    _, searched, _, paused, _ = json.loads(body)["contents"]
+    parts = [*searched["parts"], *paused["parts"]]
+    assert all(set(part) == {"text"} for part in parts) and "news of Köln" in parts[0]["text"]
+    assert b"toolResponse" in ContentsEncoder(MODEL, NEW).body(request)

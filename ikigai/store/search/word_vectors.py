@@ -28,6 +28,8 @@ LANGUAGE = "english"
 WEIGHTS_FILE, TOKENS_FILE = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
 TENSOR, NUMBER_FORMAT, NUMBER_BYTES = "embedding.weight", "F16", 2
 MAX_HEADER_BYTES = 100_000
+DAMAGES = OSError, ValueError, OverflowError, RecursionError, struct.error
+"""Errors of reading a damaged file."""
 WORD_START = "▁"
 """Stands in a token where a word begins."""
 MAX_KEPT_WORDS = 1 << 14
@@ -74,8 +76,10 @@ def load(folder: Path) -> WordVectors:
     """Return the word vectors in the folder of the package. Raise ConfigError if they cannot be read."""
     try:
         tokens = msgspec.json.decode((folder / TOKENS_FILE).read_bytes(), type=_Tokenizer).model.vocab
-        return WordVectors(_map_weights(folder / WEIGHTS_FILE, max(tokens.values(), default=-1) + 1), tokens)
-    except (OSError, ValueError, struct.error, msgspec.MsgspecError, ImportError) as error:
+        if min(tokens.values(), default=-1) < 0:
+            raise ValueError("it holds other tokens than expected")
+        return WordVectors(_map_weights(folder / WEIGHTS_FILE, max(tokens.values()) + 1), tokens)
+    except (*DAMAGES, msgspec.MsgspecError, ImportError) as error:
         told = (isinstance(error, OSError) and error.strerror) or str(error).strip() or type(error).__name__
         remedy = f"Install them again: {extra_command('semantic')}"
         why = told.splitlines()[0]
@@ -126,7 +130,8 @@ class WordVectors:
         places = {word: place for place, word in enumerate({word for words in words_of for word in words})}
         if not weighed or not places:
             return [0.0] * len(texts)
-        near = self._compare([word for word, _ in weighed], list(places))
+        with np.errstate(all="ignore"):  # of damaged vectors: a warning would be written across the screen
+            near = self._compare([word for word, _ in weighed], list(places))
         weights = np.array([weight for _, weight in weighed], np.float32)
         weights /= weights.sum()
         found = [

@@ -1,6 +1,8 @@
 """Recall by meaning: the real word vectors of the extra `semantic`, damaged ones, and none."""
 
+import json
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -178,6 +180,42 @@ def test_numbers_that_are_none_do_not_spoil_the_order(damaged: Path):
     path.write_bytes(data)
     vectors = word_vectors.load(damaged)
     assert all(-1 <= each <= 1 for each in vectors.similarities([("dog", 1.0)], [["puppy"], ["of", "dog"], []]))
+
+
+def written(folder: Path, tokens: str, shape: list[int], offsets: list[int], data: bytes) -> Path:
+    """Write the two files of the package with this vocabulary in JSON and this tensor."""
+    tensor = {"embedding.weight": {"dtype": "F16", "shape": shape, "data_offsets": offsets}}
+    header = json.dumps(tensor).encode()
+    for file, content in (
+        (TOKENS_FILE, f'{{"model": {{"vocab": {tokens}}}}}'.encode()),
+        (WEIGHTS_FILE, struct.pack("<Q", len(header)) + header + data),
+    ):
+        (folder / file).parent.mkdir()
+        (folder / file).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shape", "offsets"),
+    [
+        ("{}", [3, 4], [0, 24]),
+        ('{"a": -9, "b": 1}', [3, 4], [0, 24]),
+        ('{"a": 0}', [3, 4], [-500, -476]),
+        ('{"a": 0}}, "x": {"y": ' + "[" * 100_000, [3, 4], [0, 24]),
+    ],
+)
+def test_absurd_files_are_damaged(tmp_path: Path, tokens: str, shape: list[int], offsets: list[int]):
+    pytest.importorskip("numpy")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        word_vectors.load(written(tmp_path, tokens, shape, offsets, bytes(24)))
+
+
+def test_infinite_numbers_warn_of_nothing(tmp_path: Path, recwarn: pytest.WarningsRecorder):
+    pytest.importorskip("numpy")
+    data = b"\x00\x7c\x00\xfc" * 6
+    vectors = word_vectors.load(written(tmp_path, '{"a": 0, "b": 1, "c": 2}', [3, 4], [0, 24], data))
+    assert all(-1 <= each <= 1 for each in vectors.similarities([("ab", 1.0)], [["c"], ["bc"], []]))
+    assert not recwarn.list
 
 
 def test_ranks_are_fused():

@@ -7,6 +7,7 @@ word of the text that is the most similar to it.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -28,7 +29,7 @@ LANGUAGE = "english"
 WEIGHTS_FILE, TOKENS_FILE = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
 TENSOR, NUMBER_FORMAT, NUMBER_BYTES = "embedding.weight", "F16", 2
 MAX_HEADER_BYTES = 100_000
-DAMAGES = OSError, ValueError, OverflowError, RecursionError, struct.error
+DAMAGES = OSError, ValueError, RecursionError, struct.error
 """Errors of reading a damaged file."""
 WORD_START = "▁"
 """Stands in a token where a word begins."""
@@ -78,7 +79,7 @@ def load(folder: Path) -> WordVectors:
         tokens = msgspec.json.decode((folder / TOKENS_FILE).read_bytes(), type=_Tokenizer).model.vocab
         if min(tokens.values(), default=-1) < 0:
             raise ValueError("it holds other tokens than expected")
-        return WordVectors(_map_weights(folder / WEIGHTS_FILE, max(tokens.values()) + 1), tokens)
+        return WordVectors(_open_weights(folder / WEIGHTS_FILE, max(tokens.values()) + 1), tokens)
     except (*DAMAGES, msgspec.MsgspecError, ImportError) as error:
         told = (isinstance(error, OSError) and error.strerror) or str(error).strip() or type(error).__name__
         remedy = f"Install them again: {extra_command('semantic')}"
@@ -86,12 +87,23 @@ def load(folder: Path) -> WordVectors:
         raise ConfigError(f"The word vectors in {folder} cannot be read: {why}.", remedy) from error
 
 
-def _map_weights(file: Path, rows: int) -> NDArray[Any]:
-    """Return the vectors in a file, of which only those that are used enter memory. Raise ValueError if not all `rows`
-    are there.
-    """
-    import numpy as np
+class _Weights:
+    """Vectors in a file. They are read, not mapped: of a mapped file far more enters memory than is used."""
 
+    def __init__(self, file: Path, begin: int, width: int) -> None:
+        self._descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        self._begin, self._width = begin, width
+
+    def __getitem__(self, rows: Iterable[int]) -> NDArray[Any]:
+        import numpy as np
+
+        size = NUMBER_BYTES * self._width
+        read = b"".join(os.pread(self._descriptor, size, self._begin + size * int(row)) for row in rows)
+        return np.frombuffer(read, np.dtype("<f2")).reshape(-1, self._width)
+
+
+def _open_weights(file: Path, rows: int) -> _Weights:
+    """Return the vectors in a file. Raise ValueError if not all `rows` are there."""
     with file.open("rb") as opened:
         (length,) = struct.unpack("<Q", opened.read(8))
         header = opened.read(min(length, MAX_HEADER_BYTES))
@@ -99,10 +111,10 @@ def _map_weights(file: Path, rows: int) -> NDArray[Any]:
     if tensor is None or tensor.dtype != NUMBER_FORMAT or tensor.shape[0] < rows:
         raise ValueError("it holds other data than expected")
     first, last = tensor.data_offsets
-    is_whole = file.stat().st_size >= 8 + length + last
+    is_whole = first >= 0 and file.stat().st_size >= 8 + length + last
     if not is_whole or last - first != NUMBER_BYTES * tensor.shape[0] * tensor.shape[1]:
         raise ValueError("its file is truncated")
-    return np.memmap(file, np.dtype("<f2"), "r", 8 + length + first, tensor.shape)
+    return _Weights(file, 8 + length + first, tensor.shape[1])
 
 
 class _Word(NamedTuple):
@@ -115,7 +127,7 @@ class _Word(NamedTuple):
 class WordVectors:
     """Vectors of words: those of tokens, one a row, and the row of each token."""
 
-    def __init__(self, vectors: NDArray[Any], rows: dict[str, int]) -> None:
+    def __init__(self, vectors: _Weights, rows: dict[str, int]) -> None:
         self._vectors, self._rows = vectors, rows
         self._words: dict[str, _Word] = {}
 

@@ -367,6 +367,10 @@ async def test_recovered_request_is_spent_once(dsn: str) -> None:
         assert lost.usd > 0
         for _ in range(2):
             await world.seat(3)
+            for _ in range(1_000):  # until the new writer has released what the dead one had reserved
+                if (await database.spent(world.agents[0].id, query))["day"] == lost:
+                    break
+                await asyncio.sleep(0.01)
             await reservations_written()
             assert (await database.spent(world.agents[0].id, query))["day"] == lost
             await world.kill(1)

@@ -128,6 +128,7 @@ class AgentManager:
         self._opening = asyncio.Lock()
         self._evicting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._kept: list[SpoolResult] = []  # of loops that ended by themselves
         self._detach_count = 0
 
     async def open(self, agent: Agent, front: View | None = None) -> OpenAgent:
@@ -239,7 +240,10 @@ class AgentManager:
         return message
 
     async def close(self, last: OpenAgent | None = None) -> str:
-        """Unload all agents in parallel, and `last` after the others: it will be the agent used last."""
+        """Unload all agents in parallel, and `last` after the others: it will be the agent used last.
+
+        Return the messages about unsaved events, also about those of loops that had ended by themselves.
+        """
         await self.mailbox.close()
         if ending := {task for task in (self._evicting, self._closing) if task}:
             await asyncio.wait(ending, timeout=SHUTDOWN_TIMEOUT)
@@ -247,6 +251,7 @@ class AgentManager:
         messages = list(await asyncio.gather(*map(self.unload, others)))
         if last and last.agent.id in self.agents:
             messages.append(await self.unload(last))
+        messages += [rest.message for rest in self._kept if rest.path.exists()]
         return " ".join(filter(None, messages))
 
     def rename(self, id: str, name: str) -> None:
@@ -285,6 +290,8 @@ class AgentManager:
         if isinstance(error, LogDiverged) and rest and rest.is_complete:
             self._closing = asyncio.create_task(self._fork_rest(open_agent, error, rest), name="fork")
             return
+        if rest:
+            self._kept.append(rest)
         self._closing = asyncio.create_task(open_agent.log.close(), name="close")
         if not isinstance(error, IkigaiError):
             log.error("the loop of %s ended", open_agent.agent.name, exc_info=error)

@@ -185,7 +185,7 @@ async def test_print_mode_says_what_has_to_be_mended_and_ends(dsn: str) -> None:
     """Its patience has an end."""
     async with proxied(dsn) as (proxy, through):
         database = await Database.open(through, MIGRATIONS)
-        async with sailing(database, options=LoopOptions(db_timeout=0.5)) as manager:
+        async with sailing(database, keeps=True, options=LoopOptions(db_timeout=0.5)) as manager:
             member = await joined(manager)
             await until(lambda: member.agent_loop.opened.is_set() and not member.agent_loop.checks_mail)
             proxy.refuse(*WRONG[0][:2])

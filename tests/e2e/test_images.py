@@ -207,7 +207,7 @@ def test_unsaved_events_keep_their_images(account: Account):
             program.type("\x04")
             program.wait_for("Ctrl+D again")
             program.type("\x04")
-            assert program.ended() == 75
+            assert program.ended() == 75, program.text()
         program.assert_restored()
     (file,) = (account.home / ".local" / "state" / "ikigai").glob("unsaved-*.jsonl")
     assert file.stat().st_mode & 0o777 == 0o600

@@ -396,8 +396,9 @@ def test_pickers(golden: Account):
                 program.ready().say(words)
                 program.wait_for(f"● {words}")
                 program.settled()
+                seen = program.text().count("? keys · /help commands")
                 program.say("/new")
-                program.wait_for("? keys · /help commands")
+                program.wait(lambda n=seen: program.text().count("? keys · /help commands") > n, "the new agent")
             program.leave()
         for state in ("usual", "narrow"):
             columns, rows = HELP_SIZES[state]

@@ -10,6 +10,8 @@ import psycopg
 import pytest
 
 from ikigai.app import agent_tree
+from ikigai.core.events import UsageReported
+from ikigai.core.messages import Usage
 from ikigai.store.agents import Agent, id_bounds
 from ikigai.store.database import Database
 from ikigai.store.sql import agent_lists, agents
@@ -200,6 +202,13 @@ async def test_list_has_no_more_than_some_levels_of_agents_above(
     lines, _ = await agent_tree.list_newest(database, 1)
     assert [line.node.agent.name for line in lines] == ["n5", "n6", "n7", "n8"]
     assert lines[0].parent == "n4", "which is told"
+
+
+async def test_size_of_the_context_outlives_a_reply_that_was_cut(database: Database) -> None:
+    talk = await Talk.open(database)
+    await talk.log.append((UsageReported("x/y", Usage(1_200, 34)),))
+    await talk.log.append((UsageReported("x/y", Usage(), failure="interrupted"),))
+    assert [info.tokens for info in await database.tree.all()] == [1_234]
 
 
 async def test_state_of_many_agents_is_read_in_parts(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

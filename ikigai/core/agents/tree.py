@@ -30,8 +30,9 @@ class AgentInfo(AgentLink, frozen=True):
     """An agent as the newest rows of its log show it, without loading it.
 
     `turns` have ended, inherited ones not counted. `model` is "" where none of its own rows names one. `tokens` are
-    those of its last request and reply, `last_words` the last ones said. `in_turn` says that a turn is open, `failed`
-    that the newest one failed. `holder` is the lock owner: "" none, THIS_PROGRAM this process, else "host, pid N".
+    those of its last request and reply that have figures, `last_words` the last ones said. `in_turn` says that a turn
+    is open, `failed` that the newest one failed. `holder` is the lock owner: "" none, THIS_PROGRAM this process, else
+    "host, pid N".
     """
 
     forked_at: int | None

@@ -383,6 +383,40 @@ async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database
     assert len(found.hits) == 1 and found.behind == 0 and not any(packed_words(dsn).values())
 
 
+async def test_rest_of_a_purged_segment_is_searched_before_it_is_packed_anew(dsn: str, database: Database) -> None:
+    """In the log: also by a database that can only be read, in long texts, and within what was asked for."""
+    talk = await Talk.open(database)
+    other = await database.agents.create()
+    await talk.turn(f"my key is {SECRET}", "Keep it: Straße 東京都")
+    long = "filler Straße " * 3_000
+    (row,) = await stored(talk, ev.UserMessage(f"{long} needle => {long}"))
+    await talk.log.close()
+    await database.indexer.words.catch_up(5.0)
+    await pack(database, dsn)
+    await purged(database, SECRET)
+    reading = await Database.open(dsn, MIGRATIONS, write=False)
+    for query, count in (
+        ("keep", 1),
+        ("kee", 1),
+        ('"kee"', 0),
+        ("strasse", 2),
+        ("京都", 1),
+        ('"filler strasse"', 1),
+        ("needle", 1),
+        ("*eedl*", 1),
+        ("=>", 1),
+        ("nowhere", 0),
+    ):
+        found = await reading.search(query)
+        assert (len(found.hits), found.behind, found.reached) == (count, 0, None), query
+    assert len((await reading.search("keep", agent=talk.agent.id)).hits) == 1
+    assert not (await reading.search("keep", agent=other.id)).hits
+    assert not (await reading.search("keep", kinds=("user",))).hits
+    assert not (await reading.search("needle", before=row.id)).hits
+    await reading.close()
+    assert not packed_words(dsn)
+
+
 async def test_word_up_to_which_packs_were_merged_is_in_no_file(
     dsn: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

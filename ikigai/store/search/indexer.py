@@ -16,7 +16,7 @@ from uuid import UUID
 from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.errors import StoreError
 from ikigai.store.connection import Cursor, DatabaseSession
-from ikigai.store.search.fill import READ_ONLY_ERRORS, Filler, LoggedEvent, TextPiece, cut_pieces, take_texts
+from ikigai.store.search.fill import Filler, LoggedEvent, TextPiece, cut_pieces, take_texts
 from ikigai.store.search.word_keys import agent_key, keyed_pieces, kind_key, segment_of, segment_prefix
 from ikigai.store.sql import search
 
@@ -106,22 +106,6 @@ class Indexer:
         from ikigai.store.search.packer import Packer  # not needed at start
 
         return Packer(self._session)
-
-    async def catch_up(self, seconds: float) -> int:
-        """Bring the index of words up to date for at most `seconds`; return how many events are not in it then.
-
-        A read-only database is left as it is. Raise StoreError on other failures.
-        """
-        until = time.monotonic() + seconds
-        behind = await self.words.catch_up(seconds)
-        if not behind or time.monotonic() > until:
-            return behind
-        try:
-            await self.packer.pack_missing(until)
-        except StoreError as error:
-            if not isinstance(error.__cause__, READ_ONLY_ERRORS):
-                raise
-        return await self.words.behind()
 
     async def run(self) -> None:
         """Index now, and again after every turn, until this is cancelled. Errors of the database are retried later."""

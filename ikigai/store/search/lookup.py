@@ -9,7 +9,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
+from uuid import UUID
 
+from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.search import lexer
 from ikigai.core.search.query import IndexKey, MatchMode, Term
 from ikigai.core.search.snippets import TermFinder
@@ -23,7 +25,7 @@ SEARCH_TIMEOUT = 2.0
 """Seconds that a search may take; the step under way then is finished."""
 MAX_SEGMENT = 2**31 - 1
 MAX_BATCH_PARTS = 64
-"""Parts of the index that are asked at once; the first one is asked alone, then always twice as many."""
+"""Parts of the index that are asked at once: the first one, and that after a hit, alone, then always twice as many."""
 TEXTS_PER_READ = 200
 """Texts that are read at once."""
 MAX_PROVEN_PIECES = 1_000
@@ -70,15 +72,16 @@ class PieceRow(NamedTuple):
 
 
 class Lookup:
-    """One search of a list of terms, newest segments first."""
+    """One search of a list of terms, newest segments first. It may take `more_seconds` than others."""
 
-    def __init__(self, cursor: Cursor, terms: tuple[Term, ...], which: SearchScope) -> None:
+    def __init__(self, cursor: Cursor, terms: tuple[Term, ...], which: SearchScope, more_seconds: float = 0.0) -> None:
         self._cursor, self._terms, self._which = cursor, terms, which
-        self._until = time.monotonic() + SEARCH_TIMEOUT
+        self._until = time.monotonic() + SEARCH_TIMEOUT + more_seconds
+        self._batch = 1
         keys = [[key] for term in terms for key in term.keys]
         whole = [[IndexKey(key, MatchMode.WHOLE) for key in each] for each in which.keys]
         self._packs = PackLookup(cursor, [*keys, *whole], which.last_ids)
-        self._unpacked = frozenset[int]()
+        self._unpacked = dict[int, bool]()  # True for those that are read from the log
         self.finder = TermFinder(terms)
         self.proven = all(term.proven for term in terms)
         # What the index finds of an agent behind the fork is left out only when its text is read.
@@ -96,15 +99,17 @@ class Lookup:
     async def rows(self, limit: int) -> AsyncIterator[PieceRow]:
         """Yield the pieces that hold every term, of each event the first, newest events first; at most `limit`."""
         last, count, chunk = 0, 0, limit if self.proven else TEXTS_PER_READ // 4
-        async for places in self.places():
-            at = 0
+        async for part in self._parts():
+            places, at = part.found or [], 0
+            proven = self.proven and not self._is_logged(part)
             while at < len(places):
-                part = places[at : at + min(chunk, TEXTS_PER_READ)]
-                at, chunk = at + len(part), 2 * chunk
-                rows = await read_texts(self._cursor, part, self._which)
-                for row in rows if self.proven else await asyncio.to_thread(self._verify_rows, rows):
+                wanted = places[at : at + min(chunk, TEXTS_PER_READ)]
+                at, chunk = at + len(wanted), 2 * chunk
+                rows = await read_texts(self._cursor, wanted, self._which)
+                for row in rows if proven else await asyncio.to_thread(self._verify_rows, rows):
                     if row.id != last:
                         last, count = row.id, count + 1
+                        self._batch = 1  # the next part may well have the others
                         yield row
                         if count == limit:
                             return
@@ -115,19 +120,20 @@ class Lookup:
     def _verify_rows(self, rows: Sequence[PieceRow]) -> list[PieceRow]:
         return [row for row in rows if self.finder.finds(row.said)]
 
-    async def places(self) -> AsyncIterator[list[Place]]:
-        """Yield pieces that may hold every term by the index, newest events first."""
+    async def _parts(self) -> AsyncIterator[IndexPart]:
+        """Yield the segments with pieces that may hold every term by the index, newest first."""
         await self._cursor.execute(search.WITH_BITMAPS)
-        todo, size = await self._newest_last(), 1
+        todo = await self._newest_last()
         while todo:
             if todo[-1].found is None:
-                await self._look_up([part for part in todo[-size:] if part.found is None])
-                size = min(2 * size, MAX_BATCH_PARTS)
+                batch = [part for part in todo[-self._batch : -1] if part.found is None and not self._is_logged(part)]
+                await self._look_up([*batch, todo[-1]])
+                self._batch = min(2 * self._batch, MAX_BATCH_PARTS)
             part = todo.pop()
             if part.level:
                 todo += self._below(part)
             elif part.found:
-                yield part.found
+                yield part
             if self.late and todo:
                 self.reached = self.reached or min(todo[-1].end, self._which.before)
                 return
@@ -136,11 +142,11 @@ class Lookup:
         """Return the parts of the index that together have all segments before the bound, each once."""
         which = self._which
         await self._cursor.execute(search.SEGMENTS, (min(segment_of(which.before - 1), MAX_SEGMENT), which.since))
-        self._unpacked = frozenset(number for (number,) in await self._cursor.fetchall())
+        self._unpacked = dict(await self._cursor.fetchall())
         tops = await self._packs.tops(which.before, which.since)
         inside = {number for top in tops for number in self._unpacked if top.covers(number)}
         return sorted(
-            [*tops, *(IndexPart(0, number, False) for number in self._unpacked - inside)], key=lambda x: x.end
+            [*tops, *(IndexPart(0, number, False) for number in self._unpacked.keys() - inside)], key=lambda x: x.end
         )
 
     def _below(self, part: IndexPart) -> list[IndexPart]:
@@ -154,6 +160,10 @@ class Lookup:
                     found.append(each.without_matches() if each.level else IndexPart(0, each.number, False))
         return found
 
+    def _is_logged(self, part: IndexPart) -> bool:
+        """Return True for a segment that a purge has taken out of the index: its events are read."""
+        return not part.level and self._unpacked.get(part.number, False)
+
     async def _look_up(self, batch: list[IndexPart]) -> None:
         """Find the pieces of these segments and the matching parts of these packs."""
         await self._packs.look_up([part for part in batch if part.is_packed], self._which.before)
@@ -162,7 +172,7 @@ class Lookup:
             unpacked[number].found = [*(unpacked[number].found or ()), *places]
         for part in batch:
             part.found = sorted(part.found or (), key=lambda place: (-place.message, place.start))
-            if self._is_limited:
+            if self._is_limited and not self._is_logged(part):
                 del part.found[MAX_PROVEN_PIECES:]
 
     async def _unpacked_places(self, numbers: list[int]) -> dict[int, list[Place]]:
@@ -172,10 +182,12 @@ class Lookup:
         groups = [[key] for key in keys if key.how is not MatchMode.PART]
         is_served = bool(groups) and not parts
         groups += [[IndexKey(key, MatchMode.WHOLE) for key in each] for each in self._which.keys]
+        found = {number: await self._read_log(number) for number in numbers if self._unpacked[number]}
+        numbers = [number for number in numbers if not self._unpacked[number]]
         queries = {number: " & ".join(_any(segment_prefix(number), each) for each in groups) for number in numbers}
         if not is_served:
-            return {number: await self._scan(number, query, parts) for number, query in queries.items()}
-        found: dict[int, list[Place]] = {number: [] for number in numbers}
+            return found | {number: await self._scan(number, query, parts) for number, query in queries.items()}
+        found |= {number: [] for number in numbers}
         if numbers:
             most = MAX_PROVEN_PIECES if self._is_limited else 1 << SEGMENT_BITS + 4
             bounds = {"before": self._which.before, "since": self._which.since, "most": most}
@@ -183,6 +195,16 @@ class Lookup:
             for n, *place in await self._cursor.fetchall():
                 found[numbers[n]].append(Place(*place))
         return found
+
+    async def _read_log(self, number: int) -> list[Place]:
+        """Return pieces of all events of a segment that may be searched for."""
+        which = self._which
+        agents = None if which.agents is None else [UUID(agent) for agent in which.agents]
+        of = {"agents": agents, "kinds": list(which.kinds or SEARCHED_KINDS)}
+        await self._cursor.execute(
+            search.LOGGED_PIECES, {"segment": number, "before": which.before, **of}, prepare=False
+        )
+        return [Place(*row) for row in await self._cursor.fetchall()]
 
     async def _scan(self, number: int, query: str, parts: list[str]) -> list[Place]:
         first, last = number << SEGMENT_BITS, (number + 1 << SEGMENT_BITS) - 1

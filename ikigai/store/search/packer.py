@@ -71,22 +71,14 @@ class Packer:
         self._postponed: dict[int, float] = {}
         self._rewritten_at: float | None = None
 
-    async def pack_missing(self, until: float) -> None:
-        """Pack the segments from which a purge took something; begin no further one after `until`, a monotonic time.
-
-        Raise StoreError on failure.
-        """
-        while (self._packing or time.monotonic() < until) and await self.pack_some(only_missing=True):
-            pass
-
-    async def pack_some(self, only_missing: bool = False) -> bool:
+    async def pack_some(self) -> bool:
         """Take the next events of a segment into its pack, or store the pack; return False if there is nothing to do.
 
         Raise StoreError on failure.
         """
         async with self._turn, self._session.use() as cursor:
             packing, self._packing = self._packing, None
-            if packing is None and not (packing := await self._begin(cursor, only_missing)):
+            if packing is None and not (packing := await self._begin(cursor)):
                 return False
             which = {"after": packing.ids[-1] if packing.ids else packing.first - 1, "last": packing.last}
             most = {"kinds": list(SEARCHED_KINDS), "events": STEP_EVENTS, "most": STEP_CHARACTERS}
@@ -102,11 +94,11 @@ class Packer:
             await cursor.execute(packs.UNLOCK, (PACK_LOCK,))
         return True
 
-    async def _begin(self, cursor: Cursor, only_missing: bool) -> _Packing | None:
+    async def _begin(self, cursor: Cursor) -> _Packing | None:
         """Return the next segment to pack, with the lock for it; None if there is none."""
         now = time.monotonic()
         self._postponed = {segment: until for segment, until in self._postponed.items() if until > now}
-        await cursor.execute(packs.NEXT_SEGMENT, (only_missing, [*self._postponed]), prepare=False)
+        await cursor.execute(packs.NEXT_SEGMENT, ([*self._postponed],), prepare=False)
         for segment, version in await cursor.fetchall():
             await cursor.execute(packs.TRY_LOCK, (PACK_LOCK,))
             if await cursor.fetchall() == [(True,)]:

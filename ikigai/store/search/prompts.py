@@ -7,7 +7,7 @@ are. So older prompts are found as /search finds them: by the beginnings of word
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.core.errors import Rejected
 from ikigai.core.search.prompt_history import SentPrompt
@@ -28,6 +28,14 @@ MAX_AGENTS_HERE = 100
 """Agents used in the directory, the newest, whose prompts are looked for besides those of all agents."""
 
 
+class _Wanted(NamedTuple):
+    """The next question to the index: prompts with all these terms, of these agents or of all, before an id."""
+
+    terms: tuple[Term, ...]
+    agents: dict[str, int | None] | None
+    before: int
+
+
 class PromptLookup:
     """One search for the prompts that match `typed`, newest first. `here` is the directory of this program.
 
@@ -39,6 +47,9 @@ class PromptLookup:
         self._before: int | None = None  # where reading goes on
         self._stretches = 0
         self._not_indexed: int | None = None  # the first event that is not in the index
+        self._wanted: _Wanted | None = None
+        self._is_found = False  # by the index
+        self._more_seconds = 0.0  # for a step that the usual time does not suffice for
         self._lookup: Lookup | None = None
         self._stopped = False
         self.complete = False
@@ -67,11 +78,12 @@ class PromptLookup:
             self._stretches += 1
             self.complete = self._before is None
             return found
-        self.complete = True
-        if not self._terms:
+        if self._stopped or not self._terms:
+            self.complete = True
             return []
         async with self._reading.use() as cursor, read_snapshot(cursor):
-            return await self._indexed(cursor, sum(most))
+            ids = await self._look_up(cursor, sum(most))
+            return await history.read_sent_prompts(cursor, sorted(ids), self._here)
 
     async def _reads_on(self) -> bool:
         """Return True if the index lacks prompts that were not read yet."""
@@ -81,26 +93,35 @@ class PromptLookup:
                 ((self._not_indexed,),) = await cursor.fetchall()
         return (self._before or 0) > (self._not_indexed or 0)
 
-    async def _indexed(self, cursor: Cursor, limit: int) -> list[SentPrompt]:
-        """Return prompts of all agents, and of those of this directory where all agents have more than the limit."""
+    async def _look_up(self, cursor: Cursor, limit: int) -> set[int]:
+        """Return the next prompts that the index finds within the time of one search, and set what is next.
+
+        Prompts of all agents come first. Those of agents of this directory follow where all have more than the limit,
+        parts of words where no word begins so.
+        """
         from ikigai.core.search.query import widen_terms
-
-        ids, wider = await self._look_up(cursor, self._terms, None, limit), widen_terms(self._terms)
-        if not ids and wider != self._terms:
-            ids = await self._look_up(cursor, wider, None, limit)
-        elif len(ids) == limit:
-            await cursor.execute(queries.AGENTS_USED_IN, (self._here, MAX_AGENTS_HERE))
-            if here := [agent for (agent,) in await cursor.fetchall()]:
-                ids |= await self._look_up(cursor, self._terms, dict.fromkeys(here), limit)
-        return await history.read_sent_prompts(cursor, sorted(ids), self._here)
-
-    async def _look_up(
-        self, cursor: Cursor, terms: tuple[Term, ...], agents: dict[str, int | None] | None, limit: int
-    ) -> set[int]:
         from ikigai.store.search.lookup import Lookup, SearchScope
 
-        scope = SearchScope(agents, ("user",), None, self._before or NO_LIMIT)
-        self._lookup = Lookup(cursor, terms, scope)
+        everything = _Wanted(self._terms, None, self._before or NO_LIMIT)
+        wanted, wider = self._wanted or everything, widen_terms(self._terms)
+        scope = SearchScope(wanted.agents, ("user",), None, wanted.before)
+        lookup = self._lookup = Lookup(cursor, wanted.terms, scope, self._more_seconds)
         if self._stopped:
-            return set()
-        return {row.id async for row in self._lookup.rows(limit)}
+            lookup.stop()
+        ids = {row.id async for row in lookup.rows(limit)}
+        self._is_found = self._is_found or bool(ids)
+        if lookup.reached is not None:
+            if lookup.reached >= wanted.before:
+                self._more_seconds = 2 * self._more_seconds + 1
+            self._wanted = wanted._replace(before=lookup.reached)
+        elif wanted.agents is None and len(ids) == limit and (here := await self._agents_here(cursor)):
+            self._wanted = everything._replace(terms=wanted.terms, agents=here)
+        elif wanted.terms != wider and not self._is_found:
+            self._wanted = everything._replace(terms=wider)
+        else:
+            self.complete = True
+        return ids
+
+    async def _agents_here(self, cursor: Cursor) -> dict[str, int | None]:
+        await cursor.execute(queries.AGENTS_USED_IN, (self._here, MAX_AGENTS_HERE))
+        return dict.fromkeys(agent for (agent,) in await cursor.fetchall())

@@ -27,16 +27,8 @@ class ProgressStatements(NamedTuple):
     unlist: LiteralString
 
 
-# What a purge took out of the index with what it purged.
-_UNPACKED: LiteralString = """
-    union all
-    select agent_id, 1, 0 from search_segments
-    join messages on id between segment::bigint << 14 and (segment::bigint + 1 << 14) - 1 where is_missing
-"""
-
-
-def progress_statements(index: LiteralString, table: LiteralString, more: LiteralString = "") -> ProgressStatements:
-    """Return the statements for an index with the progress in `table`; `more` are rows of `behind_by`."""
+def progress_statements(index: LiteralString, table: LiteralString) -> ProgressStatements:
+    """Return the statements for an index with the progress in `table`."""
     newest = "coalesce((select max(seq) from messages where agent_id = listed.agent_id), 0)"
     indexed = f"coalesce((select seq from {table} where agent_id = listed.agent_id), 0)"
     logs = f"""
@@ -52,7 +44,7 @@ def progress_statements(index: LiteralString, table: LiteralString, more: Litera
     used = "(select last_used_at from agents where id = agent_id)"  # a join could read all agents
     return ProgressStatements(
         f"select agent_id from ({logs}) behind order by {used} desc limit %s",
-        f"select coalesce(sum(last - seq), 0)::bigint from ({logs} union all {unlisted}{more}) behind",
+        f"select coalesce(sum(last - seq), 0)::bigint from ({logs} union all {unlisted}) behind",
         f"insert into {table} (agent_id, seq) values (%s, 0) on conflict do nothing",
         f"select seq, place from {table} where agent_id = %s for update skip locked",
         f"update {table} set seq = %s, place = %s where agent_id = %s",
@@ -77,7 +69,7 @@ where locktype = 'advisory' and granted and classid = %s::bigint::oid and objsub
 
 # A step need not reach the disk at once: a crash takes its rows and its progress alike, and appends need the disk.
 COMMIT_LATER = "select set_config('synchronous_commit', 'off', true)"
-WORDS_PROGRESS = progress_statements("words", "search_progress", _UNPACKED)
+WORDS_PROGRESS = progress_statements("words", "search_progress")
 
 # The first event that is not in the index of words; a number above all ids if there is none.
 FIRST_NOT_INDEXED = """
@@ -88,8 +80,6 @@ select coalesce(min(id), 9223372036854775807) from (
     ) order by seq limit 1
   ) as id
   from search_behind as listed where index_name = 'words'
-  union all
-  select min(segment)::bigint << 14 from search_segments where is_missing
   union all
   select 0 where row_security_active('search_behind'::regclass)  -- a role without indexes of its own
 ) missing
@@ -124,9 +114,9 @@ on conflict (segment) do update set newest_at = excluded.newest_at where search_
 
 # The index of terms can only be read by a bitmap scan; all other statements do without.
 WITH_BITMAPS = "set enable_bitmapscan = on"
-# Segments with pieces that are not packed.
+# Segments with pieces that are not packed, or with none since a purge took them out of the index.
 SEGMENTS = """
-select segment from search_segments
+select segment, is_missing from search_segments
 where segment <= %s and newest_at >= coalesce(to_timestamp(%s::float8), '-infinity')
 """
 _WANTED = """
@@ -148,6 +138,14 @@ select message, start, length from search_pieces
 where message between %(first)s and %(last)s and {_WANTED}
   and (%(query)s::text is null or terms @@ %(query)s::tsquery)
   and not exists (select from unnest(%(parts)s::text[]) as part (text) where strpos(terms::text, part.text) = 0)
+"""
+# All events of a segment that can be searched for, in pieces of characters. There are at most as many as bytes.
+LOGGED_PIECES = """
+select id, start, 16200
+from messages cross join lateral generate_series(0, greatest(octet_length(content) - 1, 0), 16000) as start
+where id between %(segment)s::bigint << 14 and least((%(segment)s::bigint + 1 << 14) - 1, %(before)s - 1)
+  and kind = any(%(kinds)s) and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s))
+order by id desc, start
 """
 # Only a piece that goes beyond the content needs the data, which may be long.
 TEXTS = f"""

@@ -9,7 +9,7 @@ UNLOCK = "select pg_advisory_unlock(%s, 'search_segments'::regclass::oid::intege
 # of a role that may read little is found by reading all newer messages of others.
 NEXT_SEGMENT = """
 select segment, xmin::text from search_segments
-where (is_missing or segment < (select max(segment) from search_segments) and not %s) and segment <> all(%s::integer[])
+where (is_missing or segment < (select max(segment) from search_segments)) and segment <> all(%s::integer[])
 order by is_missing desc, segment limit 1
 """
 UNPACKED = "select count(*) from search_segments where segment < (select max(id) >> 14 from messages)"

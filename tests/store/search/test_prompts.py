@@ -43,9 +43,9 @@ async def test_old_prompts_are_found_by_the_index_in_as_many_steps(database: Dat
     await index(database)
     assert await search(database, "pars") == (["Fix the parser"], 3)
     assert await search(database, "PARSER fix") == (["Fix the parser"], 3)
-    assert await search(database, "arse") == (["Fix the parser"], 3), "no word begins with it"
+    assert await search(database, "arse") == (["Fix the parser"], 4), "no word begins with it"
     assert await search(database, "50%") == (["what is behind 50% of it"], 3)
-    assert await search(database, "nowhere") == ([], 3)
+    assert await search(database, "nowhere") == ([], 4)
     assert await search(database, '"') == await search(database, "_%") == ([], 3)
     assert (await search(database, ""))[1] == 3, "without words the newest are offered"
     await send(database, "/else", *(f"further {n}" for n in range(200)))
@@ -64,7 +64,7 @@ async def test_letters_are_looked_for_in_the_newest_prompts(database: Database) 
 
 async def test_prompts_that_the_index_lacks_are_read(database: Database) -> None:
     await send(database, "/here", "Fix the parser", *(f"number {n}" for n in range(20)))
-    assert await search(database, "parser") == (["Fix the parser"], 8)
+    assert await search(database, "parser") == (["Fix the parser"], 9)
     await index(database)
     await send(database, "/here", *(f"further {n}" for n in range(9)))
     assert await search(database, "parser") == (["Fix the parser"], 4), "what is not indexed, then the index"
@@ -99,10 +99,30 @@ async def test_prompts_are_found_while_their_segment_is_to_be_packed_anew(databa
     assert await search(database, "parser") == (["Fix the parser"], 3)
     purge = database.purge(PurgeTarget("canary"), ((0, 1 << 62),))
     await purge.carry_out(await purge.find())
-    assert (await search(database, "parser"))[0] == ["Fix the parser"], "it is read"
+    assert await search(database, "parser") == (["Fix the parser"], 3), "it is read"
     while await database.indexer.packer.pack_some():
         pass
     assert await search(database, "parser") == (["Fix the parser"], 3)
+
+
+async def test_search_goes_on_when_its_time_is_over(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"parser number{n}" for n in range(8)]
+    for n, text in enumerate(texts, 1):
+        await send(database, "/here", text)
+        with psycopg.connect(dsn) as other:
+            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (n << 14,))
+    await send(database, "/else", *(f"further {n}" for n in range(9)))
+    await index(database)
+    monkeypatch.setattr("ikigai.store.search.lookup.SEARCH_TIMEOUT", -1.0)
+    found, parts = await search(database, "parser")
+    assert found == texts[::-1] and parts > 2 + len(texts), "a segment at a time"
+    assert (await search(database, "umber1"))[0] == ["parser number1"]
+    while await database.indexer.packer.pack_some() or await database.indexer.packer.merge_some():
+        pass
+    assert (await search(database, "parser"))[0] == texts[::-1], "also where a step takes longer than a search may"
+    assert (await search(database, "umber1"))[0] == ["parser number1"]
 
 
 async def test_stopped_search_ends_without_asking_the_index(database: Database) -> None:

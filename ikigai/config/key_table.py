@@ -1,13 +1,13 @@
 """This module provides the table of keys, and the frozen Config that holds their values.
 
 A field of Config, and of the records of `config.records` and `config.terminal`, is a key, its default the key's. Its
-type (of `config.value_types`) checks the value, with a `title` that names the allowed values; the `description` behind
-it is its help. Names of variables, errors, `ikigai config` and the test of config.example.toml all come from here.
+type (of `config.value_types`) checks the value, with a `title` that names the allowed values. Names of variables,
+errors, `ikigai config` and the test of config.example.toml all come from here. That file says what each key is for.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -24,7 +24,7 @@ from ikigai.config.records import (
     SubagentSettings,
     ToolSettings,
 )
-from ikigai.config.terminal import ELEMENT_HELP, TerminalSettings, ThemeSettings
+from ikigai.config.terminal import ELEMENTS, TerminalSettings, ThemeSettings
 from ikigai.config.value_types import (
     SIZES,
     KeyNames,
@@ -34,7 +34,6 @@ from ikigai.config.value_types import (
     Start,
     StyleText,
     Text,
-    help_meta,
 )
 from ikigai.core.commands.arguments import parse_size
 from ikigai.core.events import Value
@@ -85,26 +84,12 @@ class Config(MaskedRecord, frozen=True):
     configuration file. `settings` are those that a user set.
     """
 
-    model: Annotated[
-        ModelName, help_meta('The model, as provider/name or provider/name:level; "" chooses one automatically.')
-    ] = ""
-    favorite_models: Annotated[ModelNames, help_meta("Models at the top of the list of /model.")] = ()
-    fallback: Annotated[
-        ModelNames,
-        help_meta(
-            "Models that a turn goes on with, one after the other, when its own is overloaded, cannot be reached or has"
-            " no credit left; the next turn tries the first one again."
-        ),
-    ] = ()
-    system_prompt: Annotated[
-        Text, help_meta('The system prompt of every model; "" uses the one of default_system_prompt.')
-    ] = ""
-    profile: Annotated[
-        ProfileName, help_meta('The profile, one of [profiles], for agents without a choice of their own; "" for none.')
-    ] = ""
-    start_with: Annotated[
-        Start, help_meta('The agent to continue with: the "last" one, the last in this "directory", or a "new" one.')
-    ] = "last"
+    model: ModelName = ""
+    favorite_models: ModelNames = ()
+    fallback: ModelNames = ()
+    system_prompt: Text = ""
+    profile: ProfileName = ""
+    start_with: Start = "last"
     context: ContextSettings = ContextSettings()
     database: DatabaseSettings = DatabaseSettings()
     terminal: TerminalSettings = TerminalSettings()
@@ -157,7 +142,6 @@ class KeySpec(Record, frozen=True):
     type: Any
     default: Value | tuple[str, ...] | dict[str, Any]
     allowed: str
-    help: str
 
 
 def _keys() -> Iterator[tuple[KeyPath, KeySpec]]:
@@ -165,13 +149,11 @@ def _keys() -> Iterator[tuple[KeyPath, KeySpec]]:
         for field in msgspec.structs.fields(record):
             if metas := getattr(field.type, "__metadata__", ()):
                 default = {} if field.default is msgspec.NODEFAULT else field.default
-                yield (*table, field.name), KeySpec(field.type, default, metas[0].title, metas[-1].description)
-    for element, about in ELEMENT_HELP.items():
-        yield ("themes", "*", element), KeySpec(StyleText, "", get_args(StyleText)[1].title, about)
+                yield (*table, field.name), KeySpec(field.type, default, metas[0].title)
+    for element in ELEMENTS:
+        yield ("themes", "*", element), KeySpec(StyleText, "", get_args(StyleText)[1].title)
     for action in KEY_ACTIONS:
-        allowed = get_args(KeyNames)[1].title
-        about = f"{action.help[0].upper()}{action.help[1:]}."
-        yield ("keys", action.name), KeySpec(KeyNames, action.keys, allowed, about)
+        yield ("keys", action.name), KeySpec(KeyNames, action.keys, get_args(KeyNames)[1].title)
 
 
 KEY_SPECS: dict[KeyPath, KeySpec] = dict(_keys())

@@ -2,6 +2,7 @@
 
     find_key        the path of a key as typed
     describe_key    a key with its value, origin, help and what is allowed
+    read_help       the help of every key
     list_settings   the settings that are set, and the names of the others by table
     list_table      the settings of one table
     set_value       one value in the file, or none
@@ -19,6 +20,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -70,13 +72,17 @@ def find_key(config: Config, text: str) -> KeyPath:
     short = text[:200]
     if not re.fullmatch(rf"(?:{_PART})(?:\.(?:{_PART}))*", short) or short != text:
         raise ConfigError(f"{diagnostics.format_value(text)} is not a key.", "`/config` lists them all.")
-    path = tuple(part.strip('"') for part in re.findall(_PART, text))
+    path = _split_path(text)
     known = [each for each in all_paths(config.providers, config.models) if each[-1:] == path]
     if path_pattern(path) not in KEY_SPECS and len(known) == 1:
         return known[0]
     if path_pattern(path) not in KEY_SPECS or "*" in path:
         raise diagnostics.unknown_key(Setting(path, None, "flag", "configuration"))
     return path
+
+
+def _split_path(text: str) -> KeyPath:
+    return tuple(part.strip('"') for part in re.findall(_PART, text))
 
 
 def pending_value(config: Config, path: KeyPath) -> str:
@@ -94,9 +100,26 @@ def describe_key(config: Config, path: KeyPath, profile: str | None = None) -> K
     spec = KEY_SPECS[path_pattern(path)]
     config = with_profile(config, config.profile if profile is None else profile)
     value = config.settings[path].value if path in config.settings else spec.default
+    about = read_help()[path_pattern(path)]
     return KeyDescription(
-        dotted_path(path), _shown(value), config.origin(path), _shown(spec.default), spec.allowed, spec.help
+        dotted_path(path), _shown(value), config.origin(path), _shown(spec.default), spec.allowed, about
     )
+
+
+@cache
+def read_help() -> dict[KeyPath, str]:
+    """Return the help of every key, by its pattern: the comment above it in config.example.toml."""
+    found, table, comment = dict[KeyPath, str](), tuple[str, ...](), list[str]()
+    for line in paths.shipped_path("config.example.toml").read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            comment.append(line.removeprefix("# "))
+            continue
+        if header := re.fullmatch(r"#\[(.+)\]", line):
+            table = _split_path(header[1])
+        elif key := re.match(r"#(\w+) = ", line):
+            found[path_pattern((*table, key[1]))] = " ".join(comment)
+        comment.clear()
+    return found
 
 
 def _shown(value: Any) -> str:

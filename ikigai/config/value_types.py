@@ -1,7 +1,4 @@
-"""This module defines the types of values: they check a key's value, and each has a title that names the allowed ones.
-
-Behind the type a field has the help of its key: Annotated[Tokens, help_meta("…")].
-"""
+"""This module defines the types of values: they check a key's value. Each has a title that names the allowed ones."""
 
 import re
 from collections.abc import Sequence
@@ -180,11 +177,6 @@ ToolPatterns = Annotated[
 StartupSeconds = Annotated[int, Meta(ge=1, le=3_600, title="a whole number of seconds, 1 to 3600")]
 CallSeconds = Annotated[int, Meta(ge=1, le=86_400, title="a whole number of seconds, 1 to 86400")]
 Sight = Annotated[Literal["auto", "yes", "no"], Meta(title='"auto", "yes" or "no"')]
-
-
-def help_meta(text: str) -> Meta:
-    """Return the help of a key as a Meta."""
-    return Meta(description=text)
 
 
 def is_look(text: str) -> bool:

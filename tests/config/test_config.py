@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai import config
-from ikigai.config import Config, layers, records, toml_file
+from ikigai.config import Config, layers, records, settings_file, toml_file
 from ikigai.config import key_table as table
 from ikigai.config.project_settings import CAP_SCOPES
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands import arguments
 from ikigai.core.errors import ConfigError, ConfigErrors
+from ikigai.core.key_actions import KEY_ACTIONS
 from ikigai.core.vendors import VENDORS
 from ikigai.system import paths
 
@@ -51,8 +53,10 @@ def refusal(load, *given, **more):
 
 
 def test_every_key_says_what_it_is_and_what_is_allowed_and_allows_its_default():
+    about = settings_file.read_help()
+    assert list(about) == list(table.KEY_SPECS)
     for path, key in table.KEY_SPECS.items():
-        assert key.help.endswith("."), path
+        assert about[path].endswith("."), path
         assert key.allowed, path
         assert msgspec.convert(key.default, key.type) == key.default
 
@@ -80,10 +84,12 @@ def test_example_uncommented_names_every_key_with_its_default(load):
             assert getattr(whole, name) == getattr(load(""), name), name
 
 
-def test_example_holds_the_help_of_every_key_right_above_it():
-    example = re.sub(r"\n# (?=\S)", " ", "\n" + EXAMPLE.read_text())
-    for path, key in table.KEY_SPECS.items():
-        assert re.search(rf"^ ?{re.escape(key.help)}.*\n#{path[-1]} = ", example, re.MULTILINE), path
+def test_example_describes_keys_and_approval_modes_as_the_program_does():
+    about = settings_file.read_help()
+    for action in KEY_ACTIONS:
+        assert about["keys", action.name] == f"{action.help[0].upper()}{action.help[1:]}."
+    for mode in ApprovalMode.AUTO.up_to():
+        assert f'"{mode}": {mode.meaning}' in about["tools", "approval"]
 
 
 # ── The layers ──

@@ -8,6 +8,7 @@ from typing import Any
 
 from ikigai.cli import help_pages, subcommands
 from ikigai.cli import main as cli
+from ikigai.config import settings_file
 from ikigai.config.key_table import KEY_SPECS, KeyPath
 from ikigai.core.commands.command_help import HELP_GROUPS, find_command
 from ikigai.core.errors import EXIT_CODES
@@ -35,6 +36,7 @@ TABLES = {
 def settings() -> str:
     """Return the page of all keys of the configuration."""
     tables: dict[str, list[tuple[KeyPath, Any]]] = {}
+    about = settings_file.read_help()
     for path, spec in KEY_SPECS.items():
         tables.setdefault(".".join(path[:-1]), []).append((path, spec))
     parts = [
@@ -46,10 +48,10 @@ def settings() -> str:
         shown = name.replace("*", "NAME")
         title = f"## {heading}" if not name else f"## {heading}: `[{shown}]`" if heading else f"## `[{shown}]`"
         rows = [
-            (code(path[-1]), code(_toml(spec.default)), prose(spec.allowed), prose(spec.help)) for path, spec in keys
+            (code(path[-1]), code(_toml(spec.default)), prose(spec.allowed), prose(about[path])) for path, spec in keys
         ]
         parts += [title, table(("key", "default", "allowed", "what it does"), rows)]
-    return page("Settings", "ikigai/config/key_table.py", *parts)
+    return page("Settings", "ikigai/config/key_table.py, config.example.toml", *parts)
 
 
 def commands() -> str:

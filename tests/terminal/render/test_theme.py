@@ -177,7 +177,7 @@ def test_high_contrast_is_never_dim():
 
 
 def test_configuration_and_renderer_know_the_same_themes_and_elements():
-    assert tuple(keys.ELEMENT_HELP) == tuple(ELEMENT_STYLES)
+    assert tuple(ELEMENT_STYLES) == keys.ELEMENTS
     assert set(keys.THEME_NAMES) == {"auto", *STYLE_THEMES}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ikigai.app.agent_manager import AgentManager
 from ikigai.core.agents.tree import THIS_PROGRAM, AgentInfo, AgentLink, TreeNode, build_tree
@@ -14,7 +14,7 @@ from ikigai.system.output import format_table
 from ikigai.system.paths import current_directory
 
 if TYPE_CHECKING:
-    from ikigai.app.json_records.agent_records import AgentsRecord
+    from ikigai.app.json_records.agent_records import AgentFields, AgentsRecord
     from ikigai.app.services import Services
     from ikigai.core.commands.fork import ForkRequest
     from ikigai.core.state.memory import Memory
@@ -29,6 +29,8 @@ MAX_MODEL_CHARACTERS = 32
 """Characters of a model name; a longer one is shown without its vendor."""
 MAX_LISTED_AGENTS = 100
 """Agents that /agents and `ikigai agents list` show, those above them not counted."""
+
+_Fields = TypeVar("_Fields", bound="AgentFields")
 
 
 class ForkedChild(NamedTuple):
@@ -306,37 +308,32 @@ def _cut(words: str) -> str:
     return text if len(text) <= LAST_WORDS_CHARACTERS else f"{text[: LAST_WORDS_CHARACTERS - 1]}…"
 
 
-def as_fields(line: AgentListing) -> dict[str, Any]:
-    """Return the listing as the fields of `json_records.agent_records.AgentFields`."""
-    from ikigai.app.json_records.record_fields import timestamp
+def agent_record(line: AgentListing, kind: type[_Fields]) -> _Fields:
+    """Return the listing as a JSON object of this kind."""
+    from ikigai.app.json_records.record_fields import record_of, timestamp
 
     each = line.node.agent
-    return {
+    others = {
         "agent": each.name,
         "agent_id": each.id,
         "owner": each.owner or None,
         "parent": line.parent or None,
         "parent_id": each.parent,
-        "forked_at": each.forked_at,
         "depth": line.node.depth,
         "state": line.state,
-        "killed": each.killed,
-        "archived": each.archived,
         "model": line.model,
-        "turns": each.turns,
-        "tokens": each.tokens,
-        "last_words": each.last_words,
         "lock_owner": each.holder or None,
         "last_used_at": timestamp(each.last_used_at),
         "problem": line.node.problem or None,
     }
+    return record_of(kind, each, **others)
 
 
 def agents_record(listings: AgentListings) -> AgentsRecord:
     """Return the listings as one JSON object."""
     from ikigai.app.json_records.agent_records import AgentFields, AgentsRecord
 
-    fields = tuple(AgentFields(**as_fields(line)) for line in listings.lines)
+    fields = tuple(agent_record(line, AgentFields) for line in listings.lines)
     return AgentsRecord(agents=fields, more=listings.are_more)
 
 

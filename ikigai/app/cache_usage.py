@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ikigai.app.json_records.record_fields import timestamp
+from ikigai.app.json_records.record_fields import record_of, timestamp
 from ikigai.app.json_records.usage_records import CacheFields, CacheMissFields, CacheRecord, MissCauseFields
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.cache_report import cause_lines, served_line
@@ -55,33 +55,13 @@ def format_cache_csv(report: CacheReport) -> str:
 
 def cache_fields(report: CacheReport) -> CacheFields:
     """Return the sums and causes as a JSON object."""
-    return CacheFields(
-        requests=report.requests,
-        input=report.input,
-        cached=report.cached,
-        written=report.written,
-        missed=report.missed,
-        causes=tuple(
-            MissCauseFields(cause=each.cause, requests=each.requests, missed=each.missed) for each in report.causes
-        ),
-    )
+    return record_of(CacheFields, report, causes=tuple(record_of(MissCauseFields, each) for each in report.causes))
 
 
 def cache_record(report: CacheReport, since: date | None, agent: Agent | None) -> CacheRecord:
     """Return the whole report as a JSON object."""
     newest = tuple(
-        CacheMissFields(
-            at=timestamp(row.at),
-            agent=row.agent,
-            model=row.model,
-            input=row.input,
-            cached=row.cached,
-            written=row.written,
-            missed=row.missed,
-            cause=row.cause,
-            provider=row.told or None,
-        )
-        for row in report.newest
+        record_of(CacheMissFields, row, at=timestamp(row.at), provider=row.told or None) for row in report.newest
     )
     return CacheRecord(
         since=since and since.isoformat(),

@@ -108,26 +108,13 @@ def _lines(found: Recalled) -> list[str]:
 def recall_record(question: str, found: Recalled) -> RecallRecord:
     """Return the turns as a JSON object."""
     from ikigai.app.json_records.history_records import RecalledMessageFields, RecalledTurnFields, RecallRecord
-    from ikigai.app.json_records.record_fields import timestamp
+    from ikigai.app.json_records.record_fields import record_of, timestamp
 
-    turns = tuple(
-        RecalledTurnFields(
-            agent=turn.agent,
-            agent_id=turn.agent_id,
-            id=turn.id,
-            first=turn.first,
-            last=turn.last,
-            score=turn.score,
-            messages=tuple(
-                RecalledMessageFields(
-                    id=said.id, kind=said.kind, at=timestamp(said.at), score=said.score, excerpt=said.excerpt
-                )
-                for said in turn.messages
-            ),
-        )
-        for turn in found.turns
-    )
-    return RecallRecord(question=question, turns=turns, behind=found.behind)
+    def turn_fields(turn: RecalledTurn) -> RecalledTurnFields:
+        said = (record_of(RecalledMessageFields, each, at=timestamp(each.at)) for each in turn.messages)
+        return record_of(RecalledTurnFields, turn, messages=tuple(said))
+
+    return record_of(RecallRecord, found, question=question, turns=tuple(map(turn_fields, found.turns)))
 
 
 async def quote_event(database: Database, argument: str) -> inputs.Quote:

@@ -15,7 +15,7 @@ from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.errors import as_config_error
 from ikigai.core.events import StoredEvent
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.search.snippets import MarkedText
+from ikigai.core.search.snippets import MarkedText, SearchHit
 from ikigai.core.views import transcript
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 
@@ -145,22 +145,14 @@ def hits_record(query: str, result: SearchResult, known: Collection[int] | None 
     from msgspec import UNSET
 
     from ikigai.app.json_records.history_records import Hit, HitsRecord
-    from ikigai.app.json_records.record_fields import timestamp
+    from ikigai.app.json_records.record_fields import record_of, timestamp
 
-    hits = tuple(
-        Hit(
-            agent=hit.agent,
-            agent_id=hit.agent_id,
-            id=hit.id,
-            at=timestamp(hit.at),
-            kind=hit.kind,
-            snippet=hit.snippet.text,
-            places=hit.snippet.places,
-            in_context=UNSET if known is None else hit.id in known,
-        )
-        for hit in result.hits
-    )
-    return HitsRecord(query=query, hits=hits, widened=result.widened, behind=result.behind, reached=result.reached)
+    def fields(hit: SearchHit) -> Hit:
+        text, places = hit.snippet.text, hit.snippet.places
+        in_context = UNSET if known is None else hit.id in known
+        return record_of(Hit, hit, at=timestamp(hit.at), snippet=text, places=places, in_context=in_context)
+
+    return record_of(HitsRecord, result, query=query, hits=tuple(map(fields, result.hits)))
 
 
 def _paint(lines: Sequence[MarkedText]) -> str:
@@ -225,19 +217,14 @@ def events_record(
 ) -> EventsRecord:
     """Return the events of an agent as a JSON object; `names` has those of agents by id, if there are several."""
     from ikigai.app.json_records.history_records import EventsRecord, ReadableEvent
-    from ikigai.app.json_records.record_fields import timestamp
+    from ikigai.app.json_records.record_fields import record_of, timestamp
 
     def readable(event: StoredEvent) -> ReadableEvent:
         block = transcript.event_block(event)
-        return ReadableEvent(
-            agent=names[event.agent] if names else agent,
-            agent_id=event.agent,
-            id=event.id,
-            seq=event.seq,
-            at=timestamp(event.at),
-            kind=_kind(event, block),
-            text=block.text if block else "",
-        )
+        kind, text = _kind(event, block), block.text if block else ""
+        name = names[event.agent] if names else agent
+        at = timestamp(event.at)
+        return record_of(ReadableEvent, event, agent=name, agent_id=event.agent, at=at, kind=kind, text=text)
 
     return EventsRecord(agent=agent, agent_id=agent_id, events=tuple(map(readable, events)))
 

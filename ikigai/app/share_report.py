@@ -47,11 +47,7 @@ def format_shares(shares: Sequence[Share], command: str = "/share") -> str:
 def shares_record(shares: Sequence[Share]) -> SharesRecord:
     """Return the shares as one JSON object."""
     from ikigai.app.json_records.agent_records import ShareFields, SharesRecord
+    from ikigai.app.json_records.record_fields import record_of
 
-    fields = (
-        ShareFields(
-            agent=each.agent, agent_id=each.agent_id, owner=each.owner or None, user=each.user, write=each.may_write
-        )
-        for each in shares
-    )
+    fields = (record_of(ShareFields, each, owner=each.owner or None, write=each.may_write) for each in shares)
     return SharesRecord(shares=tuple(fields))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import ConfigError, as_config_error
 from ikigai.core.sanitize import clean_line
@@ -103,10 +105,9 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
         return cache_usage.format_cache_csv(report) if arguments.csv else cache_usage.format_cache(report)
     await database.sum_up_usage()
     rows = await database.usage_totals_by(arguments.by, id, start)
-    below = await spent_below(database, id, start) if id else None
+    below, total = await spent_below(database, id, start) if id else None, sum_totals(of for _, of in rows)
     if arguments.json:
-        from msgspec import UNSET
-
+        from ikigai.app.json_records.record_fields import record_of
         from ikigai.app.json_records.usage_records import UsageFields, UsageRecord, UsageRow
 
         return UsageRecord(
@@ -114,15 +115,14 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
             since=arguments.since and arguments.since.isoformat(),
             agent=agent.name if agent else None,
             agent_id=id,
-            rows=tuple(UsageRow(**{arguments.by: name}, **_as_dict(of)) for name, of in rows),
-            total=UsageFields(**_as_dict(sum_totals(of for _, of in rows))),
-            agents=UsageFields(**_as_dict(below)) if below else UNSET,
+            rows=tuple(record_of(UsageRow, of, cost=of.known_cost, **{arguments.by: name}) for name, of in rows),
+            total=record_of(UsageFields, total, cost=total.known_cost),
+            agents=record_of(UsageFields, below, cost=below.known_cost) if below else msgspec.UNSET,
         )
     if arguments.csv:
         return format_csv(arguments.by, rows)
     if not rows and not below:
         return "There are no requests to add up."
-    total = sum_totals(of for _, of in rows)
     both = [("its agents", below), ("with them", sum_totals((total, below)))] if below else []
     text = format_table(arguments.by, [*rows, ("total", total), *both])
     return f"{text}\n{_describe_prunes(total)}" if total.prunes else text
@@ -139,7 +139,7 @@ def format_csv(by: str, rows: Sequence[tuple[str, UsageTotals]]) -> str:
     for name, of in rows:
         # A spreadsheet takes a text that begins so for a formula.
         safe = f"'{name}" if name[:1] in "=+-@" else name
-        table.writerow([safe, *_as_dict(of).values()])
+        table.writerow([safe, *msgspec.structs.astuple(msgspec.structs.replace(of, cost=of.known_cost))])
     return text.getvalue().rstrip("\n")
 
 
@@ -175,13 +175,10 @@ def format_costs(rows: Sequence[tuple[str, UsageTotals]]) -> str:
 def cost_record(rows: Sequence[tuple[str, UsageTotals]], cache: CacheReport) -> CostRecord:
     """Return the rows of /cost as a JSON object; "cost" is the known part, None if none is known."""
     from ikigai.app.cache_usage import cache_fields
+    from ikigai.app.json_records.record_fields import record_of
     from ikigai.app.json_records.usage_records import CostFields, CostRecord
 
-    names = ("requests", "input", "cached", "written", "output", "thinking", "searches", "unpriced", "at_least")
-    fields = {
-        title.replace(" ", "_"): CostFields(cost=of.known_cost, **{name: getattr(of, name) for name in names})
-        for title, of in rows
-    }
+    fields = {title.replace(" ", "_"): record_of(CostFields, of, cost=of.known_cost) for title, of in rows}
     return CostRecord(cache=cache_fields(cache), **fields)
 
 
@@ -213,10 +210,6 @@ def format_cost(of: UsageTotals) -> str:
     if of.unpriced and of.cost <= CENT / 200:
         return "unknown"
     return at_least(format_dollars(of.cost), of)
-
-
-def _as_dict(of: UsageTotals) -> dict[str, Any]:
-    return {name: getattr(of, name) for name in UsageTotals.__struct_fields__} | {"cost": of.known_cost}
 
 
 def day_start(day: date) -> float:

@@ -15,6 +15,7 @@ from ikigai.app import export, search_results, usage_report
 from ikigai.app.json_records.installation_records import DatabaseRecord
 from ikigai.app.json_records.json_output import print_answer
 from ikigai.app.json_records.outcome_records import DoneRecord
+from ikigai.app.json_records.record_fields import record_of
 from ikigai.app.open_database import PREPARING_DATABASE, import_module, locate_database, opened_database
 from ikigai.cli import completion, doctor, help_pages
 from ikigai.cli.commands import (
@@ -205,26 +206,9 @@ async def _status(config: Config, arguments: argparse.Namespace) -> None:
         newest = len(read_migrations(paths.shipped_path("migrations")))
     connect = f'psql "{mask_passwords(lease.dsn if lease else config.database.dsn or "")}"'
     if arguments.json:
-        record = DatabaseRecord(
-            server=status.server,
-            where=status.where,
-            embedded=lease is not None,
-            database=status.database,
-            schema=status.schema,
-            user=status.user,
-            schema_version=status.schema_version,
-            program_version=newest,
-            size=status.size,
-            log_size=status.messages_size,
-            agents=status.agents,
-            events=status.events,
-            extensions=status.extensions,
-            durable=status.durable,
-            recall_behind=status.recall_behind,
-            search_unpacked=status.search_unpacked,
-            connect=connect,
-        )
-        print_answer(record)
+        embedded, log_size = lease is not None, status.messages_size
+        more = {"embedded": embedded, "program_version": newest, "log_size": log_size, "connect": connect}
+        print_answer(record_of(DatabaseRecord, status, **more))
         return
     kind = "embedded, " if lease else ""
     older = f"; this ikigai has {newest}, `ikigai db migrate` brings it there" * (status.schema_version < newest)

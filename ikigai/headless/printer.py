@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from ikigai.app.json_records.json_output import encode
 from ikigai.app.json_records.outcome_records import ErrorRecord
-from ikigai.app.json_records.record_fields import timestamp
+from ikigai.app.json_records.record_fields import record_of, timestamp
 from ikigai.app.json_records.turn_records import (
     CommandOutcome,
     DeltaRecord,
@@ -199,17 +199,9 @@ class PrintView:
         if self._format == "stream-json":
             row = codec.encode(event.event)
             data = msgspec.json.decode(row.data) if row.data else None
-            record = EventRecord(
-                agent=self._agent,
-                agent_id=event.agent,
-                id=event.id,
-                seq=event.seq,
-                at=timestamp(event.at),
-                kind=row.kind,
-                content=row.content,
-                data=data,
-            )
-            self._write_record(record)
+            whose = {"agent": self._agent, "agent_id": event.agent}
+            words = {"kind": row.kind, "content": row.content, "data": data}
+            self._write_record(record_of(EventRecord, event, at=timestamp(event.at), **whose, **words))
         self._by_user = True
         match event.event:
             case SettingsChanged(_, origins):
@@ -314,5 +306,4 @@ class PrintView:
 def _counts(reports: Iterable[UsageReported]) -> UsageCounts:
     """Return the usage of these requests added up."""
     spent = usage_totals.sum_totals(map(usage_totals.totals_of, reports))
-    names = ("input", "output", "cached", "written", "thinking", "searches", "unpriced", "at_least")
-    return UsageCounts(**{name: getattr(spent, name) for name in names}, cost=spent.known_cost)
+    return record_of(UsageCounts, spent, cost=spent.known_cost)

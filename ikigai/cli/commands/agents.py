@@ -130,5 +130,5 @@ async def _format_agent(database: Database, agent: Agent, as_json: bool) -> str 
     lines = await agent_tree.list_agents(database, unlisted=True, everyone=True, ids=[agent.id])
     (found,) = (line for line in lines if line.node.agent.id == agent.id)
     if as_json:
-        return AgentRecord(**agent_tree.as_fields(found))
+        return agent_tree.agent_record(found, AgentRecord)
     return agent_tree.format_agent(found)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai.app.json_records.installation_records import CheckFields, DoctorRecord
 from ikigai.app.json_records.json_output import print_answer
+from ikigai.app.json_records.record_fields import record_of
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.core.errors import ConfigErrors, IkigaiError
 from ikigai.core.sanitize import clean_line
@@ -54,10 +55,7 @@ def run(load: Callable[[], Config], arguments: argparse.Namespace) -> int:
     findings = asyncio.run(_run_checks(load, arguments.online, arguments.keys_fd))
     bad = any(finding.state == BAD for finding in findings)
     if arguments.json:
-        checks = (
-            CheckFields(about=each.about, state=each.state, said=each.said, remedy=each.remedy or None)
-            for each in findings
-        )
+        checks = (record_of(CheckFields, each, remedy=each.remedy or None) for each in findings)
         print_answer(DoctorRecord(ok=not bad, findings=tuple(checks)))
     else:
         print_lines("\n".join(_lines(findings)), painted=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 replace = msgspec.structs.replace
 
-By: TypeAlias = Literal["day", "month", "model", "agent", "tree", "folder"]
+By: TypeAlias = Literal["day", "month", "model", "agent", "tree", "folder", "user"]
 TimeUnit: TypeAlias = Literal["hour", "day", "week", "month", "year"]
 TIME_UNITS: tuple[TimeUnit, ...] = ("hour", "day", "week", "month", "year")
 HOUR, DAY = 3600, 86_400
@@ -32,6 +32,7 @@ _BY: dict[str, LiteralString] = {
     "agent": summed_usage.BY_AGENT,
     "tree": summed_usage.BY_TREE,
     "folder": summed_usage.BY_FOLDER,
+    "user": usage.BY_USER,
 }
 
 
@@ -58,7 +59,8 @@ async def read_totals_by(
     cost.
 
     An agent's requests are its own, without its ancestors'. A tree is an agent of the user with the subagents below it,
-    a folder is that in which such an agent was last used, "" for none.
+    a folder is that in which such an agent was last used, "" for none. A user is the role, or the user of this
+    role, that sent the requests.
     """
     which = _which(agent, since)
     if by not in ("day", "month"):

@@ -95,6 +95,7 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "usage by month": ("usage", "--by", "month", "--json"),
     "usage by folder": ("usage", "--by", "folder", "--json"),
     "usage by tree": ("usage", "--by", "tree", "--json"),
+    "usage by user": ("usage", "--by", "user", "--json"),
     "usage by agent": ("usage", "--by", "agent", "--agent", "docs", "--json"),
     "models": ("models", "--json"),
     "agents, listed": ("agents", "list", "--all", "--json"),

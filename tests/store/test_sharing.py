@@ -227,3 +227,11 @@ async def test_spending_of_a_day_belongs_to_who_sent_the_request(anna: Database,
     with psycopg.connect(dsn) as other:
         spenders = "select cost, spent_by from usage order by id"
         assert other.execute(spenders).fetchall() == [(1, ""), (20, "bela"), (300, "")]
+    day = time.time() - 60
+    for database, agent, sums in (
+        (bela, None, [("bela", 320), ("anna", 1)]),
+        (anna, None, [("bela", 320), ("anna", 1)]),
+        (anna, docs.id, [("bela", 20), ("anna", 1)]),
+    ):
+        assert [(name, of.cost) for name, of in await database.usage_totals_by("user", agent, day)] == sums
+    assert await anna.usage_totals_by("user", since=time.time() + 60) == []

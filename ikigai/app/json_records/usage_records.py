@@ -34,7 +34,7 @@ class UsageFields(JsonObject):
 
 
 class UsageRow(UsageFields):
-    """A row for one day, month, model, agent, tree of agents or folder."""
+    """A row for one day, month, model, agent, tree of agents, folder or user."""
 
     day: str | UnsetType = UNSET
     month: str | UnsetType = UNSET
@@ -42,12 +42,13 @@ class UsageRow(UsageFields):
     agent: str | UnsetType = UNSET
     tree: str | UnsetType = UNSET
     folder: str | UnsetType = UNSET
+    user: str | UnsetType = UNSET
 
 
 class UsageRecord(JsonObject, tag="usage"):
     """The usage ledger: `ikigai usage`. `agents` is the usage of the agent's subagents, if it has any."""
 
-    by: Literal["day", "month", "model", "agent", "tree", "folder"]
+    by: Literal["day", "month", "model", "agent", "tree", "folder", "user"]
     since: str | None
     agent: str | None
     agent_id: str | None

@@ -48,7 +48,7 @@ class PlotData(Record, frozen=True):
     window: WindowHistory | None = None
 
 
-_GROUPS: dict[str, By] = {"model": "model", "agent": "agent", "tree": "tree", "folder": "folder"}
+_GROUPS: dict[str, By] = {"model": "model", "agent": "agent", "tree": "tree", "folder": "folder", "user": "user"}
 
 
 async def gather_data(

@@ -25,6 +25,15 @@ select extract(epoch from created_at)::float8, (select name from agents where id
   written, missed, miss_cause, provider_diagnosis {_LEDGER} and miss_cause <> ''
 order by created_at desc, id desc limit 10
 """
+# A user is the one that sent a request: the owner of the agent, or another one. The sums do not tell them apart.
+_USER = """coalesce(nullif(spent_by, ''), (
+  select case when owner = session_user::text and owner_user <> '' then owner_user else owner end
+  from agents where id = agent_id
+))"""
+BY_USER = f"""
+select {_USER}, {_SPENT} {_LEDGER}
+group by 1 order by case when count(cost) > 0 then sum(cost) end desc nulls last, 1
+"""
 USAGE_OF_EVENTS = f"select {_SPENT} from usage where id = any(%(ids)s)"
 USAGE_BOUNDS = """
 select extract(epoch from min(created_at))::float8, extract(epoch from max(created_at))::float8

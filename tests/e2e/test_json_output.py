@@ -20,12 +20,13 @@ from tests.cli.test_help_pages import parsers
 from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of
 from tests.e2e.test_mcp import SCRIPT
 from tests.support import json_schema
+from tests.support.examples import chosen, walk
 from tests.support.wire_server import Answer, completion, failure
 
 AWAY = "postgresql://127.0.0.1:1/x"
 FORMATS = (("--json",), ("--output-format", "json"), ("--output-format=stream-json",))
-WALKED = [pytest.param(FORMATS[0], marks=pytest.mark.long), *FORMATS[1:]]
-"""Formats in which all commands are tried: --json is another name for the second, as test_turn shows."""
+JSON, OBJECT, STREAM = FORMATS
+"""One object: the first is another name for the second. A stream of them, of which the last is the result."""
 
 
 def test_published_schema_is_the_one_of_the_records():
@@ -149,9 +150,14 @@ def test_every_command_that_prints_json_is_tried():
 
 
 @pytest.mark.timeout(600)
-def test_every_command_refuses_in_json(account: Account):
-    """One that has no such output, too: a program that asks for it reads standard output alone."""
-    for path in COMMANDS:
+@walk
+def test_every_command_refuses_in_json(account: Account, whole: bool):
+    """One that has no such output, too: a program that asks for it reads standard output alone.
+
+    The ordinary run tries one of those in each group; test_refusals_of_subcommands tries those that have it.
+    """
+    without = {path.split()[0]: path for path, takes_json in COMMANDS.items() if not takes_json}
+    for path in COMMANDS if whole else without.values():
         result = account.run(*path.split(), "--nonsense", "--json", IKIGAI_DATABASE_URL=AWAY)
         (record,) = lines_of(result.stdout)
         assert (result.returncode, record["type"]) == (record["code"], "error"), result
@@ -193,7 +199,7 @@ def test_commands_of_print_mode_are_the_ones_tried():
     assert modes[PrintMode.CHANGE] | modes[PrintMode.TREE] == CHANGED.keys()
 
 
-@pytest.mark.parametrize("format", WALKED, ids=" ".join)
+@pytest.mark.parametrize("format", chosen(FORMATS, OBJECT), ids=" ".join)
 def test_command_that_shows(used: Account, format: tuple[str, ...]):
     for line in (*SHOWN.values(), *SHOWN_TOO):
         result = used.run(*WIRE, "-r", "docs", "-p", line, *format, WIRE_KEY="key")
@@ -203,7 +209,7 @@ def test_command_that_shows(used: Account, format: tuple[str, ...]):
         assert record["agent"] == (None if line.startswith("/help") else "docs"), line
 
 
-@pytest.mark.parametrize("format", WALKED, ids=" ".join)
+@pytest.mark.parametrize("format", chosen(FORMATS, STREAM), ids=" ".join)
 def test_command_that_changes(used: Account, format: tuple[str, ...]):
     """A result if it is possible, and an error if it is not; never nothing."""
     for name, line in CHANGED.items():
@@ -218,27 +224,29 @@ def test_command_that_changes(used: Account, format: tuple[str, ...]):
             used.run("agents", "rename", "calm", "kid")
 
 
-@pytest.mark.parametrize("format", FORMATS, ids=" ".join)
-@pytest.mark.parametrize(
-    ("answer", "code", "stop"),
-    [
-        (completion("Words."), 0, "end"),
-        (completion("Half a", finish="length"), 0, "length"),
-        (completion("", finish="length"), 1, "length"),
-        (completion("I", finish="content_filter"), 1, "refused"),
-        (completion("", finish="content_filter"), 1, "refused"),
-        (failure(400, "no"), 1, "failed"),
-        (failure(401, "no"), 1, "failed"),
-    ],
-    ids=["end", "length", "length, no words", "filter", "filter, no words", "400", "401"],
-)
-def test_turn(account: Account, wire: Wire, format: tuple[str, ...], answer: Answer, code: int, stop: str):
+ENDINGS: dict[str, tuple[Answer, int, str]] = {
+    "end": (completion("Words."), 0, "end"),
+    "length": (completion("Half a", finish="length"), 0, "length"),
+    "length, no words": (completion("", finish="length"), 1, "length"),
+    "filter": (completion("I", finish="content_filter"), 1, "refused"),
+    "filter, no words": (completion("", finish="content_filter"), 1, "refused"),
+    "400": (failure(400, "no"), 1, "failed"),
+    "401": (failure(401, "no"), 1, "failed"),
+}
+TURNS = [(format, ending) for format in FORMATS for ending in ENDINGS]
+ORDINARY_TURNS = (JSON, "end"), *((OBJECT, ending) for ending in ENDINGS), (STREAM, "end"), (STREAM, "400")
+
+
+@pytest.mark.parametrize("turn", chosen(TURNS, *ORDINARY_TURNS), ids=lambda turn: f"{' '.join(turn[0])}, {turn[1]}")
+def test_turn(account: Account, wire: Wire, turn: tuple[tuple[str, ...], str]):
+    format, ending = turn
+    answer, code, stop = ENDINGS[ending]
     wire.answers(answer)
     result = account.run(*WIRE, "-p", "hello", *format)
     *before, record = lines_of(result.stdout)
     assert (result.returncode, record["type"], record["stop"]) == (code, "result", stop)
     assert ("reason" in record) is (stop != "end")
-    assert bool(before) is (format == FORMATS[2])
+    assert bool(before) is (format == STREAM)
     assert all(event["agent"] == record["agent"] for event in before if event["type"] == "event")
     assert all(event["agent_id"] == record["agent_id"] for event in before if event["type"] == "event")
 
@@ -271,7 +279,7 @@ REFUSALS: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("format", WALKED, ids=" ".join)
+@pytest.mark.parametrize("format", chosen(FORMATS, OBJECT), ids=" ".join)
 def test_refusals_of_print_mode(used: Account, format: tuple[str, ...]):
     """None of them changes what the others find."""
     for code, words, env in REFUSALS.values():
@@ -329,9 +337,15 @@ def test_every_command_that_prints_json_fails_in_json():
     assert {*WITH_JSON} - {*map(command_of, own)} == {"doctor"}
 
 
+FIRST_REFUSALS = {command_of(case[1]): case for case in reversed(REFUSED_SUBCOMMANDS.values())}.values()
+"""One of each command, the first."""
+
+
 @pytest.mark.timeout(600)
-def test_refusals_of_subcommands(used: Account):
-    for code, words, env in REFUSED_SUBCOMMANDS.values():
+@walk
+def test_refusals_of_subcommands(used: Account, whole: bool):
+    """The ordinary run tries one of each command; test_exit_codes tries others, without --json."""
+    for code, words, env in REFUSED_SUBCOMMANDS.values() if whole else FIRST_REFUSALS:
         result = used.run(*words, "--json", **env)
         *_, record = lines_of(result.stdout)
         assert (result.returncode, record["type"], record["code"]) == (code, "error", code), result

@@ -1,5 +1,6 @@
 """This module says how many examples and random lives tests try: few in the ordinary run, all of them in long ones."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -31,3 +32,12 @@ def seeds(ordinary: int, every: int, first: int = 0) -> list[Any]:
     """Return `every` seeds from `first` on as parameters; those behind the `ordinary` ones are for long runs."""
     numbers = range(first, first + every)
     return [*numbers[:ordinary], *(pytest.param(number, marks=pytest.mark.long) for number in numbers[ordinary:])]
+
+
+def chosen(every: Iterable[Any], *ordinary: Any) -> list[Any]:
+    """Return the values as parameters; all but the `ordinary` ones are for long runs."""
+    return [each if each in ordinary else pytest.param(each, marks=pytest.mark.long) for each in every]
+
+
+walk = pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.long)], ids=["some", "all"])
+"""Mark a walk over some rows of a table, and in a long run over all of them; `whole` is True there."""

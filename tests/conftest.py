@@ -116,9 +116,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark property tests in a long run, which tries all their examples."""
-    if examples.is_thorough and is_hypothesis_test(getattr(item, "obj", None)):
+    """Mark parameters that `ordinary` does not name, and property tests in a long run, which tries all examples."""
+    if not examples.is_ordinary(item) or examples.is_thorough and is_hypothesis_test(getattr(item, "obj", None)):
         item.add_marker("long")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse an `ordinary` that names no parameter, as it does when a parameter gets another name."""
+    if not any("::" in each for each in config.args) and (unused := examples.unused_names(items)):
+        raise pytest.UsageError(f"`ordinary` names no parameter of {unused}")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

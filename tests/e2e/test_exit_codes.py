@@ -16,7 +16,7 @@ from ikigai.core.errors import EXIT_CODES, ExitCode
 from ikigai.store import schema
 from tests.conftest import MIGRATIONS
 from tests.e2e.account import ECHO, WIRE, Account, Wire
-from tests.support.examples import chosen, walk
+from tests.support.examples import walk
 from tests.support.wire_server import Answer, completion, failure
 
 SIGNALS = {signal.SIGHUP: ExitCode.HANGUP, signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
@@ -310,13 +310,15 @@ WAITING = (
 )  # fmt: skip
 
 
+@pytest.mark.ordinary("-p hello-*")
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-@pytest.mark.parametrize("words", chosen(WAITING[:3], WAITING[0]), ids=" ".join)
+@pytest.mark.parametrize("words", WAITING[:3], ids=" ".join)
 def test_code_of_a_signal(account: Account, silent: str, words: tuple[str, ...], number: signal.Signals):
     _stop(account, silent, words, number)
 
 
-@pytest.mark.parametrize("words", chosen(WAITING[3:], ("history", "list"), ("db", "psql")), ids=" ".join)
+@pytest.mark.ordinary("history list", "db psql")
+@pytest.mark.parametrize("words", WAITING[3:], ids=" ".join)
 def test_code_of_an_interrupt(account: Account, silent: str, words: tuple[str, ...]):
     _stop(account, silent, words, signal.SIGINT)
 

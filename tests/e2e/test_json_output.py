@@ -20,13 +20,12 @@ from tests.cli.test_help_pages import parsers
 from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of
 from tests.e2e.test_mcp import SCRIPT
 from tests.support import json_schema
-from tests.support.examples import chosen, walk
+from tests.support.examples import walk
 from tests.support.wire_server import Answer, completion, failure
 
 AWAY = "postgresql://127.0.0.1:1/x"
 FORMATS = (("--json",), ("--output-format", "json"), ("--output-format=stream-json",))
-JSON, OBJECT, STREAM = FORMATS
-"""One object: the first is another name for the second. A stream of them, of which the last is the result."""
+"""The first is another name for the second. Commands and refusals are tried in one in the ordinary run."""
 
 
 def test_published_schema_is_the_one_of_the_records():
@@ -199,7 +198,8 @@ def test_commands_of_print_mode_are_the_ones_tried():
     assert modes[PrintMode.CHANGE] | modes[PrintMode.TREE] == CHANGED.keys()
 
 
-@pytest.mark.parametrize("format", chosen(FORMATS, OBJECT), ids=" ".join)
+@pytest.mark.ordinary("--output-format json")
+@pytest.mark.parametrize("format", FORMATS, ids=" ".join)
 def test_command_that_shows(used: Account, format: tuple[str, ...]):
     for line in (*SHOWN.values(), *SHOWN_TOO):
         result = used.run(*WIRE, "-r", "docs", "-p", line, *format, WIRE_KEY="key")
@@ -209,7 +209,8 @@ def test_command_that_shows(used: Account, format: tuple[str, ...]):
         assert record["agent"] == (None if line.startswith("/help") else "docs"), line
 
 
-@pytest.mark.parametrize("format", chosen(FORMATS, STREAM), ids=" ".join)
+@pytest.mark.ordinary("--output-format=stream-json")
+@pytest.mark.parametrize("format", FORMATS, ids=" ".join)
 def test_command_that_changes(used: Account, format: tuple[str, ...]):
     """A result if it is possible, and an error if it is not; never nothing."""
     for name, line in CHANGED.items():
@@ -224,29 +225,28 @@ def test_command_that_changes(used: Account, format: tuple[str, ...]):
             used.run("agents", "rename", "calm", "kid")
 
 
-ENDINGS: dict[str, tuple[Answer, int, str]] = {
-    "end": (completion("Words."), 0, "end"),
-    "length": (completion("Half a", finish="length"), 0, "length"),
-    "length, no words": (completion("", finish="length"), 1, "length"),
-    "filter": (completion("I", finish="content_filter"), 1, "refused"),
-    "filter, no words": (completion("", finish="content_filter"), 1, "refused"),
-    "400": (failure(400, "no"), 1, "failed"),
-    "401": (failure(401, "no"), 1, "failed"),
-}
-TURNS = [(format, ending) for format in FORMATS for ending in ENDINGS]
-ORDINARY_TURNS = (JSON, "end"), *((OBJECT, ending) for ending in ENDINGS), (STREAM, "end"), (STREAM, "400")
-
-
-@pytest.mark.parametrize("turn", chosen(TURNS, *ORDINARY_TURNS), ids=lambda turn: f"{' '.join(turn[0])}, {turn[1]}")
-def test_turn(account: Account, wire: Wire, turn: tuple[tuple[str, ...], str]):
-    format, ending = turn
-    answer, code, stop = ENDINGS[ending]
+@pytest.mark.ordinary("*output-format json", "end---json", "end-*stream-json", "400-*stream-json")
+@pytest.mark.parametrize("format", FORMATS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("answer", "code", "stop"),
+    [
+        (completion("Words."), 0, "end"),
+        (completion("Half a", finish="length"), 0, "length"),
+        (completion("", finish="length"), 1, "length"),
+        (completion("I", finish="content_filter"), 1, "refused"),
+        (completion("", finish="content_filter"), 1, "refused"),
+        (failure(400, "no"), 1, "failed"),
+        (failure(401, "no"), 1, "failed"),
+    ],
+    ids=["end", "length", "length, no words", "filter", "filter, no words", "400", "401"],
+)
+def test_turn(account: Account, wire: Wire, format: tuple[str, ...], answer: Answer, code: int, stop: str):
     wire.answers(answer)
     result = account.run(*WIRE, "-p", "hello", *format)
     *before, record = lines_of(result.stdout)
     assert (result.returncode, record["type"], record["stop"]) == (code, "result", stop)
     assert ("reason" in record) is (stop != "end")
-    assert bool(before) is (format == STREAM)
+    assert bool(before) is (format == FORMATS[2])
     assert all(event["agent"] == record["agent"] for event in before if event["type"] == "event")
     assert all(event["agent_id"] == record["agent_id"] for event in before if event["type"] == "event")
 
@@ -279,7 +279,8 @@ REFUSALS: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("format", chosen(FORMATS, OBJECT), ids=" ".join)
+@pytest.mark.ordinary("--output-format json")
+@pytest.mark.parametrize("format", FORMATS, ids=" ".join)
 def test_refusals_of_print_mode(used: Account, format: tuple[str, ...]):
     """None of them changes what the others find."""
     for code, words, env in REFUSALS.values():

@@ -1,6 +1,7 @@
 """This module says how many examples and random lives tests try: few in the ordinary run, all of them in long ones."""
 
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
@@ -34,9 +35,30 @@ def seeds(ordinary: int, every: int, first: int = 0) -> list[Any]:
     return [*numbers[:ordinary], *(pytest.param(number, marks=pytest.mark.long) for number in numbers[ordinary:])]
 
 
-def chosen(every: Iterable[Any], *ordinary: Any) -> list[Any]:
-    """Return the values as parameters; all but the `ordinary` ones are for long runs."""
-    return [each if each in ordinary else pytest.param(each, marks=pytest.mark.long) for each in every]
+def ordinary_names(item: pytest.Item) -> tuple[str, ...]:
+    """Return the arguments of the test's mark `ordinary`, patterns for the ids of its parameters."""
+    mark = item.get_closest_marker("ordinary")
+    return mark.args if mark else ()
+
+
+def has_name(item: pytest.Item, name: str) -> bool:
+    return isinstance(item, pytest.Function) and fnmatchcase(item.callspec.id, name)
+
+
+def is_ordinary(item: pytest.Item) -> bool:
+    """Return False for parameters of a test whose mark `ordinary` names others."""
+    names = ordinary_names(item)
+    return not names or any(has_name(item, name) for name in names)
+
+
+def unused_names(items: Iterable[pytest.Item]) -> list[tuple[str, str]]:
+    """Return the names in marks `ordinary` that no parameter of the test has, behind the test."""
+    found = dict[tuple[str, str], bool]()
+    for item in items:
+        for name in ordinary_names(item):
+            key = item.nodeid.partition("[")[0], name
+            found[key] = found.get(key, False) or has_name(item, name)
+    return [key for key, is_used in found.items() if not is_used]
 
 
 walk = pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.long)], ids=["some", "all"])

@@ -117,7 +117,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark parameters that `ordinary` does not name, and property tests in a long run, which tries all examples."""
-    if not examples.is_ordinary(item) or examples.is_thorough and is_hypothesis_test(getattr(item, "obj", None)):
+    if not examples.is_ordinary(item) or (examples.is_thorough and is_hypothesis_test(getattr(item, "obj", None))):
         item.add_marker("long")
 
 

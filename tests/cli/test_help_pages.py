@@ -74,17 +74,18 @@ def examples() -> Iterator[tuple[str, str]]:
         yield "", line.strip().split("   ")[0]
 
 
-@pytest.mark.parametrize(("path", "example"), list(examples()))
-def test_every_example_is_understood(path: str, example: str) -> None:
+def test_every_example_is_understood() -> None:
     """The parsers accept it; the shell's syntax is left out."""
-    found = re.search(r"\bikigai\b(?P<words>(?:'[^']*'|\"[^\"]*\"|[^|<>)])*)", example)
-    assert found, example
-    words = shlex.split(found["words"])
-    common = cli._common()
-    rest = common.parse_known_args(words)[1]
-    if rest[:1] in cli.SUBCOMMANDS:
-        arguments = admin.parse(admin.build_parser(common, cli._common(argparse.SUPPRESS)), words)
-        assert path.split()[0] == arguments.command
-        assert len(path.split()) == 1 or path.split()[1] == arguments.what
-    else:
-        assert path == "" and cli._parser().parse_intermixed_args(words)
+    common, main = cli._common(), cli._parser()
+    beside = admin.build_parser(common, cli._common(argparse.SUPPRESS))
+    for path, example in examples():
+        found = re.search(r"\bikigai\b(?P<words>(?:'[^']*'|\"[^\"]*\"|[^|<>)])*)", example)
+        assert found, example
+        words = shlex.split(found["words"])
+        rest = common.parse_known_args(words)[1]
+        if rest[:1] in cli.SUBCOMMANDS:
+            arguments = admin.parse(beside, words)
+            assert path.split()[0] == arguments.command, example
+            assert len(path.split()) == 1 or path.split()[1] == arguments.what, example
+        else:
+            assert path == "" and main.parse_intermixed_args(words), example

@@ -25,6 +25,7 @@ from tests.support.wire_server import Answer, completion, failure
 # -- the database ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ordinary("postgresql://127.0.0.1:1/x-*", "nonsense-*", "host=/nowhere-*")
 @pytest.mark.parametrize(
     ("dsn", "code", "words"),
     [
@@ -42,6 +43,7 @@ def test_missing_database_is_reported(tmp_path: Path, dsn: str, code: int, words
     refused(account.run("db", "status"), code, words)
 
 
+@pytest.mark.ordinary("postgresql://me:canary*", "host=127.0.0.1 port=1 password=canary")
 @pytest.mark.parametrize(
     "dsn",
     [
@@ -67,6 +69,7 @@ def test_password_on_the_command_line_is_refused(tmp_path: Path, dsn: str):
     assert "canary" not in result.stdout + result.stderr
 
 
+@pytest.mark.ordinary("host=*")
 @pytest.mark.parametrize(
     "dsn",
     [
@@ -129,6 +132,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[str]:
     lease.close()
 
 
+@pytest.mark.long  # tests/store/test_address.py shows it of a connection
 def test_wrong_password_is_reported(tmp_path: Path, guarded: str):
     wrong = Account(tmp_path, address(guarded, password="wr0ng-and-secret"))
     refused(wrong.run(*ECHO, "-c", "-p", "hi"), 2, "did not accept the password of user guarded", "~/.pgpass")
@@ -211,6 +215,7 @@ def test_read_only_server_is_reported(account: Account):
     assert account.said("user") == ["before"]
 
 
+@pytest.mark.ordinary("arguments0-*", "arguments3-*")
 @pytest.mark.parametrize(
     ("arguments", "env", "code", "words"),
     [
@@ -336,6 +341,7 @@ def _cut(account: Account) -> None:
 # -- configuration and flags -------------------------------------------------------------------------------------
 
 
+@pytest.mark.ordinary("*-words0", "*-words2", "*-words8")
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -360,12 +366,14 @@ def test_bad_configuration_is_refused(account: Account, text: str, words: tuple[
     refused(account.run("config"), 2, *words)
 
 
+@pytest.mark.ordinary("-1", "abc")
 @pytest.mark.parametrize("value", ["-1", "abc", "1.5", "", "10kb"])
 def test_bad_variable_is_refused(account: Account, value: str):
     result = account.run(*ECHO, "-p", "hi", IKIGAI_SLIDING_CONTEXT_TOKENS=value)
     refused(result, 2, f"IKIGAI_SLIDING_CONTEXT_TOKENS cannot be {value!r}.", "Allowed: a number of tokens")
 
 
+@pytest.mark.ordinary("arguments0-*", "arguments3-*", "arguments6-*", "arguments7-*")
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -399,6 +407,7 @@ def test_flags_that_do_not_exist(account: Account):
 SECRET = "sk-of-the-test-0123456789"
 
 
+@pytest.mark.ordinary("401", "429 for an hour", "a page")
 @pytest.mark.parametrize(
     ("answer", "code", "words"),
     [
@@ -421,6 +430,7 @@ def test_request_that_the_model_refuses_is_reported(
     assert SECRET not in result.stderr + account.log_file() + str(account.rows())
 
 
+@pytest.mark.ordinary("429")
 @pytest.mark.parametrize("status", [429, 503])
 def test_request_is_retried_when_the_model_is_busy(account: Account, wire: Wire, status: int):
     wire.answers(failure(status, "busy", Retry_After="0.2"), "Here I am.")
@@ -440,6 +450,7 @@ def test_retries_end_when_the_model_stays_busy(account: Account, wire: Wire):
     assert account.endings() == ["failed"]
 
 
+@pytest.mark.ordinary("reset-*")
 @pytest.mark.parametrize(("end", "words"), [("clean", "ended before it was complete"), ("reset", "stopped")])
 def test_stream_that_ends_early_keeps_its_text(account: Account, wire: Wire, end: str, words: str):
     cut = completion("Half a reply is better than none.")
@@ -453,6 +464,7 @@ def test_stream_that_ends_early_keeps_its_text(account: Account, wire: Wire, end
     assert account.said("assistant") == [result.stdout.rstrip("\n")]
 
 
+@pytest.mark.ordinary("clean")
 @pytest.mark.parametrize("end", ["clean", "reset"])
 def test_stream_that_ends_before_any_text_is_retried(account: Account, wire: Wire, end: str):
     wire.answers(*[Answer(end=end)] * 2, "Now then.")
@@ -608,6 +620,7 @@ def test_long_message_is_sent_whole(account: Account, wire: Wire):
     assert account.said("user") == [text, text] and account.endings() == ["completed"] * 2
 
 
+@pytest.mark.ordinary("text")
 @pytest.mark.parametrize("format", ["text", "stream-json"])
 def test_output_closed_early(account: Account, wire: Wire, format: str):
     text = "\n".join(f"line {n}" for n in range(20_000))
@@ -656,6 +669,7 @@ def test_output_that_is_no_terminal_is_no_repl(account: Account):
     assert result.stdout == "hello\n"
 
 
+@pytest.mark.ordinary("5")
 @pytest.mark.parametrize("rows", [24, 5])
 def test_twenty_columns(account: Account, rows: int):
     reply = "A **reply** that is wider than the screen.\n\n| a | b |\n|---|---|\n| one | two |\n\n```\ncode = 1\n```"

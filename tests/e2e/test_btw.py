@@ -38,6 +38,7 @@ def ask(program: Program, account: Account, text: str) -> None:
 FILE = "one @notes.txt with its text"
 
 
+@pytest.mark.ordinary("chat-*", "responses-*")
 @pytest.mark.parametrize(
     ("api", "answer", "first"),
     [

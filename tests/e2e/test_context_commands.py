@@ -235,6 +235,7 @@ def test_forget_and_remember_preview_and_ask_before_they_apply(account: Account,
     assert contents(wire) == [*exchange("Paris", "so?"), "after all"]
 
 
+@pytest.mark.ordinary("asked", "applied")
 @pytest.mark.parametrize("point", ["asked", "confirmed", "applied"])
 def test_kill_during_forget_leaves_what_was_applied_and_no_dialog(account: Account, wire: Wire, point: str):
     hang = Answer(sse(chunk({"role": "assistant", "content": ""})), end="hang")

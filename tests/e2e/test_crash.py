@@ -35,6 +35,7 @@ POINTS = [
 ]
 
 
+@pytest.mark.ordinary("draft", "after:tool_started", "before:turn_end")
 @pytest.mark.parametrize("point", POINTS)
 def test_nothing_shown_is_lost(tmp_path: Path, dsn: str, point: str):
     script = tmp_path / "script.json"

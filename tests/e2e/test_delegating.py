@@ -109,6 +109,7 @@ def test_print_mode_opens_an_agent_that_it_gives_work(account: Account, tmp_path
     assert account.said("tool_result")[-1] == "[kid, turn completed]\nDone."
 
 
+@pytest.mark.ordinary("before:mail_sent", "after:mail_taken")
 @pytest.mark.parametrize(
     "at", ["after:tool_started", "before:mail_sent", "after:mail_sent", "before:mail_taken", "after:mail_taken"]
 )

@@ -36,6 +36,7 @@ def talk(program: Program) -> None:
     program.wait_for("● in the fork")
 
 
+@pytest.mark.ordinary("/exit", "SIGHUP")
 @pytest.mark.parametrize("ending", ["/exit", "Ctrl+D", "SIGTERM", "SIGHUP"])
 def test_ephemeral_agent_is_purged_at_every_exit(account: Account, ending: str):
     with account.terminal("--ephemeral", *ECHO) as program:

@@ -26,6 +26,7 @@ def asked_models(wire: Wire) -> list[str]:
     return [request.json["model"] for request in wire.requests]
 
 
+@pytest.mark.ordinary("overloaded")
 @pytest.mark.parametrize("problem", [BUSY, NO_CREDIT], ids=["overloaded", "no credit"])
 def test_turn_goes_on_and_the_next_one_tries_again(account: Account, wire: Wire, problem: object):
     configure(account, wire, "wire/two:off")
@@ -72,6 +73,7 @@ def test_line_on_screen_a_restart_and_a_tool(account: Account, wire: Wire):
     assert "connection refused. Stopped after 2 attempts. This" in shown
 
 
+@pytest.mark.ordinary("401")
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
 def test_refused_request_is_no_outage(account: Account, wire: Wire, status: int):
     configure(account, wire, "wire/two")

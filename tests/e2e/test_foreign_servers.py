@@ -94,6 +94,7 @@ def no_stream(received: Received) -> Answer:
 SERVERS = {each.__name__: each for each in (deepseek, gemini, mistral, kimi, legacy, no_stream)}
 
 
+@pytest.mark.ordinary("deepseek", "no_stream")
 @pytest.mark.parametrize("name", SERVERS)
 def test_two_turns_with_calls(account: Account, wire: Wire, name: str):
     configure(account, wire)

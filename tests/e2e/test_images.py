@@ -277,6 +277,7 @@ def test_images_on_the_command_line_of_the_repl(account: Account, wire: Wire):
     assert stored(account) == [('what is @"my dog.png"', [dog])]
 
 
+@pytest.mark.ordinary("60")
 @pytest.mark.parametrize("cut", [60, 30])
 def test_broken_image_on_the_command_line_is_refused(account: Account, wire: Wire, cut: int):
     picture(account.home / "cat.png")
@@ -432,6 +433,7 @@ def test_pasted_picture_is_purged_with_its_ephemeral_agent(account: Account, wir
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.ordinary("exit 1-*", "echo image/png-*")
 @pytest.mark.parametrize(
     ("script", "words"),
     [

@@ -11,6 +11,7 @@ from tests.support.wire_server import completion
 WIRE = ("-m", "wire/test-model")
 
 
+@pytest.mark.ordinary("xterm-256color")
 @pytest.mark.parametrize("terminal", ["xterm-256color", "dumb"])
 def test_leaving_names_the_command_that_continues_and_the_usage(account: Account, terminal: str):
     with account.terminal(*ECHO, env={"TERM": terminal}, columns=120) as program:

@@ -110,6 +110,7 @@ def test_key_that_the_vendor_refuses_is_not_stored(account: Account, wire: Wire,
     assert stored(account) == {}
 
 
+@pytest.mark.ordinary("503", "scopes")
 @pytest.mark.parametrize(
     ("answer", "doubt"),
     [
@@ -136,6 +137,7 @@ def test_login_reports_a_provider_that_does_not_answer(account: Account, wire: W
     assert stored(account) == {"dead": SECRET}
 
 
+@pytest.mark.ordinary("sk a", "text6")
 @pytest.mark.parametrize("text", ["", "\n", "sk a", "sk-1\nsk-2", "sk-\x1b[31m", "sk-é", "k" * 20_000])
 def test_login_refuses_malformed_keys(account: Account, text: str):
     result = account.run("login", "openai", input=text)
@@ -143,6 +145,7 @@ def test_login_refuses_malformed_keys(account: Account, text: str):
     assert stored(account) == {}
 
 
+@pytest.mark.ordinary("arguments0-*", "arguments2-*")
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -157,6 +160,7 @@ def test_logins_that_are_none(account: Account, arguments: list[str], code: int,
     assert stored(account) == {}
 
 
+@pytest.mark.ordinary("\\x03-130", "15-143")
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), ("\x04", 1)])
 def test_login_ends_when_its_question_is_not_answered(account: Account, key: "str | signal.Signals", code: int):
     with account.terminal("login", "openai", columns=120) as program:
@@ -249,6 +253,7 @@ def test_log_file_leaves_out_requests_that_sdks_log(account: Account, wire: Wire
     assert "private" not in result.stderr
 
 
+@pytest.mark.ordinary("mistral", "ollama")
 @pytest.mark.parametrize("name", PRESETS)
 def test_key_of_a_preset_is_tried_and_stored(account: Account, wire: Wire, name: str):
     wire.answers(LIST, LIST)

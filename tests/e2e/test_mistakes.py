@@ -7,6 +7,15 @@ import pytest
 from tests.e2e.account import ECHO, Account
 
 
+@pytest.mark.ordinary(
+    "*statsu*",
+    "*zzz*",
+    "*'exit'*",
+    "*--froce*",
+    "*required: KEY*",
+    "*options before it*",
+    "*Write the command first*",
+)
 @pytest.mark.parametrize(
     "arguments, words",
     [
@@ -45,6 +54,7 @@ def test_help_is_a_command(account: Account):
     assert account.run(*ECHO, "help me").stdout == "help me\n"
 
 
+@pytest.mark.ordinary("words0-*", "words4-*", "words6-*")
 @pytest.mark.parametrize(
     "words, message",
     [
@@ -102,6 +112,7 @@ def test_settings_that_no_run_takes_are_not_written(account: Account):
     assert account.run("config", "set", "terminal.theme", "dark").returncode == 0, "what was wrong before is no bar"
 
 
+@pytest.mark.ordinary("words0", "words2", "words6")
 @pytest.mark.parametrize(
     "words",
     [

@@ -80,6 +80,7 @@ def test_those_that_do_not_answer_are_said_beside_the_list(account: Account, wir
     assert "dead cannot be reached at http://127.0.0.1:1/v1" in result.stderr and "wire/one" in result.stdout
 
 
+@pytest.mark.ordinary("answer1-*")
 @pytest.mark.parametrize(
     ("answer", "code", "words"),
     [
@@ -109,6 +110,7 @@ def test_level_on_the_command_line_is_used_or_refused(account: Account, wire: Wi
     assert wire.requests[0].json["reasoning_effort"] == "high"
 
 
+@pytest.mark.ordinary("hgih")
 @pytest.mark.parametrize("word", ["hgih", "HIGH", ""])
 def test_mistyped_level_is_not_part_of_the_name(account: Account, wire: Wire, word: str):
     env = {"ANTHROPIC_API_KEY": SECRET, "ANTHROPIC_BASE_URL": wire.server.base_url}

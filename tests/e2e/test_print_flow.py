@@ -42,6 +42,7 @@ def until(true: Any, what: str) -> None:
 
 
 # The promise is one second; a busy machine takes longer. Without a thread for the output it is for ever.
+@pytest.mark.ordinary("text-2-130", "stream-json-15-143")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("format", ["text", "stream-json"])
 def test_signal_ends_a_run_whose_output_is_not_read(account: Account, number: int, code: int, format: str):
@@ -61,6 +62,7 @@ def test_signal_ends_a_command_whose_output_is_not_read(account: Account):
     assert program.wait(60) == 143
 
 
+@pytest.mark.ordinary("2-130", "1-129")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signal_ends_the_wait_for_input(account: Account, number: int, code: int):
     program = account.start(*ECHO, "-p", typed=True)
@@ -80,6 +82,7 @@ def test_closed_output_pipe_is_no_failure(account: Account):
     assert account.endings() == ["completed"]
 
 
+@pytest.mark.ordinary("go")
 @pytest.mark.parametrize("what", ["go", "/help"])
 def test_full_disk_is_reported(account: Account, what: str):
     result = account.shell(f"ikigai {' '.join(ECHO)} -p {what} > /dev/full")
@@ -97,6 +100,7 @@ def test_what_is_said_before_and_after_tools_stands_apart(account: Account, wire
 # ── --timeout ──
 
 
+@pytest.mark.ordinary("json")
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_timeout_interrupts_the_turn(account: Account, wire: Wire, format: str):
     wire.answers(Answer(end="hang"))
@@ -117,12 +121,14 @@ def test_timeout_changes_nothing_when_the_run_ends_in_time(account: Account):
     assert account.run(*ECHO, "-p", "--timeout", "100", "hello").stdout == "hello\n"
 
 
+@pytest.mark.ordinary("0", "nan")
 @pytest.mark.parametrize("value", ["0", "-1", "soon", "nan", "inf"])
 def test_timeout_is_a_time(account: Account, value: str):
     result = account.run(*ECHO, "-p", "hello", f"--timeout={value}")
     assert result.returncode == 2 and "is not a time in seconds" in result.stderr and not account.agents()
 
 
+@pytest.mark.ordinary("--timeout=1")
 @pytest.mark.parametrize("flag", ["--schema=x", "--timeout=1", "--input-format=stream-json"])
 def test_flags_of_print_mode_are_refused_at_a_terminal(account: Account, flag: str):
     with account.terminal(*ECHO, flag) as program:
@@ -157,6 +163,7 @@ def test_schema_with_optional_properties_is_not_sent_as_strict(account: Account,
     assert wire.requests[0].json["response_format"]["json_schema"]["strict"] is False
 
 
+@pytest.mark.ordinary("*it is not JSON", "*required property")
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
@@ -184,6 +191,7 @@ def test_schema_that_the_provider_refuses_is_reported(account: Account, wire: Wi
     assert len(wire.requests) == 1
 
 
+@pytest.mark.ordinary("{-is not JSON", "*strnig*", "*127.0.0.1*")
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -247,6 +255,7 @@ def test_line_is_answered_before_the_next_one_comes(account: Account):
     assert program.wait(30) == 0
 
 
+@pytest.mark.ordinary("{-*", "*udcff*")
 @pytest.mark.parametrize(
     ("line", "why"),
     [

@@ -44,6 +44,7 @@ def test_raw_text_is_written_as_it_is(account: Account):
     assert account.run(*account.script(said), "-p", "--raw", "go").stdout == f"{said}\n"
 
 
+@pytest.mark.ordinary("arguments0", "arguments3")
 @pytest.mark.parametrize(
     "arguments", [("-p", "--json"), ("-p", "--output-format", "json"), ("-p", "--output-format", "stream-json"), ()]
 )
@@ -52,6 +53,7 @@ def test_raw_is_refused_except_for_text_of_print_mode(account: Account, argument
     assert account.rows("user") == []
 
 
+@pytest.mark.ordinary("stream-json")
 @pytest.mark.parametrize("format", ["json", "stream-json"])
 def test_json_escapes_what_a_terminal_obeys(account: Account, format: str):
     said = "a \x1b[2J\x07\x7f\x9b31m\x9d0;x\x9c\u2028\u202e b"
@@ -108,6 +110,7 @@ def test_json_of_a_refusal_without_words(account: Account, wire: Wire):
     assert (result.stderr, result.returncode) == ("ikigai: The model refused to answer.\n", 1)
 
 
+@pytest.mark.ordinary("No.-*", "Half a-*")
 @pytest.mark.parametrize(
     ("said", "finish", "code", "words"),
     [
@@ -123,6 +126,7 @@ def test_short_reply_is_explained(account: Account, wire: Wire, said: str, finis
     assert account.endings() == ["completed"]
 
 
+@pytest.mark.ordinary("text")
 @pytest.mark.parametrize("format", ["text", "stream-json"])
 def test_half_a_character_in_a_piece(account: Account, wire: Wire, format: str):
     wire.answers(completion("a\ud83d\ude00b", piece=1))
@@ -170,6 +174,7 @@ def test_files_are_attached(account: Account):
     assert account.said("user") == ["explain @main.py please"] * 2
 
 
+@pytest.mark.ordinary("missing.txt-*", "binary-*", "pipe-*")
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -140,6 +140,7 @@ def test_slash_command_does_not_read_the_pipe(account: Account):
     assert said == "explain\n\n/data\n"
 
 
+@pytest.mark.ordinary("ab*")
 @pytest.mark.parametrize(
     ("data", "offset"),
     [(b"ab\xffc", "0xff at offset 2"), (b"a\0b\xff", "0x00 at offset 1"), (b"caf\xe9", "0xe9 at offset 3")],

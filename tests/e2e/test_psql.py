@@ -86,6 +86,7 @@ def test_psql_reports_database_problems_in_plain_words(account: Account, empty_d
     refused(account.run("db", "psql", IKIGAI_DATABASE_URL=nobody), 75, "Cannot reach PostgreSQL")
 
 
+@pytest.mark.ordinary("extra0")
 @pytest.mark.parametrize("extra", [(), ("-X",)])
 async def test_pooler_that_takes_no_options(talk: Account, extra: tuple[str, ...]):
     """The search_path is set by a start file then, which reads the user's own unless -X was given."""

@@ -341,6 +341,7 @@ def hanging(text: str) -> Answer:
     return answer
 
 
+@pytest.mark.ordinary("Esc")
 @pytest.mark.parametrize("key", ["\x1b", "\x03"], ids=["Esc", "Ctrl+C"])
 def test_turn_is_interrupted_by_a_key(account: Account, wire: Wire, key: str):
     wire.answers(hanging("The first half of"))
@@ -396,6 +397,7 @@ def test_queued_message_is_sent_when_the_turn_ends(account: Account):
 # -- the terminal ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ordinary("*-streaming", "Ctrl+C twice-idle")
 @pytest.mark.parametrize("streaming", [False, True], ids=["idle", "streaming"])
 @pytest.mark.parametrize(
     ("way", "code"),
@@ -466,6 +468,7 @@ def test_program_ends_when_the_terminal_hangs_up(account: Account):
     assert account.run(*ECHO, "-c", "-p", "after").stdout == "after\n"
 
 
+@pytest.mark.ordinary("dumb", "colour")
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}], ids=["NO_COLOR", "dumb", "colour"])
 def test_colours(account: Account, env: dict[str, str]):
     reply = "# A title\n\nWith `code` and **bold** words.\n\n```python\nprint(1)\n```\n"

@@ -52,6 +52,7 @@ def looks_right(program: Program, columns: int) -> list[str]:
     return labels
 
 
+@pytest.mark.ordinary("cut")
 @pytest.mark.parametrize(
     ("columns", "words", "told", "again"),
     [

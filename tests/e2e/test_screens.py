@@ -56,6 +56,7 @@ def clear(program: Program) -> None:
     program.wait_for_input("")
 
 
+@pytest.mark.ordinary("dark")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_first_ten_minutes_follow_the_readme(golden: Account, variant: str):
     """As the tutorial tells them: no model, the first talk, keys and commands of every day, and the next day."""
@@ -131,6 +132,7 @@ def look_around(program: Program, screens: Screens) -> None:
     screens.agrees("browser-left", program)
 
 
+@pytest.mark.ordinary("dark")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_tools(golden: Account, variant: str):
     (golden.home / "a.txt").write_text("".join(f"line {number}\n" for number in range(9)))
@@ -200,6 +202,7 @@ def test_questions(golden: Account, size: str):
 CONTRAST = {name: {"IKIGAI_TERMINAL_THEME": name} for name in ("dark-high-contrast", "light-high-contrast")}
 
 
+@pytest.mark.ordinary("dark-high-contrast")
 @pytest.mark.parametrize("variant", CONTRAST)
 def test_high_contrast(golden: Account, variant: str):
     """The two themes for eyes that need more, where there is most to tell apart."""

@@ -139,6 +139,7 @@ def test_fallback_counts_against_a_cap(account: Account, wire: Wire):
     assert [request.json["model"] for request in wire.requests][-1] == "y"
 
 
+@pytest.mark.ordinary("/btw*")
 @pytest.mark.parametrize("command", ["/btw And that?", "/condense"])
 def test_side_calls_and_summaries_count_against_a_cap(account: Account, wire: Wire, command: str):
     limits(account, wire, "")
@@ -161,6 +162,7 @@ def test_side_calls_and_summaries_count_against_a_cap(account: Account, wire: Wi
     assert wire.requests[-1].json["messages"][-1]["content"] != "hello"
 
 
+@pytest.mark.ordinary("o-*-80-24", "r-*-40-12", "s-*-80-24")
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 12)])
 @pytest.mark.parametrize("key, request_starts", [("o", True), ("r", True), ("s", False)])
 def test_user_is_asked_at_the_cap(

@@ -196,6 +196,7 @@ KILLS = {
 """Places of the kill: the result that the model reads afterwards, and if the command had run."""
 
 
+@pytest.mark.ordinary("question", "child", "before:tool_result")
 @pytest.mark.parametrize("point", KILLS)
 def test_killed_with_a_call_under_way(account: Account, wire: Wire, traces: Traces, point: str):
     rest = f"exec -a {traces.word} sleep 1000" if point == "child" else "true"

@@ -141,6 +141,7 @@ def test_since_and_days(account: Account, priced: Wire):
     assert len(east) == len(west) == 4 and east[-1] > west[-1]
 
 
+@pytest.mark.ordinary("arguments0-*", "arguments4-*")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -141,6 +141,7 @@ def test_turns_that_left_the_window_are_reported_once_and_counted(account: Accou
         assert made["rows"][0]["pruned"] == outs[-1]
 
 
+@pytest.mark.ordinary("40")
 @pytest.mark.parametrize("columns", [100, 40])
 def test_context_fits(account: Account, wire: Wire, columns: int):
     with account.terminal(*WIRE, columns=columns, rows=40) as program:

@@ -70,6 +70,7 @@ VIOLATIONS: dict[str, Callable[[Evidence], object]] = {
 }
 
 
+@pytest.mark.ordinary("is there, *", "ran twice", "a gap or a repeat")
 @pytest.mark.parametrize("what", VIOLATIONS)
 def test_violation_is_found(evidence: Evidence, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GONE_WITHIN", 0.5)

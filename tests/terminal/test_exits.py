@@ -32,6 +32,7 @@ def test_normal_exit_restores_the_terminal(tmp_path: Path):
         assert console.text == ""
 
 
+@pytest.mark.ordinary("idle-*", "*-SIGTERM")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT], ids=lambda n: n.name)
 @pytest.mark.parametrize("state", ["idle", "streaming", "loading"])
 def test_signal_restores_the_terminal(

@@ -305,6 +305,7 @@ def test_dumb_terminal_gets_no_escape_sequence(tmp_path: Path):
         console.assert_restored()
 
 
+@pytest.mark.ordinary("(20, 5)", "(8, 3)")
 @pytest.mark.parametrize("size", [(20, 5), (40, 8), (8, 3)], ids=str)
 def test_small_terminals(tmp_path: Path, size: tuple[int, int]):
     with Console(tmp_path, size=size, DEMO_HISTORY="1") as console:

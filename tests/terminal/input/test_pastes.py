@@ -63,6 +63,7 @@ def test_many_lines_collapse_and_expand_when_sent(console: Console):
     console.until(lambda: console.prompt == "see [pasted 1,000 lines]")
 
 
+@pytest.mark.ordinary("1 MB")
 @pytest.mark.parametrize("size", [1 << 20, 10 << 20], ids=["1 MB", "10 MB"])
 def test_huge_paste_does_not_block(console: Console, size: int):
     line = "x" * 99 + "\n"

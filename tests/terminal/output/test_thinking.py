@@ -194,6 +194,7 @@ def pager(folder: Path, body: str) -> str:
     return str(file)
 
 
+@pytest.mark.ordinary("size0")
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (40, 12)])
 def test_thinking_is_seen_as_it_comes_and_folds_when_words_begin(tmp_path: Path, size: tuple[int, int]):
     with Console(tmp_path, size=size, DEMO_PACE="0.02") as console:
@@ -346,6 +347,7 @@ def test_thoughts_in_full(tmp_path: Path):
         assert b"\x1b[31m" not in console.raw
 
 
+@pytest.mark.ordinary("NO_COLOR")
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
 def test_folded_thought_says_so_in_words_without_color(tmp_path: Path, env: dict[str, str]):
     with Console(tmp_path, **env) as console:

@@ -328,6 +328,7 @@ LONG = {
 }
 
 
+@pytest.mark.ordinary("tight list", "table", "html", "definition titles", "small blocks")
 @pytest.mark.parametrize("name", LONG)
 def test_parser_reads_each_character_a_few_times_at_most(name: str):
     text = LONG[name]
@@ -511,6 +512,7 @@ def test_markup_of_rich_is_text():
     )
 
 
+@pytest.mark.ordinary("20-3", "20-20", "20-21", "20-60", "400-21")
 @pytest.mark.parametrize("depth", [1, 3, 19, 20, 21, 22, 60, 120])
 @pytest.mark.parametrize("width", [20, 400])
 def test_lists_and_quotes_too_deep_to_indent_are_shown_as_written(depth: int, width: int):

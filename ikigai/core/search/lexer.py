@@ -69,8 +69,10 @@ _FOLDS = _Folds()
 
 def fold_offsets(text: str) -> list[tuple[int, int]]:
     """Return the places where folding a text in normal form changes its length, each with the number of characters."""
+    if all(len(_FOLDS[ord(each)]) == 1 for each in _foreign(text)):
+        return []
     found: list[tuple[int, int]] = []
-    for run in () if text.isascii() else _FOREIGN.finditer(text):
+    for run in _FOREIGN.finditer(text):
         found += [(run.start() + n, len(_FOLDS[ord(each)]) - 1) for n, each in enumerate(run[0])]
     return [(at, more) for at, more in found if more]
 
@@ -80,12 +82,16 @@ def fold(text: str) -> str:
     folded = text.lower().replace("_", " ")
     if folded.isascii():
         return folded
-    return _FOREIGN.sub(_folded, unicodedata.normalize("NFC", folded))
+    folded = unicodedata.normalize("NFC", folded)
+    # A text has few different letters of this kind. A folded one is folded to itself, so that their order is no matter.
+    for each in _foreign(folded):
+        folded = folded.replace(each, _FOLDS[ord(each)])
+    return folded
 
 
-def _folded(found: re.Match[str]) -> str:
-    run = found[0]
-    return _FOLDS[ord(run)] if len(run) == 1 else run.translate(_FOLDS)
+def _foreign(text: str) -> list[str]:
+    """Return the different characters of a text that are not ASCII."""
+    return [] if text.isascii() else [each for each in set(text) if each > "\x7f"]
 
 
 def is_unspaced(token: str) -> bool:

@@ -28,8 +28,10 @@ MAX_BATCH_PARTS = 64
 """Parts of the index that are asked at once: the first one, and that after a hit, alone, then always twice as many."""
 TEXTS_PER_READ = 200
 """Texts that are read at once."""
-MAX_PROVEN_PIECES = 1_000
-"""Limit of the newest pieces of a segment that are hits by the index alone."""
+PIECES_PER_HIT = 2
+"""Pieces of a segment that are looked up for each hit that is wanted, where each piece is a hit by the index alone."""
+MIN_VERIFIED_TEXTS = 10
+"""Texts that are read at once, at least, where only they tell if they are hits."""
 
 
 class SearchScope(NamedTuple):
@@ -77,7 +79,7 @@ class Lookup:
     def __init__(self, cursor: Cursor, terms: tuple[Term, ...], which: SearchScope, more_seconds: float = 0.0) -> None:
         self._cursor, self._terms, self._which = cursor, terms, which
         self._until = time.monotonic() + SEARCH_TIMEOUT + more_seconds
-        self._batch = 1
+        self._batch, self._most = 1, 1 << SEGMENT_BITS + 4
         keys = [[key] for term in terms for key in term.keys]
         whole = [[IndexKey(key, MatchMode.WHOLE) for key in each] for each in which.keys]
         self._packs = PackLookup(cursor, [*keys, *whole], which.last_ids)
@@ -98,14 +100,16 @@ class Lookup:
 
     async def rows(self, limit: int) -> AsyncIterator[PieceRow]:
         """Yield the pieces that hold every term, of each event the first, newest events first; at most `limit`."""
-        last, count, chunk = 0, 0, limit if self.proven else TEXTS_PER_READ // 4
+        last, count, chunk = 0, 0, limit
+        if self._is_limited:
+            self._most = PIECES_PER_HIT * limit
         async for part in self._parts():
             places, at = part.found or [], 0
             proven = self.proven and not self._is_logged(part)
             while at < len(places):
-                wanted = places[at : at + min(chunk, TEXTS_PER_READ)]
-                at, chunk = at + len(wanted), 2 * chunk
-                rows = await read_texts(self._cursor, wanted, self._which)
+                chunk = min(chunk if proven else max(chunk, MIN_VERIFIED_TEXTS), TEXTS_PER_READ)
+                wanted, before = places[at : at + chunk], count
+                rows, at = await read_texts(self._cursor, wanted, self._which), at + len(wanted)
                 for row in rows if proven else await asyncio.to_thread(self._verify_rows, rows):
                     if row.id != last:
                         last, count = row.id, count + 1
@@ -113,6 +117,7 @@ class Lookup:
                         yield row
                         if count == limit:
                             return
+                chunk = limit - count if count > before else 2 * chunk
                 if self.late and at < len(places):
                     self.reached = places[at].message + 1
                     return
@@ -134,6 +139,9 @@ class Lookup:
                 todo += self._below(part)
             elif part.found:
                 yield part
+                if part.has_more:
+                    self._most *= 2
+                    todo.append(IndexPart(0, part.number, part.is_packed, before=part.found[-1].message))
             if self.late and todo:
                 self.reached = self.reached or min(todo[-1].end, self._which.before)
                 return
@@ -166,32 +174,35 @@ class Lookup:
 
     async def _look_up(self, batch: list[IndexPart]) -> None:
         """Find the pieces of these segments and the matching parts of these packs."""
-        await self._packs.look_up([part for part in batch if part.is_packed], self._which.before)
+        for part in batch:
+            part.before = min(part.before, self._which.before)
+        await self._packs.look_up([part for part in batch if part.is_packed], self._most)
         unpacked = {part.number: part for part in batch if not part.level and part.number in self._unpacked}
-        for number, places in (await self._unpacked_places([*unpacked])).items():
+        for number, places in (await self._unpacked_places(unpacked)).items():
             unpacked[number].found = [*(unpacked[number].found or ()), *places]
         for part in batch:
             part.found = sorted(part.found or (), key=lambda place: (-place.message, place.start))
-            if self._is_limited and not self._is_logged(part):
-                del part.found[MAX_PROVEN_PIECES:]
+            if len(part.found) >= self._most and not self._is_logged(part):
+                del part.found[self._most :]
+                part.has_more = True
 
-    async def _unpacked_places(self, numbers: list[int]) -> dict[int, list[Place]]:
+    async def _unpacked_places(self, wanted: dict[int, IndexPart]) -> dict[int, list[Place]]:
         """Return the pieces of segments that are not packed: from the index of terms, or from all pieces."""
         keys = [key for term in self._terms for key in term.keys]
         parts = [key.text for key in keys if key.how is MatchMode.PART]
         groups = [[key] for key in keys if key.how is not MatchMode.PART]
         is_served = bool(groups) and not parts
         groups += [[IndexKey(key, MatchMode.WHOLE) for key in each] for each in self._which.keys]
-        found = {number: await self._read_log(number) for number in numbers if self._unpacked[number]}
-        numbers = [number for number in numbers if not self._unpacked[number]]
+        found = {number: await self._read_log(number) for number in wanted if self._unpacked[number]}
+        numbers = [number for number in wanted if not self._unpacked[number]]
         queries = {number: " & ".join(_any(segment_prefix(number), each) for each in groups) for number in numbers}
         if not is_served:
             return found | {number: await self._scan(number, query, parts) for number, query in queries.items()}
         found |= {number: [] for number in numbers}
         if numbers:
-            most = MAX_PROVEN_PIECES if self._is_limited else 1 << SEGMENT_BITS + 4
-            bounds = {"before": self._which.before, "since": self._which.since, "most": most}
-            await self._cursor.execute(search.PROBE, {"queries": [*queries.values()], **bounds}, prepare=False)
+            bounds = {"befores": [wanted[number].before for number in numbers], "since": self._which.since}
+            which = {"queries": [*queries.values()], **bounds, "most": self._most}
+            await self._cursor.execute(search.PROBE, which, prepare=False)
             for n, *place in await self._cursor.fetchall():
                 found[numbers[n]].append(Place(*place))
         return found

@@ -1,6 +1,7 @@
 """This module looks keys up in the packs of the index of words: which pieces of a segment have them, or which parts."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -38,7 +39,8 @@ class Place(NamedTuple):
 class IndexPart:
     """A pack, or a segment that is not packed. `found` is None until it is looked up.
 
-    Then a segment has the pieces in it, and a larger pack in `matching` the numbers of its parts that may hold some.
+    Then a segment has the pieces in it before the id `before`, the newest of them with `has_more`. A larger pack has in
+    `matching` the numbers of its parts that may hold some.
     """
 
     level: int
@@ -46,6 +48,8 @@ class IndexPart:
     is_packed: bool = True
     found: list[Place] | None = None
     matching: frozenset[int] = frozenset()
+    before: int = NO_LIMIT
+    has_more: bool = False
 
     @property
     def first(self) -> int:
@@ -82,8 +86,8 @@ class PackLookup:
         await self._cursor.execute(packs.TOPS, {"before": before, "since": since}, prepare=False)
         return [IndexPart(*row) for row in await self._cursor.fetchall()]
 
-    async def look_up(self, parts: Sequence[IndexPart], before: int) -> None:
-        """Find what these packs have before the id `before`."""
+    async def look_up(self, parts: Sequence[IndexPart], most: int) -> None:
+        """Find what these packs have, of a segment the newest `most` pieces."""
         if not parts:
             return
         rows = await self._blocks(parts) if self._keys else []
@@ -98,7 +102,7 @@ class PackLookup:
                 masks = [reduce(or_, (each[0] for each in group), 0) for group in groups]
                 mask = reduce(and_, masks, (1 << (1 << FANOUT_BITS)) - 1)
                 part.matching = frozenset(each.number for place, each in enumerate(part.parts()) if mask >> place & 1)
-        await self._read_places(numbers, before)
+        await self._read_places(numbers, most)
 
     async def _blocks(self, parts: Sequence[IndexPart]) -> list[BlockRow]:
         bounds = [_bounds(key) for key in self._keys]
@@ -118,8 +122,8 @@ class PackLookup:
                 found.setdefault((part, self._group_of[n]), []).extend(read_lists(lists, places))
         return found
 
-    async def _read_places(self, numbers: Sequence[tuple[IndexPart, set[int] | None]], before: int) -> None:
-        """Set the pieces of segments by their numbers, None for all of them."""
+    async def _read_places(self, numbers: Sequence[tuple[IndexPart, set[int] | None]], most: int) -> None:
+        """Set the newest `most` pieces of segments by their numbers, None for all of them."""
         wanted = [part.number for part, found in numbers if found != set()]
         pieces: dict[int, PackedPieces] = {}
         if wanted:
@@ -127,8 +131,9 @@ class PackLookup:
             pieces = {number: unpack_pieces(packed) for number, packed in await self._cursor.fetchall()}
         for part, found in numbers:
             if own := pieces.get(part.number):
-                places = (_place(part, own, n) for n in (range(len(own.offsets)) if found is None else found))
-                part.found = [place for place in places if place.message < before]
+                end = bisect_left(own.offsets, part.before - part.first)
+                newest = range(end) if found is None else sorted(n for n in found if n < end)
+                part.found = [_place(part, own, n) for n in newest[-most:]]
 
 
 def _place(part: IndexPart, pieces: PackedPieces, n: int) -> Place:

@@ -16,6 +16,7 @@ from itertools import accumulate
 from operator import sub
 from typing import NamedTuple
 
+from ikigai.core.search.lexer import PAIR_JOINER
 from ikigai.core.search.query import MatchMode
 
 FANOUT_BITS = 3
@@ -26,6 +27,7 @@ BLOCK_BYTES = 16_000
 REST_OF_TEXT = 1 << 30
 """Characters of a piece that goes on to the end of its text: more than a text can have."""
 _BREAK = b"\n"  # no word contains it
+_JOINER = PAIR_JOINER.encode()
 
 
 class Block(NamedTuple):
@@ -123,8 +125,14 @@ class WordBlock:
             yield from self._containing(key)
         elif (at := text.find(_BREAK + key + _BREAK * (how is MatchMode.WHOLE))) >= 0:
             first = text.count(_BREAK, 0, at)
-            last = first if how is MatchMode.WHOLE else text.count(_BREAK, 0, text.rfind(_BREAK + key))
-            yield from range(first, last + 1)
+            if how is MatchMode.WHOLE:
+                yield first
+                return
+            end = text.find(_BREAK, text.rfind(_BREAK + key) + 1)
+            # What has two common words in a row has each of them: most words that begin so may be such pairs.
+            for place, word in enumerate(text[at + 1 : end].split(_BREAK), first):
+                if _JOINER not in word:
+                    yield place
 
     def _containing(self, part: bytes) -> Iterator[int]:
         """Yield the places of the words that contain a part, without keys that are no words."""
@@ -134,7 +142,7 @@ class WordBlock:
             place += text.count(_BREAK, counted, at)
             end = text.find(_BREAK, at)
             word = text[text.rfind(_BREAK, 0, at) + 1 : end]
-            if not word.startswith((b"@", b"#")) and b"+" not in word:
+            if not word.startswith((b"@", b"#")) and _JOINER not in word:
                 yield place
             counted, at = at, text.find(part, end)
 

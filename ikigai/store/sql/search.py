@@ -119,15 +119,14 @@ SEGMENTS = """
 select segment, is_missing from search_segments
 where segment <= %s and newest_at >= coalesce(to_timestamp(%s::float8), '-infinity')
 """
-_WANTED = """
-message + 0 < %(before)s and at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
-"""
+_SINCE = "at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')"
 PROBE = f"""
 select n::integer - 1, message, start, length
-from unnest(%(queries)s::text[]) with ordinality as segment (query, n)
+from unnest(%(queries)s::text[], %(befores)s::bigint[]) with ordinality as segment (query, before, n)
 cross join lateral (
   select message, start, length from (
-    select message, start, length from search_pieces where terms @@ query::tsquery and {_WANTED} offset 0
+    select message, start, length from search_pieces
+    where terms @@ query::tsquery and message + 0 < before and {_SINCE} offset 0
   ) matching
   order by message desc, start limit %(most)s
 ) found
@@ -135,7 +134,7 @@ cross join lateral (
 # All pieces of a segment that contain all `parts`, for searches that no index serves.
 SCAN = f"""
 select message, start, length from search_pieces
-where message between %(first)s and %(last)s and {_WANTED}
+where message between %(first)s and %(last)s and message + 0 < %(before)s and {_SINCE}
   and (%(query)s::text is null or terms @@ %(query)s::tsquery)
   and not exists (select from unnest(%(parts)s::text[]) as part (text) where strpos(terms::text, part.text) = 0)
 """

@@ -234,3 +234,11 @@ def test_what_is_more_relevant():
     assert better("the window is open", "the windows are opened")
     assert better("window open", f"window {'x ' * 500} open")
     assert better("window open, window open, window open", "window open, and so on, and so forth, again")
+
+
+def test_folded_characters_are_folded_to_themselves() -> None:
+    """So a text is folded one different letter at a time, in any order."""
+    every = [chr(code) for code in range(0x80, 0x20000) if not 0xD800 <= code < 0xE000]
+    folded = "".join({fold(each) for each in every})
+    assert [each for each in set(folded) if fold(each) != each] == []
+    assert fold("".join(every[:1000])) == "".join(map(fold, every[:1000]))

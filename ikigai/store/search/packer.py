@@ -27,7 +27,11 @@ MAX_PIECES_BYTES = 150_000_000
 POSTPONE_SECONDS = 60.0
 """Seconds until a segment is packed again to which pieces were added meanwhile."""
 REWRITE_INTERVAL = 3_600.0
-"""Minimum seconds between two rewrites of that table by a process."""
+"""Minimum seconds between two rewrites by a process."""
+MIN_LOOSE_BYTES, MIN_LOOSE_SHARE = 100_000_000, 4
+"""Size of the table of stems from which on it is rewritten, if it is so many times as large as its rows. A long history
+is indexed faster than the server finds the room that merging leaves.
+"""
 
 
 class _Event(NamedTuple):
@@ -134,22 +138,24 @@ class Packer:
         return False
 
     async def rewrite(self) -> bool:
-        """Rewrite the table of unpacked pieces if it holds much more room than they need; return False.
+        """Rewrite the tables of unpacked pieces and of stems if they hold much more room than they need; return False.
 
         It is short for what was packed in time, and long once: after an earlier version has filled the table.
         """
         if self._rewritten_at is not None and time.monotonic() < self._rewritten_at + REWRITE_INTERVAL:
             return False
         async with self._session.use(patient=True) as cursor:
-            await cursor.execute(packs.PIECES_SIZE)
-            ((size,),) = await cursor.fetchall()
-            if size > MAX_PIECES_BYTES:
+            sizes = {"pieces": MAX_PIECES_BYTES, "least": MIN_LOOSE_BYTES, "share": MIN_LOOSE_SHARE}
+            await cursor.execute(packs.LOOSE_TABLES, sizes, prepare=False)
+            tables = [table for (table,) in await cursor.fetchall()]
+            if tables:
                 self._rewritten_at = time.monotonic()
                 await cursor.execute(packs.STATEMENT_TIMEOUT)
                 ((timeout,),) = await cursor.fetchall()
                 await cursor.execute(packs.SET_STATEMENT_TIMEOUT, ("0",))
                 try:
-                    await cursor.execute(packs.REWRITE_PIECES)
+                    for table in tables:
+                        await cursor.execute(packs.REWRITE[table])
                 finally:
                     await cursor.execute(packs.SET_STATEMENT_TIMEOUT, (timeout,))
         return False

@@ -5,7 +5,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import log
 from typing import TypeAlias
 
@@ -86,30 +86,40 @@ class TermFinder:
     def snippet(self, text: str, width: int) -> MarkedText:
         """Return about `width` characters of the text, where most of the terms stand together."""
         text = unicodedata.normalize("NFC", text)
-        folded = fold(text)
-        unfolded = _unfolded(text)
-        every = [[(unfolded(a), unfolded(b - 1) + 1) for a, b in find(folded)] for find in self._finders]
-        start = _best(every, width)
-        start = 0 if len(text) <= width else max(0, start - LEADING_CHARACTERS)
-        end = min(len(text), start + width)
-        start, end = _widen(text, start, end)
+        every = self._find(text)
+        start, end = _stretch(text, every, width)
         within = sorted({place for places in every for place in places if start <= place[0] and place[1] <= end})
         return _marked(text, start, end, _joined(within))
+
+    def excerpt(self, text: str, width: int) -> str:
+        """Return the text of `snippet`. In a text of `width` characters nothing is looked for."""
+        text = unicodedata.normalize("NFC", text)
+        start, end = _stretch(text, self._find(text) if len(text) > width else (), width)
+        return _marked(text, start, end, ()).text
+
+    def _find(self, text: str) -> list[list[CharacterSpan]]:
+        """Return the places of each term in a text in normal form."""
+        folded, unfolded = fold(text), _unfolded(text)
+        return [[(unfolded(a), unfolded(b - 1) + 1) for a, b in find(folded)] for find in self._finders]
 
 
 def _finder(term: Term) -> Callable[[str], list[CharacterSpan]]:
     """Return a function from a folded text to the places of the term.
 
-    The borders of a single word are looked at by themselves: a pattern with them takes a millisecond to compile.
+    A term without borders is found as it is. The borders of a single word are looked at by themselves: a pattern with
+    them takes a millisecond to compile.
     """
+    if not (term.begins or term.ends or term.phrase):
+        return lambda folded: _literal_places(term.text, folded)
     if not term.begins or term.phrase or term.words != (term.text,) or is_unspaced(term.text):
         pattern = re.compile(term.pattern)
         return lambda folded: _places(pattern, folded)
-    word = re.compile(re.escape(term.text))
 
     def find(folded: str) -> list[CharacterSpan]:
         within = _within_words()
-        return _places(word, folded, lambda a, b: not (within(folded, a - 1) or (term.ends and within(folded, b))))
+        return _literal_places(
+            term.text, folded, lambda a, b: not (within(folded, a - 1) or (term.ends and within(folded, b)))
+        )
 
     return find
 
@@ -121,15 +131,20 @@ def _within_words() -> Callable[[str, int], bool]:
     return lambda text, at: at >= 0 and pattern.match(text, at) is not None
 
 
-def _places(
-    pattern: re.Pattern[str], folded: str, accept: Callable[[int, int], bool] = lambda start, end: True
+def _places(pattern: re.Pattern[str], folded: str) -> list[CharacterSpan]:
+    found = (match.span() for match in pattern.finditer(folded) if match.end() > match.start())
+    return list(islice(found, MAX_TERM_PLACES))
+
+
+def _literal_places(
+    word: str, folded: str, accept: Callable[[int, int], bool] = lambda start, end: True
 ) -> list[CharacterSpan]:
     found: list[CharacterSpan] = []
-    for match in pattern.finditer(folded):
-        if match.end() > match.start() and accept(*match.span()):
-            found.append(match.span())
-        if len(found) == MAX_TERM_PLACES:
-            break
+    at = folded.find(word) if word else -1
+    while at >= 0 and len(found) < MAX_TERM_PLACES:
+        if accept(at, at + len(word)):
+            found.append((at, at + len(word)))
+        at = folded.find(word, at + len(word))
     return found
 
 
@@ -163,6 +178,12 @@ def _best(every: Sequence[Sequence[CharacterSpan]], width: int) -> int:
         if held > best:
             best, start = held, at
     return start
+
+
+def _stretch(text: str, every: Sequence[Sequence[CharacterSpan]], width: int) -> CharacterSpan:
+    """Return the stretch of about `width` characters to show, by the places of each term."""
+    start = 0 if len(text) <= width else max(0, _best(every, width) - LEADING_CHARACTERS)
+    return _widen(text, start, min(len(text), start + width))
 
 
 def _widen(text: str, start: int, end: int) -> CharacterSpan:

@@ -8,7 +8,7 @@ no more than a rare one.
 
 import sys
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -96,11 +96,23 @@ class Run(NamedTuple):
     last: int
 
 
+def _first(run: Run) -> int:
+    return run.first
+
+
+class _StemPart(NamedTuple):
+    """Postings of a stem in a part of the index, ascending, and the number that they count from."""
+
+    base: int
+    rows: "array[int]"
+
+
 class Ranking:
     """Scores of documents for one question.
 
-    `postings` are rows of stem, first document of the part, and postings. `counts` says how often the question has each
-    stem. `documents` is their number, `average` their mean length. With `runs`, ascending, no other documents count.
+    `postings` are rows of stem, first document of the part, and postings, ascending. `counts` says how often the
+    question has each stem. `documents` is their number, `average` their mean length. With `runs`, ascending, no other
+    documents count.
     """
 
     def __init__(
@@ -112,18 +124,15 @@ class Ranking:
         runs: Sequence[Run] | None = None,
     ) -> None:
         self._documents = documents
-        self._blocks: dict[str, dict[int, list[tuple[int, array[int]]]]] = {}
+        self._parts: dict[str, list[_StemPart]] = {}
         for stem, part, packed in postings:
-            of_block = self._blocks.setdefault(stem, {}).setdefault(part >> LARGE_BLOCK_BITS, [])
-            of_block.append((part_base(part) & (1 << LARGE_BLOCK_BITS) - 1, unpack(packed)))
+            if packed:
+                self._parts.setdefault(stem, []).append(_StemPart(part_base(part), unpack(packed)))
         self._weights = _weights(average)
-        self._frequency = {
-            stem: sum(len(rows) for parts in blocks.values() for _, rows in parts)
-            for stem, blocks in self._blocks.items()
-        }
+        self._frequency = {stem: sum(len(rows) for _, rows in parts) for stem, parts in self._parts.items()}
         self._weight = {stem: counts[stem] * stem_weight(documents, n) for stem, n in self._frequency.items()}
         self._runs = runs
-        self._masks: dict[int, bytes | None] = {}
+        self._masks: dict[int, bytearray] = {}
         self._sums: dict[int, float] = {}
         self._looked_up = self._sum_rarest()
 
@@ -133,8 +142,6 @@ class Ranking:
         summed = 0
         for place, stem in enumerate(stems):
             if self._sums and summed + self._frequency[stem] > MAX_SUMMED_POSTINGS:
-                for parts in (parts for left in stems[place:] for parts in self._blocks[left].values()):
-                    parts.sort(key=lambda part: -part[0])
                 return stems[place:]
             summed += self._frequency[stem]
             self._add(stem)
@@ -157,57 +164,66 @@ class Ranking:
 
     def _add(self, stem: str) -> None:
         """Add what this stem weighs in each document."""
-        sums, before, weight = self._sums, self._sums.get, self._weight[stem]
-        weights = [weight * each for each in self._weights]
-        for block, parts in self._blocks[stem].items():
-            mask = self._mask(block)
-            for offset, postings in parts:
-                base = (block << LARGE_BLOCK_BITS) + offset
-                if mask is None:
-                    for posting in postings:
-                        number = base + (posting >> 16)
-                        sums[number] = before(number, 0.0) + weights[posting & 0xFFF]
-                elif mask:
-                    for posting in postings:
-                        if mask[offset + (posting >> 16)]:
-                            number = base + (posting >> 16)
-                            sums[number] = before(number, 0.0) + weights[posting & 0xFFF]
+        sums, before, weight, weights = self._sums, self._sums.get, self._weight[stem], self._weights
+        for base, rows in self._parts[stem]:
+            if self._runs is None:
+                for row in rows:
+                    number = base + (row >> 16)
+                    sums[number] = before(number, 0.0) + weight * weights[row & 0xFFF]
+            elif mask := self._mask(base):
+                for row in rows:
+                    if mask[row >> 16]:
+                        number = base + (row >> 16)
+                        sums[number] = before(number, 0.0) + weight * weights[row & 0xFFF]
 
-    def _mask(self, block: int) -> bytes | None:
-        """Return a byte for each document of a large block, 1 where it counts; None if all do, b"" if none does."""
-        if self._runs is None:
-            return None
-        if block not in self._masks:
-            first, size = block << LARGE_BLOCK_BITS, 1 << LARGE_BLOCK_BITS
-            mask = bytearray(size)
-            place = max(0, bisect_left(self._runs, first, key=lambda run: run.first) - 1)
-            for run in self._runs[place:]:
-                if run.first >= first + size:
-                    break
-                low, high = max(run.first - first, 0), min(run.last - first + 1, size)
+    def _mask(self, base: int) -> bytearray:
+        """Return a byte for each document that a part counting from `base` can have, 1 where it counts; none if none
+        does.
+        """
+        assert self._runs is not None
+        if base not in self._masks:
+            mask, end = bytearray(1 << LARGE_BLOCK_BITS), base + (1 << LARGE_BLOCK_BITS)
+            place = max(0, bisect_left(self._runs, base, key=_first) - 1)
+            for run in self._runs[place : bisect_left(self._runs, end, key=_first)]:
+                low, high = max(run.first, base) - base, min(run.last + 1, end) - base
                 if low < high:
                     mask[low:high] = b"\1" * (high - low)
-            self._masks[block] = bytes(mask) if any(mask) else b""
-        return self._masks[block]
+            self._masks[base] = mask if 1 in mask else bytearray()
+        return self._masks[base]
 
-    def score(self, number: int) -> float:
-        """Return the score of a document by all stems; 0 if it does not count."""
-        block, within = number >> LARGE_BLOCK_BITS, number & (1 << LARGE_BLOCK_BITS) - 1
-        found = self._sums.get(number, 0.0)
-        if self._looked_up and (mask := self._mask(block)) != b"" and (mask is None or mask[within]):
-            for stem in self._looked_up:
-                base = None
-                for offset, rows in self._blocks[stem].get(block, ()):  # the last one first
-                    if offset > within:
-                        continue
-                    if base is not None and offset != base:
-                        break  # what is before these parts does not reach the document
-                    base = offset
-                    place = bisect_left(rows, within - offset << 16)
-                    if place < len(rows) and rows[place] >> 16 == within - offset:
-                        found += self._weight[stem] * self._weights[rows[place] & 0xFFF]
-                        break
+    def _counts(self, number: int) -> bool:
+        """Return True if the document counts."""
+        if self._runs is None:
+            return True
+        place = bisect_right(self._runs, number, key=_first)
+        return place > 0 and number <= self._runs[place - 1].last
+
+    def scores(self, numbers: Iterable[int]) -> dict[int, float]:
+        """Return the scores of those of these documents that count, by all stems, ascending by number."""
+        found = {number: self._sums.get(number, 0.0) for number in sorted(numbers) if self._counts(number)}
+        ascending = list(found)
+        for stem in self._looked_up:
+            self._look_up(stem, ascending, found)
         return found
+
+    def _look_up(self, stem: str, numbers: list[int], found: dict[int, float]) -> None:
+        """Add what this stem weighs in each of these documents, which ascend.
+
+        Of documents that follow one another mostly the first alone is looked for: the posting behind it is that of a
+        later one.
+        """
+        weight, weights = self._weight[stem], self._weights
+        start = 0
+        for base, rows in self._parts[stem]:
+            end = bisect_right(numbers, base + (rows[-1] >> 16), start)
+            place = 0
+            for number in numbers[start:end]:
+                wanted = number - base << 16
+                if rows[place] < wanted:
+                    place = bisect_left(rows, wanted, place + 1)
+                if rows[place] - wanted < 1 << 16:
+                    found[number] += weight * weights[rows[place] & 0xFFF]
+            start = end
 
 
 def pack_documents(documents: Sequence[tuple[int, Counter[str], int]]) -> dict[str, bytes]:

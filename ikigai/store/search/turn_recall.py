@@ -7,8 +7,8 @@ the meaning of the best messages counts, too.
 
 import asyncio
 import logging
-from collections.abc import Sequence, Set
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -36,8 +36,12 @@ USER_WEIGHT = 1.15
 """Factor for the score of a user's message."""
 MAX_LANGUAGES = 4
 """Languages of the log in which a question is stemmed, the most frequent."""
+MIN_LANGUAGE_SHARE = 0.002
+"""Least share of a language among the documents: below it are mostly texts whose language was mistaken."""
 MESSAGES_PER_TURN = 6
 """Best messages looked through for each turn that is wanted: several may be of one turn."""
+MESSAGES_AT_ONCE = 3
+"""Messages of them that are looked through first: those of one turn mostly rank beside each other."""
 BEST_SHARE = 0.7
 """Share of the characters of a turn's excerpt for its best message."""
 
@@ -99,7 +103,7 @@ class Recalled(Record, frozen=True):
 
 
 class _Candidate(NamedTuple):
-    """A document that may be among the best, and the numbers of those beside it. `score` ranks it."""
+    """A document that may be among the best. `score` ranks it."""
 
     number: int
     message: int
@@ -108,7 +112,19 @@ class _Candidate(NamedTuple):
     score: float
     word_score: float
     own_score: float
-    beside: Set[int]
+
+
+class _RankedDocument(NamedTuple):
+    """A row of the index of stems: number, event, where it begins in it, kind."""
+
+    number: int
+    message: int
+    start: int
+    kind: str
+
+
+_Pair: TypeAlias = tuple[int, int]
+"""Numbers of two documents that stand beside each other in their agent."""
 
 
 class _Ranked(NamedTuple):
@@ -156,7 +172,7 @@ class TurnRecall:
         await cursor.execute(queries.FIGURES)
         for _, documents, total, told in await cursor.fetchall():
             languages = msgspec.json.decode(told, type=dict[str, int])
-            common = sorted(languages, key=lambda language: (-languages[language], language))[:MAX_LANGUAGES]
+            common = common_languages(languages)
             words = await asyncio.to_thread(stems.query_words, question, common)
             counts = {stem: word.times for word in words for stem in word.stems}
             runs = await _read_runs(cursor, scope) if scope else None
@@ -164,18 +180,25 @@ class TurnRecall:
             rows = await cursor.fetchall()
             average = total / max(1, documents)
             ranking, numbers = await asyncio.to_thread(_rank, rows, counts, documents, average, runs)
-            await cursor.execute(queries.NEIGHBORS, (numbers,), prepare=False)
-            best = await asyncio.to_thread(_with_neighbors, ranking, await cursor.fetchall(), runs)
+            documents_near, pairs = await _read_near(cursor, numbers)
+            best = await asyncio.to_thread(_with_neighbors, ranking, documents_near, pairs)
             weights, rare_weight, notice = ranking.word_weights(words), stem_weight(documents, 1), ""
             if stems.detect_language(stems.split_words(question), *common[:1]) == LANGUAGE:
                 asked = [(each.word, weight) for each, weight in zip(words, weights, strict=True)]
-                best, notice = await _by_meaning(cursor, asked, best)
+                best, notice = await _by_meaning(cursor, asked, best, pairs)
             return _Ranked(best, sum(weights) + rare_weight, rare_weight, notice)
         return _Ranked([])
 
 
+def common_languages(documents: Mapping[str, int]) -> list[str]:
+    """Return the languages in which a question is stemmed, by the number of documents in each."""
+    found = sorted(documents, key=lambda language: (-documents[language], language))[:MAX_LANGUAGES]
+    least = MIN_LANGUAGE_SHARE * sum(documents.values())
+    return [language for language in found if documents[language] >= least]
+
+
 async def _by_meaning(
-    cursor: Cursor, asked: list[tuple[str, float]], best: list[_Candidate]
+    cursor: Cursor, asked: list[tuple[str, float]], best: list[_Candidate], pairs: Sequence[_Pair]
 ) -> tuple[list[_Candidate], str]:
     """Return the candidates in the order of words and meaning, and the notice of `Recalled`.
 
@@ -187,17 +210,14 @@ async def _by_meaning(
         log.debug("recall ranks by words alone", exc_info=True)
         return best, f"{error.what} Only words were compared. {error.remedy}"
     told = {each.number: found for each, found in zip(best, near, strict=False) if found is not None}
-    whole = [_with_beside(each, told) for each in best[: len(near)]]
+    nearest = _best_beside(pairs, told)
+    whole = [
+        None if each.number not in told else told[each.number] + NEIGHBOR_WEIGHT * nearest.get(each.number, 0.0)
+        for each in best[: len(near)]
+    ]
     order = semantic_order.fused_order(whole)
     fused = [best[place]._replace(score=by_words.score) for place, by_words in zip(order, best, strict=False)]
     return fused + best[len(fused) :], ""
-
-
-def _with_beside(candidate: _Candidate, similarities: dict[int, float]) -> float | None:
-    """Return the similarity of a candidate with the share of the better one beside it."""
-    if (own := similarities.get(candidate.number)) is None:
-        return None
-    return own + NEIGHBOR_WEIGHT * max((similarities.get(number, 0.0) for number in candidate.beside), default=0.0)
 
 
 def _rank(
@@ -215,29 +235,50 @@ def _order(candidate: _Candidate) -> tuple[float, int, int]:
     return -round(candidate.score, 9), -candidate.message, candidate.start
 
 
-def _with_neighbors(
-    ranking: Ranking, rows: Sequence[tuple[int, int, int, int, str, str]], runs: Sequence[Run] | None
-) -> list[_Candidate]:
-    """Return the candidates with the scores of their neighbors added, best first.
+async def _read_near(cursor: Cursor, numbers: Sequence[int]) -> tuple[list[_RankedDocument], list[_Pair]]:
+    """Return these documents and those beside them, and which of them stand beside each other.
 
-    `rows` are a candidate, and a document that is it or stands beside it: number, event, start, agent, kind.
+    Mostly those are the documents of the numbers before and behind. Where another agent's document has that number, or
+    none has it, they are looked for.
     """
-    events = {near: (message, start, kind) for _, near, message, start, _, kind in rows}
-    beside: dict[int, set[int]] = {}
-    for number, near, *_ in rows:
-        if near != number:
-            beside.setdefault(number, set()).add(near)
-            beside.setdefault(near, set()).add(number)
-    score = {number: ranking.score(number) for number in events}
+    await cursor.execute(
+        queries.DOCUMENTS, (sorted({near for n in numbers for near in (n - 1, n, n + 1)}),), prepare=False
+    )
+    wanted, found, follows = set(numbers), dict[int, _RankedDocument](), set[int]()
+    for number, message, start, kind, is_of_same_agent in await cursor.fetchall():
+        found[number] = _RankedDocument(number, message, start, kind)
+        if is_of_same_agent and number - 1 in found:
+            follows.add(number)
+    pairs = [(number - 1, number) for number in follows if number in wanted or number - 1 in wanted]
+    if others := [n for n in numbers if n not in follows or n + 1 not in follows]:
+        await cursor.execute(queries.NEIGHBORS, (others,), prepare=False)
+        for number, *document in await cursor.fetchall():
+            near = _RankedDocument(*document)
+            found[near.number] = near
+            pairs += [(number, near.number)] if near.number != number else []
+    return list(found.values()), pairs
+
+
+def _best_beside(pairs: Sequence[_Pair], scores: Mapping[int, float]) -> dict[int, float]:
+    """Return the better score of those beside each document; one that has none counts as 0."""
+    found: dict[int, float] = {}
+    for one, other in pairs:
+        of_one, of_other = scores.get(one, 0.0), scores.get(other, 0.0)
+        found[one] = max(of_other, found.get(one, of_other))
+        found[other] = max(of_one, found.get(other, of_one))
+    return found
+
+
+def _with_neighbors(ranking: Ranking, documents: Sequence[_RankedDocument], pairs: Sequence[_Pair]) -> list[_Candidate]:
+    """Return the documents with the scores of their neighbors added, best first."""
+    own = ranking.scores(number for number, *_ in documents)
+    nearest = _best_beside(pairs, own)
     found: list[_Candidate] = []
-    for number, (message, start, kind) in events.items():
-        if runs is not None and not any(run.first <= number <= run.last for run in runs):
-            continue
-        near = beside.get(number, set())
-        total = score[number] + NEIGHBOR_WEIGHT * max((score[each] for each in near), default=0.0)
-        weighed = total * (USER_WEIGHT if kind == "user" else 1.0)
-        found.append(_Candidate(number, message, start, kind, weighed, weighed, score[number], near))
-    return sorted((each for each in found if each.score > 0), key=_order)
+    for number, message, start, kind in documents:
+        if number in own and (total := own[number] + NEIGHBOR_WEIGHT * nearest.get(number, 0.0)) > 0:
+            weighed = total * (USER_WEIGHT if kind == "user" else 1.0)
+            found.append(_Candidate(number, message, start, kind, weighed, weighed, own[number]))
+    return sorted(found, key=_order)
 
 
 async def _read_runs(cursor: Cursor, scope: RecallScope) -> list[Run]:
@@ -266,15 +307,17 @@ class _Turn(NamedTuple):
 
 async def _read_turns(cursor: Cursor, best: Sequence[_Candidate], limit: int) -> list[tuple[_Turn, _Candidate]]:
     """Return the turns of the best messages, each with its best one, best first; at most `limit`."""
-    best = best[: MESSAGES_PER_TURN * limit]
-    await cursor.execute(queries.TURNS_OF, ([each.message for each in best],), prepare=False)
-    turns = {
-        id: _Turn(agent_id, agent, first or id, last) for id, agent_id, agent, first, last in await cursor.fetchall()
-    }
     found: dict[_Turn, _Candidate] = {}
-    for each in best:
-        if each.message in turns:
-            found.setdefault(turns[each.message], each)
+    for place in range(0, MESSAGES_PER_TURN * limit, MESSAGES_AT_ONCE * limit):
+        some = best[place : place + MESSAGES_AT_ONCE * limit]
+        if not some or len(found) >= limit:
+            break
+        await cursor.execute(queries.TURNS_OF, ([each.message for each in some],), prepare=False)
+        rows = await cursor.fetchall()
+        turns = {id: _Turn(agent_id, agent, first or id, last) for id, agent_id, agent, first, last in rows}
+        for each in some:
+            if each.message in turns:
+                found.setdefault(turns[each.message], each)
     return list(found.items())[:limit]
 
 
@@ -303,7 +346,7 @@ def _with_excerpts(
         rest = width - int(BEST_SHARE * width) if others else 0
         excerpts: list[RecalledMessage] = []
         for id, kind, at, text in messages:
-            excerpt = finder.snippet(text, width - rest if id == best.message else rest // others).text
+            excerpt = finder.excerpt(text, width - rest if id == best.message else rest // others)
             excerpts.append(RecalledMessage(id, kind, at, round(scores.get(id, 0.0), 4), excerpt))
         of_best = best.message, round(best.score, 4), round(best.word_score, 4), best.own_score
         found.append(RecalledTurn(turn.agent, turn.agent_id, turn.first, turn.last, *of_best, tuple(excerpts)))

@@ -62,16 +62,22 @@ on conflict (stem, part) do update set postings = recall_postings.postings || ex
 # Ranking ------------------------------------------------------------------------------------------------------------
 
 POSTINGS = "select stem, part, postings from recall_postings where stem = any(%s) order by stem, part"
-# The documents of these numbers, each with the ones beside it in its agent.
+# The documents of these numbers, ascending. The last column is true if the one before is of the same agent.
+DOCUMENTS = """
+select number, message, start, kind, coalesce(agent_id = lag(agent_id) over (order by number), false)
+from recall_documents where number = any(%s::bigint[]) order by number
+"""
+# The documents of these numbers, each with the ones beside it in its agent. Rows are compared, so that the index by
+# agent serves: by number alone all that lies between two documents of an agent would be read.
 NEIGHBORS = """
-select wanted.number, near.number, near.message, near.start, near.agent_id::text, near.kind
+select wanted.number, near.number, near.message, near.start, near.kind
 from unnest(%s::bigint[]) as wanted (number) join recall_documents as self using (number) cross join lateral (
-  (select * from recall_documents as before
-   where before.agent_id = self.agent_id and before.number <= self.number order by number desc limit 2)
+  (select * from recall_documents as before where (before.agent_id, before.number) <= (self.agent_id, self.number)
+   order by agent_id desc, number desc limit 2)
   union all
-  (select * from recall_documents as after
-   where after.agent_id = self.agent_id and after.number > self.number order by number limit 1)
-) near order by wanted.number, near.number
+  (select * from recall_documents as after where (after.agent_id, after.number) > (self.agent_id, self.number)
+   order by agent_id, number limit 1)
+) near where near.agent_id = self.agent_id order by wanted.number, near.number
 """
 RUNS = "select first, last from recall_runs where agent_id = %s order by first"
 # The first document of an agent behind an event; null if there is none.

@@ -16,7 +16,7 @@ from ikigai.store.search import stem_index
 from ikigai.store.search.postings import Ranking, Run, coded_length, length_code, pack_documents
 from ikigai.store.search.stem_index import parts_to_merge
 from ikigai.store.search.stems import count_stems, detect_language, query_stems, split_words
-from ikigai.store.search.turn_recall import RecallScope
+from ikigai.store.search.turn_recall import RecallScope, common_languages
 from ikigai.store.sql import purge as purge_queries
 from ikigai.store.sql import stem_postings
 from tests.conftest import MIGRATIONS
@@ -90,6 +90,24 @@ async def test_recall_keeps_to_its_scope(database: Database):
     third = (await database.recall("three", scope=scope)).turns[0].first
     assert await recalled(database, "walrus", scope=RecallScope({mine.agent.id: None}, third)) == ["one walrus"]
     assert await recalled(database, "walrus", scope=RecallScope({mine.agent.id: third - 1})) == ["one walrus"]
+
+
+async def test_neighbor_counts_across_turns_of_another_agent(database: Database):
+    mine, other = await Talk.open(database), await Talk.open(database)
+    for talk, said in (mine, "first walrus"), (other, "between"), (mine, "second seal"):
+        await talk.turn(said, "fine")
+        assert await database.indexer.stems.catch_up(60) == 0
+    with semantic.without():
+        found = await database.recall("seal")
+    assert [turn.messages[0].excerpt for turn in found.turns] == ["second seal", "first walrus"]
+    assert found.turns[1].messages[1].score > 0 == found.turns[1].messages[0].score, "its reply stands before the seal"
+    await mine.log.close()
+    await other.log.close()
+
+
+def test_languages_of_a_few_mistaken_texts_are_left_out():
+    assert common_languages({"english": 99_000, "german": 900, "dutch": 99, "danish": 1}) == ["english", "german"]
+    assert common_languages({"german": 1}) == ["german"] and common_languages({}) == []
 
 
 async def test_purged_events_are_not_recalled(database: Database, dsn: str):
@@ -239,7 +257,8 @@ def test_ranking_equals_naive_bm25(monkeypatch: pytest.MonkeyPatch):
             wanted = naive(documents, counts)
             ranking = Ranking([row for row in rows if row[0] in counts], counts, len(documents), average)
             found = ranking.candidates()
-            assert all(abs(ranking.score(n) - wanted[n]) < 1e-9 for n in found)
+            scores = ranking.scores(found)
+            assert all(abs(scores[n] - wanted[n]) < 1e-9 for n in found)
             best = sorted(range(5_000), key=lambda n: -wanted[n])[:10]
             if most > 1_000:
                 assert {round(wanted[n], 6) for n in best} <= {round(wanted[n], 6) for n in found}

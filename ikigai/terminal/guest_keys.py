@@ -1,16 +1,18 @@
 """This module reads the keyboard for a guest of the TerminalApp: a list or the history browser."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
 from ikigai.terminal.output.application import ESCAPE_AFTER, TerminalApp
+from ikigai.terminal.output.frames import FullScreenGuest
 
 
-class KeyReader(Protocol):
+class KeyReader(FullScreenGuest, Protocol):
     """The guest whose keys are read."""
 
     @property
@@ -36,10 +38,25 @@ class GuestKeys:
     """
 
     def __init__(self, terminal_app: TerminalApp, guest: KeyReader) -> None:
-        self._keyboard, self._guest = terminal_app.keyboard, guest
+        self._terminal_app, self._keyboard, self._guest = terminal_app, terminal_app.keyboard, guest
         self._flush: asyncio.TimerHandle | None = None
         self._alt = False  # Alt+key is on its way
         self.ahead: list[KeyPress] = []
+
+    @contextmanager
+    def taking_over(self) -> Iterator[None]:
+        """Give the guest the screen and the keys inside, and the TerminalApp both again behind."""
+        with self._terminal_app.away(takes_keys=True):
+            self._terminal_app.frames.guest = self._guest
+            try:
+                self._guest.take_again()
+                with self._keyboard.attach(self.read):
+                    self.flush_later()
+                    yield
+            finally:
+                self._terminal_app.frames.guest = None
+                self.close()
+                self._guest.give_up()
 
     def read(self) -> None:
         """Handle the keys that have come."""
@@ -71,3 +88,20 @@ class GuestKeys:
                 self._guest.press(press)
         if presses:
             self._guest.pressed()
+
+
+def edit_typed(text: str, press: KeyPress) -> str | None:
+    """Return a text that is typed in one line after a key that edits it, None for another key."""
+    match press.key:
+        case Keys.BracketedPaste:
+            return text + " ".join(press.data.split())
+        case Keys.ControlH:
+            return text[:-1]
+        case Keys.ControlU:
+            return ""
+        case Keys.ControlW:
+            return text.rstrip().rpartition(" ")[0]
+        case Keys():
+            return None
+        case key:
+            return text + key

@@ -20,7 +20,8 @@ from ikigai.terminal.browser.frame import draw_foot, draw_head, draw_query
 from ikigai.terminal.browser.reader import HistoryReader, Work
 from ikigai.terminal.browser.view import BrowserView
 from ikigai.terminal.clipboard import copy_text
-from ikigai.terminal.guest_keys import GuestKeys
+from ikigai.terminal.guest_keys import GuestKeys, edit_typed
+from ikigai.terminal.keyboard import ESC_KEY
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.pager import page_text
 from ikigai.terminal.render.theme import Theme
@@ -76,24 +77,15 @@ class Browser:
         self.keys = GuestKeys(terminal_app, self)
 
     async def run(self) -> str:
-        with self._terminal_app.away(takes_keys=True):
-            self._terminal_app.frames.guest = self
+        with self.keys.taking_over():
             try:
-                self.take_again()
-                with self._terminal_app.keyboard.attach(self.keys.read):
-                    try:
-                        self.keys.flush_later()
-                        self.load(self._open)
-                        self._paint()
-                        return await self._done
-                    finally:
-                        if self._pager:
-                            self._pager.cancel()
-                            await asyncio.gather(self._pager, return_exceptions=True)
+                self.load(self._open)
+                self._paint()
+                return await self._done
             finally:
-                self._terminal_app.frames.guest = None
-                self.keys.close()
-                self.give_up()
+                if self._pager:
+                    self._pager.cancel()
+                    await asyncio.gather(self._pager, return_exceptions=True)
 
     # ── the terminal ──
 
@@ -253,22 +245,13 @@ class Browser:
         """Handle a key while the user types a search."""
         assert self._query is not None
         key = press.key
-        if key == Keys.BracketedPaste:
-            self._query += " ".join(press.data.split())
-        elif key == Keys.ControlM:
+        if key == Keys.ControlM:
             query, self._query = self._query.strip(), None
             self._actions.seek(query)
-        elif key in (Keys.ShiftEscape, Keys.ControlC, Keys.ControlG):
+        elif key in (ESC_KEY, Keys.ControlC, Keys.ControlG) or (key == Keys.ControlH and not self._query):
             self._query = None
-        elif key == Keys.ControlH:
-            self._query = self._query[:-1] if self._query else None
-        elif key == Keys.ControlU:
-            self._query = ""
-        elif key == Keys.ControlW:
-            self._query = self._query.rstrip().rpartition(" ")[0]
-        elif not isinstance(key, Keys):
-            self._query += key
-        self._query = self._query[:MAX_QUERY_CHARACTERS] if self._query is not None else None
+        elif (text := edit_typed(self._query, press)) is not None:
+            self._query = text[:MAX_QUERY_CHARACTERS]
 
     # ── what actions do to the browser ──
 

@@ -9,7 +9,7 @@ from prompt_toolkit.keys import Keys
 
 from ikigai.core.errors import Bug, IkigaiError
 from ikigai.terminal.alternate_screen import AlternateScreen
-from ikigai.terminal.guest_keys import GuestKeys
+from ikigai.terminal.guest_keys import GuestKeys, edit_typed
 from ikigai.terminal.keyboard import ESC_KEY
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.picker import picker_frame
@@ -28,7 +28,7 @@ class Picker:
     """One opening of a picker, the guest of the TerminalApp meanwhile."""
 
     def __init__(self, tty: Tty, theme: Theme, terminal_app: TerminalApp, source: PickerSource) -> None:
-        self._tty, self._theme, self._terminal_app, self._source = tty, theme, terminal_app, source
+        self._tty, self._theme, self._source = tty, theme, source
         self._screen = AlternateScreen(tty)
         self._done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._rows: list[PickerRow] = []
@@ -43,21 +43,12 @@ class Picker:
 
     async def run(self) -> str | None:
         """Return the value of the picked row, or None if the user left."""
-        with self._terminal_app.away(takes_keys=True):
-            self._terminal_app.frames.guest = self
-            try:
-                self.take_again()
-                with self._terminal_app.keyboard.attach(self.keys.read):
-                    self.keys.flush_later()
-                    self._refresh()
-                    value = await self._done
-                    if self._loading:  # it is never cancelled: that would cost the connection
-                        await asyncio.gather(self._loading, return_exceptions=True)
-                    return value
-            finally:
-                self._terminal_app.frames.guest = None
-                self.keys.close()
-                self.give_up()
+        with self.keys.taking_over():
+            self._refresh()
+            value = await self._done
+            if self._loading:  # it is never cancelled: that would cost the connection
+                await asyncio.gather(self._loading, return_exceptions=True)
+            return value
 
     # ── the terminal ──
 
@@ -160,7 +151,7 @@ class Picker:
             self._wanted = typed, not everything
         elif key == Keys.ControlL:
             self._screen.repaint()
-        elif (text := _edit(typed, press)) is not None:
+        elif (text := edit_typed(typed, press)) is not None:
             self._wanted = text[:MAX_QUERY_CHARACTERS], everything
 
     def _choose(self) -> None:
@@ -180,23 +171,6 @@ class Picker:
     def _leave(self, value: str | None) -> None:
         if not self._done.done():
             self._done.set_result(value)
-
-
-def _edit(text: str, press: KeyPress) -> str | None:
-    """Return the typed text after a key that edits it, None for another key."""
-    match press.key:
-        case Keys.BracketedPaste:
-            return text + " ".join(press.data.split())
-        case Keys.ControlH:
-            return text[:-1]
-        case Keys.ControlU:
-            return ""
-        case Keys.ControlW:
-            return text.rstrip().rpartition(" ")[0]
-        case Keys():
-            return None
-        case key:
-            return text + key
 
 
 MOVES: dict[str, Callable[[int, int], int]] = {

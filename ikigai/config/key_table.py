@@ -7,7 +7,7 @@ errors, `ikigai config` and the test of config.example.toml all come from here. 
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import msgspec
 
@@ -34,6 +34,7 @@ from ikigai.config.value_types import (
     Start,
     StyleText,
     Text,
+    alternatives,
 )
 from ikigai.core.commands.arguments import parse_size
 from ikigai.core.events import Value
@@ -68,7 +69,7 @@ class Setting(MaskedRecord, frozen=True):
     def with_size(self) -> "Setting":
         """Return the setting with a number of tokens or bytes as a number, where it is a text with a unit."""
         spec = KEY_SPECS.get(path_pattern(self.path))
-        if not (spec and isinstance(self.value, str) and spec.type.__metadata__[0] in SIZES):
+        if not (spec and isinstance(self.value, str) and spec.type in SIZES):
             return self
         size = parse_size(self.value)
         return self if size is None else msgspec.structs.replace(self, value=size)
@@ -147,9 +148,11 @@ class KeySpec(Record, frozen=True):
 def _keys() -> Iterator[tuple[KeyPath, KeySpec]]:
     for table, record in RECORD_OF_TABLE.items():
         for field in msgspec.structs.fields(record):
-            if metas := getattr(field.type, "__metadata__", ()):
+            is_choice = get_origin(field.type) is Literal
+            if is_choice or get_origin(field.type) is Annotated:
                 default = {} if field.default is msgspec.NODEFAULT else field.default
-                yield (*table, field.name), KeySpec(field.type, default, metas[0].title)
+                allowed = alternatives(get_args(field.type)) if is_choice else get_args(field.type)[1].title
+                yield (*table, field.name), KeySpec(field.type, default, allowed)
     for element in ELEMENTS:
         yield ("themes", "*", element), KeySpec(StyleText, "", get_args(StyleText)[1].title)
     for action in KEY_ACTIONS:

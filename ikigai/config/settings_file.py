@@ -159,7 +159,7 @@ def allowed_values(path: KeyPath) -> list[str]:
     spec = KEY_SPECS[path_pattern(path)]
     if isinstance(spec.default, bool):
         return ["true", "false", UNSET_WORD]
-    if spec.type.__metadata__[0] == get_args(Sets)[1]:
+    if spec.type == Sets:
         return [*get_args(ToolSet), UNSET_WORD]
     is_choice = isinstance(spec.default, str) and "for example" not in spec.allowed and "host=" not in spec.allowed
     return list(dict.fromkeys((*(re.findall(r'"([^"\s]+)"', spec.allowed) if is_choice else ()), UNSET_WORD)))

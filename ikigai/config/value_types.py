@@ -1,4 +1,6 @@
-"""This module defines the types of values: they check a key's value. Each has a title that names the allowed ones."""
+"""This module defines the types of values: they check a key's value. Each has a title that names the allowed ones,
+but for a Literal, which names them itself.
+"""
 
 import re
 from collections.abc import Sequence
@@ -27,9 +29,9 @@ ModelName = Annotated[
         title=f"provider/name, or provider/name:level ({', '.join(THINKING_LEVELS)})",
     ),
 ]
-Thoughts = Annotated[Literal["fold", "full", "hide"], Meta(title='"fold", "full" or "hide"')]
-Wrap = Annotated[Literal["words", "terminal"], Meta(title='"words" or "terminal"')]
-Editing = Annotated[Literal["emacs", "vi"], Meta(title='"emacs" or "vi"')]
+Thoughts = Literal["fold", "full", "hide"]
+Wrap = Literal["words", "terminal"]
+Editing = Literal["emacs", "vi"]
 ProfileName = Annotated[
     str,
     Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]*)?\Z", title='the name of a profile, "default" for none'),
@@ -40,12 +42,10 @@ Sets = Annotated[tuple[ToolSet, ...], Meta(title=f"a list of sets of tools ({', 
 Level = Annotated[
     Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(THINKING_LEVELS)}) or ""')
 ]
-Start = Annotated[Literal["last", "directory", "new"], Meta(title='"last", "directory" or "new"')]
-Notice = Annotated[
-    Literal["auto", "osc9", "osc777", "bell", "off"], Meta(title='"auto", "osc9", "osc777", "bell" or "off"')
-]
-Links = Annotated[Literal["auto", "on", "off"], Meta(title='"auto", "on" or "off"')]
-ColorText = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
+Start = Literal["last", "directory", "new"]
+Notice = Literal["auto", "osc9", "osc777", "bell", "off"]
+Links = Literal["auto", "on", "off"]
+ColorText = Literal["auto", "never", "always"]
 ThemeName = Annotated[
     str,
     Meta(
@@ -53,10 +53,7 @@ ThemeName = Annotated[
         title='"auto", "light", "dark", "light-high-contrast", "dark-high-contrast" or NAME of a table [themes.NAME]',
     ),
 ]
-Base = Annotated[
-    Literal["light", "dark", "light-high-contrast", "dark-high-contrast"],
-    Meta(title='"light", "dark", "light-high-contrast" or "dark-high-contrast"'),
-]
+Base = Literal["light", "dark", "light-high-contrast", "dark-high-contrast"]
 StyleText = Annotated[
     str,
     Meta(
@@ -71,13 +68,13 @@ StatusParts = Annotated[
 Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a number of tokens, 0 to 1000000000, also as '200k'")]
 Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a number of tokens, 1 to 1000000000, also as '200k'")]
 Bytes = Annotated[int, Meta(ge=65_536, le=33_554_432, title="a number of bytes, 65536 to 33554432, also as '200k'")]
-SIZES = tuple(get_args(each)[1] for each in (Tokens, Size, Bytes))
-"""The Meta of values that can be written with a unit, as `core.commands.arguments.parse_size` reads it."""
-StatusPartName = Annotated[Literal["head", "tail", "both"], Meta(title='"head", "tail" or "both"')]
+SIZES = Tokens, Size, Bytes
+"""The types of values that can be written with a unit, as `core.commands.arguments.parse_size` reads it."""
+StatusPartName = Literal["head", "tail", "both"]
 Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
-CacheLifetime = Annotated[Literal["auto", "5m", "1h"], Meta(title='"auto", "5m" or "1h"')]
-Condensing = Annotated[Literal["off", "manual", "auto"], Meta(title='"off", "manual" or "auto"')]
-AutoRecall = Annotated[Literal["off", "suggest", "on"], Meta(title='"off", "suggest" or "on"')]
+CacheLifetime = Literal["auto", "5m", "1h"]
+Condensing = Literal["off", "manual", "auto"]
+AutoRecall = Literal["off", "suggest", "on"]
 Percent = Annotated[int, Meta(ge=5, le=100, title="a whole number of per cent, 5 to 100")]
 Results = Annotated[int, Meta(ge=0, le=1_000_000, title="a whole number of results, 0 to 1000000")]
 Agents = Annotated[int, Meta(ge=0, le=1_000, title="a whole number of agents, 0 to 1000")]
@@ -90,7 +87,7 @@ Dsn = Annotated[
         '"libpq" or "embedded"',
     ),
 ]
-Durability = Annotated[Literal["local", "replicated"], Meta(title='"local" or "replicated"')]
+Durability = Literal["local", "replicated"]
 SchemaName = Annotated[
     str,
     Meta(
@@ -107,7 +104,7 @@ Url = Annotated[
 ]
 Variable = Annotated[str, Meta(pattern=r"^([A-Z_][A-Z0-9_]*)?\Z", title="a variable's name in capitals, never a key")]
 File = Annotated[str, Meta(pattern=rf"^(~?/{_ANY}*)?\Z", title="a path that begins with / or ~/")]
-Counter = Annotated[Literal["bytes", "provider", "calibrated"], Meta(title='"bytes", "provider" or "calibrated"')]
+Counter = Literal["bytes", "provider", "calibrated"]
 Api = Annotated[
     Literal["", "chat", "responses", "anthropic", "google", "azure", "bedrock", "vertex"],
     Meta(title='"chat", "responses", "anthropic", "google", "azure", "bedrock", "vertex" or "" (by its name)'),
@@ -132,8 +129,8 @@ Levels = Annotated[
 Approval = Annotated[
     ApprovalMode, Meta(title=f'{alternatives(ApprovalMode.AUTO.up_to())} ("yolo" only as the flag --yolo)')
 ]
-Sandbox = Annotated[Literal["off", "bwrap"], Meta(title='"off" or "bwrap"')]
-Redact = Annotated[Literal["patterns", "own", "off"], Meta(title='"patterns", "own" or "off"')]
+Sandbox = Literal["off", "bwrap"]
+Redact = Literal["patterns", "own", "off"]
 Rules = Annotated[
     tuple[Annotated[str, Meta(pattern=r"\S")], ...],
     Meta(title='a list of commands, for example ["npm test", "make *"]'),
@@ -166,17 +163,15 @@ Environment = Annotated[
 SecretPlace = Annotated[
     str, Meta(pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]*)?\Z", title='"env:VARIABLE", never the secret itself, or ""')
 ]
-McpApproval = Annotated[Literal["ask", "always"], Meta(title='"ask" or "always"')]
-McpGrant = Annotated[
-    Literal["authorization_code", "client_credentials"], Meta(title='"authorization_code" or "client_credentials"')
-]
+McpApproval = Literal["ask", "always"]
+McpGrant = Literal["authorization_code", "client_credentials"]
 ToolPatterns = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^\S+\Z")], ...],
     Meta(title='a list of tools\' names, with * for any part, for example ["read_*", "search"]'),
 ]
 StartupSeconds = Annotated[int, Meta(ge=1, le=3_600, title="a whole number of seconds, 1 to 3600")]
 CallSeconds = Annotated[int, Meta(ge=1, le=86_400, title="a whole number of seconds, 1 to 86400")]
-Sight = Annotated[Literal["auto", "yes", "no"], Meta(title='"auto", "yes" or "no"')]
+Sight = Literal["auto", "yes", "no"]
 
 
 def is_look(text: str) -> bool:

@@ -53,7 +53,7 @@ from ikigai.core.views.transcript import Speaker, TranscriptBlock, source_line
 from ikigai.headless.output_streams import OutputStreams
 
 if TYPE_CHECKING:
-    from ikigai.app.json_records.printed_record import PrintedRecord
+    from ikigai.app.json_records.record_fields import PrintedRecord
     from ikigai.headless.reply_schema import ReplySchema
 
 

@@ -3,16 +3,19 @@
 python -m tests.support.json_schema      writes docs/reference/json-schema.json anew
 """
 
+import importlib
 import inspect
 import json
+import pkgutil
 import re
 from functools import cache
-from typing import Any
+from typing import Any, Union
 
 import msgspec
 from jsonschema import Draft202012Validator, FormatChecker
 
-from ikigai.app.json_records.printed_record import PrintedRecord
+from ikigai.app import json_records
+from ikigai.app.json_records.record_fields import PrintedRecord
 from tests import ROOT
 
 FILE = ROOT / "docs" / "reference" / "json-schema.json"
@@ -33,7 +36,10 @@ def _is_rfc3339(value: object) -> bool:
 
 def make() -> dict[str, Any]:
     """Return the schema of the records that the program prints."""
-    (root,), definitions = msgspec.json.schema_components([PrintedRecord], ref_template="#/$defs/{name}")
+    for module in pkgutil.iter_modules(json_records.__path__, f"{json_records.__name__}."):
+        importlib.import_module(module.name)
+    records = Union[tuple(sorted(PrintedRecord.__subclasses__(), key=lambda each: each.__name__))]  # noqa: UP007
+    (root,), definitions = msgspec.json.schema_components([records], ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "JSON output of ikigai",

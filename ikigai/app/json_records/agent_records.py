@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ikigai.app.json_records.record_fields import Count, Id, JsonObject, Time
+from ikigai.app.json_records.record_fields import Count, Id, JsonObject, PrintedRecord, Time
 
 
 class AgentFields(JsonObject):
@@ -29,11 +29,11 @@ class AgentFields(JsonObject):
     problem: str | None
 
 
-class AgentRecord(AgentFields, tag="agent"):
+class AgentRecord(AgentFields, PrintedRecord, tag="agent"):
     """One agent: `ikigai agents show`."""
 
 
-class AgentsRecord(JsonObject, tag="agents"):
+class AgentsRecord(PrintedRecord, tag="agents"):
     """The tree of agents, parents before children: `ikigai agents` and /agents.
 
     `more` says that agents which were used earlier are left out: /agents has the 100 that were used last, and
@@ -54,7 +54,7 @@ class ShareFields(JsonObject):
     write: bool
 
 
-class SharesRecord(JsonObject, tag="shares"):
+class SharesRecord(PrintedRecord, tag="shares"):
     """Agents that are shared by the user, or with the user: `ikigai agents share`."""
 
     shares: tuple[ShareFields, ...]

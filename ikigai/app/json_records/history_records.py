@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from ikigai.app.json_records.record_fields import Count, Id, JsonObject, Time
+from ikigai.app.json_records.record_fields import Count, Id, JsonObject, PrintedRecord, Time
 
 
 class ReadableEvent(JsonObject):
@@ -19,7 +19,7 @@ class ReadableEvent(JsonObject):
     text: str
 
 
-class EventsRecord(JsonObject, tag="events"):
+class EventsRecord(PrintedRecord, tag="events"):
     """Events in their order: `ikigai history list` and `show`, /search #ID."""
 
     agent: str
@@ -40,7 +40,7 @@ class Hit(JsonObject):
     in_context: bool | UnsetType = UNSET
 
 
-class HitsRecord(JsonObject, tag="hits"):
+class HitsRecord(PrintedRecord, tag="hits"):
     """The hits of a search: `ikigai history search` and /search.
 
     `widened` says that they are within words, `behind` how many events are not indexed yet, `reached` the id at which
@@ -79,7 +79,7 @@ class RecalledTurnFields(JsonObject):
     messages: tuple[RecalledMessageFields, ...]
 
 
-class RecallRecord(JsonObject, tag="recall"):
+class RecallRecord(PrintedRecord, tag="recall"):
     """The turns that a question recalls, the best first: `ikigai history recall`.
 
     `behind` is how many events are not indexed yet.

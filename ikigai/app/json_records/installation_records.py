@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ikigai.app.json_records.record_fields import Count, JsonObject
+from ikigai.app.json_records.record_fields import Count, JsonObject, PrintedRecord
 
 
-class ModelRecord(JsonObject, tag="model"):
+class ModelRecord(PrintedRecord, tag="model"):
     """A model that can be used: `ikigai models`. Prices are dollars per million tokens."""
 
     model: str
@@ -22,7 +22,7 @@ class ModelRecord(JsonObject, tag="model"):
     output_price: float | None
 
 
-class SettingRecord(JsonObject, tag="setting"):
+class SettingRecord(PrintedRecord, tag="setting"):
     """A key of the configuration, its value and where that comes from: `ikigai config` and `config get`."""
 
     key: str
@@ -31,7 +31,7 @@ class SettingRecord(JsonObject, tag="setting"):
     allowed: str | UnsetType = UNSET
 
 
-class McpServerRecord(JsonObject, tag="mcp_server"):
+class McpServerRecord(PrintedRecord, tag="mcp_server"):
     """An MCP server: `ikigai mcp list` and `test`. `place` names where it is configured; list does not connect, so that
     `state` is null there.
     """
@@ -56,14 +56,14 @@ class CheckFields(JsonObject):
     remedy: str | None
 
 
-class DoctorRecord(JsonObject, tag="doctor"):
+class DoctorRecord(PrintedRecord, tag="doctor"):
     """The findings of `ikigai doctor` and `ikigai config validate`; `ok` is false if one is bad."""
 
     ok: bool
     findings: tuple[CheckFields, ...]
 
 
-class DatabaseRecord(JsonObject, tag="database"):
+class DatabaseRecord(PrintedRecord, tag="database"):
     """Where the database is and what is in it: `ikigai db status`. Sizes are bytes.
 
     `schema_version` is that of the tables, `program_version` that of this ikigai. `recall_behind`

@@ -16,7 +16,7 @@ from ikigai.core.errors import IkigaiError
 from ikigai.system.output import print_lines
 
 if TYPE_CHECKING:
-    from ikigai.app.json_records.printed_record import PrintedRecord
+    from ikigai.app.json_records.record_fields import PrintedRecord
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ikigai.app.json_records.record_fields import JsonObject
+from ikigai.app.json_records.record_fields import PrintedRecord
 
 
-class DoneRecord(JsonObject, tag="done"):
+class DoneRecord(PrintedRecord, tag="done"):
     """The outcome of a subcommand that changes something."""
 
     did: str
@@ -18,7 +18,7 @@ class DoneRecord(JsonObject, tag="done"):
     agent_id: str | UnsetType = UNSET
 
 
-class ErrorRecord(JsonObject, tag="error"):
+class ErrorRecord(PrintedRecord, tag="error"):
     """The reason why the program did nothing, or not all, with its exit code and what to do."""
 
     code: Annotated[int, Meta(ge=1, le=255)]

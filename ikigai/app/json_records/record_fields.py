@@ -18,6 +18,10 @@ class JsonObject(Struct, kw_only=True, forbid_unknown_fields=True):
     """The base of all that is printed as JSON."""
 
 
+class PrintedRecord(JsonObject):
+    """The base of the objects on a line of their own."""
+
+
 _Object = TypeVar("_Object", bound=JsonObject)
 
 

@@ -7,14 +7,14 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import UNSET, Meta, UnsetType
 
 from ikigai.app.json_records.command_figures import Figures
-from ikigai.app.json_records.record_fields import Count, Dollars, Id, JsonObject, Time
+from ikigai.app.json_records.record_fields import Count, Dollars, Id, JsonObject, PrintedRecord, Time
 from ikigai.core.events import Ending
 from ikigai.core.messages import StopReason
 
 Stop: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [*StopReason, Ending.INTERRUPTED, Ending.FAILED]})]
 
 
-class EventRecord(JsonObject, tag="event"):
+class EventRecord(PrintedRecord, tag="event"):
     """An event of the turn, as it is in the log."""
 
     agent: str
@@ -27,13 +27,13 @@ class EventRecord(JsonObject, tag="event"):
     data: dict[str, Any] | None
 
 
-class DeltaRecord(JsonObject, tag="delta"):
+class DeltaRecord(PrintedRecord, tag="delta"):
     """Words of the reply, as they come."""
 
     text: str
 
 
-class ThinkingRecord(JsonObject, tag="thinking"):
+class ThinkingRecord(PrintedRecord, tag="thinking"):
     """Thinking of the model, as it comes."""
 
     text: str
@@ -78,7 +78,7 @@ class SourceFields(JsonObject):
     title: str
 
 
-class ResultRecord(JsonObject, tag="result"):
+class ResultRecord(PrintedRecord, tag="result"):
     """The outcome of print mode; the last object unless an error is.
 
     A turn has `model`, `usage`, `turn` (the id of its first event) and `stop`, with `reason` unless it ended by itself.

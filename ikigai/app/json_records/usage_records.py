@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ikigai.app.json_records.record_fields import Count, Dollars, JsonObject, Time
+from ikigai.app.json_records.record_fields import Count, Dollars, JsonObject, PrintedRecord, Time
 from ikigai.core.request.cache_diagnosis import MISS_CAUSES
 
 
@@ -45,7 +45,7 @@ class UsageRow(UsageFields):
     user: str | UnsetType = UNSET
 
 
-class UsageRecord(JsonObject, tag="usage"):
+class UsageRecord(PrintedRecord, tag="usage"):
     """The usage ledger: `ikigai usage`. `agents` is the usage of the agent's subagents, if it has any."""
 
     by: Literal["day", "month", "model", "agent", "tree", "folder", "user"]
@@ -93,7 +93,7 @@ class CacheMissFields(JsonObject):
     provider: str | None
 
 
-class CacheRecord(JsonObject, tag="cache"):
+class CacheRecord(PrintedRecord, tag="cache"):
     """Tokens that providers' caches served: `ikigai usage --cache`. `newest` are the newest requests that missed."""
 
     since: str | None

@@ -12,7 +12,7 @@ from ikigai.core.commands.parsers import parse_rename, parse_share
 from ikigai.core.errors import ConfigError, WrongArgument, as_config_error
 
 if TYPE_CHECKING:
-    from ikigai.app.json_records.printed_record import PrintedRecord
+    from ikigai.app.json_records.record_fields import PrintedRecord
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
 

@@ -1,7 +1,7 @@
 """This module connects to Claude on Amazon Bedrock through the SDK's own class, which signs the requests."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
@@ -25,26 +25,15 @@ class BedrockProvider(AnthropicProvider):
     SIGN_IN = CLOUDS["bedrock"].sign_in
     encoder_class = BedrockMessagesEncoder
 
-    def connect(self) -> tuple[Any, Any]:
-        import anthropic
+    def sdk_client(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        import anthropic  # noqa: F401  (the way into its modules, for all threads)
         from anthropic.lib.bedrock import AsyncAnthropicBedrock
 
         session = clouds.aws_session(self._region, with_credentials=not self.key)
         if not self._has_address:
             self.move_to(f"https://bedrock-runtime.{session.region_name}.amazonaws.com")
-        options = self.http_options()
-        http = anthropic.DefaultAsyncHttpxClient(**options)
-        client = AsyncAnthropicBedrock(
-            api_key=self.key or None,
-            aws_region=session.region_name,
-            base_url=self.base_url,
-            max_retries=0,
-            timeout=options["timeout"],
-            open_telemetry=False,
-            http_client=http,
-        )
-        client._custom_headers = {}
-        return client, http
+        region, key = session.region_name, self.key or None
+        return AsyncAnthropicBedrock, {"api_key": key, "aws_region": region, "base_url": self.base_url}
 
     @asynccontextmanager
     async def post(self, client: Any, request: Request) -> AsyncGenerator[OpenStream, None]:

@@ -1,5 +1,6 @@
 """This module connects to Claude on Google Vertex AI through the SDK's own class and Google's default credentials."""
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -19,8 +20,8 @@ class ClaudeVertexProvider(AnthropicProvider):
     SIGN_IN = CLOUDS["vertex"].sign_in
     encoder_class = VertexMessagesEncoder
 
-    def connect(self) -> tuple[Any, Any]:
-        import anthropic
+    def sdk_client(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        import anthropic  # noqa: F401  (the way into its modules, for all threads)
         from anthropic.lib.vertex import AsyncAnthropicVertex
 
         if self.key:
@@ -31,17 +32,10 @@ class ClaudeVertexProvider(AnthropicProvider):
         arguments: dict[str, Any] = {"project_id": self._project} if self._project else {}
         if self._has_address:
             arguments["base_url"] = self.base_url
-        options = self.http_options()
-        http = anthropic.DefaultAsyncHttpxClient(**options)
-        client = AsyncAnthropicVertex(
-            region=self._region,
-            max_retries=0,
-            timeout=options["timeout"],
-            open_telemetry=False,
-            http_client=http,
-            **arguments,
-        )
-        client._custom_headers = {}
+        return AsyncAnthropicVertex, {"region": self._region, **arguments}
+
+    def connect(self) -> tuple[Any, Any]:
+        client, http = super().connect()
         self.move_to(str(client.base_url).rstrip("/"))
         return client, http
 

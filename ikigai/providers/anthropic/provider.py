@@ -7,7 +7,7 @@ constructor.
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -83,25 +83,27 @@ class AnthropicProvider(StreamingProvider):
     def connect(self) -> tuple[Any, Any]:
         import anthropic
 
+        client_class, arguments = self.sdk_client()
         options = self.http_options()
         http = anthropic.DefaultAsyncHttpxClient(**options)
-        client = anthropic.AsyncAnthropic(
-            api_key=self.key or "none",  # without one the SDK looks for others
-            base_url=self.base_url.rstrip("/").removesuffix("/v1"),
-            max_retries=0,
-            timeout=options["timeout"],
-            open_telemetry=False,
-            http_client=http,
-        )
+        shared = {"max_retries": 0, "timeout": options["timeout"], "open_telemetry": False, "http_client": http}
+        client = client_class(**shared, **arguments)
         client._custom_headers = self._headers()  # not those of ANTHROPIC_CUSTOM_HEADERS, which would go to any address
         return client, http
+
+    def sdk_client(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return the class of the SDK's client, and its own arguments. A cloud may move to the address of a region."""
+        import anthropic
+
+        address = self.base_url.rstrip("/").removesuffix("/v1")
+        return anthropic.AsyncAnthropic, {"api_key": self.key or "none", "base_url": address}  # else it looks for a key
 
     def _headers(self) -> dict[str, Any]:
         """Return the headers that every request has besides the SDK's, and those of the SDK that none has."""
         import anthropic
 
         headers: dict[str, Any] = dict.fromkeys(MACHINE_HEADERS, anthropic.Omit())
-        if self.key and not self.host.endswith("anthropic.com"):
+        if self.key and not self.SIGN_IN and not self.host.endswith("anthropic.com"):
             # The SDK sends a key as a bearer token; other servers that speak Anthropic's format look for it here.
             headers["X-Api-Key"] = self.key
         return headers

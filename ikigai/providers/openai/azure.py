@@ -7,6 +7,7 @@ query; the newer, /openai/v1, takes the deployment as the model.
 import asyncio
 import os
 import re
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 from urllib.parse import quote
@@ -54,22 +55,10 @@ class AzureProvider(OpenAIProvider):
         self.base_url = f"{root}/openai{'/v1' if self._is_newer else ''}"
         self._official = True
 
-    def connect(self) -> tuple[Any, Any]:
+    def sdk_client(self) -> tuple[Callable[..., Any], dict[str, Any]]:
         import openai
 
-        options = self.http_options()
-        http = openai.DefaultAsyncHttpx2Client(**options)
-        client = openai.AsyncAzureOpenAI(
-            base_url=self.base_url,
-            api_version=self._version or NEWER_VERSION,
-            max_retries=0,
-            timeout=options["timeout"],
-            http_client=http,
-            **self._credentials(),
-        )
-        client.organization = client.project = None  # OpenAI's variables are not for Azure
-        client._custom_headers = {}
-        return client, http
+        return openai.AsyncAzureOpenAI, {"api_version": self._version or NEWER_VERSION, **self._credentials()}
 
     def _credentials(self) -> dict[str, Any]:
         """Return the SDK's argument for the key, the token of the environment, or Entra ID's tokens."""

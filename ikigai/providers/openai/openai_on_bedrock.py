@@ -1,6 +1,7 @@
 """This module connects to the models on Amazon Bedrock that speak OpenAI's formats, through the SDK's own class."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from ikigai.core.vendors import CLOUDS
@@ -14,25 +15,11 @@ class BedrockOpenAIProvider(OpenAIProvider):
     OWN_ADDRESS = "https://bedrock-mantle.us-east-1.api.aws/openai/v1"
     SIGN_IN = CLOUDS["bedrock"].sign_in
 
-    def connect(self) -> tuple[Any, Any]:
+    def sdk_client(self) -> tuple[Callable[..., Any], dict[str, Any]]:
         import openai
 
         session = clouds.aws_session(self._region, with_credentials=not self.key)
         if not self._has_address:
             self.move_to(f"https://bedrock-mantle.{session.region_name}.api.aws/openai/v1")
-        options = self.http_options()
-        http = openai.DefaultAsyncHttpx2Client(**options)
-        credentials: dict[str, Any] = (
-            {"api_key": self.key} if self.key else {"aws_profile": os.environ.get("AWS_PROFILE")}
-        )
-        client = openai.AsyncBedrockOpenAI(
-            aws_region=session.region_name,
-            base_url=self.base_url,
-            max_retries=0,
-            timeout=options["timeout"],
-            http_client=http,
-            **credentials,
-        )
-        client.organization = client.project = None
-        client._custom_headers = {}
-        return client, http
+        credentials = {"api_key": self.key} if self.key else {"aws_profile": os.environ.get("AWS_PROFILE")}
+        return openai.AsyncBedrockOpenAI, {"aws_region": session.region_name, **credentials}

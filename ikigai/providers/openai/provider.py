@@ -8,7 +8,7 @@ import asyncio
 import logging
 import re
 from collections import defaultdict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urljoin
@@ -146,20 +146,22 @@ class OpenAIProvider(StreamingProvider):
     def connect(self) -> tuple[Any, Any]:
         import openai
 
+        client_class, arguments = self.sdk_client()
         options = self.http_options()
         http = openai.DefaultAsyncHttpx2Client(**options)
-        client = openai.AsyncOpenAI(
-            api_key=self.key or "none",
-            base_url=self.base_url,
-            max_retries=0,
-            timeout=options["timeout"],
-            http_client=http,
-        )
+        shared = {"max_retries": 0, "timeout": options["timeout"], "http_client": http}
+        client = client_class(base_url=self.base_url, **shared, **arguments)
         if not self._own:  # OpenAI's variables are not for other servers
             client.organization = client.project = None
             client._custom_headers = {}
         client._custom_headers = {**client._custom_headers, **dict.fromkeys(MACHINE_HEADERS, openai.Omit())}
         return client, http
+
+    def sdk_client(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return the class of the SDK's client, and its own arguments. A cloud may move to the address of a region."""
+        import openai
+
+        return openai.AsyncOpenAI, {"api_key": self.key or "none"}
 
     @asynccontextmanager
     async def post(self, client: Any, request: Request) -> AsyncGenerator[SdkAnswer, None]:

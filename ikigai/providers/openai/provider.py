@@ -27,6 +27,7 @@ from ikigai.providers.openai.chat_thinking import chat_vendor
 from ikigai.providers.openai.models import is_chat_model, parse_models
 from ikigai.providers.openai.responses_api import ResponsesEncoder
 from ikigai.providers.openai.responses_reader import ResponsesReader
+from ikigai.providers.openai.terms import OptionalPart
 from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, MACHINE_HEADERS, PIECE_TIMEOUT
@@ -34,11 +35,14 @@ from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, MACHINE_HEADERS, PIECE_
 LISTING_TIMEOUT = 30.0
 """Seconds that a list of models may take."""
 
-EXTRAS_REFUSED = re.compile(
-    r"stream_options|reasoning.summary|prompt_cache_options|comparison_response_id|web_search_call\.action\.sources"
-)
-"""Matches the refusal of token counts (some servers know no such option), of thinking in words (OpenAI gives that to
-verified accounts alone), of a diagnosis of the cache, or of the pages that a search found.
+PARTS_REFUSED: dict[OptionalPart, re.Pattern[str]] = {
+    "usage": re.compile("stream_options"),
+    "summary": re.compile("reasoning.summary"),
+    "diagnosis": re.compile("prompt_cache_options|comparison_response_id"),
+    "pages": re.compile(r"web_search_call\.action\.sources"),
+}
+"""Matches the refusal of a part: some servers know no such option, and OpenAI gives thinking in words to verified
+accounts alone.
 """
 REASONING_REFUSED = re.compile(
     "invalid_encrypted_content|encrypted content|'(reasoning|web_search_call)' was provided without", re.IGNORECASE
@@ -91,7 +95,7 @@ class OpenAIProvider(StreamingProvider):
         self._own = self.host == "api.openai.com" or self.host.endswith(".api.openai.com")
         self._official = self._own or self.host.endswith(".openai.azure.com")
         self._responses = (api or ("responses" if self._own else "chat")) == "responses"
-        self._extras = True
+        self._left_out: frozenset[OptionalPart] = frozenset()
         self._preset = preset or ServerPreset("", (), "")
         self._wants: WantedThinking = "calls" if self._preset.keeps_thinking else ""
         self._wanted: dict[str, WantedThinking | None] = {}  # by model; None takes no thinking back
@@ -103,21 +107,24 @@ class OpenAIProvider(StreamingProvider):
         return self._encoder(model, wanted=self._wants)
 
     def _encoder(
-        self, model: str, extras: bool = True, thoughts: bool = True, wanted: WantedThinking = ""
+        self,
+        model: str,
+        left_out: frozenset[OptionalPart] = frozenset(),
+        thoughts: bool = True,
+        wanted: WantedThinking = "",
     ) -> BodyEncoder:
         demands = self._demands[model]
-        key = model, extras, thoughts, wanted, *sorted(demands)
+        key = model, thoughts, wanted, *sorted(left_out), *sorted(demands)
         if key not in self._encoders:
             traits = self._traits(model)
             if self._responses:
                 vendor = self._vendor(model) if thoughts else ""
-                diagnoses = extras and self._diagnoses(model)
-                encoder = ResponsesEncoder(vendor, traits, self._official, extras, diagnoses)
+                encoder = ResponsesEncoder(vendor, traits, self._official, left_out, self._diagnoses(model))
             else:
                 encoder = ChatEncoder(
                     self._official,
                     traits.images,
-                    usage=extras,
+                    usage="usage" not in left_out,
                     thinks=traits.levels != ("off",),
                     thinking=chat_vendor(self.name, model) if thoughts else "",
                     wanted=wanted,
@@ -177,8 +184,9 @@ class OpenAIProvider(StreamingProvider):
                 return await self._send(client, request.model, body)
             except Exception as error:
                 refusal = str(getattr(error, "body", ""))
-                if self._extras and EXTRAS_REFUSED.search(refusal):
-                    self._extras = False
+                refused: set[OptionalPart] = {part for part, words in PARTS_REFUSED.items() if words.search(refusal)}
+                if refused - self._left_out:
+                    self._left_out |= refused
                 elif thoughts and REASONING_REFUSED.search(refusal):
                     thoughts = False
                 elif self._responses or not self._change_form(request, refusal):
@@ -187,10 +195,13 @@ class OpenAIProvider(StreamingProvider):
                     raise  # the refusal has another cause
                 log.debug("%s refused optional parts of the request; it is sent again without them", self.name)
 
+    def _encoder_now(self, model: str, thoughts: bool) -> BodyEncoder:
+        """Return the encoder without what the server has refused so far."""
+        wanted = self._wanted.get(model, self._wants)
+        return self._encoder(model, self._left_out, thoughts and wanted is not None, wanted or "")
+
     def _body(self, request: Request, thoughts: bool) -> bytes:
-        wanted = self._wanted.get(request.model, self._wants)
-        thoughts = thoughts and wanted is not None
-        return self._encoder(request.model, self._extras, thoughts, wanted or "").body(request)
+        return self._encoder_now(request.model, thoughts).body(request)
 
     def _change_form(self, request: Request, refusal: str) -> bool:
         """Send this model what the refusal insists on from now on; False if that changes nothing in the request."""
@@ -241,7 +252,7 @@ class OpenAIProvider(StreamingProvider):
             return None
         try:
             client = await self.connected()
-            body = self._encoder(request.model, self._extras).countable(request)
+            body = self._encoder(request.model, self._left_out).countable(request)
             answer = await client.post(
                 "/responses/input_tokens", content=body, cast_to=object, options=_options("application/json")
             )

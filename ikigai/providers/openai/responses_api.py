@@ -17,7 +17,7 @@ from ikigai.providers.encoding import BodyEncoder, result_text
 from ikigai.providers.json_shape import as_mapping
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai import terms
-from ikigai.providers.openai.terms import OPENAI_EFFORT
+from ikigai.providers.openai.terms import OPENAI_EFFORT, OptionalPart
 
 COUNTED_FIELDS = frozenset({"model", "instructions", "tools", "reasoning", "text"})
 """Keys of the head that the endpoint for counting knows."""
@@ -39,9 +39,9 @@ class ReasoningItem(Record, frozen=True):
 class ResponsesEncoder(BodyEncoder):
     """Bodies of requests for one model: `vendor` is the `Thinking.vendor` of its own thoughts.
 
-    `official` servers (OpenAI's own) have a key for their cache; `extras` requests thoughts in words, and the pages
-    that a search found. With `diagnoses` the server says why its cache missed. It sets a breakpoint at the end of a
-    request, looks for those of 80 requests before, and keeps them for half an hour at least: neither is asked for.
+    `official` servers (OpenAI's own) have a key for their cache; `left_out` are the parts that the server refuses. With
+    `diagnoses` the server says why its cache missed. It sets a breakpoint at the end of a request, looks for those of
+    80 requests before, and keeps them for half an hour at least: neither is asked for.
     """
 
     array = "input"
@@ -52,14 +52,14 @@ class ResponsesEncoder(BodyEncoder):
         vendor: str,
         traits: ModelTraits,
         official: bool = False,
-        extras: bool = True,
+        left_out: frozenset[OptionalPart] = frozenset(),
         diagnoses: bool = False,
     ) -> None:
         super().__init__(CrossModelFormat(vendor, traits.images, traits.images and official))
         self._thinks = traits.thinking == "effort"
         self._official = official
-        self._extras = extras
-        self._diagnoses = diagnoses
+        self._left_out = left_out
+        self._diagnoses = diagnoses and "diagnosis" not in left_out
 
     def head(self, request: Request) -> dict[str, Any]:
         head: dict[str, Any] = {"model": request.model}
@@ -83,12 +83,12 @@ class ResponsesEncoder(BodyEncoder):
             head["max_tool_calls"] = MAX_SEARCHES  # of the vendor's own tools
         head |= {"stream": True, "store": False}
         include = ["reasoning.encrypted_content"] * self._thinks
-        include += ["web_search_call.action.sources"] * (searches and self._extras)
+        include += ["web_search_call.action.sources"] * (searches and "pages" not in self._left_out)
         if include:
             head["include"] = include
         if self._thinks:  # other models refuse both
             effort = {"effort": OPENAI_EFFORT.get(request.level, request.level)} if request.level else {}
-            if reasoning := effort | ({"summary": "auto"} if self._extras else {}):
+            if reasoning := effort | ({} if "summary" in self._left_out else {"summary": "auto"}):
                 head["reasoning"] = reasoning
         if request.max_output:
             head["max_output_tokens"] = request.max_output

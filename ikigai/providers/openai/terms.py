@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -11,6 +11,11 @@ from ikigai.core.request.build import Request
 
 OPENAI_EFFORT = {"off": "none", "min": "minimal", "med": "medium"}
 """Levels with another name at OpenAI; every other level keeps its name."""
+
+OptionalPart: TypeAlias = Literal["usage", "summary", "diagnosis", "pages"]
+"""A part of a request that is left out for a server that refuses it: for token counts, for thinking in words, for the
+reason why the cache missed, for the pages that a search found.
+"""
 
 OPENAI_PATCH_PIXELS = 32
 MAX_PATCHES = 1536

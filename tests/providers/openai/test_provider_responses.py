@@ -14,6 +14,7 @@ from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta
+from ikigai.core.vendor_search import VENDOR_SEARCH_SPEC
 from ikigai.providers.models import ListedModel, ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import KEY, ask, collect, measured, reply
@@ -313,6 +314,22 @@ async def test_account_that_gets_no_summaries_is_served_without(responses: OpenA
         assert isinstance((await collect(responses, ask(level="low")))[-1], StreamFinished)
     sent = [request.json["reasoning"] for request in wire_server.requests]
     assert sent == [{"effort": "low", "summary": "auto"}, {"effort": "low"}, {"effort": "low"}]
+
+
+PAGES, BOTH = "web_search_call.action.sources", "both, one after the other"
+
+
+@pytest.mark.parametrize("part", [PAGES, "reasoning.summary", BOTH])
+async def test_refused_part_alone_is_left_out(responses: OpenAIProvider, wire_server: WireServer, part: str):
+    names = (PAGES, "reasoning.summary")
+    refusals = [refused(f"Invalid value: '{name}'.", name) for name in names if part in (name, BOTH)]
+    wire_server.script = [*refusals, Answer(WORDS), Answer(WORDS)]
+    request = Request("gpt-x", ask().messages, tools=(VENDOR_SEARCH_SPEC,))
+    for _ in range(2):
+        assert isinstance((await collect(responses, request))[-1], StreamFinished)
+    assert len(wire_server.requests) == len(refusals) + 2
+    sent = [(PAGES in each.json["include"], "reasoning" in each.json) for each in wire_server.requests[-2:]]
+    assert sent == [(part == "reasoning.summary", part == PAGES)] * 2
 
 
 @pytest.mark.parametrize(

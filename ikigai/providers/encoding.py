@@ -4,6 +4,7 @@ So two successive requests share the longest possible prefix, which is what prov
 message by message. A message is serialized once however often it is sent.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -28,6 +29,9 @@ PDF_PAGE_TOKENS = {
     "gemini level": (560, False),
 }
 """By the vendor's rule: the tokens of each page of a PDF, and True if its text counts besides."""
+
+LARGE_BODY_BYTES = 4 << 20
+"""Size from which on a body takes a thread: what copies more than a megabyte lets other threads run."""
 
 dumps = msgspec.json.Encoder().encode
 OUTPUT_LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"})
@@ -89,35 +93,46 @@ class BodyEncoder(ABC):
 
     def body(self, request: Request) -> bytes:
         """Return the whole body in UTF-8."""
+        return b",".join(self.body_entries(request))
+
+    def body_entries(self, request: Request) -> list[bytes]:
+        """Return the body without the commas between the entries of its list of messages. The first one has what
+        stands before the list, the last one what stands behind it.
+        """
         pieces = self._pieces(request)
         # Only the messages of this request are kept: the next one shares most of them.
         self._written = dict(zip(request.messages, pieces, strict=True))
         marked = self.marked(request, pieces)
         tail = self._whole_tail(request)
         left_out = (OUTPUT_LIMITS if request.output_cap else frozenset[str]()) | tail.keys()
-        framed = self._framed(self.head(request), self.preface(request), marked, left_out)
-        return b"%b,%b" % (framed[:-1], dumps(tail)[1:]) if tail else framed
+        entries = self._framed_entries(self.head(request), self.preface(request), marked, left_out)
+        if tail:
+            entries[-1] = b"%b,%b" % (entries[-1][:-1], dumps(tail)[1:])
+        return entries
 
     def countable(self, request: Request) -> bytes:
         """Return the body for an endpoint that counts. It leaves the cache of written messages unchanged."""
-        return self._framed(self.head(request), self.preface(request), self._pieces(request))
+        return b",".join(self._framed_entries(self.head(request), self.preface(request), self._pieces(request)))
 
     def _pieces(self, request: Request) -> list[bytes]:
         return [self._written.get(message) or self._write(message) for message in request.messages]
 
     def envelope(self, request: Request) -> int:
         preface, tail = self.preface(request), self._whole_tail(request)
-        framed = len(self._framed(self.head(request), preface, [], frozenset(tail))) - (not preface)
+        [frame] = self._framed_entries(self.head(request), preface, [], frozenset(tail))
+        framed = len(frame) - (not preface)
         return framed + len(dumps(tail)) - 1 if tail else framed
 
     def _whole_tail(self, request: Request) -> dict[str, Any]:
         return {name: _joined(value, self.extra.get(name, value)) for name, value in self.tail(request).items()}
 
-    def _framed(
+    def _framed_entries(
         self, head: dict[str, Any], preface: list[Any], pieces: list[bytes], left_out: frozenset[str] = frozenset()
-    ) -> bytes:
-        """Return the body up to the messages. `left_out` are the fields of `extra`, and in them, that it does not have:
-        those of the tail, and output limits where the request asks for what spending caps leave.
+    ) -> list[bytes]:
+        """Return the body up to the messages, as `body_entries` does.
+
+        `left_out` are the fields of `extra`, and in them, that it does not have: those of the tail, and output limits
+        where the request asks for what spending caps leave.
         """
         for name, value in self.extra.items():
             if name in left_out:
@@ -125,23 +140,33 @@ class BodyEncoder(ABC):
             if isinstance(value, dict):
                 value = {key: each for key, each in cast("dict[str, Any]", value).items() if key not in left_out}
             head[name] = _joined(head.get(name), value)
-        entries = b",".join([dumps(preface)[1:-1], *pieces] if preface else pieces)
-        return b"%b,%b:[%b]}" % (dumps(head)[:-1], dumps(self.array), entries)
+        entries = [*([dumps(preface)[1:-1]] if preface else []), *pieces] or [b""]
+        entries[0] = b"%b,%b:[%b" % (dumps(head)[:-1], dumps(self.array), entries[0])
+        entries[-1] += b"]}"
+        return entries
 
     def message(self, message: Message) -> int:
         # Not kept: an open turn is measured after every event, and most of the measured messages are never sent like
         # that.
-        size = len(dumps(self.entries(fit_message(message, self._cross_model)))) - 1
-        if message.role is not ASSISTANT and self._cross_model.images:
-            for image in message.images:
+        fitted = fit_message(message, self._cross_model)
+        size = len(dumps(self.entries(fitted))) - 1
+        if fitted.role is not ASSISTANT:
+            for image in fitted.images:
                 size -= len(image.data) - BYTES_PER_TOKEN * self.image_tokens(image)
-        if self._cross_model.pdfs:
-            for pdf in message.pdfs:
+            for pdf in fitted.pdfs:
                 size -= len(pdf.data) - BYTES_PER_TOKEN * self.pdf_tokens(pdf)
         return size
 
     def _write(self, message: Message) -> bytes:
         return dumps(self.entries(fit_message(message, self._cross_model)))[1:-1]
+
+
+async def write_body(encoder: BodyEncoder, request: Request) -> bytes:
+    """Return the body of the request. A thread puts a large one together: there, keys are heard meanwhile."""
+    entries = encoder.body_entries(request)
+    if sum(map(len, entries)) < LARGE_BODY_BYTES:
+        return b",".join(entries)
+    return await asyncio.to_thread(b",".join, entries)
 
 
 def is_json_object(text: str) -> bool:

@@ -31,16 +31,16 @@ class CloudMessagesEncoder(MessagesEncoder):
                 head = {"anthropic_beta": beta.split(",")} | head
         return {"anthropic_version": self.version} | head
 
-    def _framed(
+    def _framed_entries(
         self, head: dict[str, Any], preface: list[Any], pieces: list[bytes], left_out: frozenset[str] = frozenset()
-    ) -> bytes:
+    ) -> list[bytes]:
         if not pieces:  # to be measured: with the breakpoint
-            framed = super()._framed(head, preface, pieces, left_out)
-            return framed + BREAKPOINT_FIELD
+            [frame] = super()._framed_entries(head, preface, pieces, left_out)
+            return [frame + BREAKPOINT_FIELD]
         last = pieces[-1]
         end = len(last) - len(b"}]}")
         marked = last[:end] + BREAKPOINT_FIELD + last[end:]
-        return super()._framed(head, preface, [*pieces[:-1], marked], left_out)
+        return super()._framed_entries(head, preface, [*pieces[:-1], marked], left_out)
 
 
 class BedrockMessagesEncoder(CloudMessagesEncoder):

@@ -132,7 +132,7 @@ class MessagesEncoder(BodyEncoder):
         pieces = self._pieces(request)
         if request.messages and request.messages[-1].role is ASSISTANT:
             pieces.append(dumps({"role": "user", "content": [_text(EMPTY_TEXT)]}))
-        return self._framed(head, [], pieces)
+        return b",".join(self._framed_entries(head, [], pieces))
 
     def entries(self, message: Message) -> list[Any]:
         role = "assistant" if message.role is ASSISTANT else "user"

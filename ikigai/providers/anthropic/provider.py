@@ -18,6 +18,7 @@ from ikigai.providers.anthropic.messages_api import ANTHROPIC_VENDOR, MessagesEn
 from ikigai.providers.anthropic.messages_reader import MessagesReader
 from ikigai.providers.anthropic.models import THINKING_BUDGET
 from ikigai.providers.call_ids import call_ids
+from ikigai.providers.encoding import write_body
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
@@ -120,7 +121,7 @@ class AnthropicProvider(StreamingProvider):
             request = msgspec.structs.replace(request, schema=_accepted_schema(request.schema))
         while True:
             encoder = self._encoder(request.model, thoughts, self._binding)
-            body = encoder.body(request)
+            body = await write_body(encoder, request)
             try:
                 return await self._send(client, request.model, body, encoder.beta(request))
             except Exception as error:

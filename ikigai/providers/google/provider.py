@@ -17,6 +17,7 @@ import msgspec
 from ikigai.core.request.build import Request
 from ikigai.providers.answer_limits import read_page
 from ikigai.providers.call_ids import call_ids
+from ikigai.providers.encoding import write_body
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.generate_content_api import ContentsEncoder, ContentsReader
 from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
@@ -86,7 +87,7 @@ class GoogleProvider(StreamingProvider):
 
     @asynccontextmanager
     async def post(self, client: "_Client", request: Request) -> AsyncGenerator[SdkAnswer, None]:
-        body = self.encoder(request.model).body(request)
+        body = await write_body(self.encoder(request.model), request)
         try:
             answer = await self._open_stream(client, request.model, body)
         except _Refusal as error:

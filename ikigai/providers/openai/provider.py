@@ -17,7 +17,7 @@ from ikigai.core.request.build import Request
 from ikigai.core.request.cache_diagnosis import has_paid_cache
 from ikigai.core.vendors import ChatDemand, ServerPreset
 from ikigai.providers.call_ids import call_ids
-from ikigai.providers.encoding import BodyEncoder
+from ikigai.providers.encoding import BodyEncoder, write_body
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
@@ -179,7 +179,7 @@ class OpenAIProvider(StreamingProvider):
         """Open the answer's stream. Leave out dispensable parts that the server refuses; never send a body twice."""
         thoughts = True
         while True:
-            body = self._body(request, thoughts)
+            body = await write_body(self._encoder_now(request.model, thoughts), request)
             try:
                 return await self._send(client, request.model, body)
             except Exception as error:

@@ -105,7 +105,7 @@ class ResponsesEncoder(BodyEncoder):
 
     def countable(self, request: Request) -> bytes:
         head = {key: value for key, value in self.head(request).items() if key in COUNTED_FIELDS}
-        return self._framed(head, self.preface(request), self._pieces(request))
+        return b",".join(self._framed_entries(head, self.preface(request), self._pieces(request)))
 
     def entries(self, message: Message) -> list[Any]:
         if message.role is USER:

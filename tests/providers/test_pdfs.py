@@ -1,15 +1,18 @@
 """A PDF of the user: in each vendor's own form, counted by its rule, and as text for models that take none."""
 
+import base64
+import io
 import json
 from typing import Any
 
+import pypdf
 import pytest
 
 from ikigai.core import codec
 from ikigai.core.events import UserMessage
 from ikigai.core.messages import Document, DocumentKind, Message, Role, Text
 from ikigai.core.request.build import Request, append_event
-from ikigai.core.request.cross_model import document_text
+from ikigai.core.request.cross_model import document_text, is_encrypted
 from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.providers.anthropic.messages_api import MessagesEncoder
 from ikigai.providers.encoding import BodyEncoder
@@ -19,6 +22,7 @@ from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.openai.responses_api import ResponsesEncoder
 from tests.providers.bodies import messages_validated
+from tests.support.pdf import make_pdf
 
 DATA = "JVBERi0xLjcK" * 50
 PDF = Document("papers/a.pdf", "[page 1]\nWords é", DocumentKind.PDF, data=DATA, pages=3)
@@ -117,3 +121,37 @@ def test_pdf_survives_the_log():
     assert codec.decode(*row) == event
     [message] = append_event((), event)
     assert message.pdfs == (PDF,)
+
+
+def encrypted(algorithm: str, words: str = "Secret") -> str:
+    """A PDF that opens without a password, in base64."""
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(make_pdf(words)))
+    writer.encrypt("", owner_password="owner", algorithm=algorithm)
+    writer.write(written := io.BytesIO())
+    return base64.b64encode(written.getvalue()).decode()
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_encrypted_pdf_that_is_in_the_log_goes_as_text(name: str):
+    """Earlier versions stored such files whole. Anthropic refuses each request that holds one."""
+    encoder, form, _ = TAKING[name]
+    stored = Document("papers/a.pdf", PDF.text, DocumentKind.PDF, data=encrypted("RC4-128"), pages=3)
+    event = codec.decode(*codec.encode(UserMessage("Sum up.", documents=(stored, PDF))))
+    request = Request("m", append_event((), event))
+    body = encoder.body(request)
+    assert stored.data.encode() not in body and b"Words \xc3\xa9" in body
+    hidden = len(DATA) - BYTES_PER_TOKEN * encoder.pdf_tokens(PDF)
+    assert encoder.envelope(request) + sum(map(encoder.message, request.messages)) + hidden == len(body)
+    [message] = json.loads(body)[encoder.array]
+    assert form in (message.get("content") or message["parts"]), "the other PDF goes along itself"
+
+
+@pytest.mark.parametrize("algorithm", ["RC4-40", "RC4-128"])
+def test_encrypted_pdf_is_known_wherever_its_trailer_stands(algorithm: str):
+    assert all(is_encrypted(encrypted(algorithm, "x" * length)) for length in range(4))
+
+
+def test_pdf_about_encryption_is_not_encrypted():
+    for words in ("/Encrypt", "the key /Encrypt of a trailer", "/Encryption 5 0 R"):
+        assert not is_encrypted(base64.b64encode(make_pdf(words)).decode())
+    assert not is_encrypted("no base64: L0VuY3J5cHQ=")

@@ -7,7 +7,7 @@ a hosted call of this model with its result  themselves, and the citations of a 
 any other hosted call                        a text of both; the texts around citations are joined
 a call id or tool name the vendor refuses    a name made of it, the same for the call and its result
 an image for a model that sees none          a line that says so, also within a result
-a PDF for a model that takes PDFs            itself
+a PDF for a model that takes PDFs            itself, unless it is encrypted: vendors refuse such a file
 any other document                           its text between marks that do not occur in it
 no content                                   [empty]: vendors refuse a message without content
 
@@ -19,6 +19,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -143,9 +144,28 @@ def _image_placeholder(image: Image) -> str:
 
 
 def _document(document: Document, cross_model: CrossModelFormat) -> Document | Text:
-    if cross_model.pdfs and document.data:
+    if cross_model.pdfs and document.data and not is_encrypted(document.data):
         return document
     return Text(document_text(document))
+
+
+_ENCRYPTED = re.compile(rb"/Encrypt\s*(\d+\s+\d+\s+R|<<)")
+"""Matches the entry of an encrypted PDF in its trailer, which itself is never compressed nor encrypted."""
+_IN_BASE64 = tuple(
+    base64.b64encode(bytes(shift) + b"/Encrypt")[4 * (shift > 0) :].rstrip(b"=")[:-1].decode() for shift in range(3)
+)
+"""Its name in base64, at the three places where that can begin."""
+
+
+@lru_cache(maxsize=8)  # few, since it keeps them; a message is measured more than once
+def is_encrypted(pdf: str) -> bool:
+    """Return True if a PDF, in base64, is encrypted. Earlier versions stored such files, and imports may hold them."""
+    if not any(letters in pdf for letters in _IN_BASE64):  # far faster than to decode it
+        return False
+    try:
+        return bool(_ENCRYPTED.search(base64.b64decode(pdf)))
+    except ValueError:
+        return False
 
 
 def document_text(document: Document) -> str:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from ikigai.core.events import AssistantMessage, TurnEnded, UserMessage
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import Message, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.request.build import CONTINUE_TEXT
 from ikigai.core.request.reply import Accumulator, StreamFailed, StreamFinished, UsageUpdate
 from ikigai.core.request.reply_draft import Draft, draft_parts
 from ikigai.core.state.inputs import CallModel, Change, Clear, Failed, Interrupted, Opened, Replied, Submitted, Undo
-from ikigai.core.state.memory import next_request
+from ikigai.core.state.memory import next_request, replace
 from ikigai.core.vendor_search import MAX_SEARCHES, VENDOR_SEARCH
 from ikigai.core.vendors import CLOUDS, vendor_of_model
 from ikigai.providers.event_stream import EventDecoder
@@ -22,7 +23,7 @@ from ikigai.providers.pool import Endpoint, ProviderPool
 from tests.core.agent import Agent
 from tests.core.memory_log import MemoryLog
 from tests.providers.anthropic import messages_wire
-from tests.providers.conftest import KEY, collect, reply
+from tests.providers.conftest import KEY, collect, measured, reply
 from tests.providers.formats import FORMATS, Format
 from tests.providers.google import gemini
 from tests.providers.search_agent import (
@@ -37,7 +38,7 @@ from tests.providers.search_agent import (
     searched,
 )
 from tests.providers.search_wire import CITED, SEARCH_ERROR, claude_events, gemini_chunks
-from tests.support.wire_server import Answer, WireServer
+from tests.support.wire_server import Answer, Received, WireServer
 
 
 @pytest.fixture(params=SEARCHING)
@@ -221,6 +222,68 @@ async def test_paused_reply_goes_on_with_the_next_request(wire_server: WireServe
     agent.happen(Submitted("More?"))
     kinds = [part["type"] for part in body(agent)["messages"][1]["content"]]
     assert kinds == ["thinking", "text", "server_tool_use", "web_search_tool_result", "text", "text"]
+
+
+PREFILL = "This model does not support assistant message prefill. The conversation must end with a user message."
+
+
+def strict_claude(received: Received) -> Answer:
+    """A newer Claude: a request ends with a message of the user, or with a reply that paused in a search of its own."""
+    last = received.json["messages"][-1]
+    own = ("server_tool_use", "web_search_tool_result")
+    if last["role"] == "assistant" and not any(part["type"] in own for part in last["content"]):
+        return messages_wire.failure(400, PREFILL)
+    return messages_wire.answer("Fine.")
+
+
+def paused(form: Format, upto: int = 4) -> Agent:
+    """An agent whose model paused behind a call or its result, and which other models stand in for."""
+    models = [f"{form.provider}/claude-other", *(each.model for each in FORMATS.values())]
+    agent = Agent(replace(run_for(form), fallback=tuple((model, "") for model in models)))
+    agent.happen(Submitted("News?"))
+    agent.happen(Replied(agent.job(CallModel), reply_of(form).blocks[:upto], StopReason.PAUSED, USAGE))
+    return agent
+
+
+@pytest.mark.parametrize("upto", [3, 4])
+async def test_another_claude_goes_on_with_a_paused_reply(wire_server: WireServer, upto: int):
+    form = FORMATS["messages"]
+    agent = paused(form, upto)
+    wire_server.answer = strict_claude
+    provider: Any = form.connect(f"http://127.0.0.1:{wire_server.port}", KEY)
+    found = await collect(provider, next_request(agent.memory))
+    assert reply(found).text == "Fine.", "the model itself goes on with its own"
+    agent.happen(Failed(agent.job(CallModel), "Overloaded.", (), USAGE, "Overloaded."))
+    assert agent.memory.model == "anthropic/claude-other" and agent.loaded() == agent.memory
+    request = next_request(agent.memory)
+    found = await collect(provider, request)
+    await provider.close()
+    assert reply(found).text == "Fine."
+    assert len(wire_server.requests[-1].body) == measured(provider.encoder(request.model), request)
+    agent.happen(Replied(agent.job(CallModel), reply(found).blocks(), StopReason.END, USAGE))
+    agent.happen(Submitted("More?"))
+    assert "[continue]" not in json.dumps(body(agent)), "the word was part of one request alone"
+    assert agent.loaded() == agent.memory
+
+
+@pytest.mark.parametrize("other", [name for name in FORMATS if name != "messages"])
+def test_model_of_another_vendor_goes_on_with_a_paused_reply(other: str):
+    agent = paused(FORMATS["messages"])
+    while agent.memory.model != FORMATS[other].model:
+        agent.happen(Failed(agent.job(CallModel), "Overloaded.", (), USAGE, "Overloaded."))
+    body(agent)
+    assert next_request(agent.memory).messages[-1] == Message(Role.USER, (Text(CONTINUE_TEXT),))
+
+
+async def test_paused_reply_whose_search_is_refused_goes_on(wire_server: WireServer):
+    agent = paused(FORMATS["messages"])
+    message = "messages.1.content.2: Invalid `encrypted_content` in `web_search_tool_result` block"
+    wire_server.script = [messages_wire.failure(400, message)]
+    wire_server.answer = strict_claude
+    provider: Any = FORMATS["messages"].connect(f"http://127.0.0.1:{wire_server.port}", KEY)
+    found = await collect(provider, next_request(agent.memory))
+    await provider.close()
+    assert reply(found).text == "Fine." and len(wire_server.requests) == 2
 
 
 def test_paused_reply_without_any_search_ends_the_turn():

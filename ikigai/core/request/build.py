@@ -20,6 +20,11 @@ REPLY_PLACEHOLDERS = {
 }
 """Text in the place of a missing reply, so that user and model go on taking turns."""
 
+CONTINUE_TEXT = "[continue]"
+"""A message of the user behind a reply that paused, for a model that did not write it: newer models of Anthropic refuse
+a request that ends with a reply.
+"""
+
 PLANNING_MESSAGE = """\
 /{mode} {criteria}
 
@@ -271,6 +276,17 @@ def _answer(call: ToolCall, result: ToolResult | None, started: frozenset[str]) 
     if result.name == call.name:
         return result
     return ToolResult(call.id, result.content, result.is_error, call.name, result.images)
+
+
+def take_over(messages: tuple[Message, ...], model: str) -> tuple[Message, ...]:
+    """Return the messages of an open turn as `model` can go on with them: behind a reply that another model paused in
+    for its searches, there is a message of the user.
+    """
+    last = messages[-1]
+    vendors = [block.hosted for block in last.blocks if isinstance(block, ToolCall | ToolResult) and block.hosted]
+    if last.role is not ASSISTANT or not vendors or vendors[-1].partition("/")[2] == model.partition("/")[2]:
+        return messages
+    return (*messages, Message(USER, (Text(CONTINUE_TEXT),)))
 
 
 def close_turn(messages: tuple[Message, ...], started: frozenset[str], ending: Ending) -> tuple[Message, ...]:

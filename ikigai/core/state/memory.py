@@ -17,6 +17,7 @@ from ikigai.core.request.build import (
     distinguish_calls,
     pair_calls,
     summary_as_messages,
+    take_over,
     window_notice,
 )
 from ikigai.core.request.system_prompt import system_prompt
@@ -295,6 +296,8 @@ def next_request(memory: Memory) -> Request:
     """Return the next request: summary, notice, window, open turn; every call with its result, under its own id."""
     messages = (*summary_messages(memory), *_turns(memory))
     opened = memory.open.messages if memory.open else ()
+    if opened:
+        messages = take_over(messages, memory.model)
     ids = [*call_ids(_first(memory)), *memory.window.turns.sent.call_ids, *call_ids(opened)]
     if len(ids) != len(set(ids)):
         messages = distinguish_calls(messages)

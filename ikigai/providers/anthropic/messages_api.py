@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from ikigai.core.messages import ASSISTANT, Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.request.build import Request
+from ikigai.core.request.build import CONTINUE_TEXT, Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
 from ikigai.core.vendor_search import MAX_SEARCHES
 from ikigai.providers.anthropic import models
@@ -108,8 +108,11 @@ class MessagesEncoder(BodyEncoder):
     def marked(self, request: Request, pieces: list[bytes]) -> list[bytes]:
         """Return the messages with a breakpoint at the end of the request before, if the server would not find it.
 
-        The mark is not measured: it is no part of the prompt.
+        The mark is not measured: it is no part of the prompt. A reply that paused, and whose searches were refused, is
+        followed by a message of the user.
         """
+        if not self._thoughts and request.messages and request.messages[-1].role is ASSISTANT:
+            pieces = [*pieces, dumps({"role": "user", "content": [_text(CONTINUE_TEXT)]})]
         last = previous_end(request.messages)
         if last < 0 or sum(len(message.blocks) for message in request.messages[last + 1 :]) < SEARCHED_BLOCKS:
             return pieces

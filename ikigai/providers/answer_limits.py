@@ -101,12 +101,17 @@ async def decompress(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIterat
 
 
 async def read_page(pieces: AsyncIterator[bytes], most: int = MAX_ERROR_BODY_BYTES) -> object:
-    """Return an answer, `most` bytes of it: decoded JSON if possible, else the beginning of the text."""
+    """Return an answer, `most` bytes of it: decoded JSON if possible, else the beginning of the text.
+
+    Raise UnusableAnswer for more than that where it is not only for an error message.
+    """
     parts: list[bytes] = []
     size = 0
     async for piece in pieces:
         parts.append(piece)
         size += len(piece)
+        if size > most > MAX_ERROR_BODY_BYTES:
+            raise UnusableAnswer(f"sent an answer of more than {most >> 20} MiB")
         if size > most:
             break
     page = b"".join(parts)

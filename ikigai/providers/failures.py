@@ -23,7 +23,7 @@ CONTEXT_EXCEEDED = (
     r"|reduce the length of|range of input length|n_keep .{0,20}n_ctx"
 )
 """This pattern and those below are compiled after a failure, not at every start."""
-TOO_LARGE = r"(?i)request too large"
+TOO_LARGE = r"(?i)request (body )?too large"
 PER_TIME = r"(?i)per (second|min|hour|day)|rate.?limit|wait before"
 
 TOOLS_REFUSED = (

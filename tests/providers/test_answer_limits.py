@@ -1,6 +1,7 @@
 """The limits of what an answer may take, in every format, against a server that sends more than that."""
 
 import gzip
+import json
 import re
 import time
 import tracemalloc
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import StopReason, Text
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
-from ikigai.providers.answer_limits import MAX_LINE_BYTES, UnusableAnswer, decompress
+from ikigai.providers.answer_limits import MAX_ANSWER_BYTES, MAX_LINE_BYTES, UnusableAnswer, decompress
 from ikigai.providers.event_stream import EventDecoder
 from tests.providers.conftest import collect, reply
 from tests.providers.formats import FORMATS, Format
@@ -72,6 +73,27 @@ async def test_list_of_models_that_is_a_bomb(vendor: Any, wire_server: WireServe
         assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("size", [MAX_ANSWER_BYTES, MAX_ANSWER_BYTES + 1])
+async def test_whole_answer_has_a_cap(wire_server: WireServer, size: int):
+    """Up to the cap an answer of JSON is read, a reply as well as a list of models; beyond that it is refused."""
+    whole = {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}], "data": [{"id": "m"}], "more": ""}
+    body = json.dumps(whole).encode()
+    body = body[:-2] + b"x" * (size - len(body)) + body[-2:]
+    wire_server.script = [Answer(body, headers={"Content-Type": "application/json"})] * 2
+    chat: Any = FORMATS["chat"].connect(f"http://127.0.0.1:{wire_server.port}", "")
+    try:
+        end = (await collect(chat))[-1]
+        if size > MAX_ANSWER_BYTES:
+            assert isinstance(end, StreamFailed) and end.text == "mine sent an answer of more than 16 MiB."
+            with pytest.raises(IkigaiError, match="sent an answer of more than 16 MiB"):
+                await chat.models()
+        else:
+            assert isinstance(end, StreamFinished)
+            assert [model.id for model in await chat.models()] == ["m"]
+    finally:
+        await chat.close()
 
 
 async def test_compressed_stream_is_read(form: Format, vendor: Any, wire_server: WireServer):
@@ -158,6 +180,19 @@ def test_events_are_those_that_were_sent_however_they_are_cut(sent: list[int], s
     decoder = EventDecoder()
     found = [event for at in range(0, len(body), size) for event in decoder.feed(body[at : at + size])]
     assert [*found, *decoder.finish()] == [event for n in sent for event in DECODED[n]]
+
+
+BARE_ERROR = b'{\n  "error": {\n    "code": 503,\n    "message": "Overloaded"\n  }\n}\n'
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+@pytest.mark.parametrize("comment", [b": ping\n", b":\n", b": {\n", b": }\n"])
+def test_comments_are_no_part_of_an_error_outside_events(comment: bytes, size: int):
+    """Google sends an error as lines of plain JSON; gateways put comments between lines."""
+    body = comment + b"".join(line + comment for line in BARE_ERROR.splitlines(keepends=True))
+    decoder = EventDecoder()
+    found = [event for at in range(0, len(body), size) for event in decoder.feed(body[at : at + size])]
+    assert [*found, *decoder.finish()] == [{"error": {"code": 503, "message": "Overloaded"}}]
 
 
 async def test_stream_that_stays_open_behind_its_last_event_is_left(wire_server: WireServer):

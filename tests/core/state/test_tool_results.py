@@ -124,6 +124,7 @@ def test_edge_moves_in_steps_and_leaves_the_last_alone(results: int, caps: ToolR
         ("Range of input length should be [1, 204800]", 204_800),
         ("prompt token count of 514673 exceeds the limit of 128000", 128_000),
         ("Input length 72054 exceeds the maximum length 65536.", 65_536),
+        ("Request body too large for gpt-4o model. Max size: 8000 tokens.", 8000),
         ("Input is too long for requested model.", None),
         ("context_length_exceeded", None),
         ("context length exceeded (413)", 413),

@@ -108,7 +108,7 @@ async def prepare(connection: psycopg.AsyncConnection, session: DatabaseSession,
     Programs of earlier versions kept their tables in `public`; see `greeting.MOVED_VERSION`.
     """
     where, name = session.place, session.schema
-    await connection.execute(agents.MIGRATION_TURN, (MIGRATION_LOCK, schema_number(name)))
+    await _wait_for_turn(connection, name)
     ((exists,),) = await (await connection.execute(agents.HAS_SCHEMA, (name,))).fetchall()
     if not exists:
         try:
@@ -127,6 +127,12 @@ async def prepare(connection: psycopg.AsyncConnection, session: DatabaseSession,
         from ikigai.store.move_tables import move_tables
 
         await move_tables(connection, session, newest)
+
+
+async def _wait_for_turn(connection: psycopg.AsyncConnection, name: str) -> None:
+    """Wait until no other process migrates this schema, however long that takes, in the open transaction."""
+    await connection.execute(agents.WITHOUT_LIMITS)
+    await connection.execute(agents.MIGRATION_TURN, (MIGRATION_LOCK, schema_number(name)))
 
 
 async def analyze_tables(session: DatabaseSession) -> None:
@@ -148,7 +154,7 @@ async def apply(connection: psycopg.AsyncConnection, migration: Migration, sessi
     """
     try:
         async with connection.transaction():
-            await connection.execute(agents.MIGRATION_TURN, (MIGRATION_LOCK, schema_number(session.schema)))
+            await _wait_for_turn(connection, session.schema)
             version = await read_version(connection)
             if version < migration.version:
                 await connection.execute(migration.file.read_bytes())

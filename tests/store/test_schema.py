@@ -14,7 +14,8 @@ from ikigai.core.errors import BadDatabase, IkigaiError, NewerSchema
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
 from ikigai.store import schema
-from ikigai.store.address import quoted
+from ikigai.store.address import quoted, schema_number
+from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import reading as reading_queries
@@ -87,6 +88,25 @@ async def test_ten_programs_start_on_an_empty_database(empty_dsn: str) -> None:
     with psycopg.connect(tables(empty_dsn)) as other:
         applied = other.execute("select version, name from ikigai_migrations order by version").fetchall()
     assert applied == [(found.version, found.file.stem[5:]) for found in schema.read_migrations(MIGRATIONS)]
+
+
+async def test_wait_for_another_migration_has_no_limit(empty_dsn: str) -> None:
+    """The limit of a statement would begin with the wait, and end it while the other program is still at work."""
+    session = DatabaseSession(empty_dsn)
+    turn = schema.MIGRATION_LOCK, schema_number(session.schema)
+    with psycopg.connect(empty_dsn) as other:
+        other.execute("select pg_advisory_xact_lock(%s, %s)", turn)
+        async with session.use() as cursor:
+            await cursor.execute("set statement_timeout = '1s'")
+        migrating = asyncio.create_task(schema.migrate(session, schema.read_migrations(MIGRATIONS)))
+        waiting = (
+            "select from pg_stat_activity where wait_event = 'advisory' and clock_timestamp() > query_start + '1.5s'"
+        )
+        while not other.execute(waiting).fetchall() and not migrating.done():
+            await asyncio.sleep(0.05)
+        assert not migrating.done()
+    assert await migrating == NEWEST
+    await session.close()
 
 
 async def test_older_schema_is_brought_up(dsn: str, tmp_path: Path) -> None:

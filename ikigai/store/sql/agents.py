@@ -71,10 +71,9 @@ MAY_USE_SCHEMA = "select has_schema_privilege(%s::text, 'usage')"
 
 # Migrations ---------------------------------------------------------------------------------------------------------
 
-MIGRATION_TURN = """
-select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
-       pg_advisory_xact_lock(%s, %s)
-"""
+# A statement keeps the limit with which it began: so a statement of its own lifts it before the wait.
+WITHOUT_LIMITS = "select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true)"
+MIGRATION_TURN = "select pg_advisory_xact_lock(%s, %s)"
 HAS_SCHEMA = "select exists (select from pg_namespace where nspname = %s)"
 HAS_MIGRATIONS = "select to_regclass('ikigai_migrations') is not null"
 SCHEMA_VERSION = "select max(version) from ikigai_migrations"

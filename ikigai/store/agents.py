@@ -8,6 +8,7 @@ from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names
 from ikigai.store.address import schema_number
+from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import agent_lists, agents
 
@@ -133,6 +134,7 @@ class Agents:
         async with self._session.use() as cursor:
             return await _last(cursor, self._session.user, directory)
 
+    @repeat_on_conflict
     async def last_or_new(self, directory: str, anywhere: bool = True) -> Agent:
         """Return the agent that this user used last, in `directory` unless `anywhere`; create one if there is none.
 

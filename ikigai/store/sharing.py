@@ -6,6 +6,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store.agents import Agent
+from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.sql import shares
 
@@ -36,6 +37,7 @@ class Sharing:
             await cursor.execute(shares.SHARES)
             return [Share(*row) for row in await cursor.fetchall()]
 
+    @repeat_on_conflict
     async def share(self, agent: Agent, user: str, level: ShareLevel, command: str = "/share") -> bool:
         """Share the agent with a user, or end that; return True if the user has the same login of the database, so
         that the database cannot tell the two apart.

@@ -15,6 +15,7 @@ import psycopg
 
 from ikigai.core.errors import StoreError
 from ikigai.store import write_lock
+from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import search
 from ikigai.store.sql.search import ProgressStatements
@@ -85,6 +86,7 @@ class Filler:
         self._session, self._index = session, index
         self._unlisted_at: float | None = None
 
+    @repeat_on_conflict
     async def index_some(self) -> int:
         """Take the next few events into the index: at most 400, and of a long one a part; return how many.
 
@@ -120,6 +122,7 @@ class Filler:
             ((behind,),) = await cursor.fetchall()
         return behind
 
+    @repeat_on_conflict
     async def unlist_some(self) -> int:
         """Take agents out of the list of those behind that are indexed and that no program has open; return how many.
 

@@ -8,10 +8,14 @@ import asyncio
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
+import psycopg
+
 from ikigai.core.codec import SEARCHED_KINDS
+from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.search.fill import STEP_CHARACTERS, STEP_EVENTS, LoggedEvent, TextPiece
 from ikigai.store.search.packs import Block, SegmentPack, WordBlock, merge_words
@@ -75,6 +79,7 @@ class Packer:
         self._postponed: dict[int, float] = {}
         self._rewritten_at: float | None = None
 
+    @repeat_on_conflict
     async def pack_some(self) -> bool:
         """Take the next events of a segment into its pack, or store the pack; return False if there is nothing to do.
 
@@ -84,19 +89,27 @@ class Packer:
             packing, self._packing = self._packing, None
             if packing is None and not (packing := await self._begin(cursor)):
                 return False
-            which = {"after": packing.ids[-1] if packing.ids else packing.first - 1, "last": packing.last}
-            most = {"kinds": list(SEARCHED_KINDS), "events": STEP_EVENTS, "most": STEP_CHARACTERS}
-            await cursor.execute(packs.INDEXED_EVENTS, which | most, prepare=False)
-            if events := [_Event(*row) for row in await cursor.fetchall()]:
-                await asyncio.to_thread(packing.add, events)
-                self._packing = packing
-                return True
-            blocks = await asyncio.to_thread(packing.pack.pack_words)
-            async with cursor.connection.transaction():
-                if not await _store(cursor, packing, blocks):
-                    self._postponed[packing.segment] = time.monotonic() + POSTPONE_SECONDS
-            await cursor.execute(packs.UNLOCK, (PACK_LOCK,))
+            try:
+                self._packing = await self._go_on(cursor, packing)
+            finally:
+                if self._packing is None:
+                    with suppress(psycopg.Error, TimeoutError):  # a lost connection has lost the lock
+                        await cursor.execute(packs.UNLOCK, (PACK_LOCK,))
         return True
+
+    async def _go_on(self, cursor: Cursor, packing: _Packing) -> _Packing | None:
+        """Take the next events of the segment, or store the pack; return None if it is done with."""
+        which = {"after": packing.ids[-1] if packing.ids else packing.first - 1, "last": packing.last}
+        most = {"kinds": list(SEARCHED_KINDS), "events": STEP_EVENTS, "most": STEP_CHARACTERS}
+        await cursor.execute(packs.INDEXED_EVENTS, which | most, prepare=False)
+        if events := [_Event(*row) for row in await cursor.fetchall()]:
+            await asyncio.to_thread(packing.add, events)
+            return packing
+        blocks = await asyncio.to_thread(packing.pack.pack_words)
+        async with cursor.connection.transaction():
+            if not await _store(cursor, packing, blocks):
+                self._postponed[packing.segment] = time.monotonic() + POSTPONE_SECONDS
+        return None
 
     async def _begin(self, cursor: Cursor) -> _Packing | None:
         """Return the next segment to pack, with the lock for it; None if there is none."""
@@ -116,6 +129,7 @@ class Packer:
             ((count,),) = await cursor.fetchall()
         return count
 
+    @repeat_on_conflict
     async def merge_some(self) -> bool:
         """Merge the next words of packs into one of the next level; return False if there is nothing to do.
 

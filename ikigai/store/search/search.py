@@ -12,6 +12,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.record import Record
 from ikigai.core.search.query import parse, widen_terms
 from ikigai.core.search.snippets import SearchHit, TermFinder
+from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import Cursor
 from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.replica import ReadingSession
@@ -49,6 +50,7 @@ class EventSearch:
     def __init__(self, session: ReadingSession, indexer: Indexer) -> None:
         self._session, self._indexer = session, indexer
 
+    @repeat_on_conflict
     async def search(
         self,
         query: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ikigai.core.search import query
 from ikigai.core.search.query import Term
+from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search.lookup import Lookup, SearchScope
@@ -35,6 +36,7 @@ class SearchCursor:
             seeker.terms, seeker.widened = wider, True
         return seeker
 
+    @repeat_on_conflict
     async def older(self, than: int) -> int | None:
         """Return the newest hit below this id; None if there is none down to `reached`."""
         async with self._session.use() as cursor, read_snapshot(cursor):

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 
+from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.search.fill import LoggedEvent, cut_pieces, take_texts
 from ikigai.store.search.postings import BLOCK_BITS, move, pack_documents
@@ -77,6 +78,7 @@ class PartJoiner:
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
 
+    @repeat_on_conflict
     async def join_some(self) -> bool:
         """Move some postings of a full part to the large one before it; return False if there is nothing to do.
 

@@ -18,6 +18,7 @@ from ikigai.core.record import Record
 from ikigai.core.search.lexer import fold, is_unspaced
 from ikigai.core.search.query import MAX_QUESTION_CHARACTERS, Term
 from ikigai.core.search.snippets import TermFinder
+from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import Cursor
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search import semantic_order, stems
@@ -142,6 +143,7 @@ class TurnRecall:
     def __init__(self, session: ReadingSession, indexer: Indexer) -> None:
         self._session, self._indexer = session, indexer
 
+    @repeat_on_conflict
     async def recall(
         self,
         question: str,

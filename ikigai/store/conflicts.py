@@ -1,0 +1,38 @@
+"""This module runs a transaction again that the server has ended because it conflicted with another one.
+
+Two transactions that lock the same rows in different orders wait for each other: the server ends one of them, which
+loses nothing by beginning anew. That need not reach the user.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import psycopg
+
+from ikigai.core.errors import StoreError
+
+MAX_REPEATS = 2
+"""Times that such a transaction is run again."""
+CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+log = logging.getLogger(__name__)
+
+
+def repeat_on_conflict(call: F) -> F:
+    """Return `call` so that a conflict with another transaction runs it again. A failed run must leave nothing."""
+
+    @wraps(call)
+    async def repeated(*arguments: Any, **named: Any) -> Any:
+        for _ in range(MAX_REPEATS):
+            try:
+                return await call(*arguments, **named)
+            except StoreError as error:
+                if not isinstance(error.__cause__, CONFLICTS):
+                    raise
+                log.debug("%s runs again: %s", getattr(call, "__qualname__", call), error.__cause__)
+        return await call(*arguments, **named)
+
+    return cast("F", repeated)

@@ -177,6 +177,13 @@ async def restore(
 async def _fill(where: ServerAddress, cursor: Cursor, pg_restore: str, file: Path, on_progress: DumpProgress) -> int:
     copied = 0
     await cursor.execute(queries.RESTORE_TURN)
+    await cursor.execute(queries.LIMITED_ROLE, ("messages",))
+    ((limited,),) = await cursor.fetchall()
+    if limited:
+        raise Rejected(
+            f"The tables in the database {where.database} {where} do not belong to {limited}; nothing was restored.",
+            "Restore into a database of your own.",
+        )
     await cursor.execute(queries.ALONE)
     await cursor.execute(queries.IS_EMPTY)
     if await cursor.fetchall() != [(True,)]:

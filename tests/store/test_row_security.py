@@ -3,6 +3,7 @@
 Anna owns `docs`, which is shared for reading with `reader` and for writing with `writer`; `stranger` has nothing of it.
 """
 
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -16,7 +17,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from ikigai.core import events as ev
-from ikigai.core.errors import AgentLocked, IkigaiError
+from ikigai.core.errors import AgentLocked, IkigaiError, Rejected
 from ikigai.core.spending import SpendingQuery
 from ikigai.core.state.loading import load_memory
 from ikigai.store import dump
@@ -509,6 +510,37 @@ async def test_dump_of_a_role_has_what_it_may_read_and_is_restored(
     await restored.close()
 
 
+async def test_role_restores_its_dump_into_a_database_of_its_own(team: Team, dsn: str, tmp_path: Path) -> None:
+    """It is no superuser there. Agents of a role that the server has still belong to that one."""
+    writer = team.databases["writer"]
+    talk = await Talk.open(writer, await writer.agents.create("mine"))
+    await talk.turn("kept")
+    await talk.log.close()
+    assert await dump.dump(team.dsns["writer"], find_binaries(), tmp_path / "d")
+    with pytest.raises(Rejected, match=r"do not belong to writer_.*; nothing was restored") as refused:
+        await dump.restore(team.dsns["writer"], find_binaries(), tmp_path / "d", MIGRATIONS)
+    assert "a database of your own" in refused.value.remedy
+    role = str(conninfo_to_dict(team.dsns["writer"])["user"])
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        admin.execute(f"create database {role} owner {role}".encode())
+    own = address(team.dsns["writer"], dbname=role)
+    try:
+        events = await dump.restore(own, find_binaries(), tmp_path / "d", MIGRATIONS)
+        with psycopg.connect(own, options="-csearch_path=ikigai") as connection:
+            assert connection.execute("select count(*) from messages").fetchall() == [(events,)]
+            owners = dict(connection.execute("select name, owner from agents").fetchall())
+        assert owners == {"docs": str(conninfo_to_dict(team.dsns["anna"])["user"]), "mine": role}
+        restored = await Database.open(own, MIGRATIONS)
+        talk = await Talk.open(restored, await restored.agents.find("mine"))
+        await talk.turn("goes on")
+        await talk.log.close()
+        assert len((await restored.search("kept")).hits) == 1
+        await restored.close()
+    finally:
+        with psycopg.connect(dsn, autocommit=True) as admin:
+            admin.execute(f"drop database {role} with (force)".encode())
+
+
 async def test_fork_of_a_shared_agent_keeps_what_its_owner_does_not_purge(team: Team, dsn: str) -> None:
     """It stays when the share ends and the owner is removed. What the owner purges is gone there, too."""
     reader, anna = team.databases["reader"], team.databases["anna"]
@@ -553,3 +585,24 @@ async def test_day_of_a_role_has_what_it_spent_alone(team: Team) -> None:
     assert spent == {"anna": 1, "writer": 20, "reader": 0, "stranger": 0}
     spender = "select spent_by from usage where spent_by <> ''"
     assert team.sql("reader", spender) == [(conninfo_to_dict(team.dsns["writer"])["user"],)]
+
+
+async def test_role_cannot_charge_another_one(team: Team) -> None:
+    """The program names who sent a request. What another program says is not believed."""
+    role = {name: str(conninfo_to_dict(team.dsns[name])["user"]) for name in ROLES}
+    mine = await team.databases["writer"].agents.create("mine")
+    await team.databases["writer"].sharing.share(mine, role["reader"], "read")
+    insert = (
+        "insert into messages (event_id, agent_id, seq, kind, data) values (gen_random_uuid(), %s, %s, 'usage', %s)"
+        " returning coalesce(data ->> 'spent_by', '')"
+    )
+    lies = ({}, {"spent_by": ""}, {"spent_by": role["anna"]}, {"spent_by": role["reader"]}, {"spent_by": "somebody"})
+    for seq, said in enumerate(lies, 5_000):
+        data = json.dumps({"model": "a/b", "cost": 7} | said)
+        assert team.sql("writer", insert, team.docs.id, seq, data) == [(role["writer"],)]
+        left = [("somebody" if said == lies[-1] else "",)]
+        assert team.sql("writer", insert, mine.id, seq, data) == left, "its own agent, which another one reads"
+    query = SpendingQuery(str(uuid4()), time.time() - 3_600)
+    for name in ROLES:
+        spent = (await team.databases[name].spent(team.docs.id, query))["day"].usd
+        assert spent == (7 * (2 * len(lies) - 1) if name == "writer" else 0), name

@@ -4,12 +4,14 @@ import json
 import signal
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.e2e.account import Account
 from tests.e2e.test_tools import TOOLS, call
 
 PARTS = ("one", "two", "three")
+HANG = {"do": "hang"}
 
 
 def script(folder: Path, name: str, *replies: object) -> str:
@@ -55,6 +57,39 @@ def test_print_mode_waits_for_its_agents_and_stops_the_others(account: Account, 
     assert made["usage"]["agents"]["output"] > 0
     assert "Stopped with it: snail." in found.stderr
     assert [data["ending"] for _, _, data in account.rows("mail_sent")] == ["completed", "interrupted"]
+
+
+FULL_FOR_SNAIL = """
+create function ikigai.fail() returns trigger language plpgsql as $$
+begin
+  if (select name from ikigai.agents where id = new.agent_id) = 'snail' then
+    raise exception 'no space left' using errcode = '53100';
+  end if;
+  return new;
+end $$;
+create trigger fail before insert on ikigai.messages
+  for each row when (new.kind = 'turn_end') execute function ikigai.fail();
+"""
+
+
+def test_print_mode_says_what_its_agents_could_not_save(account: Account, tmp_path: Path) -> None:
+    account.run("db", "migrate")
+    with psycopg.connect(account.dsn, autocommit=True) as server:
+        server.execute(FULL_FOR_SNAIL.encode())
+    fork = {**call("fork"), "arguments": {"prompt": "?", "name": "snail", "model": script(tmp_path, "slow", [HANG])}}
+    boss = script(tmp_path, "boss", [fork], "It is at work.")
+    account.configure(f'model = "{boss}"\n')
+    found = account.run("-p", "--yolo", "Go.", module="tests.e2e.hasty", **TOOLS)
+    assert found.stdout == "It is at work.\n"
+    (line,) = [line for line in found.stderr.splitlines() if "could not be saved" in line]
+    file = Path(line.partition(" kept in ")[2].partition(" until ")[0])
+    kept = [json.loads(row).get("kind") for row in file.read_text().splitlines()]
+    assert line.endswith(" until snail is opened again.") and "turn_end" in kept
+    with psycopg.connect(account.dsn, autocommit=True) as server:
+        server.execute("drop trigger fail on ikigai.messages")
+    after = account.run("-r", "snail", "-c", "-p", "And now?", "-m", "scripted/echo")
+    assert "that could not be saved are in the log now." in after.stderr and not file.exists()
+    assert account.endings() == ["completed", "interrupted", "completed"]
 
 
 def test_killed_between_the_end_of_a_childs_turn_and_the_parents_taking(account: Account, tmp_path: Path) -> None:

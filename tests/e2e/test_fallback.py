@@ -119,6 +119,26 @@ def test_side_question_and_window_of_the_other_model(account: Account, wire: Wir
     assert [data["purpose"] for _, _, data in account.rows("usage") if data.get("purpose")] == ["btw"] * 3
 
 
+@pytest.mark.parametrize(("cap", "limit"), [(5, 2_000), (1.5, 1_500), (1, 0)])
+def test_dearer_fallback_is_reserved_anew_under_a_cap(account: Account, wire: Wire, cap: float, limit: int):
+    """The first model is free. A token of the second one costs a tenth of a cent, and its reply has 2,000 at most."""
+    free, dear = "input_price = 0\noutput_price = 0\n", "input_price = 0\noutput_price = 1000\nmax_output = 2000\n"
+    account.configure(
+        f'fallback = ["wire/two"]\n[providers.wire]\nbase_url = "{wire.server.base_url}"\n'
+        f'[models."wire/one"]\n{free}[models."wire/two"]\n{dear}[limits]\nrun_usd = {cap}\n'
+    )
+    wire.answers(BUSY, BUSY, completion("From two.", usage={"prompt_tokens": 9, "completion_tokens": limit}))
+    result = account.run("-m", "wire/one", "-p", "Hello")
+    if not limit:
+        assert result.returncode == 3 and "it could take $1.03 more" in result.stderr
+        assert asked_models(wire) == ["one", "one"]
+        return
+    assert (result.returncode, result.stdout.strip()) == (0, "From two.")
+    assert asked_models(wire) == ["one", "one", "two"] and wire.requests[-1].json["max_tokens"] == limit
+    spent = sum(data.get("cost") or 0 for _, _, data in account.rows("usage"))
+    assert spent == pytest.approx(limit / 1_000) and spent <= cap
+
+
 def test_all_are_down_and_the_last_reason_is_told(account: Account, wire: Wire):
     configure(account, wire, "nobody/x", "wire/two")
     wire.answers(*[BUSY] * 10)

@@ -58,15 +58,16 @@ async def mine(wire_server: WireServer):
 
 
 MISSING = "The `reasoning_content` in the thinking mode must be passed back to the API."
+MISSING_AT_MOONSHOT = "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1"
 
 
-def deepseek(needs: Callable[[dict[str, Any]], bool] = lambda message: "tool_calls" in message):
+def deepseek(needs: Callable[[dict[str, Any]], bool] = lambda message: "tool_calls" in message, words: str = MISSING):
     """DeepSeek (api-docs.deepseek.com/guides/thinking_mode): refuses messages that lack their thinking."""
 
     def answer(received: Received) -> Answer:
         said = assistants(received)
         if any("reasoning_content" not in message for message in said if needs(message)):
-            return failure(400, MISSING, "invalid_request_error")
+            return failure(400, words, "invalid_request_error")
         if received.json["messages"][-1]["role"] == "tool":
             return completion("There are 4.", thinking="So it is four.")
         return completion(thinking="I should look.", calls=[{"name": "ls", "id": f"call_{len(said)}"}])
@@ -96,15 +97,30 @@ async def test_empty_thinking_goes_back_too(mine: OpenAIProvider, wire_server: W
     assert len(wire_server.requests) == 2
 
 
+@pytest.mark.parametrize("words", [MISSING, MISSING_AT_MOONSHOT])
 async def test_calls_of_another_model_get_empty_thinking_once_it_is_wanted(
-    mine: OpenAIProvider, wire_server: WireServer
+    mine: OpenAIProvider, wire_server: WireServer, words: str
 ):
-    wire_server.answer = deepseek()
+    wire_server.answer = deepseek(words=words)
     foreign = Message(Role.ASSISTANT, (Thinking("hm", "sig", "anthropic/claude-x"), ToolCall("c", "ls")))
     messages = (USER, foreign, Message(Role.TOOL, (ToolResult("c", "4 files", name="ls"),)))
     for _ in range(2):
         assert isinstance((await collect(mine, ask(messages)))[-1], StreamFinished)
     assert [assistants(each)[0].get("reasoning_content") for each in wire_server.requests] == [None, "", ""]
+
+
+async def test_server_that_wants_thinking_with_calls_gets_none_with_answers(
+    mine: OpenAIProvider, wire_server: WireServer
+):
+    """A refusal because of a call is no reason to send all thinking from then on, which costs tokens."""
+    wire_server.answer = deepseek()
+    foreign = Message(Role.ASSISTANT, (ToolCall("c", "ls"),))
+    messages = (USER, foreign, Message(Role.TOOL, (ToolResult("c", "4 files", name="ls"),)))
+    messages = history(await collect(mine, ask(messages)), messages)
+    messages = history(await collect(mine, ask((*messages, USER))), (*messages, USER))
+    assert isinstance((await collect(mine, ask(messages)))[-1], StreamFinished)
+    kept = [message.get("reasoning_content") for message in assistants(wire_server.requests[-1])]
+    assert kept == ["", None, "I should look."] and len(wire_server.requests) == 4
 
 
 async def test_answers_get_their_thinking_where_the_server_wants_it(mine: OpenAIProvider, wire_server: WireServer):
@@ -146,7 +162,7 @@ async def test_another_refusal_is_told_and_thinking_still_goes_back(mine: OpenAI
     wire_server.answer = deepseek()
     messages = history(await collect(mine, ask((USER,))))
     await collect(mine, ask(messages))
-    assert assistants(wire_server.requests[-1])[0]["reasoning_content"] == "hm"
+    assert assistants(wire_server.requests[-1])[0]["reasoning_content"] == "hm" and len(wire_server.requests) == 3
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
@@ -158,6 +174,16 @@ async def test_thinking_goes_back_in_the_field_it_came_in(mine: OpenAIProvider, 
     [said] = assistants(wire_server.requests[-1])
     assert said[field] == "I look."
     assert sum("reasoning" in name for name in said) == 1
+
+
+async def test_thinking_before_and_behind_words_goes_back_whole(mine: OpenAIProvider, wire_server: WireServer):
+    call = chunk({"tool_calls": [call_delta(0, id="c", name="ls", arguments="{}")]})
+    thoughts = [chunk({"reasoning_content": "First. "}), chunk({"reasoning_content": "Then."})]
+    wire_server.script = [stream(thoughts[0], chunk({"content": "I look."}), thoughts[1], call)]
+    messages = history(await collect(mine, ask((USER,))))
+    await collect(mine, ask(messages))
+    [said] = assistants(wire_server.requests[-1])
+    assert said["reasoning_content"] == "First. Then." and said["content"] == "I look."
 
 
 SIGNATURE = {"google": {"thought_signature": "AbC/+="}}

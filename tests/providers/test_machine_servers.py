@@ -54,6 +54,20 @@ async def test_all_servers_are_found_with_their_contexts():
     assert images["gemma3:4b"] and images["qwen2-vl-7b-instruct"] and not images["llama3.2:3b"]
 
 
+@pytest.mark.parametrize("count", [1, 4])
+async def test_all_servers_together_get_50_ms_to_take_a_connection(monkeypatch: pytest.MonkeyPatch, count: int):
+    """Ports behind which packets vanish: each wait ends by its share of the time."""
+    waits: list[float] = []
+
+    def vanishes(address: tuple[str, int], timeout: float) -> socket.socket:
+        waits.append(timeout)
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", vanishes)
+    assert await find_servers({name: PRESETS[name].base_url for name in SERVER_PROVIDERS[:count]}) == []
+    assert len(waits) == count and sum(waits) == pytest.approx(0.05)
+
+
 async def test_nothing_is_asked_where_nothing_listens(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(machine_servers, "list_models", None)
     with socket.socket() as unused:

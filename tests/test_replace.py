@@ -43,7 +43,7 @@ def find_calls(node: ast.AST, types: dict[str, str]) -> Iterator[tuple[ast.Call,
         types = {**types, **{each.arg: _class_name(each.annotation) for each in arguments if each.annotation}}
     elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         types[node.target.id] = _class_name(node.annotation)
-    elif isinstance(node, ast.Call) and node.args and node.keywords and ast.unparse(node.func).endswith("replace"):
+    elif isinstance(node, ast.Call) and node.args and node.keywords and _called(node.func).endswith("replace"):
         yield node, types.get(ast.unparse(node.args[0]), "")
     for child in ast.iter_child_nodes(node):
         yield from find_calls(child, types)
@@ -53,13 +53,18 @@ def _class_name(annotation: ast.expr) -> str:
     return ast.unparse(annotation).strip("'\"").split(".")[-1]
 
 
+def _called(function: ast.expr) -> str:
+    return getattr(function, "attr", "") or getattr(function, "id", "")
+
+
 def find_wrong(sources: list[str]) -> tuple[list[str], int]:
     """Return the calls whose keywords are no fields: of the annotated class, else of any one class. Return the number
     of calls, too.
     """
     trees = [ast.parse(source) for source in sources]
     fields = find_fields(trees)
-    calls = [call for tree in trees for call in find_calls(tree, {})]
+    pairs = zip(sources, trees, strict=True)
+    calls = [call for source, tree in pairs if "replace(" in source for call in find_calls(tree, {})]
     wrong = list[str]()
     for call, name in calls:
         keywords = {keyword.arg for keyword in call.keywords if keyword.arg}

@@ -62,12 +62,14 @@ def blank(char: str) -> bool:
 @cache
 def every() -> list[str]:
     """Return all characters, but only each 64th of those beyond the first plane that are private or not assigned."""
+    assigned = (*range(0x40000), *range(0xE0000, 0xF0000))  # no other plane is, but for private characters
+    ends = (code for plane in range(17) for code in (plane << 16 | 0xFFFE, plane << 16 | 0xFFFF))
     return [
         char
-        for code, char in enumerate(map(chr, range(sys.maxunicode + 1)))
-        if code < 0x10000
-        or code % 64 == 0
-        or 0xE0000 <= code < 0xE1000
+        for char in map(chr, sorted({*assigned, *range(0, sys.maxunicode + 1, 64), *ends}))
+        if ord(char) < 0x10000
+        or ord(char) % 64 == 0
+        or 0xE0000 <= ord(char) < 0xE1000
         or unicodedata.category(char) not in ("Cn", "Co")
         or noncharacter(char)
     ]

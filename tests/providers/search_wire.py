@@ -1,6 +1,7 @@
 """Replies in which a vendor searched the web, as its server streams them, and what is stored of each.
 
-The parts that belong to a search are checked against the SDKs' own types.
+The parts that belong to a search are checked against the SDKs' own types; those of Anthropic by `check_claude`, since a
+module that makes such a stream is not to load the SDK with it.
 """
 
 import json
@@ -40,13 +41,8 @@ SEARCH_ERROR = {"type": "web_search_tool_result_error", "error_code": "max_uses_
 
 
 def claude_events(found: Any = FOUND, stop: str = "end_turn") -> list[dict[str, Any]]:
-    from anthropic.types import CitationsDelta, ServerToolUseBlock, WebSearchToolResultBlock
-
     asked = {"type": "server_tool_use", "id": "srvtoolu_01", "name": "web_search", "input": {}}
     result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_01", "content": found}
-    ServerToolUseBlock.model_validate(asked)
-    WebSearchToolResultBlock.model_validate(result)
-    CitationsDelta.model_validate({"type": "citations_delta", "citation": CITED})
     usage: dict[str, Any] = {
         "output_tokens": 20,
         "server_tool_use": {"web_search_requests": 1, "web_fetch_requests": 0},
@@ -77,6 +73,17 @@ def claude_events(found: Any = FOUND, stop: str = "end_turn") -> list[dict[str, 
         wire.finish(stop, **usage),
         wire.END,
     ]
+
+
+def check_claude(events: list[dict[str, Any]]) -> None:
+    """Raise an exception if a part of a search is not of the SDK's type."""
+    from anthropic.types import CitationsDelta, ServerToolUseBlock, WebSearchToolResultBlock
+
+    types = {"server_tool_use": ServerToolUseBlock, "web_search_tool_result": WebSearchToolResultBlock}
+    types["citations_delta"] = CitationsDelta
+    parts = [event.get("content_block") or event.get("delta") or {} for event in events]
+    checked = [types[part["type"]].model_validate(part) for part in parts if part.get("type") in types]
+    assert len(checked) == 3
 
 
 def claude_reply() -> SearchReply:

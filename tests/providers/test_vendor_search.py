@@ -37,7 +37,7 @@ from tests.providers.search_agent import (
     search,
     searched,
 )
-from tests.providers.search_wire import CITED, SEARCH_ERROR, claude_events, gemini_chunks
+from tests.providers.search_wire import CITED, FOUND, SEARCH_ERROR, check_claude, claude_events, gemini_chunks
 from tests.support.wire_server import Answer, Received, WireServer
 
 
@@ -178,6 +178,11 @@ def leaves_sound_conversation(form: Format, blocks: tuple[ReplyBlock, ...]) -> s
         elif called:
             assert "The reply ended before the result of this call came." in text
     return {name for name, has in (("call", called), ("result", answered), ("none", not called)) if has}
+
+
+@pytest.mark.parametrize("found", [FOUND, SEARCH_ERROR])
+def test_streams_of_searches_have_the_types_of_the_sdk(found: object):
+    check_claude(claude_events(found))
 
 
 async def test_search_that_failed_is_an_error_and_goes_back_as_one(wire_server: WireServer):

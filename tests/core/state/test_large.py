@@ -1,4 +1,4 @@
-"""These tests count what is measured, kept and read of 100,000 turns, and of a turn of 500 iterations."""
+"""These tests count what is measured, kept and read of many turns, and of a turn of many iterations."""
 
 from collections.abc import Iterator
 
@@ -58,37 +58,40 @@ def totals(turns: int) -> ev.Totals:
 
 
 TURNS = 100_000
+LENGTHS = [20_000, pytest.param(TURNS, marks=pytest.mark.long)]
+"""Numbers of turns in a log. What is read and measured is bounded alike for all."""
 RULES = [WindowRules(0), WindowRules(), WindowRules(0.5, True), WindowRules(0.1, True, 3_000)]
 
 
-@pytest.fixture(scope="module")
-def log() -> MemoryLog:
+@pytest.fixture(scope="module", params=LENGTHS)
+def log(request: pytest.FixtureRequest) -> MemoryLog:
     log = MemoryLog()
     log.create("a")
-    log.append("a", [stored.event for stored in conversation(TURNS)])
+    log.append("a", [stored.event for stored in conversation(request.param)])
     return log
 
 
 @pytest.mark.parametrize("rules", RULES, ids=["plain", "steps", "first", "capped"])
-def test_loading_reads_only_the_window_of_100_000_turns(rules: WindowRules, log: MemoryLog) -> None:
+def test_loading_reads_only_the_window_of_many_turns(rules: WindowRules, log: MemoryLog) -> None:
+    turns = len(log.rows) // 3
     counting, run = run_of(rules)
     log.asked = 0
     memory = log.load(load_memory(run, "a"))
     kept = len(memory.window.turns)
     assert log.asked <= 3 * (20_000 * 4 // memory.window.turns[0].size + 2) + PAGE_ROWS + 32
     assert counting.measured <= 10 * 20_000 * 4 // 130
-    assert memory.window.total.turns == TURNS and memory.window.older.turns >= TURNS - kept - 1
+    assert memory.window.total.turns == turns and memory.window.older.turns >= turns - kept - 1
     assert (memory.window.first is not None) is rules.keep_first_turn
     assert next_request(memory).messages[0].text == ("0?" if rules.keep_first_turn else f"[{notice_of(memory)}]")
     counting.measured = left = 0
-    for stored in conversation(TURNS + 2_000, first=TURNS):
+    for stored in conversation(turns + 2_000, first=turns):
         before = len(memory.window.turns)
         memory = evolve(memory, stored)
         left += max(0, before - len(memory.window.turns))
         assert len(memory.window.turns._shared) <= 3 * 20_000 * 4 // 130, "what left is let go of"
     # Question, answer, the notice when each of them comes and at the end, and once more for each turn that leaves.
     assert counting.measured <= 2_000 * 6 + 2_000 + left
-    assert memory.used <= memory.ceiling and memory.window.total.turns == TURNS + 2_000
+    assert memory.used <= memory.ceiling and memory.window.total.turns == turns + 2_000
 
 
 def notice_of(memory: Memory) -> str:
@@ -130,7 +133,8 @@ def worked(agent: Agent, iterations: int, output: str) -> None:
 @pytest.mark.parametrize(
     "caps", [ToolResultLimits(100), ToolResultLimits(100, keep_first=0, keep_last=0)], ids=["masked", "readable"]
 )
-def test_turn_with_500_iterations(caps: ToolResultLimits) -> None:
+@pytest.mark.parametrize("iterations", [120, pytest.param(500, marks=pytest.mark.long)])
+def test_turn_with_many_iterations(caps: ToolResultLimits, iterations: int) -> None:
     """Each event measures a few messages, whatever the length of the turn; the request never outgrows the context."""
     counting, run = run_of(WindowRules(result_limits=caps))
     agent = Agent(replace(run, limits=lambda model: replace(limits(model), context=60_000)))
@@ -138,23 +142,23 @@ def test_turn_with_500_iterations(caps: ToolResultLimits) -> None:
     agent.happen(Submitted("Before."))
     agent.happen(Interrupted())
     agent.happen(Submitted("Look everywhere."))
-    for n in range(500):
+    for n in range(iterations):
         before = counting.measured
         agent.reply(ToolCall(f"c{n}", "look"))
         agent.happen(Approved(agent.job(StartTool)))
         agent.happen(ToolDone(agent.job(RunTool), ToolResult(f"c{n}", "z" * 100_000)))
         at[n] = counting.measured - before
         assert agent.memory.used <= agent.memory.room
-    assert max(at.values()) <= 40 and sum(at.values()) <= 500 * 12
+    assert max(at.values()) <= 40 and sum(at.values()) <= iterations * 12
     opened = agent.memory.open
-    assert opened and opened.requests == 500
-    assert opened.iterations == (0 if caps.keep_last else 500 - len(opened.messages) // 2)
+    assert opened and opened.requests == iterations
+    assert opened.iterations == (0 if caps.keep_last else iterations - len(opened.messages) // 2)
     is_sound(next_request(agent.memory))
     counting.measured = 0
     assert agent.loaded() == agent.memory
-    assert counting.measured <= 500 * 12 + 10
+    assert counting.measured <= iterations * 12 + 10
     agent.reply(Text("Done."))
-    assert agent.memory.window.total.messages == 2 + 1 + 2 * 500 + 1, "as many as the log has"
+    assert agent.memory.window.total.messages == 2 + 1 + 2 * iterations + 1, "as many as the log has"
     assert agent.loaded() == agent.memory
 
 

@@ -436,7 +436,9 @@ def test_operands_after_a_double_dash_are_never_options(program: str, tmp_path: 
     assert output("-- *") == output("./*")
 
 
-def test_files_of_a_wildcard_are_checked(tmp_path: Path, world: tuple[PathScope, Path]):
+def test_files_of_a_wildcard_are_checked(
+    tmp_path: Path, world: tuple[PathScope, Path], monkeypatch: pytest.MonkeyPatch
+):
     root = project.made(tmp_path)
     place = PathScope(str(root), (), world[0].path)
     assert judged("cat src/*", place).approved
@@ -446,7 +448,8 @@ def test_files_of_a_wildcard_are_checked(tmp_path: Path, world: tuple[PathScope,
     (root / "src" / "z.txt").unlink()
     (root / "src" / "server.pem").write_text("")
     assert "looks like a file with keys" in judged("cat src/*", place).why
-    for number in range(allowlist.MAX_WILDCARD_FILES + 1):
+    monkeypatch.setattr(allowlist, "MAX_WILDCARD_FILES", 50)
+    for number in range(51):
         (root / "docs" / str(number)).touch()
     assert "matches too many files" in judged("ls docs/*", place).why
 

@@ -94,8 +94,17 @@ def test_search_of_too_many_files_is_asked_about(place: PathScope, monkeypatch: 
     assert "has too many files" in judged("rg KEY src", place).why
 
 
-@pytest.mark.parametrize("lines", ["", "!.env\n", "!.e*\n", "*.pem\n", "!/odd/.cred*\n"])
-@pytest.mark.parametrize("ignore", [".gitignore", ".ignore"])
+IGNORED = ["", "!.env\n", "!.e*\n", "*.pem\n", "!/odd/.cred*\n"]
+
+
+@pytest.mark.parametrize(
+    ("ignore", "lines"),
+    [
+        (".gitignore", "!.env\n"),
+        (".ignore", "!.e*\n"),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in product((".gitignore", ".ignore"), IGNORED)),
+    ],
+)
 def test_approved_search_prints_nothing_of_files_with_keys(place: PathScope, ignore: str, lines: str):
     """Run every approved combination of options with the programs themselves."""
     root = Path(place.root)

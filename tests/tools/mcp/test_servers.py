@@ -17,7 +17,6 @@ from PIL import Image
 from ikigai.core.mcp_tools import CALL_TOOL, McpOffer
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.images import read_picture
-from ikigai.tools.mcp import server_connection
 from ikigai.tools.mcp.host_messages import (
     CallResult,
     CallTool,
@@ -135,6 +134,8 @@ async def test_call_is_cancelled_at_the_server_and_ends_at_its_limit(tmp_path: P
 
 
 async def test_server_that_fails_is_started_again_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ikigai.tools.mcp import server_connection  # loads the SDK
+
     pauses = server_connection.PAUSES_SECONDS
     assert list(pauses) == sorted(set(pauses))
     monkeypatch.setattr(server_connection, "PAUSES_SECONDS", tuple(each / 1_000 for each in pauses[:3]))

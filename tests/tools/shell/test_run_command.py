@@ -137,11 +137,11 @@ async def test_head_and_tail_are_kept(witness: Witness, tmp_path: Path):
 
 async def test_live_output_comes_in_pieces(witness: Witness, tmp_path: Path):
     pieces = list[tuple[float, str]]()
-    script = "for n in $(seq 600); do printf '%s ü\\n' $n; sleep 0.005; done"
+    script = "for n in $(seq 100); do printf '%s ü\\n' $n; sleep 0.01; done"
     done = await run(
         script, tmp_path, witness.environment, progress=lambda text: pieces.append((time.monotonic(), text))
     )
-    assert "".join(text for _, text in pieces) == done.text == "".join(f"{n} ü\n" for n in range(1, 601))
+    assert "".join(text for _, text in pieces) == done.text == "".join(f"{n} ü\n" for n in range(1, 101))
     times = [at for at, _ in pieces]
     assert 3 < len(times) < done.seconds * 20 + 3
     assert all(later - earlier > 0.04 for earlier, later in zip(times[:-2], times[1:-1], strict=True))

@@ -65,6 +65,7 @@ class Agents:
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
 
+    @repeat_on_conflict
     async def create(
         self,
         name: str = "",

@@ -9,6 +9,7 @@ from psycopg import errors, sql
 from ikigai.core.errors import BadDatabase, Rejected
 from ikigai.core.record import Record
 from ikigai.store.address import MAX_NAME_BYTES, quoted
+from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import roles
 
@@ -81,6 +82,7 @@ class Users:
             except errors.InsufficientPrivilege as error:
                 raise self._missing_right(error) from error
 
+    @repeat_on_conflict
     async def remove(self, name: str, heir: str = "") -> Removed:
         """Take all rights from a role, and drop it if ikigai made it. Its agents go to the role `heir`.
 
@@ -101,6 +103,7 @@ class Users:
             except errors.InsufficientPrivilege as error:
                 raise self._missing_right(error) from error
 
+    @repeat_on_conflict
     async def refresh(self) -> None:
         """Give all users the rights to what migrations have made, and indexes of the present form.
 

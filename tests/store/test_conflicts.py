@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import LiteralString, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import psycopg
 import pytest
@@ -31,17 +31,17 @@ class Circle(NamedTuple):
     `between` holds it up until another one, which has locked `held`, waits for `first`.
     """
 
-    first: LiteralString
-    between: LiteralString
-    held: LiteralString
+    first: str
+    between: str
+    held: str
 
 
 @asynccontextmanager
-async def session(dsn: str, locks: LiteralString) -> AsyncIterator[psycopg.AsyncConnection]:
+async def session(dsn: str, locks: str) -> AsyncIterator[psycopg.AsyncConnection]:
     """A transaction that has locked something; it never looks for deadlocks, so that ikigai's is the one that ends."""
     options = "-c search_path=ikigai -c deadlock_timeout=10min"
     async with await psycopg.AsyncConnection.connect(address(dsn, options=options)) as connection:
-        await connection.execute(locks)
+        await connection.execute(locks.encode())
         yield connection
         await connection.rollback()
 
@@ -58,7 +58,7 @@ async def in_circle(dsn: str, circle: Circle, run: Callable[[], Awaitable[T]]) -
     async with session(dsn, circle.held) as other, session(dsn, circle.between) as blocker:
         running = asyncio.ensure_future(run())
         await waiting(1)
-        also = asyncio.create_task(other.execute(circle.first))
+        also = asyncio.create_task(other.execute(circle.first.encode()))
         await waiting(2)
         await blocker.rollback()
         await also  # ikigai's transaction has gone: this one has the lock
@@ -105,6 +105,14 @@ async def test_search_waits_out_a_deadlock_of_the_index(
     if found.behind:  # the other one had the agent meanwhile
         found = await database.search("swordfish")
     assert len(found.hits) == 1 and found.behind == 0
+
+
+async def test_index_waits_out_a_deadlock(database: Database, dsn: str) -> None:
+    """Behind the prompt a failure would end it for half a minute."""
+    await in_circle(dsn, INDEXING["rows"], database.indexer.index_some)
+    while await database.indexer.index_some():
+        pass
+    assert await database.indexer.words.behind() == 0
 
 
 async def test_purge_waits_out_a_deadlock(database: Database, dsn: str, caplog: pytest.LogCaptureFixture) -> None:

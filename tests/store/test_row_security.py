@@ -28,6 +28,7 @@ from ikigai.store.sql import word_packs
 from tests.conftest import MIGRATIONS, address
 from tests.core.agent import RUN
 from tests.store.talk import Talk
+from tests.store.test_conflicts import Circle, in_circle
 from tests.store.test_schema import folder
 
 SECRET = "zanzibar-lighthouse"
@@ -325,6 +326,18 @@ async def test_no_messages_of_others_are_read_to_see_what_is_to_be_packed(team: 
             await cursor.execute(f"explain {statement}".encode(), values, prepare=False)
             plan = str(await cursor.fetchall())
             assert "search_segments" in plan and "messages" not in plan, plan
+
+
+async def test_share_ends_in_spite_of_a_program_that_fills_the_index(team: Team, dsn: str) -> None:
+    """The index of who loses the share is emptied. Its program has locked a table of it, and waits for the owner's."""
+    role = docs_reader(team)
+    circle = Circle(
+        "select from agent_shares for update",
+        "lock table agent_access in share mode",
+        f'lock table "ikigai_index_{role}".search_pieces in row exclusive mode',
+    )
+    assert not await in_circle(dsn, circle, lambda: team.databases["anna"].sharing.share(team.docs, role, "none"))
+    assert did_nothing(attack(team, "reader", READS["log"], team.docs.id))
 
 
 async def test_fork_of_a_shared_agent_keeps_the_past_and_gets_no_future(team: Team) -> None:

@@ -37,6 +37,7 @@ def bomb() -> bytes:
 BOMB = bomb()
 
 
+@pytest.mark.ordinary("chat-*", "*event-stream*")
 @pytest.mark.parametrize(
     ("status", "kind", "words"),
     [

@@ -1,6 +1,5 @@
 """Azure OpenAI, Amazon Bedrock and Google Vertex AI by the SDKs' own classes, over real HTTP to scripted servers."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from functools import cache
@@ -535,7 +534,18 @@ def test_missing_package_names_its_extra(
         connect(platform, key=key).check(f"{platform}/some-model")
 
 
-async def test_no_other_sdk_is_loaded():
+@pytest.mark.ordinary("openai on bedrock", "vertex")
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (f"bedrock/{CLAUDE}", "anthropic boto3"),
+        ("bedrock/openai.gpt-oss", "boto3 openai"),
+        ("vertex/gemini-3.8-flash", "google.genai"),
+        ("azure/gpt-5", "openai"),
+    ],
+    ids=["claude on bedrock", "openai on bedrock", "vertex", "azure"],
+)
+def test_no_other_sdk_is_loaded(model: str, expected: str):
     """A program that asks one cloud's model loads the SDK of that vendor alone."""
     import subprocess
     import sys
@@ -552,21 +562,9 @@ pool = ProviderPool({platform: endpoint}, LocalModel("", 1, Path("/")), ModelCat
 asyncio.run(pool.preload(model))
 print(" ".join(sorted({"anthropic", "openai", "google.genai", "boto3", "azure.identity"} & {*sys.modules})))
 """
-    cases = {
-        ("bedrock", f"bedrock/{CLAUDE}", "k"): "anthropic boto3",
-        ("bedrock", "bedrock/openai.gpt-oss", "k"): "boto3 openai",
-        ("vertex", "vertex/gemini-3.8-flash", "k"): "google.genai",
-        ("azure", "azure/gpt-5", "k"): "openai",
-    }
-    processes = {
-        expected: await asyncio.create_subprocess_exec(
-            sys.executable, "-c", code, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        for arguments, expected in cases.items()
-    }
-    for expected, process in processes.items():
-        out, errors = await process.communicate()
-        assert out.decode().strip() == expected, errors.decode()
+    command = [sys.executable, "-c", code, model.partition("/")[0], model, "k"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.strip() == expected, done.stderr
 
 
 async def test_claude_on_vertex_searches(

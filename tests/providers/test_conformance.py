@@ -126,6 +126,7 @@ class Conversation:
 
 
 @one_loop
+@pytest.mark.ordinary("text-*", "*-messages")
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("name", CONVERSATIONS)
 async def test_conversation_and_how_it_goes_on_with_every_other_vendor(world: World, name: str, form: str):

@@ -143,6 +143,7 @@ async def test_endless_words_of_a_server_are_shortened(form: Format, vendor: Any
     assert len(broke.text) == 400
 
 
+@pytest.mark.ordinary("chat", "messages")
 async def test_ten_megabytes_in_one_line(form: Format, vendor: Any, wire_server: WireServer):
     long = "é" * 5_000_000
     whole = form.stream(SAID, StopReason.END)

@@ -228,22 +228,29 @@ async def test_it_lists_its_model_and_counts_as_it_bills(adapters: dict[str, Any
     assert counted == (None if name == "chat" else billed[-1])
 
 
-async def test_answer_in_a_form(adapters: dict[str, Any], server: LocalServer):
+@pytest.mark.parametrize(
+    ("words", "max_output"),
+    [
+        ("Tell me a story about a fox.", 24),
+        pytest.param("Tell me a story about a fox.", 80, marks=pytest.mark.long),
+        pytest.param("[1 user] What is a fox?\n[2 assistant] An animal.", 80, marks=pytest.mark.long),
+    ],
+)
+async def test_answer_in_a_form(adapters: dict[str, Any], server: LocalServer, words: str, max_output: int):
     """Over Chat Completions llama.cpp holds even a model to it that was asked for something else."""
-    for words in ("Tell me a story about a fox.", "[1 user] What is a fox?\n[2 assistant] An animal."):
-        done = await complete(
-            adapters["chat"],
-            f"local/{server.name}",
-            "You tell stories.",
-            words,
-            purpose="matching",
-            max_output=80,
-            schema=ANSWER_SCHEMA,
-        )
-        assert done.failure is None and done.stop in (StopReason.END, StopReason.LENGTH)  # it may not find an end
-        assert re.fullmatch(r'\s*\{\s*"ids"\s*:\s*\[[-\d,\s]*(\]\s*\}\s*)?', done.text)
-        if done.stop is StopReason.END:
-            assert all(isinstance(id, int) for id in json.loads(done.text)["ids"])
+    done = await complete(
+        adapters["chat"],
+        f"local/{server.name}",
+        "You tell stories.",
+        words,
+        purpose="matching",
+        max_output=max_output,
+        schema=ANSWER_SCHEMA,
+    )
+    assert done.failure is None and done.stop in (StopReason.END, StopReason.LENGTH)  # it may not find an end
+    assert re.fullmatch(r'\s*\{\s*("ids"\s*:\s*\[[-\d,\s]*(\]\s*\}\s*)?)?', done.text)
+    if done.stop is StopReason.END:
+        assert all(isinstance(id, int) for id in json.loads(done.text)["ids"])
 
 
 @pytest.mark.long

@@ -229,6 +229,7 @@ async def test_nothing_is_left_behind(form: Format, recwarn: pytest.WarningsReco
     assert not [warning for warning in recwarn if issubclass(warning.category, ResourceWarning)]
 
 
+@pytest.mark.ordinary("responses", "contents")
 async def test_sdk_is_loaded_by_warm_and_not_before_and_a_request_loads_nothing(form: Format):
     api = f", api={form.api!r}" if form.path else ""
     sdk = {"anthropic": "anthropic", "google": "google.genai"}.get(form.api, "openai")

@@ -15,7 +15,6 @@ from ikigai.store.database import Database
 from ikigai.store.embedded import location as embedded_place
 from ikigai.store.embedded import server as embedded
 from tests.conftest import MIGRATIONS
-from tests.store.embedded.test_revival import lease  # noqa: F401  (the fixture)
 from tests.store.talk import Talk
 
 MARKER = "sk-canary-of-a-streamed-reply-0123456789"
@@ -63,8 +62,8 @@ async def purge(database: Database) -> None:
     assert await task.clear_write_ahead_log() == ""
 
 
-async def test_purge_leaves_no_byte_of_a_streamed_reply(tmp_path: Path, lease: embedded.Lease) -> None:  # noqa: F811
-    folder = embedded_place.folder_of(tmp_path)
+async def test_purge_leaves_no_byte_of_a_streamed_reply(data_dir: Path, lease: embedded.Lease) -> None:
+    folder = embedded_place.folder_of(data_dir)
     database = await Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew))
     try:
         talk = await Talk.open(database)
@@ -79,10 +78,10 @@ async def test_purge_leaves_no_byte_of_a_streamed_reply(tmp_path: Path, lease: e
 
 
 async def test_purge_leaves_no_byte_of_messages_samples_and_recycled_segments(
-    tmp_path: Path,
-    lease: embedded.Lease,  # noqa: F811
+    data_dir: Path,
+    lease: embedded.Lease,
 ) -> None:
-    folder = embedded_place.folder_of(tmp_path)
+    folder = embedded_place.folder_of(data_dir)
     database = await Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew))
     try:
         talk = await Talk.open(database)

@@ -2,10 +2,9 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,19 +17,6 @@ from ikigai.store.database import Database
 from ikigai.store.embedded import location as embedded_place
 from ikigai.store.embedded import server as embedded
 from tests.conftest import MIGRATIONS
-
-
-@pytest.fixture
-def lease(tmp_path: Path) -> Iterator[embedded.Lease]:
-    lease = embedded.start(tmp_path)
-    folder = embedded_place.folder_of(tmp_path)
-    yield lease
-    lease.close()
-    deadline = time.monotonic() + 30
-    while embedded.embedded_status(tmp_path).running and time.monotonic() < deadline:
-        time.sleep(0.1)
-    shutil.rmtree(folder, ignore_errors=True)
-
 
 T = TypeVar("T")
 
@@ -45,13 +31,13 @@ async def insist(call: Callable[[], Awaitable[T]]) -> T:
                 await asyncio.sleep(0.1)
 
 
-async def test_killed_server_is_started_again_by_the_next_call(tmp_path: Path, lease: embedded.Lease) -> None:
+async def test_killed_server_is_started_again_by_the_next_call(data_dir: Path, lease: embedded.Lease) -> None:
     database = await Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew))
     try:
         agent = await database.agents.create("a")
         log = await database.open_agent(agent)
         await log.append((Marked("before"),))
-        postmaster = embedded_place.folder_of(tmp_path) / "data" / "postmaster.pid"
+        postmaster = embedded_place.folder_of(data_dir) / "data" / "postmaster.pid"
         os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
         events = (Marked("after"),)
         appended = await insist(lambda: log.append(events))
@@ -64,10 +50,10 @@ async def test_killed_server_is_started_again_by_the_next_call(tmp_path: Path, l
 
 
 async def test_server_that_was_killed_since_it_was_found_is_started_again(
-    tmp_path: Path, lease: embedded.Lease
+    data_dir: Path, lease: embedded.Lease
 ) -> None:
-    postmaster = embedded_place.folder_of(tmp_path) / "data" / "postmaster.pid"
-    for _ in range(3):
+    postmaster = embedded_place.folder_of(data_dir) / "data" / "postmaster.pid"
+    for _ in range(2):
         os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
         with pytest.raises(psycopg.OperationalError):
             while True:
@@ -78,10 +64,10 @@ async def test_server_that_was_killed_since_it_was_found_is_started_again(
 
 
 async def test_stopped_server_is_told_of_without_words_on_the_network(
-    tmp_path: Path, lease: embedded.Lease, monkeypatch: pytest.MonkeyPatch
+    data_dir: Path, lease: embedded.Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ikigai.store.address.CONNECT_TIMEOUT", 2)
-    pid = int((embedded_place.folder_of(tmp_path) / "data" / "postmaster.pid").read_text().split()[0])
+    pid = int((embedded_place.folder_of(data_dir) / "data" / "postmaster.pid").read_text().split()[0])
     os.kill(pid, signal.SIGSTOP)
     try:
         with pytest.raises(Unavailable, match="did not answer in time") as refused:
@@ -91,9 +77,9 @@ async def test_stopped_server_is_told_of_without_words_on_the_network(
     assert refused.value.remedy == "Its processes may be stopped, or the machine is busy: try again in a moment."
 
 
-def test_lease_is_kept_when_it_cannot_be_renewed(tmp_path: Path, lease: embedded.Lease) -> None:
+def test_lease_is_kept_when_it_cannot_be_renewed(data_dir: Path, lease: embedded.Lease) -> None:
     """Else the server would stop under the other connections of this program."""
-    lock = embedded_place.folder_of(tmp_path) / "server.lock"
+    lock = embedded_place.folder_of(data_dir) / "server.lock"
     kept = lock.rename(lock.with_name("kept"))
     lock.symlink_to(kept)
     with pytest.raises(BadDatabase, match="cannot be used"):
@@ -102,4 +88,4 @@ def test_lease_is_kept_when_it_cannot_be_renewed(tmp_path: Path, lease: embedded
     with psycopg.connect(lease.dsn) as other:
         time.sleep(embedded.GRACE_SECONDS + 1)
         assert other.execute("select 1").fetchall() == [(1,)]
-    assert embedded.is_running(tmp_path)
+    assert embedded.is_running(data_dir)

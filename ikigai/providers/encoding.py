@@ -114,6 +114,16 @@ class BodyEncoder(ABC):
         """Return the body for an endpoint that counts. It leaves the cache of written messages unchanged."""
         return b",".join(self._framed_entries(self.head(request), self.preface(request), self._pieces(request)))
 
+    def unwritten_size(self, request: Request) -> int:
+        """Return the bytes of pictures and PDFs in the last messages, from the first on that was not sent before."""
+        size = 0
+        for message in reversed(request.messages):
+            if self._written and message in self._written:
+                break
+            if message.role is not ASSISTANT:
+                size += sum(len(image.data) for image in message.images) + sum(len(pdf.data) for pdf in message.pdfs)
+        return size
+
     def _pieces(self, request: Request) -> list[bytes]:
         return [self._written.get(message) or self._write(message) for message in request.messages]
 
@@ -162,8 +172,11 @@ class BodyEncoder(ABC):
 
 
 async def write_body(encoder: BodyEncoder, request: Request) -> bytes:
-    """Return the body of the request. A thread puts a large one together: there, keys are heard meanwhile."""
-    entries = encoder.body_entries(request)
+    """Return the body of the request. A thread writes a large one: there, keys are heard meanwhile."""
+    if encoder.unwritten_size(request) < LARGE_BODY_BYTES:
+        entries = encoder.body_entries(request)
+    else:
+        entries = await asyncio.to_thread(encoder.body_entries, request)
     if sum(map(len, entries)) < LARGE_BODY_BYTES:
         return b",".join(entries)
     return await asyncio.to_thread(b",".join, entries)

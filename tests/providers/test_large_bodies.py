@@ -27,9 +27,12 @@ async def test_body_is_written_whole(form: Format, count: int, system: str):
 async def test_large_body_lets_the_event_loop_run(size: int):
     form = FORMATS["messages"]
     encoder = form.connect("http://127.0.0.1:1", KEY).encoder(form.name)  # type: ignore[attr-defined]
-    request = Request(form.name, (Message(Role.USER, (Image("image/png", "A" * size, 64, 64),)),))
-    ran: list[bool] = []
-    asyncio.get_running_loop().call_soon(ran.append, True)
-    body = await write_body(encoder, request)
-    assert ran == [True] * (size == LARGE_BODY_BYTES), "keys are heard while a large one is put together"
-    assert body == encoder.body(request)
+    messages = (Message(Role.USER, (Image("image/png", "A" * size, 64, 64),)),)
+    for said in ("the first time", "once its picture is written"):
+        messages = (*messages, Message(Role.ASSISTANT, (Text("A"),)), Message(Role.USER, (Text(said),)))
+        request = Request(form.name, messages)
+        ran: list[bool] = []
+        asyncio.get_running_loop().call_soon(ran.append, True)
+        body = await write_body(encoder, request)
+        assert ran == [True] * (size == LARGE_BODY_BYTES), f"keys are heard meanwhile, {said}"
+        assert body == encoder.body(request)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.app import agent_tree
 from ikigai.core.commands import fork
-from ikigai.core.commands.parsers import parse_archive, parse_kill, parse_rename
+from ikigai.core.commands.parsers import parse_one_agent, parse_rename
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.state.settings import with_choices
 
@@ -44,12 +44,12 @@ async def _rename(services: Services, agent: Agent | None, argument: str, yes: b
 
 
 async def _kill(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
-    agent = await _named(services, parse_kill(argument.split()), agent, "/kill")
+    agent = await _named(services, parse_one_agent("kill", argument), agent, "/kill")
     return TreeChange(agent, "", await agent_tree.kill_agreed(services.database, agent, yes))
 
 
 async def _archive(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
-    agent = await _named(services, parse_archive(argument.split()), agent, "/archive")
+    agent = await _named(services, parse_one_agent("archive", argument), agent, "/archive")
     return TreeChange(agent, "", await agent_tree.archive(services.database, agent, "ikigai agents revive {}"))
 
 

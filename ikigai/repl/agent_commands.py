@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ikigai.app import agent_tree, share_report
 from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS
-from ikigai.core.commands.parsers import ProgramCommand, parse_archive, parse_kill, parse_rename, parse_share
+from ikigai.core.commands.parsers import ProgramCommand, parse_one_agent, parse_rename, parse_share
 from ikigai.core.errors import IkigaiError, NotReady, Rejected
 from ikigai.core.events import MailSent
 from ikigai.core.questions import Question, yes_or_no
@@ -118,7 +118,7 @@ class AgentCommands:
     async def _archive(self, command: ProgramCommand) -> None:
         """Archive an agent; if it leaves the screen with that, go to the agent above it, or to the one used last."""
         on_screen = self._on_screen()
-        name = parse_archive(command.argument.split())
+        name = parse_one_agent("archive", command.argument)
         text = await agent_tree.archive(self._database, await self._database.agents.find(name or on_screen.id))
         now = await self._database.agents.get(on_screen.id)
         if now and now.archived_at and not on_screen.archived_at:
@@ -128,7 +128,7 @@ class AgentCommands:
     async def _kill(self, command: ProgramCommand) -> None:
         """Kill an agent and those below it when the user agrees; leave the one on screen if it is among them."""
         on_screen = self._on_screen()
-        name = parse_kill(command.argument.split())
+        name = parse_one_agent("kill", command.argument)
         agent = await self._database.agents.find(name or on_screen.id)
         to_kill = await agent_tree.subtree_to_kill(self._database, agent)
         if (await self._view.ask(_kill_question(to_kill))).key != "y":

@@ -36,10 +36,6 @@ def parse_mark(argument: str) -> Meaning:
     return inputs.SetMark(argument)
 
 
-def parse_rewind(argument: str) -> Meaning:
-    return inputs.RewindTo(argument)
-
-
 def parse_filter(mode: str) -> Callable[[str], Meaning]:
     """Return the parser of /forget or /remember: ids of messages where every part is one, else criteria in words for
     the model.
@@ -83,18 +79,11 @@ def parse_rename(words: Sequence[str]) -> Rename:
     return Rename(words[-1], "".join(words[:-1]))
 
 
-def parse_kill(words: Sequence[str]) -> str:
-    """Return the name of the agent to kill, "" for the active one. Raise WrongArgument for more words."""
-    if len(words) > 1:
-        raise WrongArgument("/kill takes one agent at a time.")
-    return "".join(words)
-
-
-def parse_archive(words: Sequence[str]) -> str:
-    """Return the name of the agent to archive, "" for the active one. Raise WrongArgument for more words."""
-    if len(words) > 1:
-        raise WrongArgument("/archive takes one agent at a time.")
-    return "".join(words)
+def parse_one_agent(command: str, argument: str) -> str:
+    """Return the name of the agent that a command is about, "" for the active one. Raise WrongArgument for several."""
+    if len(argument.split()) > 1:
+        raise WrongArgument(f"/{command} takes one agent at a time.")
+    return argument
 
 
 class ShareRequest(Record, frozen=True):
@@ -128,11 +117,11 @@ def rename(argument: str) -> None:
 
 
 def kill(argument: str) -> None:
-    parse_kill(argument.split())
+    parse_one_agent("kill", argument)
 
 
 def archive(argument: str) -> None:
-    parse_archive(argument.split())
+    parse_one_agent("archive", argument)
 
 
 def fork(argument: str) -> None:
@@ -162,20 +151,6 @@ def parse_system(argument: str) -> Meaning | None:
     if not argument:
         return None
     return inputs.Change({"system": {"default": None, '""': "", "''": ""}.get(argument, argument)})
-
-
-def parse_search(argument: str) -> None:
-    if not argument:
-        raise WrongArgument("There is nothing to search for.")
-
-
-def parse_btw(argument: str) -> None:
-    if not argument:
-        raise WrongArgument("There is no question.")
-
-
-def parse_condense(argument: str) -> Meaning:
-    return inputs.Condense(argument)
 
 
 def parse_limit(argument: str) -> None:

@@ -21,7 +21,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("mark", "[label]", "set a mark here",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_mark),
     CommandSpec("rewind", "[label|ID]", "go back to the newest mark, the one named, or the turn of an event",
-        timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_rewind, completes="marks",
+        timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=inputs.RewindTo, completes="marks",
         more="What came after leaves the context and stays in the history. The turn that the event belongs to "
         "stays."),
     CommandSpec("undo", "[ID]", "undo the newest clear, rewind, forget, condense or recall",
@@ -64,7 +64,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         more="It is the largest size of a request. Above it the oldest turns leave the window, and stay in the "
         "history. 'default' resets it; /context shows the parts of a request."),
     CommandSpec("condense", "[FOCUS]", "summarise the oldest turns (run again to stop)",
-        timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_condense, aliases=("compact",),
+        timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=inputs.Condense, aliases=("compact",),
         more="FOCUS says what to keep above all. It runs in the background; the newest two turns stay as they are. "
         '/summary shows it, /undo undoes it. condense = "auto" under [context] starts it automatically.'),
     CommandSpec("summary", "", "show the summary in the context, and those of cleared turns",
@@ -72,13 +72,13 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("history", "", "browse the whole history"),
     CommandSpec("context", "", "show what the context contains, by part, and what has left", print_mode=PrintMode.SHOW),
     CommandSpec("search", "QUERY | #ID", "search the whole history; #ID shows an event",
-        print_mode=PrintMode.SHOW, parser=parsers.parse_search,
+        print_mode=PrintMode.SHOW, question="There is nothing to search for.",
         more='Words are found where a word begins, *parts* anywhere, "phrases" as they are; case and accents do '
         "not matter. Every hit holds all of them. The newest come first; `ikigai history search` has more options."),
     CommandSpec("recall", "QUESTION", "answer a question from the whole history, with sources",
         question="There is no question.",
         more="Forgotten text is found, too, but does not return to the context."),
-    CommandSpec("btw", "QUESTION", "ask a side question that leaves no trace here", parser=parsers.parse_btw,
+    CommandSpec("btw", "QUESTION", "ask a side question that leaves no trace here", question="There is no question.",
         multiline=True,
         more="The answer is shown, but stored neither in the context nor in the history; /cost counts it. It uses "
         "no tools, and works while the agent is busy. The stop key stops it."),

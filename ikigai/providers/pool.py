@@ -20,7 +20,7 @@ from ikigai.providers.models import ListedModel, ModelCatalog, ModelTraits
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.retry import RetryingProvider
 from ikigai.providers.scripted import ScriptedProvider
-from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT, Vendor
+from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT, ServerlessProvider, Vendor
 from ikigai.providers.vendor_searches import search_problem
 from ikigai.system.install_command import extra_command
 
@@ -302,7 +302,7 @@ FALLBACK_ENCODER = ChatEncoder()
 """For scripts, and for models that no provider serves."""
 
 
-class _AbsentProvider:
+class _AbsentProvider(ServerlessProvider):
     """Stands for a provider that cannot be had, and replies with the reason."""
 
     def __init__(self, error: IkigaiError) -> None:
@@ -310,16 +310,3 @@ class _AbsentProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         yield StreamFailed(FailureKind.UNAVAILABLE, self._error.what, self._error.remedy)
-
-    async def count(self, request: Request) -> int | None:
-        return None
-
-    async def preload(self) -> None: ...
-
-    def preconnect(self) -> None: ...
-
-    def expect(self, request: Request) -> None: ...
-
-    async def prepare(self, request: Request) -> None: ...
-
-    async def close(self) -> None: ...

@@ -33,6 +33,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
 )
 from ikigai.providers.openai.chat_api import ChatEncoder
+from ikigai.providers.vendor import ServerlessProvider
 
 
 class ScriptedThinking(Record, frozen=True, tag_field="do", tag="think"):
@@ -100,7 +101,7 @@ DEMO_SCRIPT: tuple[Reply, ...] = (
 BUILTIN_SCRIPTS: dict[str, tuple[Reply, ...]] = {"demo": DEMO_SCRIPT, "echo": ()}
 
 
-class ScriptedProvider:
+class ScriptedProvider(ServerlessProvider):
     """A provider that plays replies in order, in deltas of a few characters with `pace` seconds before each.
 
     Without `replies` the model's name chooses the script: `demo`, `echo`, or the path of a JSON file. `requests` are
@@ -144,19 +145,6 @@ class ScriptedProvider:
                     calls += isinstance(step, ScriptedCall)
         stop = stop or (StopReason.TOOLS if calls else StopReason.END)
         yield StreamFinished(stop, Usage(self._size(request), pieces))
-
-    async def count(self, request: Request) -> int | None:
-        return None
-
-    async def preload(self) -> None: ...
-
-    def preconnect(self) -> None: ...
-
-    def expect(self, request: Request) -> None: ...
-
-    async def prepare(self, request: Request) -> None: ...
-
-    async def close(self) -> None: ...
 
     def _script(self, name: str) -> Iterator[Reply]:
         if self._replies is not None:

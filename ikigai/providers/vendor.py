@@ -1,8 +1,12 @@
-"""This module defines the interface of every vendor's class; `StreamingProvider` does most of it."""
+"""This module defines the interface of every vendor's class; `StreamingProvider` does most of it.
+
+The base of providers without a server stands here, too.
+"""
 
 from typing import Protocol
 
 from ikigai.core.model import Encoder, Provider
+from ikigai.core.request.build import Request
 from ikigai.providers.models import ListedModel
 
 FIRST_PIECE_TIMEOUT = 300.0
@@ -22,3 +26,20 @@ class Vendor(Provider, Protocol):
     def encoder(self, model: str) -> Encoder: ...
 
     async def models(self) -> list[ListedModel]: ...
+
+
+class ServerlessProvider:
+    """The part of a `Provider` that prepares requests for a server, where there is none."""
+
+    async def count(self, request: Request) -> int | None:
+        return None
+
+    async def preload(self) -> None: ...
+
+    def preconnect(self) -> None: ...
+
+    def expect(self, request: Request) -> None: ...
+
+    async def prepare(self, request: Request) -> None: ...
+
+    async def close(self) -> None: ...

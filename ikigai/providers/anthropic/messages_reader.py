@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
+
 from ikigai.core.messages import Citation, StopReason, ToolCall, ToolResult, Usage
 from ikigai.core.request.reply import (
     CitationDelta,
@@ -41,25 +43,17 @@ MAX_DIAGNOSIS_CHARACTERS = 60
 USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
-class _OpenBlock:
+class _OpenBlock(msgspec.Struct):
     """A content block that has begun: the number of its call (-1 for none), and what remains to be passed on when it
-    ends. `hosted` is the id of a hosted call, `citations` are those of a text.
+    ends. `hosted` is the id of a hosted call, `pieces` are those of its arguments, `citations` those of a text.
     """
 
-    def __init__(
-        self,
-        call: int = -1,
-        arguments: str = "",
-        signature: str = "",
-        hosted: str = "",
-        citations: list[Citation] | None = None,
-    ) -> None:
-        self.call = call
-        self.arguments = arguments
-        self.signature = signature
-        self.hosted = hosted
-        self.pieces: list[str] = []  # of the arguments of a hosted call
-        self.citations = citations
+    call: int = -1
+    arguments: str = ""
+    signature: str = ""
+    hosted: str = ""
+    citations: list[Citation] | None = None
+    pieces: list[str] = []
 
 
 class MessagesReader:

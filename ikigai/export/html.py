@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ikigai.core.messages import Citation, Image
 from ikigai.core.sanitize import clean_line
 from ikigai.core.transfer.renumber import RawRow
-from ikigai.export.html_style import CSS
 from ikigai.export.json_export import ExportInfo
 from ikigai.export.transcript_items import ALLOWED_LINK, ItemKind, TranscriptBuilder, TranscriptItem, format_time
 from ikigai.system.commonmark import build_parser, end_with_newline
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+STYLE_FILE = Path(__file__).with_name("page.css")
+"""The style of the page: the reader's own fonts, light or dark as the browser is."""
 MAX_HTML_NESTING = 100
 """Levels of Markdown that are rendered; deeper, the source is shown."""
 SHOWN_IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
@@ -46,12 +48,13 @@ class HtmlExport:
         self._in_turn = False
         title = escape(clean_line(about.agent))
         policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+        style = STYLE_FILE.read_text(encoding="utf-8")
         yield (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-            f"<title>{title}</title>\n<style>\n{CSS}</style>\n</head>\n<body>\n<main>\n"
+            f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
             f"<header><h1>{title}</h1><p>{about.events:,} events, exported {format_time(about.at)}</p></header>\n"
         )
 

@@ -32,7 +32,7 @@ from psycopg import sql
 from snowballstemmer.english_stemmer import EnglishStemmer
 
 from ikigai.store.database import Database
-from ikigai.store.search.function_words import FUNCTION_WORDS
+from ikigai.store.search.stems import function_words
 from ikigai.store.search.turn_recall import RecalledTurn
 from tests.bench import histories, recall_latency
 from tests.bench.figures import Figure, percentile
@@ -44,7 +44,7 @@ UNITS = "messages", "whole turns"
 ASKED_TURNS = 40
 SAMPLES = 2_000
 """Samples of the bootstrap for an interval."""
-STOP_WORDS = frozenset(FUNCTION_WORDS["english"].split())
+STOP_WORDS = frozenset(function_words()["english"])
 COPY = "copy messages (id, event_id, agent_id, seq, kind, content, data, created_at) from stdin"
 
 

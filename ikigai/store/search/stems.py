@@ -10,13 +10,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, fold, is_unspaced, split_tokens
-from ikigai.store.search.function_words import FUNCTION_WORDS
 
 ANALYSIS = 1
 """Number of this way to make stems; an index that was made in another way is made anew."""
+FUNCTION_WORDS_FILE = Path(__file__).with_name("function_words.json")
+"""The function words of each language that has a stemmer. With other words stems are made in another way."""
 DEFAULT_LANGUAGE = "english"
 MAX_SAMPLED_WORDS = 400
 """Words from which the language of a text is told."""
@@ -35,11 +39,17 @@ class QueryWord(NamedTuple):
 
 
 @cache
+def function_words() -> dict[str, list[str]]:
+    """Return the function words by language."""
+    return msgspec.json.decode(FUNCTION_WORDS_FILE.read_bytes(), type=dict[str, list[str]])
+
+
+@cache
 def _languages() -> dict[str, tuple[str, ...]]:
     """Return the languages of each function word."""
     found: dict[str, tuple[str, ...]] = {}
-    for language, words in FUNCTION_WORDS.items():
-        for word in words.split():
+    for language, words in function_words().items():
+        for word in words:
             found[word] = (*found.get(word, ()), language)
     return found
 
@@ -47,7 +57,7 @@ def _languages() -> dict[str, tuple[str, ...]]:
 @cache
 def _function_words(language: str) -> frozenset[str]:
     """Return the function words of a language, as they are and without their accents."""
-    words = FUNCTION_WORDS[language].split()
+    words = function_words()[language]
     return frozenset((*words, *map(fold, words)))
 
 
@@ -72,7 +82,7 @@ def detect_language(words: Iterable[str], default: str = DEFAULT_LANGUAGE) -> st
     for word in words:
         for language in languages.get(word, ()):
             found[language] += 1
-    best = max(FUNCTION_WORDS, key=lambda language: found[language])
+    best = max(function_words(), key=lambda language: found[language])
     return best if found[best] >= MIN_FUNCTION_WORDS else default
 
 

@@ -8,6 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
+from ikigai.app.json_records.command_figures import (
+    ChosenModelRecord,
+    ContextRecord,
+    Figures,
+    HelpRecord,
+    KeyFields,
+    KeysRecord,
+    SlashCommandFields,
+    StatusRecord,
+    SummariesRecord,
+    SummaryFields,
+    SystemPromptRecord,
+)
+from ikigai.app.json_records.record_fields import record_of, timestamp
 from ikigai.app.run_profiles import format_profiles, profiles_record
 from ikigai.config import Config
 from ikigai.core.commands import table
@@ -20,7 +34,6 @@ from ikigai.core.views.context_report import build_report, format_report
 
 if TYPE_CHECKING:
     from ikigai.app.agent_manager import AgentManager
-    from ikigai.app.json_records.command_figures import Figures, HelpRecord
     from ikigai.app.services import Services
     from ikigai.core.commands.spec import CommandSpec
     from ikigai.core.events import StoredEvent
@@ -102,14 +115,11 @@ async def _help(argument: str, config: Config, context: CommandContext | None) -
 
 
 def _help_record(commands: Sequence[CommandSpec]) -> HelpRecord:
-    from ikigai.app.json_records.command_figures import HelpRecord, SlashCommandFields
-
-    fields = (SlashCommandFields(name=each.name, argument=each.argument, help=each.help) for each in commands)
+    fields = (record_of(SlashCommandFields, each) for each in commands)
     return HelpRecord(commands=tuple(fields))
 
 
 async def _keys(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
-    from ikigai.app.json_records.command_figures import KeyFields, KeysRecord
     from ikigai.core import key_help
 
     rows = tuple(KeyFields(keys=keys, help=effect) for keys, effect in key_help.key_rows(config.key_changes))
@@ -194,8 +204,6 @@ async def _search(argument: str, config: Config, context: CommandContext) -> Com
 
 
 async def _context(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records.command_figures import ContextRecord
-
     memory = context.services.before_turn(context.memory)
     last = await context.services.database.reader(context.agent).last_counted()
     report = build_report(memory, context.services.learned(memory.model), last)
@@ -216,8 +224,6 @@ async def _budget(argument: str, config: Config, context: CommandContext) -> Com
 
 
 async def _summary(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records.command_figures import SummariesRecord, SummaryFields
-    from ikigai.app.json_records.record_fields import timestamp
     from ikigai.core.condense.plan import format_summaries, load_summaries
 
     summaries = await context.services.database.reader(context.agent).load(load_summaries(context.memory))
@@ -231,8 +237,6 @@ async def _summary(argument: str, config: Config, context: CommandContext) -> Co
 
 
 async def _model(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records.command_figures import ChosenModelRecord
-
     record = ChosenModelRecord(**status_report.model_as_dict(context.memory))
     return CommandAnswer(status_report.format_model(context.memory), record)
 
@@ -243,16 +247,12 @@ async def _profile(argument: str, config: Config, context: CommandContext) -> Co
 
 
 async def _think(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records.command_figures import ChosenModelRecord
-
     levels = context.services.pool.known.levels(context.memory.model)
     record = ChosenModelRecord(**status_report.model_as_dict(context.memory), levels=tuple(levels))
     return CommandAnswer(status_report.format_thinking(context.memory, levels), record)
 
 
 async def _system(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records.command_figures import SystemPromptRecord
-
     settings = context.memory.settings
     own, default = str(settings.get("system") or ""), context.services.default_system(context.memory)
     hint = 'This is the default. /system TEXT replaces it, /system "" clears it.' if default else ""
@@ -264,8 +264,6 @@ async def _system(argument: str, config: Config, context: CommandContext) -> Com
 
 
 async def _status(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.app.json_records.command_figures import StatusRecord
-
     services, agent, memory, state, *_ = context
     database, memory = services.database_name, services.before_turn(memory)
     text = status_report.format_status(memory, f"{agent.name} ({agent.id})", state, database)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from ikigai.agent.one_shot import complete
 from ikigai.app.export import named_or_last
+from ikigai.app.json_records.history_records import RecalledMessageFields, RecalledTurnFields, RecallRecord
+from ikigai.app.json_records.record_fields import record_of, timestamp
 from ikigai.app.search_results import format_time, parse_event_id
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import IkigaiError, Rejected, WrongArgument
@@ -19,7 +21,6 @@ from ikigai.core.state import inputs
 
 if TYPE_CHECKING:
     from ikigai.agent.usage_meter import PriceOf
-    from ikigai.app.json_records.history_records import RecallRecord
     from ikigai.core.model import Provider
     from ikigai.store.database import Database
     from ikigai.store.search.turn_recall import Recalled, RecalledTurn
@@ -107,8 +108,6 @@ def _lines(found: Recalled) -> list[str]:
 
 def recall_record(question: str, found: Recalled) -> RecallRecord:
     """Return the turns as a JSON object."""
-    from ikigai.app.json_records.history_records import RecalledMessageFields, RecalledTurnFields, RecallRecord
-    from ikigai.app.json_records.record_fields import record_of, timestamp
 
     def turn_fields(turn: RecalledTurn) -> RecalledTurnFields:
         said = (record_of(RecalledMessageFields, each, at=timestamp(each.at)) for each in turn.messages)

@@ -10,7 +10,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from ikigai.app import export, usage_report
+from ikigai.app.json_records.history_records import EventsRecord, Hit, HitsRecord, ReadableEvent
+from ikigai.app.json_records.record_fields import record_of, timestamp
 from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.errors import as_config_error
 from ikigai.core.events import StoredEvent
@@ -20,7 +24,6 @@ from ikigai.core.views import transcript
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 
 if TYPE_CHECKING:
-    from ikigai.app.json_records.history_records import EventsRecord, HitsRecord
     from ikigai.store.database import Database
     from ikigai.store.search.search import SearchResult
 
@@ -142,10 +145,6 @@ def _notices(result: SearchResult) -> Iterator[str]:
 
 def hits_record(query: str, result: SearchResult, known: Collection[int] | None = None) -> HitsRecord:
     """Return the hits as a JSON object, with "in_context" if `known` is given."""
-    from msgspec import UNSET
-
-    from ikigai.app.json_records.history_records import Hit, HitsRecord
-    from ikigai.app.json_records.record_fields import record_of, timestamp
 
     def fields(hit: SearchHit) -> Hit:
         text, places = hit.snippet.text, hit.snippet.places
@@ -216,8 +215,6 @@ def events_record(
     agent: str, agent_id: str, events: Sequence[StoredEvent], names: Mapping[str, str] | None = None
 ) -> EventsRecord:
     """Return the events of an agent as a JSON object; `names` has those of agents by id, if there are several."""
-    from ikigai.app.json_records.history_records import EventsRecord, ReadableEvent
-    from ikigai.app.json_records.record_fields import record_of, timestamp
 
     def readable(event: StoredEvent) -> ReadableEvent:
         block = transcript.event_block(event)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ikigai.app.json_records.agent_records import ShareFields, SharesRecord
+from ikigai.app.json_records.record_fields import record_of
 from ikigai.core.sanitize import clean_line
 from ikigai.system.output import format_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ikigai.app.json_records.agent_records import SharesRecord
     from ikigai.core.commands.parsers import ShareRequest
     from ikigai.store.database import Database
     from ikigai.store.sharing import Share
@@ -46,8 +47,5 @@ def format_shares(shares: Sequence[Share], command: str = "/share") -> str:
 
 def shares_record(shares: Sequence[Share]) -> SharesRecord:
     """Return the shares as one JSON object."""
-    from ikigai.app.json_records.agent_records import ShareFields, SharesRecord
-    from ikigai.app.json_records.record_fields import record_of
-
     fields = (record_of(ShareFields, each, owner=each.owner or None, write=each.may_write) for each in shares)
     return SharesRecord(shares=tuple(fields))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ikigai.agent.spending_guard import day_start
+from ikigai.app.json_records.usage_records import CapFields, LimitsRecord
 from ikigai.core import spending
 from ikigai.core.commands.limit import parse_limit
 from ikigai.core.errors import Rejected
@@ -13,7 +14,6 @@ from ikigai.core.spending import CAP_SCOPES, NOTHING, Caps, CapScope, Money, Spe
 
 if TYPE_CHECKING:
     from ikigai.app.agent_manager import AgentManager
-    from ikigai.app.json_records.usage_records import LimitsRecord
     from ikigai.app.services import Services
     from ikigai.core.state.memory import Memory
 
@@ -75,7 +75,6 @@ def format_limits(caps: Caps, used: Mapping[CapScope, Money]) -> str:
 
 def limits_record(caps: Caps, used: Mapping[CapScope, Money]) -> LimitsRecord:
     """Return the caps and what they count as a JSON object."""
-    from ikigai.app.json_records.usage_records import CapFields, LimitsRecord
 
     def fields(scope: CapScope) -> CapFields:
         cap, amount = caps.of(scope), used.get(scope, NOTHING)

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ikigai.app.json_records.record_fields import record_of
+from ikigai.app.json_records.usage_records import (
+    CacheRecord,
+    CostFields,
+    CostRecord,
+    UsageFields,
+    UsageRecord,
+    UsageRow,
+)
 from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import ConfigError, as_config_error
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.usage_totals import CENT, UsageTotals, at_least, format_dollars, sum_totals
 
 if TYPE_CHECKING:
-    from ikigai.app.json_records.usage_records import CacheRecord, CostRecord, UsageRecord
     from ikigai.core.views.cache_report import CacheReport
     from ikigai.store.database import Database
 
@@ -107,9 +115,6 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
     rows = await database.usage_totals_by(arguments.by, id, start)
     below, total = await spent_below(database, id, start) if id else None, sum_totals(of for _, of in rows)
     if arguments.json:
-        from ikigai.app.json_records.record_fields import record_of
-        from ikigai.app.json_records.usage_records import UsageFields, UsageRecord, UsageRow
-
         return UsageRecord(
             by=arguments.by,
             since=arguments.since and arguments.since.isoformat(),
@@ -175,8 +180,6 @@ def format_costs(rows: Sequence[tuple[str, UsageTotals]]) -> str:
 def cost_record(rows: Sequence[tuple[str, UsageTotals]], cache: CacheReport) -> CostRecord:
     """Return the rows of /cost as a JSON object; "cost" is the known part, None if none is known."""
     from ikigai.app.cache_usage import cache_fields
-    from ikigai.app.json_records.record_fields import record_of
-    from ikigai.app.json_records.usage_records import CostFields, CostRecord
 
     fields = {title.replace(" ", "_"): record_of(CostFields, of, cost=of.known_cost) for title, of in rows}
     return CostRecord(cache=cache_fields(cache), **fields)

@@ -20,7 +20,7 @@ from tests import ROOT
 from tests.support import starting
 from tests.support.starting import Forked
 from tests.terminal.alternate import Screen, is_dim
-from tests.terminal.modes import MAX_FRAME_SECONDS, is_halfway, left_on
+from tests.terminal.modes import ATTRIBUTES, ATTRIBUTES_QUERY, MAX_FRAME_SECONDS, is_halfway, left_on
 
 PATIENCE = 60.0
 """Seconds to wait for something to appear: the machine may be busy with other tests."""
@@ -204,6 +204,8 @@ class Program:
             return False
         self.raw += data
         self._came = time.monotonic()
+        if ATTRIBUTES_QUERY in data:  # else a start waits for the answer 0.1 s, and an end soon after it 0.2 s
+            os.write(self._master, ATTRIBUTES)
         if b"\x1b[6n" in data:
             os.write(self._master, b"\x1b[%d;%dR" % (self.screen.cursor.y + 1, self.screen.cursor.x + 1))
         self._stream.feed(data)
@@ -268,8 +270,8 @@ class Program:
     def ended(self, seconds: float = PATIENCE) -> int:
         """Wait for the end of the program; return its exit code, negative for a signal."""
         self.wait(lambda: self.process.poll() is not None, "the end of the program", seconds)
-        for _ in range(5):
-            self.pump(0.02)
+        while self.pump(0.02):
+            pass
         return self.process.returncode
 
     def leave(self) -> None:

@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import NamedTuple, NoReturn, TextIO
 
 LIBRARIES = (
@@ -150,6 +151,19 @@ def _end(code: int) -> None:
         os._exit(code & 0xFF)
 
 
+def compute_once() -> None:
+    """Fill the caches of what is the same in each run: regular expressions, decoders of records, parsed queries."""
+    from ikigai.cli import main as cli
+    from ikigai.cli import subcommands
+    from ikigai.config import load
+    from ikigai.terminal.render.markdown import render
+
+    load(Path(os.devnull), {}, {})
+    cli._parser().parse_intermixed_args(["-p", "a message"])
+    subcommands.parse(subcommands.build_parser(cli._common(), cli._common()), ["agents"])
+    render("# One\n\nTwo **three** `four`.\n", 80, color=True)
+
+
 class _Unread(dict[str, str]):
     """The environment of the shared interpreter, which no module of the program may read while it is loaded."""
 
@@ -175,6 +189,7 @@ def main() -> None:
     with _unread_environment():
         for name in PROGRAM:
             import_module(name)
+    compute_once()
     assert threading.active_count() == 1
     gc.freeze()  # collections of the runs are not to touch, and so copy, what they share
     run = serve(requests, connections)

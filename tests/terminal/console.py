@@ -20,7 +20,7 @@ import pyte
 from tests import ROOT
 from tests.support import starting
 from tests.terminal.alternate import Screen
-from tests.terminal.modes import MAX_FRAME_SECONDS, is_halfway, left_on
+from tests.terminal.modes import ATTRIBUTES, ATTRIBUTES_QUERY, MAX_FRAME_SECONDS, is_halfway, left_on
 
 DEMO = [sys.executable, "-m", "tests.terminal.demo"]
 STATUS = "amber-fox"
@@ -30,6 +30,9 @@ PASTE, END = b"\x1b[200~", b"\x1b[201~"
 
 class Console:
     """A run of `argv` until the block is left; `log` holds the demo's callbacks."""
+
+    answers = True
+    """True if it tells the demo its attributes, as terminals do; otherwise starts and ends wait a moment for them."""
 
     def __init__(self, folder: Path, argv: list[str] = DEMO, size: tuple[int, int] = (80, 24), **environ: str) -> None:
         self.columns, self.rows = size
@@ -91,6 +94,8 @@ class Console:
             return False
         self.raw += data
         self._came = time.monotonic()
+        if self._forked and self.answers and ATTRIBUTES_QUERY in data:
+            os.write(self.fd, ATTRIBUTES)
         self.stream.feed(data)
         return bool(data)
 

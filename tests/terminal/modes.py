@@ -9,6 +9,8 @@ _SEQUENCE = re.compile(
 )
 
 
+ATTRIBUTES_QUERY, ATTRIBUTES = b"\x1b[c", b"\x1b[?62;22c"
+"""The query for the attributes of a terminal (DA1), and the answer of one that knows no query for its colors."""
 MAX_FRAME_SECONDS = 5.0
 """Seconds after which the rest of a frame is not waited for: the program was stopped in the middle of it, say."""
 FRAME_BEGINS, FRAME_ENDS = b"\x1b[?2026h", b"\x1b[?2026l"

@@ -219,7 +219,7 @@ def test_thinking_is_seen_as_it_comes_and_folds_when_words_begin(tmp_path: Path,
 
 def test_pager_shows_all_thinking_sanitized(tmp_path: Path):
     program = pager(tmp_path, f"cat > {tmp_path}/paged; stty -a < /dev/tty > {tmp_path}/stty")
-    with Console(tmp_path, PAGER=program) as console:
+    with Console(tmp_path, PAGER=program, DEMO_PACE="0") as console:
         console.ready().send("think One \\e[2J\\e[31m\\n\\n" + LONG + "END.\r")
         console.until("● Thought through.")
         console.send("draft\x0f")
@@ -296,7 +296,7 @@ def test_missing_pager_is_reported(tmp_path: Path, value: str, told: str):
 
 
 def test_pager_that_exits_at_once_is_no_failure(tmp_path: Path):
-    with Console(tmp_path, PAGER="true") as console:
+    with Console(tmp_path, PAGER="true", DEMO_PACE="0") as console:
         console.ready().send("think \x1b[200~" + "words " * 12_000 + "\x1b[201~\r")  # more than a pipe holds
         console.until("● Thought through.", 60)
         console.send("\x0f\x0f\x0fdraft")
@@ -305,7 +305,7 @@ def test_pager_that_exits_at_once_is_no_failure(tmp_path: Path):
 
 
 def test_less_is_the_pager_when_none_is_configured(tmp_path: Path):
-    with Console(tmp_path, PAGER="", LESS="") as console:
+    with Console(tmp_path, PAGER="", LESS="", DEMO_PACE="0") as console:
         console.ready().send("think " + LONG + "\r")
         console.until("● Thought through.")
         console.send("\x0f")
@@ -339,7 +339,7 @@ def test_hidden_thoughts(tmp_path: Path):
 
 
 def test_thoughts_in_full(tmp_path: Path):
-    with Console(tmp_path, DEMO_THINKING="full") as console:
+    with Console(tmp_path, DEMO_THINKING="full", DEMO_PACE="0") as console:
         console.ready().send("think " + LONG + "\\n\\nEND \\e[31m.\r")
         console.until("● Thought through.")
         thought = console.history.partition("∴ thought")[2].partition("● Thought through.")[0]

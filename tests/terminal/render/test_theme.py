@@ -188,6 +188,7 @@ WHITE, NIGHT = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\", b"\x1b]11;rgb:00/2b/36\x07"
 class Asked(Console):
     """A terminal that answers the query for its background, in pieces."""
 
+    answers = False
     answer: tuple[bytes, ...] = ()
     asked_at = -1
 

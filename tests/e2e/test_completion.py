@@ -18,6 +18,7 @@ from ikigai.cli import subcommands as admin
 from tests.e2e.account import ECHO, Account
 from tests.e2e.program import environment
 from tests.support import starting
+from tests.terminal.alternate import row_text
 
 
 @pytest.fixture
@@ -213,7 +214,7 @@ def test_tab(account: Account, on_path: Path, name: str):
 
     def until(text: str) -> None:
         deadline = time.monotonic() + 30
-        while text not in "".join(screen.display[screen.cursor.y]):
+        while text not in row_text(screen.buffer[screen.cursor.y], 200):
             assert time.monotonic() < deadline, (text, screen.display)
             try:
                 stream.feed(shell.read_nonblocking(4096, 0.1))

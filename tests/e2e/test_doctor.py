@@ -53,7 +53,7 @@ def test_problems_are_reported_with_remedies(account: Account):
     code, found = examined(account)
     assert code == 1 and "config.toml" in found["configuration"]["said"] and "database" not in found
     account.configure('model = "nobody/x"\n')
-    assert account.run("login", "anthropic", input="sk-secret-key-of-mine\n", HTTPS_PROXY="http://127.0.0.1:1").stdout
+    assert account.run("login", "openai", input="sk-secret-key-of-mine\n", HTTPS_PROXY="http://127.0.0.1:1").stdout
     (account.home / ".config/ikigai/keys.json").chmod(0o644)
     (account.home / ".config/ikigai").chmod(0o755)
     done = account.run("doctor", PATH="/nowhere", EDITOR="no-such-editor -w", PAGER="'open")

@@ -104,7 +104,8 @@ def run_example(account: Account, line: str, env: dict[str, str]) -> "subprocess
     )
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.long  # tests/cli/test_help_pages.py shows that the parsers accept each
+@pytest.mark.timeout(900)
 def test_examples_of_all_help_pages(prepared: Account, wire: Wire, empty_dsn: str, people: tuple[str, str]):
     root = wire.server.base_url.removesuffix("/v1")
     path = f"{prepared.home}/bin:{os.environ['PATH']}"

@@ -2,6 +2,8 @@
 
 import base64
 import os
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -156,13 +158,16 @@ def test_esc_gives_queued_messages_back_with_their_images(account: Account, wire
     assert stored(account)[1] == ("then @cat.png", [cat])
 
 
-def large(path: Path) -> None:
-    """Write a picture that takes a while to read."""
-    Pillow.frombytes("RGB", (3000, 3000), Random(1).randbytes(27_000_000)).save(path, quality=50)
+@cache
+def large() -> bytes:
+    """Return a picture that takes a while to read."""
+    file = BytesIO()
+    Pillow.frombytes("RGB", (3000, 3000), Random(1).randbytes(27_000_000)).save(file, "JPEG", quality=50)
+    return file.getvalue()
 
 
 def test_nothing_overtakes_a_message_whose_image_is_being_read(account: Account):
-    large(account.home / "large.jpg")
+    (account.home / "large.jpg").write_bytes(large())
     with account.terminal(*ECHO) as program:
         program.ready().type("one @large.jpg\rtwo\r/mark here\rthree\r")
         program.wait(lambda: len(account.turns()) == 3, "three turns")
@@ -174,7 +179,7 @@ def test_nothing_overtakes_a_message_whose_image_is_being_read(account: Account)
 
 
 def test_leaving_at_once_keeps_the_message_with_its_image(account: Account):
-    large(account.home / "large.jpg")
+    (account.home / "large.jpg").write_bytes(large())
     with account.terminal(*ECHO) as program:
         program.ready().type("one @large.jpg\r/exit\r")
         assert program.ended() == 0
@@ -184,7 +189,7 @@ def test_leaving_at_once_keeps_the_message_with_its_image(account: Account):
 
 
 def test_messages_behind_an_image_are_not_sent_when_the_user_leaves(account: Account):
-    large(account.home / "large.jpg")
+    (account.home / "large.jpg").write_bytes(large())
     with account.terminal(*ECHO, "-c") as program:
         program.ready().type("one @large.jpg\r!touch ran\r\x04")
         assert program.ended() == 0
@@ -257,6 +262,7 @@ def test_images_on_the_command_line(account: Account, wire: Wire):
     assert [images for _, images in stored(account)] == [[cat, dog]]
 
 
+@pytest.mark.long  # test_print_mode.py shows it of a file
 def test_image_inside_an_argument_is_attached(account: Account, wire: Wire):
     cat = picture(account.home / "cat.png")
     assert account.run(*WIRE, "-p", "what is @cat.png ?").returncode == 0

@@ -75,6 +75,7 @@ def test_signal_ends_the_wait_for_input(account: Account, number: int, code: int
     assert program.wait(60) == code and not account.agents()
 
 
+@pytest.mark.long  # test_bad_input.py shows it of a reply
 def test_closed_output_pipe_is_no_failure(account: Account):
     model = account.script("word\n" * 60_000)
     result = account.shell(f"ikigai {' '.join(model)} -p go | head -1; exit ${{PIPESTATUS[0]}}")
@@ -82,7 +83,7 @@ def test_closed_output_pipe_is_no_failure(account: Account):
     assert account.endings() == ["completed"]
 
 
-@pytest.mark.ordinary("go")
+@pytest.mark.long  # test_bad_input.py shows it of a reply, and of the output of commands
 @pytest.mark.parametrize("what", ["go", "/help"])
 def test_full_disk_is_reported(account: Account, what: str):
     result = account.shell(f"ikigai {' '.join(ECHO)} -p {what} > /dev/full")

@@ -232,6 +232,7 @@ def test_agent_open_in_another_program_is_refused(account: Account):
     assert account.endings() == ["completed"] * 2 and len(account.agents()) == 2
 
 
+@pytest.mark.long  # test_print_runs.py shows it with -c
 def test_print_mode_and_repl_share_a_conversation(account: Account, wire: Wire):
     wire.answers("Seven it is.", "It was seven.", "Yes.")
     account.run(*WIRE, "-c", "-p", "remember seven")
@@ -246,6 +247,7 @@ def test_print_mode_and_repl_share_a_conversation(account: Account, wire: Wire):
     assert spoken == ["remember seven", "Seven it is.", "which number?", "It was seven.", "sure?"]
 
 
+@pytest.mark.long  # test_json_output.py shows it among the refusals
 def test_without_a_model(account: Account):
     refused(account.run("-p", "hello"), 1, "There is no model", "ikigai setup")
     refused(account.run("-p", "hello", "--new"), 1, "There is no model", "ikigai setup")

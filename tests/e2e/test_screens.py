@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.account import Account, Wire
 from tests.e2e.program import Program
-from tests.e2e.test_login import CLAUDES
+from tests.e2e.test_login import LIST
 from tests.e2e.test_tools import TOOLS, answer, asked, call, shell
 from tests.support.screens import FOLDER, VARIANTS, Screens
 from tests.support.wire_server import failure
@@ -234,12 +234,12 @@ def test_high_contrast(golden: Account, variant: str):
 
 def test_login(golden: Account, wire: Wire):
     """One key is refused and one works; neither is shown."""
-    wire.answers(failure(401, "no such key"), CLAUDES)
-    env = {"ANTHROPIC_BASE_URL": wire.server.base_url.removesuffix("/v1")}
+    wire.answers(failure(401, "no such key"), LIST)
+    env = {"OPENAI_BASE_URL": wire.server.base_url}
     with Screens("login") as screens:
         for state, key in (("refused", "sk-canary-wrong"), ("stored", "sk-canary-right")):
-            with golden.terminal("login", "anthropic", env=env) as program:
-                program.wait_for("Key for anthropic (hidden):")
+            with golden.terminal("login", "openai", env=env) as program:
+                program.wait_for("Key for openai (hidden):")
                 if state == "refused":
                     screens.agrees("asked", program)
                 program.type(f"{key}\r")

@@ -4,6 +4,7 @@ import json
 import re
 
 import psycopg
+import pytest
 
 from tests.e2e.account import ECHO, Account, figures_of, refused
 
@@ -75,6 +76,7 @@ def test_what_cannot_be_asked(account: Account):
         assert result.returncode == 2 and words in result.stderr and "Traceback" not in result.stderr
 
 
+@pytest.mark.long  # tests/store/search/test_search.py shows it
 def test_odd_queries(account: Account):
     say(account, "it's 100% 'quoted' \\ -- drop table messages;")
     for query in (

@@ -4,18 +4,18 @@ import json
 
 from tests.e2e.account import Account, Wire
 from tests.e2e.program import Program
-from tests.e2e.test_login import CLAUDES
+from tests.e2e.test_login import LIST
 from tests.e2e.test_tools import TOOLS
 from tests.support.wire_server import failure
 
 QUERY = b"\x1b[?2004$p"
 """The query of the doctor for a mode of the terminal."""
-ASKS = "Key for anthropic (hidden):"
+ASKS = "Key for openai (hidden):"
 
 
 def login(program: Program, key: str) -> None:
     asked = program.text().count(ASKS)
-    program.say("/login anthropic")
+    program.say("/login openai")
     program.wait(lambda: program.text().count(ASKS) > asked, "the question")
     program.type(f"{key}\r")
     program.wait(lambda: program.text().rstrip().endswith("· local"), "the prompt")
@@ -23,8 +23,8 @@ def login(program: Program, key: str) -> None:
 
 def test_key_is_stored_in_the_repl_and_used(account: Account, wire: Wire):
     """The key is nowhere but in its file: not on the screen, in the history of prompts, the log or a draft."""
-    wire.answers(failure(401, "no such key"), CLAUDES)
-    env = {"ANTHROPIC_BASE_URL": wire.server.base_url.removesuffix("/v1")}
+    wire.answers(failure(401, "no such key"), LIST)
+    env = {"OPENAI_BASE_URL": wire.server.base_url}
     with account.terminal("-m", "scripted/echo", env=env) as program:
         program.ready().say("/login sk-canary-typed")
         program.wait_for("There is no such provider; the key is asked for.")
@@ -32,7 +32,7 @@ def test_key_is_stored_in_the_repl_and_used(account: Account, wire: Wire):
         login(program, "sk-canary-wrong")
         program.wait_for("No key was stored.")
         login(program, "sk-canary-right")
-        program.wait_for("To use it: /model anthropic/")
+        program.wait_for("To use it: /model openai/")
         program.say("and on")
         program.settled()
         assert "canary" not in program.text().replace("/login sk-canary-typed", "")
@@ -52,7 +52,7 @@ def test_key_is_stored_in_the_repl_and_used(account: Account, wire: Wire):
         program.wait_for_input("")
         program.leave()
     keys = account.home / ".config/ikigai/keys.json"
-    assert json.loads(keys.read_text()) == {"anthropic": "sk-canary-right"}
+    assert json.loads(keys.read_text()) == {"openai": "sk-canary-right"}
     for file in account.home.rglob("*"):
         if file.is_file() and file != keys:
             assert b"canary-right" not in file.read_bytes(), file
@@ -60,14 +60,14 @@ def test_key_is_stored_in_the_repl_and_used(account: Account, wire: Wire):
 
 def test_key_that_comes_before_the_question_is_dropped(account: Account, wire: Wire):
     """Neither what came with the Enter of /login nor what comes until the question is a message or a draft."""
-    env = {"ANTHROPIC_BASE_URL": wire.server.base_url.removesuffix("/v1")}
+    env = {"OPENAI_BASE_URL": wire.server.base_url}
     with account.terminal("-m", "scripted/echo", env=env) as program:
-        program.ready().type("/login anthropic\rsk-canary-with-it\r\x1b[200~sk-canary-pasted\x1b[201~")
+        program.ready().type("/login openai\rsk-canary-with-it\r\x1b[200~sk-canary-pasted\x1b[201~")
         program.type("sk-canary-behind\r")
         program.wait_for(ASKS)
-        wire.answers(CLAUDES)
+        wire.answers(LIST)
         program.type("sk-right\r")
-        program.wait_for("To use it: /model anthropic/")
+        program.wait_for("To use it: /model openai/")
         program.type("/login nobody\rsk-canary-unknown\r")
         program.wait_for("There is no such provider")
         program.say("and on")

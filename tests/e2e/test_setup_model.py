@@ -81,6 +81,7 @@ def test_download_is_killed_and_stopped_and_continues(account: Account, host: Fi
     assert again.returncode == 0 and len(host.requests) == 4
 
 
+@pytest.mark.long  # tests/providers/local/test_download.py and test_model_source.py show it
 def test_hugging_face_by_its_variables(account: Account, host: FileServer, content: bytes):
     digest = hashlib.sha256(content).hexdigest()
     headers = {"Location": host.url + ADDRESS, "X-Linked-ETag": f'"{digest}"', "X-Linked-Size": str(len(content))}

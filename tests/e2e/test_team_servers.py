@@ -95,6 +95,7 @@ def wait_until(reached: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.long  # test_failover.py shows a standby that takes over, tests/store/test_dump.py a copy that is restored
 def test_backup_is_restored_and_the_standby_takes_over(team: Team, tmp_path: Path) -> None:
     folder = str(team.folder)
     standby = team.folder / "standby"

@@ -3,7 +3,7 @@
 A posting is four bytes: the number of the document, counted from the last multiple of 4,096 at the first of its part
 (two bytes), how often it has the stem, and its length as a code. The stems that say most are added up for every
 document that has them. What the common stems add is looked up for the best of these alone, so that a common word costs
-no more than a rare one.
+no more than a rare one. Where there are hardly any rare stems, documents that have several of the common ones count.
 """
 
 import sys
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from heapq import nlargest
+from itertools import accumulate
 from math import log
 from typing import NamedTuple
 
@@ -27,7 +28,15 @@ MAX_COUNT = 15
 SATURATION, LENGTH_WEIGHT = 1.2, 0.75
 """The parameters k1 and b of BM25."""
 MAX_SUMMED_POSTINGS = 20_000
-"""Postings that are added up one by one, but for those of the rarest stem; all others are looked up."""
+"""Postings that are added up one by one, those of the rarest stems; all others are looked up."""
+MAX_HAVING_ALL = 5_000
+"""Documents that have all of some common stems: if there are more, one stem more is asked for."""
+SAMPLED_POSTINGS = 1_000
+"""Postings of a stem by which the weight of the heaviest ones is told."""
+DENSE_FACTOR = 16
+"""Postings of a part for each document that is looked up: if there are fewer, going through all of them is faster."""
+MAX_SUMMED_LOOKUPS = 10_000
+"""Look-ups of further stems in those documents before the best of them are chosen."""
 MAX_CANDIDATES = 400
 """Documents for which all stems are looked up."""
 
@@ -96,6 +105,14 @@ class Run(NamedTuple):
     last: int
 
 
+def _mark(numbers: list[int], base: int) -> bytearray:
+    """Return a byte for each document that a part counting from `base` can have, 1 for these, which ascend."""
+    mask = bytearray(1 << LARGE_BLOCK_BITS)
+    for number in numbers[bisect_left(numbers, base) :]:
+        mask[number - base] = 1
+    return mask
+
+
 def _first(run: Run) -> int:
     return run.first
 
@@ -134,18 +151,70 @@ class Ranking:
         self._runs = runs
         self._masks: dict[int, bytearray] = {}
         self._sums: dict[int, float] = {}
+        self._partly: list[str] = []  # stems that are summed up for the documents in `_sums` alone
         self._looked_up = self._sum_rarest()
 
     def _sum_rarest(self) -> list[str]:
-        """Add up what the rarest stems weigh in every document; return the stems that are left."""
+        """Add up what the rarest stems weigh in every document; return the stems that are left.
+
+        Where only a few documents have those, the common stems add documents of theirs.
+        """
         stems = sorted(self._weight, key=lambda stem: (self._frequency[stem], stem))
-        summed = 0
-        for place, stem in enumerate(stems):
-            if self._sums and summed + self._frequency[stem] > MAX_SUMMED_POSTINGS:
-                return stems[place:]
-            summed += self._frequency[stem]
+        summed = list(accumulate(self._frequency[stem] for stem in stems))
+        rare = bisect_right(summed, MAX_SUMMED_POSTINGS)
+        for stem in stems[:rare]:
             self._add(stem)
-        return []
+        left = stems[rare:]
+        return self._sum_common(left) if left and len(self._sums) < MAX_CANDIDATES else left
+
+    def _sum_common(self, stems: list[str]) -> list[str]:
+        """Add up what these stems weigh in documents that have several of them; return the stems that are left.
+
+        Of the documents that have the rarest one, those count in which it weighs most. Where hardly any count, the next
+        stems add theirs.
+        """
+        having, taken = self._heaviest(stems[0]), 1
+        while len(having) < MAX_CANDIDATES and taken < len(stems):
+            having, taken = sorted({*having, *self._heaviest(stems[taken])}), taken + 1
+        while len(having) > MAX_HAVING_ALL and taken < len(stems):
+            both = self._those_having(stems[taken], having)
+            if len(both) < MAX_CANDIDATES:
+                break
+            having, taken = both, taken + 1
+        numbers = sorted({*having, *self._sums})
+        taken = max(taken, min(len(stems), MAX_SUMMED_LOOKUPS // len(numbers))) if numbers else 0
+        self._sums = {number: self._sums.get(number, 0.0) for number in numbers}
+        for stem in stems[:taken]:
+            self._look_up(stem, numbers, self._sums)
+        self._partly = stems[:taken]
+        return stems[taken:]
+
+    def _heaviest(self, stem: str) -> list[int]:
+        """Return the documents that count in which a stem weighs most, about `MAX_SUMMED_POSTINGS`, ascending."""
+        weights, parts = self._weights, self._parts[stem]
+        least, frequency = 0.0, self._frequency[stem]
+        if frequency > MAX_SUMMED_POSTINGS:
+            step = max(1, frequency // SAMPLED_POSTINGS)
+            sample = sorted((weights[row & 0xFFF] for _, rows in parts for row in rows[::step]), reverse=True)
+            least = sample[len(sample) * MAX_SUMMED_POSTINGS // frequency]
+        found: list[int] = []
+        for base, rows in parts:
+            if self._runs is None:
+                found += [base + (row >> 16) for row in rows if weights[row & 0xFFF] >= least]
+            elif mask := self._mask(base):
+                found += [base + (row >> 16) for row in rows if mask[row >> 16]]
+        return found
+
+    def _those_having(self, stem: str, numbers: list[int]) -> list[int]:
+        """Return those of these documents, which ascend, that have this stem."""
+        found: list[int] = []
+        start = 0
+        for base, rows in self._parts[stem]:
+            end = bisect_right(numbers, base + (rows[-1] >> 16), start)
+            mask = _mark(numbers[start:end], base)
+            found += [base + (row >> 16) for row in rows if mask[row >> 16]]
+            start = end
+        return found
 
     def word_weights(self, words: Iterable[QueryWord]) -> list[float]:
         """Return what each word of the question weighs: as much as the heaviest of its stems that are known."""
@@ -204,6 +273,9 @@ class Ranking:
         ascending = list(found)
         for stem in self._looked_up:
             self._look_up(stem, ascending, found)
+        others = [number for number in ascending if number not in self._sums] if self._partly else []
+        for stem in self._partly:
+            self._look_up(stem, others, found)
         return found
 
     def _look_up(self, stem: str, numbers: list[int], found: dict[int, float]) -> None:
@@ -216,6 +288,12 @@ class Ranking:
         start = 0
         for base, rows in self._parts[stem]:
             end = bisect_right(numbers, base + (rows[-1] >> 16), start)
+            if len(rows) < DENSE_FACTOR * (end - start):
+                mask = _mark(numbers[start:end], base)
+                for row in [row for row in rows if mask[row >> 16]]:
+                    found[base + (row >> 16)] += weight * weights[row & 0xFFF]
+                start = end
+                continue
             place = 0
             for number in numbers[start:end]:
                 wanted = number - base << 16

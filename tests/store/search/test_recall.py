@@ -268,6 +268,38 @@ def test_ranking_equals_naive_bm25(monkeypatch: pytest.MonkeyPatch):
             assert set(within.candidates()) <= {7, 8, 9, *range(4_090, 4_101)}
 
 
+def test_question_of_common_words_finds_what_has_most_of_them(monkeypatch: pytest.MonkeyPatch):
+    random, words = Random(6), [f"w{n}" for n in range(30)]
+    documents = [Counter(random.choices(words, k=random.choice((5, 20, 60)))) for _ in range(6_000)]
+    documents[4_711] = Counter(["rare", "w0"])
+    packed = pack_documents([(n, each, each.total()) for n, each in enumerate(documents[:4_096])]).items()
+    behind = pack_documents([(n, documents[n], documents[n].total()) for n in range(4_096, 6_000)]).items()
+    rows = [(stem, part, postings) for part, some in ((0, packed), (4_096, behind)) for stem, postings in some]
+    monkeypatch.setattr("ikigai.store.search.postings.MAX_SUMMED_POSTINGS", 800)
+    monkeypatch.setattr("ikigai.store.search.postings.MAX_HAVING_ALL", 300)
+    monkeypatch.setattr("ikigai.store.search.postings.MAX_CANDIDATES", 100)
+    average = sum(each.total() for each in documents) / len(documents)
+    for asked in (
+        ["w0"],
+        ["w1", "w2"],
+        ["w3", "w4", "w5"],
+        ["w6", "w7", "w8", "w9", "w10"],
+        ["rare", "w0", "w1", "w2"],
+    ):
+        counts = dict.fromkeys(asked, 1)
+        wanted = naive(documents, counts)
+        for runs in (None, [Run(50, 79), Run(4_000, 4_200), Run(4_700, 4_720)]):
+            ranking = Ranking([row for row in rows if row[0] in counts], counts, len(documents), average, runs)
+            found = ranking.candidates()
+            near = {near for n in found for near in (n - 1, n, n + 1) if 0 <= near < 6_000}
+            scores = ranking.scores(near)
+            assert all(abs(scores[n] - wanted[n]) < 1e-9 for n in scores) and set(found) <= set(scores)
+            counting = [n for n in range(6_000) if runs is None or any(run.first <= n <= run.last for run in runs)]
+            best = sum(sorted((wanted[n] for n in counting), reverse=True)[:10])
+            assert sum(sorted((scores[n] for n in found), reverse=True)[:10]) >= 0.95 * best, asked
+            assert 4_711 in found or "rare" not in asked
+
+
 def test_lengths_are_coded_within_six_percent():
     for length in (*range(2_000), 16_000, 65_535):
         assert length * 0.94 <= coded_length(length_code(length)) <= length

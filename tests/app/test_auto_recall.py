@@ -189,6 +189,7 @@ async def test_excerpts_keep_to_their_tokens_and_to_clear_matches(database: Data
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.ordinary("recall")
 @pytest.mark.parametrize("mode", semantic.modes())
 async def test_needles_that_left_the_window_are_in_the_request_that_asks_for_them(database: Database, mode: str):
     """A question shares at most two content words with its fact, and so do the other facts."""

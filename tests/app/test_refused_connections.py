@@ -85,6 +85,7 @@ async def test_parameter_that_no_server_takes_is_told_at_the_start(dsn: str, opt
     assert option.partition("=")[0] in refused.value.what and "address" in refused.value.remedy
 
 
+@pytest.mark.ordinary("53300-sorry*", "57P03-*", "28P01-password*", "42501-permission*")
 @pytest.mark.parametrize(("code", "text", "words"), PASSING + WRONG)
 async def test_agent_waits_until_it_is_let_in_again(dsn: str, code: str, text: str, words: str) -> None:
     front, lost = Watcher(), list[str]()

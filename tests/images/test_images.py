@@ -202,6 +202,7 @@ def test_no_bytes_break_the_cutting(data: bytes, kind: str):
 # -- what is drawn anew -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ordinary("size0-a.png", "size1-a.webp", "size2-a.gif", "*-a.jpg", "size3-*")
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.gif"])
 @pytest.mark.parametrize("size", [(4000, 1000), (1000, 4000), (1569, 1569), (20_000, 3)])
 def test_what_is_too_long_is_made_smaller(tmp_path: Path, name: str, size: tuple[int, int]):

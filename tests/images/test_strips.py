@@ -62,6 +62,7 @@ def test_strips_keep_what_is_transparent(mode: str, is_graded: bool, monkeypatch
     assert min(found.getchannel("A").tobytes()) < 255
 
 
+@pytest.mark.ordinary("size0-RGB", "size1-I;16", "size2-*", "size3-*")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [(1000, 770), (770, 1000), (333, 100), (2000, 60)])
 def test_what_is_scaled_looks_as_pillow_scales_it(mode: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch):
@@ -130,14 +131,11 @@ LARGE: dict[str, tuple[Callable[[], Pillow.Image], dict[str, Any]]] = {
     "flat.gif": (lambda: flat("L", 9000, 9000), {}),
 }
 """The largest pictures of their kinds, or nearly."""
-SHOWN = ("strips.png", "coarse.jpg", "lossless.webp")
-"""One of each way to read them; the others are for long runs."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read in /proc")
-@pytest.mark.parametrize(
-    "name", [name if name in SHOWN else pytest.param(name, marks=pytest.mark.long) for name in LARGE]
-)
+@pytest.mark.ordinary("strips.png")
+@pytest.mark.parametrize("name", LARGE)
 def test_large_picture_takes_little_memory(tmp_path: Path, name: str):
     made, options = LARGE[name]
     made().save(tmp_path / name, **options)

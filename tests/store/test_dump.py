@@ -97,6 +97,7 @@ async def test_into_a_schema_that_is_there_already(used: str, empty_dsn: str, tm
     assert contents(empty_dsn) == before == contents(used)
 
 
+@pytest.mark.ordinary("3")
 @pytest.mark.parametrize("size", [1, 3, 4, 1000])
 async def test_in_pieces_of_any_size(
     dsn: str, empty_dsn: str, tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch

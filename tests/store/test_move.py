@@ -114,6 +114,7 @@ async def test_tables_move_out_of_public(empty_dsn: str, version: int) -> None:
         other.execute("delete from messages")
 
 
+@pytest.mark.ordinary("1")
 @pytest.mark.parametrize("version", [1, 3, 5, 6])
 async def test_tables_of_any_version_move(empty_dsn: str, version: int) -> None:
     """Tables that a version did not have yet stay, though they may be called the same."""
@@ -172,8 +173,9 @@ async def _settled(dsn: str) -> bool:
     return is_moved(dsn)
 
 
+@pytest.mark.parametrize("apart", [4, pytest.param(1, marks=pytest.mark.long)])
 async def test_connection_that_is_cut_at_any_step_leaves_the_old_state_or_the_new(
-    empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+    empty_dsn: str, monkeypatch: pytest.MonkeyPatch, apart: int
 ) -> None:
     earlier(empty_dsn)
     before = rows(empty_dsn, "public")
@@ -190,7 +192,7 @@ async def test_connection_that_is_cut_at_any_step_leaves_the_old_state_or_the_ne
         return await execute(self, *args, **kwargs)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(Connection, "execute", cut)
-    for step in range(len(move.MOVES) + 8):
+    for step in range(0, len(move.MOVES) + 8, apart):
         left = step
         with pytest.raises(StoreError):
             await Database.open(empty_dsn, MIGRATIONS)

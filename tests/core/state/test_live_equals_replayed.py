@@ -6,7 +6,7 @@ from tests.core.life import Life, condensed_life, family_life, overriding_life, 
 
 
 def test_live_replayed_and_the_rules_agree() -> None:
-    run_lives(Life, examples=8, steps=36)
+    run_lives(Life, examples=5, steps=36)
 
 
 def test_family() -> None:

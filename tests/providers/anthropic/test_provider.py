@@ -245,6 +245,7 @@ async def test_server_that_does_not_diagnose_is_asked_without(claude: AnthropicP
     assert ["diagnostics" in json.loads(request.body) for request in wire_server.requests] == [True, False, False]
 
 
+@pytest.mark.ordinary("text-*", "tools-*", "overloaded-clean")
 @pytest.mark.parametrize("end", ["clean", "reset"])
 @pytest.mark.parametrize("name", [*MEANT, "overloaded"])
 async def test_cut_anywhere(claude: AnthropicProvider, wire_server: WireServer, name: str, end: str):

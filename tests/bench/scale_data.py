@@ -100,6 +100,7 @@ def fill(dsn: str, events: int) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("set statement_timeout = 0")
         connection.execute("vacuum (analyze)")
+        asyncio.run(_rewrite(dsn))
         connection.execute("checkpoint")
     print(f"… made in {time.monotonic() - began:.0f} s.", file=sys.stderr, flush=True)
 
@@ -157,6 +158,15 @@ def _pieces(kind: str, content: str | None) -> list[tuple[int, str]]:
     if kind not in SEARCHED_KINDS:
         return []
     return [(at, text) for at, text in lexer.split_pieces(lexer.searchable_text(kind, content or "")) if text.strip()]
+
+
+async def _rewrite(dsn: str) -> None:
+    """Free the room that filling the index of stems has left, as the program does at its end."""
+    database = await Database.open(dsn, histories.MIGRATIONS)
+    try:
+        await database.indexer.packer.rewrite()
+    finally:
+        await database.close()
 
 
 async def _finish(dsn: str) -> None:

@@ -50,11 +50,13 @@ begin
 end
 $$
 """
-# Connections of the tests find the tables by their plain names; those of the program have their own search_path.
+# Connections of the tests find the tables by their plain names; those of the program have their own search_path. No
+# commit waits for the disk: no test stops this server, and what a killed process has committed stays.
 FILL = """
 do $$
 begin
   execute format('alter database %I set search_path = ikigai, public', current_database());
+  execute format('alter database %I set synchronous_commit = off', current_database());
 end
 $$;
 create schema ikigai;

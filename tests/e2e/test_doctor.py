@@ -159,9 +159,10 @@ def test_sandbox_that_is_asked_for_is_found_without_a_path(account: Account):
 def test_doctor_reports_faults_of_the_database(account: Account, dsn: str, empty_role: str):
     with psycopg.connect(dsn, autocommit=True) as admin:
         ((name,),) = admin.execute("select current_database()").fetchall()
-        admin.execute(f'alter database "{name}" set synchronous_commit = off'.encode())
-        code, found = examined(account, IKIGAI_MODEL="scripted/echo")
-        assert code == 0 and found["durability"]["state"] == "warn"
+        for value, state in (("on", "ok"), ("off", "warn")):
+            admin.execute(f'alter database "{name}" set synchronous_commit = {value}'.encode())
+            code, found = examined(account, IKIGAI_MODEL="scripted/echo")
+            assert code == 0 and found["durability"]["state"] == state
         admin.execute("insert into ikigai_migrations (version, name) values (999, 'later')")
         code, found = examined(account)
         assert code == 1 and "newer than this ikigai" in found["schema"]["said"]

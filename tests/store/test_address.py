@@ -186,7 +186,12 @@ async def test_status(database: Database, dsn: str) -> None:
     given = conninfo.conninfo_to_dict(dsn)
     assert (status.database, status.user, status.schema) == (given["dbname"], given["user"], "ikigai")
     newest = len(list(MIGRATIONS.glob("*.sql")))
-    assert (status.schema_version, status.agents, status.events, status.durable) == (newest, 1, 0, True)
+    assert (status.schema_version, status.agents, status.events, status.durable) == (newest, 1, 0, False)
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        admin.execute(f"alter database {given['dbname']} set synchronous_commit = on".encode())
+    again = await Database.open(dsn, MIGRATIONS)
+    assert (await again.status()).durable
+    await again.close()
     assert int(status.server.split(".")[0]) >= 15 and status.size > status.messages_size > 0
     assert any(extension.startswith("plpgsql ") for extension in status.extensions)
 

@@ -60,6 +60,7 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (22, "alter function ikigai_secure()"),
     (23, "alter function ikigai_unpack(integer[])"),
     (23, "alter function ikigai_unpack_purged()"),
+    (27, "alter function ikigai_name_spender()"),
 )
 # Roles had the use of `public` as everybody has.
 GRANT_USAGE = """

@@ -143,7 +143,7 @@ class Lookup:
                     self._most *= 2
                     todo.append(IndexPart(0, part.number, part.is_packed, before=part.found[-1].message))
             if self.late and todo:
-                self.reached = self.reached or min(todo[-1].end, self._which.before)
+                self.reached = self.reached or min(todo[-1].end, todo[-1].before, self._which.before)
                 return
 
     async def _newest_last(self) -> list[IndexPart]:

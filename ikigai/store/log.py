@@ -7,11 +7,12 @@ import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import msgspec
 import psycopg
+from psycopg import pq
 
 from ikigai.core import codec
 from ikigai.core.errors import AgentLocked, Rejected, StoreError, Unavailable
@@ -21,7 +22,7 @@ from ikigai.core.request.reply_draft import Draft, has_hosted
 from ikigai.core.sanitize import storable
 from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.state.memory import Memory
-from ikigai.store import follow, reading, write_lock
+from ikigai.store import follow, reading, single_append, write_lock
 from ikigai.store.agents import Agent, mark_used
 from ikigai.store.connection import Cursor, DatabaseSession, execute_while
 from ikigai.store.sql import agents, forks
@@ -119,7 +120,8 @@ class AgentLog:
         call with the very same sequence (the same object) returns what was stored. Raise AgentLocked if another process
         wrote to the agent meanwhile, or if other events follow on ones that were stored unseen.
         """
-        async with self._write_lock(events) as cursor:
+        async with self._session.use() as cursor:
+            await self._ensure_lock(cursor, events)
             attempt = self._attempt
             if attempt is None or attempt.events is not events:
                 attempt = self._attempt = _Attempt(events, self._last_seq or 0, list(map(UUID, ids)), self._spender)
@@ -280,13 +282,17 @@ class AgentLog:
                     await write_lock.release(self._session, cursor, self._uuid)
 
     @asynccontextmanager
-    async def _write_lock(self, events: Sequence[Event] | None = None) -> AsyncIterator[Cursor]:
-        """Yield a cursor on the connection that holds the write lock; `events` are those about to be stored."""
+    async def _write_lock(self) -> AsyncIterator[Cursor]:
+        """Yield a cursor on the connection that holds the write lock."""
         async with self._session.use() as cursor:
-            if self.closed:  # a late draft must not acquire the write lock again: nothing would release it
-                raise Unavailable(f"Agent {self.name} is closed.")
-            await self.resume(cursor, events)
+            await self._ensure_lock(cursor)
             yield cursor
+
+    async def _ensure_lock(self, cursor: Cursor, events: Sequence[Event] | None = None) -> None:
+        """Acquire the write lock if this connection has not got it; `events` are those about to be stored."""
+        if self.closed:  # a late draft must not acquire the write lock again: nothing would release it
+            raise Unavailable(f"Agent {self.name} is closed.")
+        await self.resume(cursor, events)
 
     async def resume(self, cursor: Cursor, events: Sequence[Event] | None = None) -> None:
         """Acquire the write lock on a new connection, and store again what the log lacks; `events` are those about to
@@ -297,6 +303,7 @@ class AgentLog:
         await write_lock.acquire(self._session, cursor, self._uuid, self.name)
         try:
             await self._read_log_end(cursor, events)
+            await single_append.prepare(cursor)
         except BaseException:
             # Else the same connection would acquire it a second time, and have to release it twice.
             with suppress(psycopg.Error, TimeoutError):
@@ -345,23 +352,34 @@ class AgentLog:
     async def _store(
         self, cursor: Cursor, attempt: _Attempt, ends_reply: bool, meanwhile: Meanwhile | None = None
     ) -> tuple[StoredEvent, ...]:
-        if len(attempt.rows) == 1 and not ends_reply:
-            values = (self._uuid, attempt.last_seq, attempt.ids[0], *attempt.rows[0], *self._followers_lock)
-            await execute_while(cursor, agents.APPEND_ONE, values, meanwhile)
-        elif attempt.rows:
-            kinds, contents, datas = (list(column) for column in zip(*attempt.rows, strict=True))
-            values = {"agent": self._uuid, "after": attempt.after, "ids": attempt.ids, "forget": ends_reply}
-            following, key = self._followers_lock
-            values |= {"kinds": kinds, "contents": contents, "datas": datas, "following": following, "key": key}
-            await execute_while(cursor, agents.APPEND_ALL, values, meanwhile)
-        else:
+        is_in_transaction = cursor.connection.pgconn.transaction_status != pq.TransactionStatus.IDLE
+        if len(attempt.rows) == 1 and not ends_reply and not is_in_transaction:
+            row, seq = attempt.rows[0], attempt.last_seq
+            stored = await single_append.append_one(
+                cursor, self._uuid, seq, attempt.ids[0], row, self._followers_lock, meanwhile
+            )
+            if stored:
+                event = codec.decode(row.kind, row.content, stored.data)
+                return (StoredEvent(stored.id, self.agent, seq, stored.at, event),)
+            return await self._stored_before(cursor, attempt)
+        if not attempt.rows:
             return ()
+        kinds, contents, datas = (list(column) for column in zip(*attempt.rows, strict=True))
+        values = {"agent": self._uuid, "after": attempt.after, "ids": attempt.ids, "forget": ends_reply}
+        following, key = self._followers_lock
+        values |= {"kinds": kinds, "contents": contents, "datas": datas, "following": following, "key": key}
+        await execute_while(cursor, agents.APPEND_ALL, values, meanwhile)
         rows = await cursor.fetchall()
-        if not rows:  # an earlier try was stored, but its answer was lost
-            if self._session.replicated:  # perhaps because no standby had it
-                await cursor.execute(agents.WAIT_FOR_STANDBYS, (self._uuid,))
-            await cursor.execute(agents.STORED_BEFORE, (attempt.ids, self._uuid))
-            rows = await cursor.fetchall()
+        return self._decoded(rows, attempt) if rows else await self._stored_before(cursor, attempt)
+
+    async def _stored_before(self, cursor: Cursor, attempt: _Attempt) -> tuple[StoredEvent, ...]:
+        """Return the events of an earlier try that was stored, but whose answer was lost."""
+        if self._session.replicated:  # perhaps because no standby had it
+            await cursor.execute(agents.WAIT_FOR_STANDBYS, (self._uuid,))
+        await cursor.execute(agents.STORED_BEFORE, (attempt.ids, self._uuid))
+        return self._decoded(await cursor.fetchall(), attempt)
+
+    def _decoded(self, rows: Sequence[tuple[Any, ...]], attempt: _Attempt) -> tuple[StoredEvent, ...]:
         if len(rows) < len(attempt.rows):  # recovered events are in another agent meanwhile
             raise self._written_elsewhere()
         return tuple(reading.decode_row(self.agent, row[: reading.ROW_COLUMNS]) for row in rows)

@@ -55,9 +55,10 @@ async def test_every_kind_comes_back_as_it_was(database: Database) -> None:
 async def test_one_by_one_is_the_same_as_at_once(database: Database) -> None:
     agent = await database.agents.create()
     log = await database.open_agent(agent)
-    rows = [(await log.append((event,))).rows[0] for event in EVERY_KIND]
+    rows = tuple([(await log.append((event,))).rows[0] for event in EVERY_KIND])
     assert tuple(row.event for row in rows) == EVERY_KIND
     assert [row.seq for row in rows] == list(range(1, len(EVERY_KIND) + 1))
+    assert await database.reader(agent).history(None, 100) == rows
 
 
 @pytest.mark.parametrize("events", [EVERY_KIND[:1], EVERY_KIND], ids=["one", "many"])
@@ -85,6 +86,20 @@ async def test_stored_twice_is_found_out_behind_the_work(database: Database, dsn
         await other.execute("insert into messages (agent_id, seq, event_id, kind) values (%s, 1, %s, %s)", row)
     with pytest.raises(AgentLocked):
         await log.append(EVERY_KIND[:1], meanwhile=partial(asyncio.sleep, 0))
+
+
+async def test_append_prepares_its_statement_again_after_the_driver_deallocated_all(database: Database) -> None:
+    log = await database.open_agent(await database.agents.create())
+    await log.append((ev.UserMessage("1"),))
+    async with database._session.use() as cursor:
+        await cursor.execute("deallocate all")  # as the driver does once it has rolled back
+    ran: list[int] = []
+
+    async def meanwhile() -> None:
+        ran.append(1)
+
+    appended = await log.append((ev.UserMessage("2"),), meanwhile=meanwhile)
+    assert [row.seq for row in appended.rows] == [2] and ran == [1]
 
 
 async def test_no_facts_store_nothing(database: Database) -> None:

@@ -4,9 +4,11 @@ import asyncio
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg.pq.abc import PGresult
 
 from ikigai.core import events as ev
 from ikigai.core.agents.tree import THIS_PROGRAM
@@ -15,7 +17,7 @@ from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
 from ikigai.store import schema
 from ikigai.store.address import quoted, schema_number
-from ikigai.store.connection import DatabaseSession
+from ikigai.store.connection import Connection, DatabaseSession, PreparedStatement
 from ikigai.store.database import Database
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import reading as reading_queries
@@ -379,13 +381,18 @@ def test_queries_and_indexes_speak_of_the_cores_kinds() -> None:
 
 async def test_check_at_start_is_one_query(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[object] = []
-    execute = psycopg.AsyncCursor.execute
+    execute, execute_prepared = psycopg.AsyncCursor.execute, Connection.execute_prepared
 
     async def counted(self: psycopg.AsyncCursor, query: object, *args: object, **kwargs: object) -> psycopg.AsyncCursor:
         sent.append(query)
         return await execute(self, query, *args, **kwargs)
 
+    async def counted_prepared(self: Connection, statement: PreparedStatement, *args: Any) -> PGresult:
+        sent.append(statement.text.decode())
+        return await execute_prepared(self, statement, *args)
+
     monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
+    monkeypatch.setattr(Connection, "execute_prepared", counted_prepared)
     database = await Database.open(dsn, MIGRATIONS)
     assert sent == [queries.greet("ikigai")]
     agent = await database.agents.create()

@@ -10,7 +10,7 @@ from ikigai.core.events import StoredEvent
 from ikigai.core.ports import View
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.views.context_rule import ContextRule, context_rule, redraws_rule
+from ikigai.core.views.context_rule import context_rule, redraws_rule
 from ikigai.core.views.transcript import event_blocks
 
 
@@ -21,21 +21,25 @@ def fold_rows(memory: Memory, rows: Sequence[StoredEvent]) -> tuple[Memory, ...]
 
 def show_rows(view: View, folded: Sequence[Memory], rows: Sequence[StoredEvent], memory: Memory) -> None:
     """Show the rows, which were `folded` by `fold_rows`; `memory` is that behind them, which may be loaded anew."""
-    before, used = context_rule(folded[0]), folded[0].used
+    used: int | None = None
     for row, (before_row, after_row) in zip(rows, pairwise(folded), strict=True):
         if after_row.window.older.turns > before_row.window.older.turns:
             used = _tokens_without_pruning(before_row, after_row)
         view.stored(row)
         for shown in event_blocks(row):
             view.show(shown)
-    show_rule(view, memory, before, used, again=any(redraws_rule(row.event) for row in rows))
+    show_rule(view, memory, folded[0], used, again=any(redraws_rule(row.event) for row in rows))
 
 
-def show_rule(view: View, memory: Memory, before: ContextRule | None, used: int = 0, again: bool = False) -> None:
-    """Draw the context rule if it moved, or unconditionally with `again`; the context had `used` tokens before."""
-    now = context_rule(memory)
+def show_rule(view: View, memory: Memory, earlier: Memory, used: int | None = None, again: bool = False) -> None:
+    """Draw the context rule if it moved since memory was `earlier`, or unconditionally with `again`.
+
+    The context had `used` tokens before, those of `earlier` by default.
+    """
+    before, now = context_rule(earlier), context_rule(memory)
     if now and ((again and not now.cleared) or before is None or now.before != before.before):
         left = 0 if again else now.turns - (before.turns if before and not before.cleared else 0)
+        used = earlier.used if used is None else used
         view.rule(replace(now, left=left, used_before=used, used=memory.used) if left > 0 else now)
     elif before and not now:
         view.note("Everything is in the context again.")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
 from ikigai.core.errors import WAITED_FOR, Misconfigured, Unavailable
@@ -44,25 +43,56 @@ class DatabaseStatus:
     def __init__(self, view: View) -> None:
         self._view = view
         self.unreachable = False
+        self._calls: dict[object, float] = {}  # those that wait, oldest first, and since when
+        self._timer: asyncio.TimerHandle | None = None  # one for all: each message would wait for its own to be set
 
-    @contextlib.contextmanager
-    def watch(self) -> Iterator[None]:
-        """Watch one call to the database."""
-        slow = asyncio.get_running_loop().call_later(SLOW_DATABASE_SECONDS, self._set, True)
-        try:
-            yield
-        except WAITED_FOR:
-            self._set(True)
-            raise
-        else:
-            self._set(False)
-        finally:
-            slow.cancel()
+    def watch(self) -> _WatchedCall:
+        """Return a context manager that watches one call to the database."""
+        return _WatchedCall(self)
+
+    def begin(self, call: object) -> None:
+        """Begin to watch a call."""
+        loop = asyncio.get_running_loop()
+        self._calls[call] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(SLOW_DATABASE_SECONDS, self._look)
+
+    def end(self, call: object, error: BaseException | None) -> None:
+        """End to watch a call, which was answered or raised `error`."""
+        del self._calls[call]
+        if error is None or isinstance(error, WAITED_FOR):
+            self._set(error is not None)
+
+    def _look(self) -> None:
+        """Tell the view if the oldest call is slow; look again when the next one may be."""
+        self._timer = None
+        if self._calls:
+            loop = asyncio.get_running_loop()
+            due = next(iter(self._calls.values())) + SLOW_DATABASE_SECONDS
+            if due <= loop.time():
+                self._set(True)
+                due = loop.time() + SLOW_DATABASE_SECONDS
+            self._timer = loop.call_at(due, self._look)
 
     def _set(self, away: bool) -> None:
         if away is not self.unreachable:
             self.unreachable = away
             self._view.database_unreachable(away)
+
+
+class _WatchedCall:
+    """One call to the database while it is watched."""
+
+    __slots__ = ("_status",)
+
+    def __init__(self, status: DatabaseStatus) -> None:
+        self._status = status
+
+    def __enter__(self) -> None:
+        self._status.begin(self)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._status.end(self, error)
 
 
 class RetryUntilAvailable:

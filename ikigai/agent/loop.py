@@ -21,7 +21,7 @@ from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered, UsageReported, UserMessage
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.model import Provider
-from ikigai.core.ports import Appended, Log, Tools, View
+from ikigai.core.ports import Appended, Log, Meanwhile, Tools, View
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
 from ikigai.core.state import overflow
 from ikigai.core.state.fold import expect
@@ -62,7 +62,6 @@ from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus, Memory, replace
 from ikigai.core.state.redacted_inputs import TYPED_EVENTS, key_notice, may_hold_foreign_words, redact_input
 from ikigai.core.state.rewind import find_mark, text_to_edit
-from ikigai.core.views.context_rule import context_rule
 
 if TYPE_CHECKING:
     from ikigai.agent.forget import ForgetContext
@@ -428,7 +427,7 @@ class AgentLoop:
         """Load memory anew under this run, and draw the context rule where that begins."""
         memory = self.memory
         self.memory = await self._retry(lambda: self._store.load(load_memory(run, memory.agent)))
-        show_rule(self._view, self.memory, context_rule(memory), memory.used)
+        show_rule(self._view, self.memory, memory)
         return self.memory
 
     async def _append_output(self, quote: Quote, events: tuple[Event, ...]) -> None:
@@ -444,11 +443,13 @@ class AgentLoop:
 
     async def _append_and_apply(self, events: tuple[Event, ...], ids: tuple[str, ...] = ()) -> None:
         """Store the events, fold the returned rows and show them, in this order; change nothing if storing fails."""
-        reload = any(isinstance(event, CHANGES_THE_PAST) for event in events)
+        kinds = frozenset(map(type, events))
+        reload = not kinds.isdisjoint(CHANGES_THE_PAST)
         self.unsaved = events
-        if any(isinstance(event, Filtered) for event in events):
+        if Filtered in kinds:
             self.unsaved = events = await self._with_sizes(events)
-        appended = await self._append(events, reload, ids)
+        asks = not (reload or self.billing.guard or kinds.isdisjoint(ASKS_MODEL))
+        appended = await self._append(events, reload, ids, partial(self._prepare_request, events) if asks else None)
         self.unsaved = ()
         if is_sent := self._send_prepared(events, appended):
             await asyncio.sleep(0)  # the request goes before the fold and the screen, which take longer
@@ -474,10 +475,9 @@ class AgentLoop:
 
         return await self._retry(lambda: self._store.load(add_sizes(self.memory, events)))
 
-    async def _append(self, events: tuple[Event, ...], reload: bool, ids: tuple[str, ...]) -> Appended:
-        asks = not (reload or self.billing.guard) and any(isinstance(event, ASKS_MODEL) for event in events)
-        meanwhile = partial(self._prepare_request, events) if asks else None
-
+    async def _append(
+        self, events: tuple[Event, ...], reload: bool, ids: tuple[str, ...], meanwhile: Meanwhile | None
+    ) -> Appended:
         def append() -> Awaitable[Appended]:
             loading = load_memory(self.memory.run, self.memory.agent) if reload else None
             return self._store.append(events, loading, ids, meanwhile)

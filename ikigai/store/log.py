@@ -125,19 +125,19 @@ class AgentLog:
             attempt = self._attempt
             if attempt is None or attempt.events is not events:
                 attempt = self._attempt = _Attempt(events, self._last_seq or 0, list(map(UUID, ids)), self._spender)
-            ends_reply = self._has_draft and any(isinstance(event, (AssistantMessage, TurnEnded)) for event in events)
-            change = next((event for event in events if isinstance(event, AgentKilled | AgentRevived)), None)
+            kinds = frozenset(map(type, events))
+            ends_reply = self._has_draft and not kinds.isdisjoint((AssistantMessage, TurnEnded))
+            killed = AgentKilled in kinds
             memory: Memory | None = None
             try:
-                if reload is None and change is None:
+                if reload is None and not killed and AgentRevived not in kinds:
                     rows = await self._store(cursor, attempt, ends_reply, meanwhile)
                 else:
                     async with cursor.connection.transaction():
                         rows = await self._store(cursor, attempt, ends_reply)
                         memory = await reading.load(cursor, reload) if reload else None
-                        if change:
-                            killed = isinstance(change, AgentKilled), self._uuid
-                            await cursor.execute(forks.SET_KILLED, killed)
+                        if killed or AgentRevived in kinds:
+                            await cursor.execute(forks.SET_KILLED, (killed, self._uuid))
             except psycopg.errors.UniqueViolation as error:
                 raise self._written_elsewhere() from error
             self._last_seq, self._newest = attempt.last_seq, attempt.ids[-1] if attempt.ids else self._newest
@@ -147,7 +147,7 @@ class AgentLog:
                 size = sum(len(row.content or "") + len(row.data or "") for row in attempt.rows)
                 self.tail.add(rows, list(map(str, attempt.ids)), size)
                 self.tail.draft = None if ends_reply else self.tail.draft
-        if self._news and any(isinstance(event, TurnEnded) for event in events):
+        if self._news and TurnEnded in kinds:
             self._news.set()
         return Appended(rows, memory)
 

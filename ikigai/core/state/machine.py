@@ -149,6 +149,8 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
     """Return the events that follow from the input, to be stored in one transaction. Raise Rejected if refused."""
     assert not memory.stale
     match incoming:
+        case Submitted() if memory.open is None:  # first: the user waits, and each class takes a tenth of a µs to deny
+            return _decide_while_idle(memory, incoming)
         case Opened(draft):
             settings = {key: value for key, value in memory.settings.items() if key != FALLBACK_KEY}
             recovered = _recover_turn(replace(memory, settings=settings), draft)
@@ -224,15 +226,15 @@ def _decide_while_idle(
 ) -> tuple[Event, ...]:
     """Return the events that follow from an input that needs an idle agent. Raise Rejected if it is refused."""
     match incoming:
+        case Submitted(text, images, sender, attended, documents, recalled):
+            message = UserMessage(text, images, sender=sender, attended=attended, documents=documents)
+            return (*_submitted(memory, message), *_storable_recall(recalled))
         case InstructionsChanged(value):
             return changed_instructions(memory, value)
         case DefaultSystemChanged(value):
             return changed_default_system(memory, storable(value))
         case McpToolsChanged(value):
             return changed_mcp_tools(memory, value)
-        case Submitted(text, images, sender, attended, documents, recalled):
-            message = UserMessage(text, images, sender=sender, attended=attended, documents=documents)
-            return (*_submitted(memory, message), *_storable_recall(recalled))
         case MailDelivered(mails):
             senders = ", ".join(dict.fromkeys(mail.shown for mail in mails))
             message = UserMessage(join_messages(mails), sender=senders)

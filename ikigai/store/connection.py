@@ -85,8 +85,8 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """Execute a statement with values in binary format; return its rows in that format. Run `meanwhile` from when
         it has been sent, then wait for its answer.
 
-        Nothing adapts types here, which takes a cursor of the driver an eighth of the time of a commit. Call it outside
-        of a transaction.
+        Nothing adapts types here, which takes a cursor of the driver longer than all the rest. Call it outside of a
+        transaction.
         """
         while True:
             await self.prepare(statement)

@@ -20,6 +20,8 @@ from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.sql import search
 from ikigai.store.sql.search import ProgressStatements
 
+LISTED_AGENTS, LIST_SECONDS = 256, 2.0
+"""Agents that are listed at once to be indexed, and for how long: to list them reads a row of each that is behind."""
 STEP_EVENTS, STEP_CHARACTERS = 400, 100_000
 """Limits of one step of indexing."""
 SEGMENT_CHARACTERS = 1_000_000
@@ -85,6 +87,8 @@ class Filler:
     def __init__(self, session: DatabaseSession, index: LogIndex) -> None:
         self._session, self._index = session, index
         self._unlisted_at: float | None = None
+        self._listed: list[UUID] = []  # agents whose logs are not indexed as far as is known, the next one last
+        self._listed_until = 0.0
 
     @repeat_on_conflict
     async def index_some(self) -> int:
@@ -93,11 +97,12 @@ class Filler:
         0 means that all events are indexed, or that another process indexes them. Raise StoreError on failure.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(self._index.progress.behind, (16,), prepare=False)
-            for (agent,) in await cursor.fetchall():
-                if count := await self._step(cursor, agent):
-                    return count
-            return 0
+            if time.monotonic() < self._listed_until and (count := await self._step_listed(cursor)):
+                return count
+            await cursor.execute(self._index.progress.behind, (LISTED_AGENTS,), prepare=False)
+            self._listed = [agent for (agent,) in reversed(await cursor.fetchall())]
+            self._listed_until = time.monotonic() + LIST_SECONDS
+            return await self._step_listed(cursor)
 
     async def catch_up(self, seconds: float) -> int:
         """Index for at most `seconds`; return how many events are not in the index then.
@@ -105,6 +110,7 @@ class Filler:
         A read-only database is left as it is. Raise StoreError on other failures.
         """
         until = time.monotonic() + seconds
+        self._listed_until = 0.0  # the agents that were used last come first
         try:
             while time.monotonic() < until and await self.index_some():
                 pass
@@ -144,6 +150,14 @@ class Filler:
         if not free:
             self._unlisted_at = time.monotonic()
         return len(free)
+
+    async def _step_listed(self, cursor: Cursor) -> int:
+        """Run one step for the first listed agent of which there is something to take; return 0 if there is none."""
+        while self._listed:
+            if count := await self._step(cursor, self._listed[-1]):
+                return count
+            self._listed.pop()
+        return 0
 
     async def _step(self, cursor: Cursor, agent: UUID) -> int:
         """Run one step for one agent; return 0 if another process has it."""

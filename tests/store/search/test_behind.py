@@ -12,6 +12,7 @@ from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search.fill import Filler
 from ikigai.store.sql import search as queries
+from ikigai.store.usage_sums import UsageSums
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
 
@@ -64,6 +65,28 @@ async def test_only_open_agents_stay_listed(database: Database, dsn: str):
     await indexed(database)
     assert listed(dsn) == listed(dsn, "stems") == set()
     await other.close()
+
+
+async def test_agents_behind_are_listed_once_for_many_steps(database: Database):
+    """To list them reads a row of each, so a list for each step would read as many rows as there are pairs of them."""
+
+    lists = 0
+
+    class Counted(queries.ProgressStatements):
+        @property
+        def behind(self) -> Any:
+            nonlocal lists
+            lists += 1
+            return self[0]
+
+    await many(database, 12)
+    index, steps = UsageSums(), 0
+    index.progress = Counted(*index.progress)
+    filler = Filler(database._beside, index)
+    while await filler.index_some():
+        steps += 1
+    assert (steps, await filler.behind()) == (12, 0)
+    assert lists < steps
 
 
 async def test_agents_that_are_indexed_are_not_looked_at(database: Database, dsn: str):

@@ -289,7 +289,8 @@ class SpendingGuard:
         ticket = Ticket(model, Request(model), RequestBound(0, 0), amount)
         ticket.report = report
         self._tickets.append(ticket)
-        self._refresh()  # a row of the dead writer would count in full again, and outlive this one
+        # A row of the dead writer would count in full again, and only its own writer deletes it.
+        await self._loop.until_available(lambda: self._terms.store.set_reserved(self._run.id, _total(self._tickets)))
         self._loop.put_input(UsageRecorded(report))
 
     async def _is_allowed(self, refusal: Refusal, model: str, waived: set[CapScope]) -> bool:

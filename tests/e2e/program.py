@@ -99,6 +99,7 @@ class Program:
         self.screen = Screen(columns, rows, history=10_000, ratio=0.01)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
+        self.attributes = ATTRIBUTES  # the answer of the terminal to the query
         self._text: str | None = None
         self._came = 0.0
         self.process = self._start(module, arguments, environment(home, **(env or {})), cwd or home)
@@ -205,7 +206,7 @@ class Program:
         self.raw += data
         self._came = time.monotonic()
         if ATTRIBUTES_QUERY in data:  # else a start waits for the answer 0.1 s, and an end soon after it 0.2 s
-            os.write(self._master, ATTRIBUTES)
+            os.write(self._master, self.attributes)
         if b"\x1b[6n" in data:
             os.write(self._master, b"\x1b[%d;%dR" % (self.screen.cursor.y + 1, self.screen.cursor.x + 1))
         self._stream.feed(data)

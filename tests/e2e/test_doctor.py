@@ -191,9 +191,9 @@ def test_at_a_terminal(account: Account):
         (b"", "not reported", "drawn in parts"),
     ):
         with account.terminal("doctor", columns=100, env={"IKIGAI_MODEL": "scripted/echo", "TMUX": ""}) as program:
-            program.wait(lambda program=program: b"\x1b[c" in program.raw, "the question")
-            program.type(says)
+            program.attributes = says
             assert program.ended() == 0
+            assert b"\x1b[c" in program.raw
             assert ("background light" in program.words()) == bool(says)
             assert pastes in program.words() and updates in program.words() and "100×24" in program.text()
             program.assert_restored()

@@ -322,7 +322,7 @@ async def test_index_of_a_role_holds_only_what_it_may_read(team: Team) -> None:
 async def test_no_messages_of_others_are_read_to_see_what_is_to_be_packed(team: Team) -> None:
     """A look at the newest id passes all that the role may not read."""
     async with team.databases["reader"]._beside.use() as cursor:
-        for statement, values in ((word_packs.NEXT_SEGMENT, (False, [])), (word_packs.BEGIN_PACK, None)):
+        for statement, values in ((word_packs.NEXT_SEGMENT, ([],)), (word_packs.BEGIN_PACK, None)):
             await cursor.execute(f"explain {statement}".encode(), values, prepare=False)
             plan = str(await cursor.fetchall())
             assert "search_segments" in plan and "messages" not in plan, plan

@@ -33,6 +33,8 @@ BOUND_SOCKETS = Path("/proc/net/unix")
 AGENT_VARIABLES = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS")
 """Variables that lead to programs which serve every client of this user."""
 PROBE_TIMEOUT = 10.0
+PROBES = 3
+"""Tries until the sandbox counts as unusable: a socket that is removed while bwrap starts cannot be covered."""
 PROBE_SCRIPT = 'test ! -w /usr || exit 3; for f; do test -z "$(ls -A -- "$f")" || exit 4; done'
 PROBE_FAILURES = {3: "folders that should be read-only are writable", 4: "ikigai's own folders are not hidden"}
 
@@ -56,21 +58,24 @@ class Sandbox:
         """Run a test in it; return "" if it works, else the problem as the second half of a sentence."""
         self._problem = self._describe_nesting() or ("" if self._program else "bubblewrap (bwrap) is not installed")
         if not self._problem:
-            hidden = [str(folder) for folder in self._hidden if folder.is_dir()]
-            try:
-                finished = await run(
-                    self.wrap(["sh", "-c", PROBE_SCRIPT, "sh", *hidden], str(self.directory)),
-                    self.directory,
-                    self._environment,
-                    PROBE_TIMEOUT,
-                )
-            except (OSError, ValueError) as error:
-                self._problem = str(error).rstrip(".")
-            else:
-                if finished.status or finished.timed_out:
-                    said = finished.text.strip().rpartition("\n")[2]
-                    self._problem = PROBE_FAILURES.get(finished.status) or said or f"bwrap: {describe_exit(finished)}"
+            for _ in range(PROBES):
+                self._problem = await self._try()
+                if not self._problem:
+                    break
         return self._problem
+
+    async def _try(self) -> str:
+        self._problem = ""
+        hidden = [str(folder) for folder in self._hidden if folder.is_dir()]
+        try:
+            argv = self.wrap(["sh", "-c", PROBE_SCRIPT, "sh", *hidden], str(self.directory))
+            finished = await run(argv, self.directory, self._environment, PROBE_TIMEOUT)
+        except (OSError, ValueError) as error:
+            return str(error).rstrip(".")
+        if not finished.status and not finished.timed_out:
+            return ""
+        said = finished.text.strip().rpartition("\n")[2]
+        return PROBE_FAILURES.get(finished.status) or said or f"bwrap: {describe_exit(finished)}"
 
     def wrap(self, argv: Sequence[str], directory: str, visible: Sequence[Path] = ()) -> list[str]:
         """Return the command that runs `argv` in the sandbox, in that directory. Raise Rejected if there is none.

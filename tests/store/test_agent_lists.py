@@ -17,6 +17,8 @@ from ikigai.store.database import Database
 from ikigai.store.sql import agent_lists, agents
 from tests.store.talk import Talk
 
+pytestmark = pytest.mark.fresh
+
 FEW, MANY = 300, 3_000
 """Agents of this user; another one has as many."""
 PAGE = 20

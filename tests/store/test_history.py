@@ -12,6 +12,8 @@ from ikigai.store.database import Database
 from ikigai.store.sql import reading as reading_queries
 from tests.store.talk import Talk
 
+pytestmark = pytest.mark.fresh
+
 
 async def texts(database: Database, agent: Agent, before: int | None = None, limit: int = 100) -> list[str]:
     rows = await database.reader(agent).history(before, limit)

@@ -29,6 +29,8 @@ from ikigai.terminal.render.theme import Theme
 from tests.core.encoders import encoder, limits
 from tests.store.talk import Talk
 
+pytestmark = pytest.mark.fresh
+
 RUN = RunConfig({"model": "chat/large", "budget": 2_000}, limits, encoder, rules=WindowRules(prune_fraction=0))
 LENGTHS = (100, 1_000, 10_000)
 

@@ -31,6 +31,8 @@ from tests.store.talk import Talk
 from tests.store.test_conflicts import Circle, in_circle
 from tests.store.test_schema import folder
 
+pytestmark = pytest.mark.fresh
+
 SECRET = "zanzibar-lighthouse"
 ROLES = ("anna", "reader", "writer", "stranger")
 

@@ -24,6 +24,8 @@ from ikigai.store.sql import usage as usage_queries
 from ikigai.store.sql import window_history as plotting_queries
 from tests.store.talk import Talk
 
+pytestmark = pytest.mark.fresh
+
 MODELS = ("anthropic/a", "openai/b", "local/c")
 
 

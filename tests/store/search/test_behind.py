@@ -16,6 +16,8 @@ from ikigai.store.usage_sums import UsageSums
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
 
+pytestmark = pytest.mark.fresh
+
 
 async def indexed(database: Database) -> None:
     """Index everything, and take out of the list whatever may go."""

@@ -21,6 +21,8 @@ from ikigai.store.sql import purge
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 
+pytestmark = pytest.mark.fresh
+
 
 async def said(database: Database, *events: ev.Event | str, agent: Agent | None = None) -> list[int]:
     """The ids of these events, strings being messages of a user's."""

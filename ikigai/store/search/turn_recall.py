@@ -173,6 +173,8 @@ class TurnRecall:
         """Return the best messages by their words and their meaning."""
         await cursor.execute(queries.FIGURES)
         for _, documents, total, told in await cursor.fetchall():
+            if not total:  # an index that was begun, or from which all was purged
+                break
             languages = msgspec.json.decode(told, type=dict[str, int])
             common = common_languages(languages)
             words = await asyncio.to_thread(stems.query_words, question, common)
@@ -180,8 +182,7 @@ class TurnRecall:
             runs = await _read_runs(cursor, scope) if scope else None
             await cursor.execute(queries.POSTINGS, (list(counts),), binary=True, prepare=False)
             rows = await cursor.fetchall()
-            average = total / max(1, documents)
-            ranking, numbers = await asyncio.to_thread(_rank, rows, counts, documents, average, runs)
+            ranking, numbers = await asyncio.to_thread(_rank, rows, counts, documents, total / documents, runs)
             documents_near, pairs = await _read_near(cursor, numbers)
             best = await asyncio.to_thread(_with_neighbors, ranking, documents_near, pairs)
             weights, rare_weight, notice = ranking.word_weights(words), stem_weight(documents, 1), ""

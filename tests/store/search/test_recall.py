@@ -54,6 +54,21 @@ async def test_recall_of_nothing_and_of_odd_questions(database: Database, questi
     await talk.log.close()
 
 
+async def test_index_without_documents_recalls_nothing(database: Database, dsn: str):
+    """It is begun, but has nothing to rank: the first events have no words, or all that had some was purged."""
+    talk = await Talk.open(database)
+    await talk.turn("what was it", "the")
+    assert await recalled(database, "walrus") == []
+    await talk.turn("one walrus", "")
+    (turn,) = (await database.recall("walrus")).turns
+    with psycopg.connect(dsn, autocommit=True) as other:
+        for table in ("recall_index", "recall_postings", "recall_documents"):
+            other.execute(purge_queries.PURGE_COPIES[table], ([turn.id],))
+        assert other.execute("select documents, stems from recall_index").fetchone() == (0, 0)
+    assert await recalled(database, "walrus") == []
+    await talk.log.close()
+
+
 async def test_recall_in_mixed_scripts(database: Database):
     talk = await Talk.open(database)
     await talk.turn("東京は日本の首都です", "はい")

@@ -33,9 +33,12 @@ class InputQueue:
 
     def show(self) -> None:
         """Show all waiting input, oldest first."""
-        unsaved = [event.text for event in self._unsaved() if isinstance(event, UserMessage)]
         waiting = filter(None, map(typed_text, (*self.steering, *self.follow_up)))
-        self._view.queued((*unsaved, *waiting, *self.sent, *self.before_open))
+        self._view.queued((*self.unsaved_texts(), *waiting, *self.sent, *self.before_open))
+
+    def unsaved_texts(self) -> list[str]:
+        """Return the user's messages that are being stored."""
+        return [event.text for event in self._unsaved() if isinstance(event, UserMessage) and not event.sender]
 
     def wait_for_turn(self, incoming: Input) -> None:
         """Queue an input during a turn: a steering message for its next tool results, anything else for its end."""

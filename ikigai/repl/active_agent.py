@@ -43,7 +43,9 @@ class ActiveAgent:
         self._view, self._max_requests = screen.view, max_requests
         self._followed: FollowedAgent | None = None  # while another process holds the write lock
         self._memory: Memory | None = None  # of an agent that can only be read
-        self.drafts = InputDrafts(screen, lambda: self.agent.id if self.agent else "", self._queued_texts)
+        self._being_read = ""  # the message whose attachments are being read
+        id = lambda: self.agent.id if self.agent else ""  # noqa: E731
+        self.drafts = InputDrafts(screen, id, self._queued_texts, self._unstored_texts)
         self._switch_lock = asyncio.Lock()
         self._is_new = False  # the agent has no conversation yet
         self._own_queue = InputQueue(screen.view)  # while no open agent is on screen
@@ -245,6 +247,19 @@ class ActiveAgent:
         """Return the texts that wait to be sent, by the ids of this process's agents."""
         open_agents = self.manager.agents.values() if self.manager else ()
         return {each.agent.id: each.view.live_state.waiting for each in open_agents}
+
+    def keep_while_reading(self, text: str) -> None:
+        """Keep a message as a draft while its attachments are being read; "" once they are."""
+        self._being_read = text
+        self.drafts.changed(entered=bool(text))
+
+    def _unstored_texts(self) -> Sequence[str]:
+        """Return the messages that were entered, are not in the log yet, and are not shown as waiting."""
+        open_agent, unstored = self.open_agent, list[str]()
+        if open_agent:
+            waiting = open_agent.view.live_state.waiting
+            unstored += [text for text in open_agent.agent_loop.queue.unsaved_texts() if text not in waiting]
+        return [*unstored, *filter(None, [self._being_read])]
 
     def _draw(self, agent: Agent, history: list[StoredEvent], memory: Memory, is_switch: bool) -> None:
         skipped = max(0, agent.events - len(history))  # a fork's history holds its ancestors' events, too

@@ -33,13 +33,19 @@ OPEN_TIMEOUT = 2.0
 class InputDrafts:
     """Unsent input, by agent id.
 
-    `current_id` returns the id of the agent on screen, "" for none. `queued` returns what other agents wait to send.
+    `current_id` returns the id of the agent on screen, "" for none. `queued` returns what other agents wait to send,
+    `unstored` what was entered for the one on screen, is not in the log yet and shown nowhere.
     """
 
     def __init__(
-        self, screen: Screen, current_id: Callable[[], str], queued: Callable[[], Mapping[str, Sequence[str]]]
+        self,
+        screen: Screen,
+        current_id: Callable[[], str],
+        queued: Callable[[], Mapping[str, Sequence[str]]],
+        unstored: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         self._screen, self._view, self._current_id, self._queued = screen, screen.view, current_id, queued
+        self._unstored = unstored
         self._stashed: dict[str, str] = {}
         self._files: DraftFiles | None = None  # drafts on disk
         self._has_changed = False  # since the last save
@@ -100,7 +106,7 @@ class InputDrafts:
         files, self._files = self._files, None
         if not (files and (id := self._current_id())):
             return await ending
-        await files.save(id, self._screen.unsent)
+        await files.save(id, self._unsent())
         unsaved = await ending
         await files.save(id, self._screen.unsent)
         files.close()
@@ -123,7 +129,11 @@ class InputDrafts:
             for id in {*queued, *self._stashed, *self._saved_ids} - {current_id}:
                 await self._save(files, id, _joined(*queued.get(id, ()), self._stashed.get(id)))
             if current_id := self._current_id():  # a stashed text stays while another agent is being opened
-                await self._save(files, current_id, _joined(self._screen.unsent, self._stashed.get(current_id)))
+                await self._save(files, current_id, _joined(self._unsent(), self._stashed.get(current_id)))
+
+    def _unsent(self) -> str:
+        """Return what the agent on screen has to send, oldest first."""
+        return _joined(*self._unstored(), self._screen.unsent)
 
     async def _save(self, files: DraftFiles, id: str, text: str) -> None:
         (self._saved_ids.add if text else self._saved_ids.discard)(id)

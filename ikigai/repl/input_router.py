@@ -79,12 +79,15 @@ class InputRouter:
         from ikigai.app import attachments
 
         to, services = self._active_agent.runtime, self._session.services
+        self._active_agent.keep_while_reading(text)
         try:
             if to is None or services is None:
                 raise self._active_agent.refusal()
             servers = self._session.services.tool_runtime.server_names if self._session.services else ()
             local = await asyncio.to_thread(attachments.read_mentions, text, None, servers)
             self._can_stop = True
+            if self._session.closing:  # nobody can be asked any more
+                self.interrupt()
             settings = to.memory.settings
             attached = await attachments.attach(local, services, settings, self._view.ask, self._show_fetching)
             self.route(kind(text, attached.images, documents=attached.documents), to)
@@ -102,6 +105,7 @@ class InputRouter:
             self._view.restore_input(text)
         finally:
             self._can_stop = False
+            self._active_agent.keep_while_reading("")
 
     def _show_fetching(self, url: str) -> None:
         self._view.running(f"fetching {url}" if url else "")
@@ -112,6 +116,15 @@ class InputRouter:
             return False
         self.reading.cancel()
         return True
+
+    async def end_reading(self, seconds: float) -> None:
+        """Wait until a message is sent whose attachments are being read; after `seconds` return it to the input."""
+        if (reading := self.reading) is None:
+            return
+        self.interrupt()
+        await asyncio.wait({reading}, timeout=seconds)
+        reading.cancel()  # here, where its text is still saved as a draft
+        await asyncio.wait({reading})
 
     def run_first(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `work`; input waits until it has ended."""

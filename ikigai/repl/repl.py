@@ -44,6 +44,8 @@ PURGE_WITHIN = 10.0
 """Seconds that purging an ephemeral conversation may take when leaving; else the next start does it."""
 CLOSE_WITHIN = 3.0
 """Seconds that leaving may take."""
+READ_WITHIN = 10.0
+"""Seconds in which the files of a message are read when leaving: the thread that reads them cannot be stopped."""
 
 
 def run(tty: Tty, config: Config, arguments: argparse.Namespace, prompt: str) -> int:
@@ -122,11 +124,9 @@ class Repl:
         self._session.closing = True
         at_work = self.at_work()
         ending = self._session.cancel()  # a command says what it has done
-        if self._router.reading:
-            ending.add(self._router.reading)
-            self._router.interrupt()
         if ending:
             await asyncio.wait(ending, timeout=CLOSE_WITHIN)
+        await self._router.end_reading(READ_WITHIN)
         if self._mentions:
             await self._mentions.close()
         unsaved, agent = "", self._active_agent.agent

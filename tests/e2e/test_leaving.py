@@ -93,3 +93,49 @@ def test_budget_without_room_for_an_empty_request_is_refused_with_its_size(accou
         program.wait_for("The smallest budget that works is")
         program.leave()
     assert not [data for _, _, data in account.rows("settings") if data["values"].get("budget") == 100]
+
+
+SLOW_FILES = "tests.e2e.slow_files"
+
+
+def test_message_whose_file_is_not_read_in_time_is_a_draft_of_the_next_start(account: Account):
+    (account.home / "notes.txt").write_text("Notes.")
+    with account.terminal(*ECHO, module=SLOW_FILES, env={"SECONDS": "3"}) as program:
+        program.ready().type("see @notes.txt\r/exit\r")
+        assert program.ended() == 0
+        program.assert_restored()
+    assert account.said("user") == []
+    with account.terminal(*ECHO, "-c") as program:
+        program.wait_for_input("see @notes.txt")
+
+
+def test_nobody_is_asked_about_a_file_that_is_read_while_the_user_leaves(account: Account):
+    (account.home / ".env").write_text("KEY=1")
+    with account.terminal(*ECHO, module=SLOW_FILES, env={"SECONDS": "1", "WAITS": "600"}) as program:
+        program.ready().type("see @.env\r/exit\r")
+        assert program.ended() == 0
+        program.assert_restored()
+    assert account.said("user") == []
+    with account.terminal(*ECHO, "-c") as program:
+        program.wait_for_input("see @.env")
+
+
+def test_kill_while_files_of_a_message_are_read_keeps_it(account: Account):
+    (account.home / "notes.txt").write_text("Notes.")
+    with account.terminal(*ECHO, module=SLOW_FILES, env={"SECONDS": "600"}) as program:
+        program.ready().type("see @notes.txt\rtwo\r")
+        program.keeps("see @notes.txt\ntwo")
+        program.kill()
+    with account.terminal(*ECHO, "-c") as program:
+        program.wait_for_input("see @notes.txttwo")
+
+
+def test_kill_while_the_database_does_not_answer_keeps_the_message(account: Account):
+    with account.terminal(*ECHO) as program:
+        program.ready()
+        with account.stopped():
+            program.type("one\r")
+            program.keeps("one")
+            program.kill()
+    with account.terminal(*ECHO, "-c") as program:  # the server may have stored it by now, by itself
+        program.ready().wait(lambda: program.input() == "one" or account.said("user") == ["one"], "the message")

@@ -316,7 +316,11 @@ class AgentLoop:
             return incoming
         if isinstance(incoming, Submitted) and incoming.sender:
             return incoming
-        recalled = await self.services.recall_for(self.memory, text)
+        try:
+            recalled = await self.services.recall_for(self.memory, text)
+        except BaseException:  # the loop ends here, and what waits is returned to the user
+            self.queue.follow_up.appendleft(incoming)
+            raise
         if recalled is None:
             return incoming
         return replace(incoming, recalled=replace(recalled, text=self.services.redactor().foreign(recalled.text)))

@@ -1342,3 +1342,25 @@ async def test_late_steering_message_begins_the_next_turn_and_esc_returns_it():
         await session.idle(3)
     assert [event.text for event in session.events(UserMessage)] == ["first", "second", "third"]
     assert session.view.told("returned") == ["fourth"]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_message_is_returned_when_the_loop_ends_while_turns_are_recalled_for_it(fails: bool):
+    asked = asyncio.Event()
+
+    async def recall(memory: Memory, message: str) -> None:
+        asked.set()
+        if fails:
+            raise ZeroDivisionError
+        await asyncio.sleep(60)
+
+    session = Session(["never"], recall=recall)
+    running = asyncio.create_task(session.runtime.run())
+    session.tell(Submitted("one"))
+    session.tell(Submitted("two"))
+    await asked.wait()
+    if not fails:
+        running.cancel()
+    await asyncio.wait({running})
+    assert not session.runtime.unsaved and not session.events(UserMessage)
+    assert session.runtime.unsent() == [Submitted("one"), Submitted("two")]

@@ -41,14 +41,18 @@ class DraftStash:
         """Put the input aside, or with an empty one bring the newest draft back; return a message about that."""
         text = self._screen.take_input()
         if text.strip():
-            self._drafts.append(text)
-            self._save()
+            self.put_aside(text)
             return f"Draft put aside{self._count()}. {self._label()} on an empty line brings it back."
         if not self._drafts:
             return f"No draft is put aside. {self._label()} puts the text of the input aside."
         self._screen.view.restore_input(self._drafts.pop())
         self._save(2 * SAVE_INTERVAL)  # the input is in a file by then: a kill loses neither
         return f"Draft brought back{self._count()}."
+
+    def put_aside(self, text: str) -> None:
+        """Keep this draft, too."""
+        self._drafts.append(text)
+        self._save()
 
     async def recover(self) -> None:
         """Take over the drafts of programs that have ended, and tell the user."""

@@ -132,6 +132,8 @@ class Repl:
         unsaved, agent = "", self._active_agent.agent
         with contextlib.suppress(Exception):
             unsaved = await self._active_agent.leave()
+        if agent is None and (entered := self._entered_early()):
+            self._draft_stash().put_aside(entered)
         if self._stash:
             with contextlib.suppress(Exception):
                 await self._stash.close()
@@ -149,6 +151,10 @@ class Repl:
             sys.stdout.write(f"{exit_message(agent, self._arguments, at_work, self._view.spent)}\n")
             sys.stdout.flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is lost any more by a Ctrl+C
+
+    def _entered_early(self) -> str:
+        """Return what was typed before there was a conversation that it could be a draft of."""
+        return self._screen.unsent.removeprefix(self._prompt).strip("\n")
 
     async def _purge(self, services: Services) -> str:
         """Purge the agents of an ephemeral run; return a sentence about it if that failed, else ""."""

@@ -2,6 +2,8 @@
 
 import json
 import re
+import signal
+import socket
 
 import pytest
 
@@ -93,6 +95,25 @@ def test_budget_without_room_for_an_empty_request_is_refused_with_its_size(accou
         program.wait_for("The smallest budget that works is")
         program.leave()
     assert not [data for _, _, data in account.rows("settings") if data["values"].get("budget") == 100]
+
+
+@pytest.mark.parametrize("prompt", [(), ("of the command line",)], ids=["typed", "with a prompt"])
+def test_message_entered_before_the_database_answers_is_put_aside(account: Account, prompt: tuple[str, ...]):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        env = {"IKIGAI_DATABASE_URL": f"postgresql://127.0.0.1:{silent.getsockname()[1]}/x"}
+        with account.terminal(*ECHO, *prompt, env=env) as program:
+            program.wait_for("opening the database")
+            program.type("one\r")
+            program.wait_for("next: one" if not prompt else "one")
+            program.type("two\x1b")
+            program.wait_for("two")
+            program.process.send_signal(signal.SIGTERM)
+            assert program.ended() == 128 + signal.SIGTERM
+            program.assert_restored()
+    with account.terminal(*ECHO, "-c") as program:
+        program.ready().wait_for("A draft is put aside.")
+        program.type("\x1bq")
+        program.wait_for_input("onetwo")
 
 
 SLOW_FILES = "tests.e2e.slow_files"

@@ -201,7 +201,7 @@ def test_messages_behind_an_image_are_not_sent_when_the_user_leaves(account: Acc
 
 def test_unsaved_events_keep_their_images(account: Account):
     cat = picture(account.home / "cat.png")
-    with account.terminal(*ECHO, columns=200) as program:
+    with account.terminal(*ECHO, columns=200, module="tests.e2e.patient") as program:
         program.ready()
         with account.stopped():
             program.type("first @cat.png\r")

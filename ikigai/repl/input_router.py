@@ -95,7 +95,8 @@ class InputRouter:
                 self._view.notice(notice)
         except asyncio.CancelledError:
             self._view.notice("Stopped. Nothing was sent.")
-            self._view.restore_input(text)
+            behind = self._active_agent.queue.take_before_open()
+            self._view.restore_input("\n".join((text, *behind)))
             raise
         except Exception as error:
             if not isinstance(error, IkigaiError):

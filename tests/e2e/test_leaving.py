@@ -122,23 +122,23 @@ SLOW_FILES = "tests.e2e.slow_files"
 def test_message_whose_file_is_not_read_in_time_is_a_draft_of_the_next_start(account: Account):
     (account.home / "notes.txt").write_text("Notes.")
     with account.terminal(*ECHO, module=SLOW_FILES, env={"SECONDS": "3"}) as program:
-        program.ready().type("see @notes.txt\r/exit\r")
+        program.ready().type("see @notes.txt\rtwo\r/exit\r")
         assert program.ended() == 0
         program.assert_restored()
     assert account.said("user") == []
     with account.terminal(*ECHO, "-c") as program:
-        program.wait_for_input("see @notes.txt")
+        program.wait_for_input("see @notes.txttwo")
 
 
 def test_nobody_is_asked_about_a_file_that_is_read_while_the_user_leaves(account: Account):
     (account.home / ".env").write_text("KEY=1")
     with account.terminal(*ECHO, module=SLOW_FILES, env={"SECONDS": "1", "WAITS": "600"}) as program:
-        program.ready().type("see @.env\r/exit\r")
+        program.ready().type("see @.env\rtwo\r/exit\r")
         assert program.ended() == 0
         program.assert_restored()
     assert account.said("user") == []
     with account.terminal(*ECHO, "-c") as program:
-        program.wait_for_input("see @.env")
+        program.wait_for_input("see @.envtwo")
 
 
 def test_kill_while_files_of_a_message_are_read_keeps_it(account: Account):

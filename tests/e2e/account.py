@@ -124,6 +124,12 @@ class Account:
             for pid in backends:
                 os.kill(pid, signal.SIGCONT)
 
+    def quiet(self) -> bool:
+        """Return True if no connected program has asked the database anything for a second."""
+        asked = "state <> 'idle' or state_change > clock_timestamp() - interval '1 second'"
+        programs = "datname = current_database() and application_name like 'ikigai/%'"
+        return not self._query(f"select from pg_stat_activity where {programs} and ({asked})")
+
     def busy(self) -> list[str]:
         """Return the statements under way in the database, but this one."""
         query = "select query from pg_stat_activity where state = 'active' and pid <> pg_backend_pid()"

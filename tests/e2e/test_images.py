@@ -184,8 +184,12 @@ def test_leaving_at_once_keeps_the_message_with_its_image(account: Account):
         program.ready().type("one @large.jpg\r/exit\r")
         assert program.ended() == 0
         program.assert_restored()
-    assert [(text, len(images)) for text, images in stored(account)] == [("one @large.jpg", 1)]
     check(account.dsn)
+    if found := stored(account):
+        assert [(text, len(images)) for text, images in found] == [("one @large.jpg", 1)]
+        return
+    with account.terminal(*ECHO, "-c") as program:  # a busy machine had no time for it: it is a draft
+        program.wait_for_input("one @large.jpg")
 
 
 def test_messages_behind_an_image_are_not_sent_when_the_user_leaves(account: Account):
@@ -203,6 +207,7 @@ def test_unsaved_events_keep_their_images(account: Account):
     cat = picture(account.home / "cat.png")
     with account.terminal(*ECHO, columns=200, module="tests.e2e.patient") as program:
         program.ready()
+        program.wait(account.quiet, "the loop")  # while it reads from the database messages wait, and are drafts
         with account.stopped():
             program.type("first @cat.png\r")
             program.wait_for("unreachable")
@@ -214,12 +219,13 @@ def test_unsaved_events_keep_their_images(account: Account):
             program.type("\x04")
             assert program.ended() == 75, program.text()
         program.assert_restored()
-    (file,) = (account.home / ".local" / "state" / "ikigai").glob("unsaved-*.jsonl")
-    assert file.stat().st_mode & 0o777 == 0o600
+    files = [*(account.home / ".local" / "state" / "ikigai").glob("unsaved-*.jsonl")]  # and what the server may lose
+    assert any("first" in file.read_text() for file in files)
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
     with account.terminal(*ECHO, "-c", columns=200) as program:  # the server may have stored it by now, by itself
         program.wait_for_input("second @cat.png")
         assert stored(account) == [("first @cat.png", [cat])]
-        assert not file.exists()
+        assert not any(file.exists() for file in files)
 
 
 def test_model_without_vision_is_named_and_the_image_is_kept_for_others(account: Account, wire: Wire):

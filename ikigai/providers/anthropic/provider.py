@@ -120,7 +120,8 @@ class AnthropicProvider(StreamingProvider):
         if request.schema_required:
             request = msgspec.structs.replace(request, schema=_accepted_schema(request.schema))
         while True:
-            encoder = self._encoder(request.model, thoughts, self._binding)
+            diagnoses, binding = self._diagnoses, self._binding  # others may be refused meanwhile
+            encoder = self._encoder(request.model, thoughts, binding)
             body = await write_body(encoder, request)
             try:
                 return await self._send(client, request.model, body, encoder.beta(request))
@@ -128,9 +129,9 @@ class AnthropicProvider(StreamingProvider):
                 refusal = str(getattr(error, "body", "")) if getattr(error, "status_code", 0) == 400 else ""
                 if thoughts and THINKING_REFUSED.search(refusal):
                     thoughts = False
-                elif self._diagnoses and DIAGNOSTICS_REFUSED.search(refusal):
+                elif diagnoses and DIAGNOSTICS_REFUSED.search(refusal):
                     self._diagnoses = False
-                elif self._binding and THINKING_CONTROLS_REFUSED.search(refusal):
+                elif binding and THINKING_CONTROLS_REFUSED.search(refusal):
                     self._binding = False
                 else:
                     raise

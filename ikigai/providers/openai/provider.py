@@ -179,17 +179,18 @@ class OpenAIProvider(StreamingProvider):
         """Open the answer's stream. Leave out dispensable parts that the server refuses; never send a body twice."""
         thoughts = True
         while True:
+            left_out, demands = self._left_out, self._demands[request.model]  # others may be refused meanwhile
             body = await write_body(self._encoder_now(request.model, thoughts), request)
             try:
                 return await self._send(client, request.model, body)
             except Exception as error:
                 refusal = str(getattr(error, "body", ""))
                 refused: set[OptionalPart] = {part for part, words in PARTS_REFUSED.items() if words.search(refusal)}
-                if refused - self._left_out:
+                if refused - left_out:
                     self._left_out |= refused
                 elif thoughts and REASONING_REFUSED.search(refusal):
                     thoughts = False
-                elif self._responses or not self._change_form(request, refusal):
+                elif self._responses or not self._change_form(request, refusal, demands):
                     raise
                 if self._body(request, thoughts) == body:
                     raise  # the refusal has another cause
@@ -203,12 +204,13 @@ class OpenAIProvider(StreamingProvider):
     def _body(self, request: Request, thoughts: bool) -> bytes:
         return self._encoder_now(request.model, thoughts).body(request)
 
-    def _change_form(self, request: Request, refusal: str) -> bool:
-        """Send this model what the refusal insists on from now on; False if that changes nothing in the request."""
-        known = self._demands[request.model]
+    def _change_form(self, request: Request, refusal: str, sent: frozenset[ChatDemand]) -> bool:
+        """Send this model what the refusal insists on from now on; False if that changes nothing in the request, which
+        met the demands `sent`.
+        """
         wanted: set[ChatDemand] = {name for name, words in CHAT_DEMANDS.items() if words.search(refusal)}
-        self._demands[request.model] = known | wanted
-        return self._demands[request.model] != known or self._change_returned_thinking(request, refusal)
+        self._demands[request.model] |= wanted
+        return self._demands[request.model] != sent or self._change_returned_thinking(request, refusal)
 
     def _change_returned_thinking(self, request: Request, refusal: str) -> bool:
         """Return more thinking to the model from now on, or none, as the refusal says; False if that changes nothing

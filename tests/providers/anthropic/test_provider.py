@@ -40,7 +40,7 @@ from tests.providers.anthropic.messages_wire import (
 from tests.providers.conftest import KEY, ask, collect, is_cut, measured, reply
 from tests.providers.requests import requests
 from tests.support.examples import examples
-from tests.support.wire_server import Answer, WireServer
+from tests.support.wire_server import Answer, Received, WireServer
 
 ADAPTIVE = ModelTraits("adaptive", ("off", "low", "med", "high"), max_output=64_000)
 
@@ -202,6 +202,23 @@ async def test_server_that_knows_no_controls_for_thinking_is_asked_without(
     assert ["block_binding" in request.json["thinking"] for request in wire_server.requests] == [True, False, False]
     assert ["anthropic-beta" in request.headers for request in wire_server.requests] == [True, False, False]
     assert "thinking" in str(wire_server.requests[1].json["messages"])
+
+
+async def test_requests_that_are_refused_at_once_are_all_sent_without(
+    claude: AnthropicProvider, wire_server: WireServer
+):
+    """Agents share a provider: what one of them has learned must not make the refusal of another final."""
+
+    def refuse(received: Received) -> Answer:
+        if "block_binding" not in received.json["thinking"]:
+            return answer("Good.")
+        refusal = failure(400, "thinking.adaptive.block_binding: Extra inputs are not permitted")
+        refusal.pause = 0.3  # so that all requests are on their way
+        return refusal
+
+    wire_server.answer = refuse
+    found = await asyncio.gather(*(collect(claude, Request(MODEL, THOUGHT)) for _ in range(3)))
+    assert [reply(each).text for each in found] == ["Good."] * 3
 
 
 @pytest.mark.parametrize("words", [*REFUSALS, "block_binding"])

@@ -50,6 +50,25 @@ async def test_server_that_knows_no_stream_options_is_asked_without(provider: Op
     assert ["stream_options" in request.json for request in wire_server.requests] == [True, False, False]
 
 
+@pytest.mark.parametrize("field", ["stream_options", "max_tokens"])
+async def test_requests_that_are_refused_at_once_are_all_sent_without(wire_server: WireServer, field: str):
+    """Agents share a provider: what one of them has learned must not make the refusal of another final."""
+
+    def answer(received: Received) -> Answer:
+        if field not in received.json:
+            return completion("Hi")
+        refusal = failure(400, f"Unsupported parameter: '{field}'. Use 'max_completion_tokens'.")
+        refusal.pause = 0.3  # so that both requests are on their way
+        return refusal
+
+    wire_server.answer = answer
+    provider = OpenAIProvider("mine", wire_server.base_url, KEY)
+    request = Request("test-model", ask().messages, max_output=99)
+    found = await asyncio.gather(*(collect(provider, request) for _ in range(3)))
+    await provider.close()
+    assert [reply(each).text for each in found] == ["Hi"] * 3
+
+
 async def test_name_of_the_output_limit_is_the_one_that_the_model_wants(wire_server: WireServer):
     """GitHub and other hosts of OpenAI's newer models refuse the usual one."""
     said = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."

@@ -122,14 +122,13 @@ def test_timeout_changes_nothing_when_the_run_ends_in_time(account: Account):
     assert account.run(*ECHO, "-p", "--timeout", "100", "hello").stdout == "hello\n"
 
 
-@pytest.mark.ordinary("0", "nan")
+@pytest.mark.ordinary("0", "nan", "inf")
 @pytest.mark.parametrize("value", ["0", "-1", "soon", "nan", "inf"])
 def test_timeout_is_a_time(account: Account, value: str):
     result = account.run(*ECHO, "-p", "hello", f"--timeout={value}")
     assert result.returncode == 2 and "is not a time in seconds" in result.stderr and not account.agents()
 
 
-@pytest.mark.ordinary("--timeout=1")
 @pytest.mark.parametrize("flag", ["--schema=x", "--timeout=1", "--input-format=stream-json"])
 def test_flags_of_print_mode_are_refused_at_a_terminal(account: Account, flag: str):
     with account.terminal(*ECHO, flag) as program:

@@ -44,7 +44,7 @@ def test_raw_text_is_written_as_it_is(account: Account):
     assert account.run(*account.script(said), "-p", "--raw", "go").stdout == f"{said}\n"
 
 
-@pytest.mark.ordinary("arguments0", "arguments3")
+@pytest.mark.ordinary("arguments0", "arguments2", "arguments3")
 @pytest.mark.parametrize(
     "arguments", [("-p", "--json"), ("-p", "--output-format", "json"), ("-p", "--output-format", "stream-json"), ()]
 )

@@ -131,7 +131,7 @@ def test_ids(talk: Account):
     assert talk.said("user") == [GONE] * 3 and talk.endings() == ["completed"] * 3
 
 
-@pytest.mark.ordinary("x", "7-5")
+@pytest.mark.ordinary("x", "7-5", "9*")
 @pytest.mark.parametrize("wrong", ["", "x", "5-", "7-5", "1,,2", "1;2", "-5", "9" * 30])
 def test_ids_that_are_none(account: Account, wrong: str):
     result = account.run("db", "purge", f"--ids={wrong}", "--yes")
@@ -215,7 +215,7 @@ def test_file_of_a_running_program_is_not_deleted(talk: Account):
     assert f"Not deleted, because a running ikigai has it open: {file}" in result.stdout and file.exists()
 
 
-@pytest.mark.ordinary("y-False", "n-True")
+@pytest.mark.ordinary("y-False", "-True")
 @pytest.mark.parametrize(("key", "stay"), [("y", False), ("n", True), ("", True)])
 def test_files_that_hold_the_text_are_asked_about_once(talk: Account, key: str, stay: bool):
     files = left_over(talk)

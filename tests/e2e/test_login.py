@@ -163,7 +163,7 @@ def test_logins_that_are_none(account: Account, arguments: list[str], code: int,
     assert stored(account) == {}
 
 
-@pytest.mark.ordinary("\\x03-130", "15-143")
+@pytest.mark.ordinary("\\x03-130", "15-143", "\\x04-1")
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), ("\x04", 1)])
 def test_login_ends_when_its_question_is_not_answered(account: Account, key: "str | signal.Signals", code: int):
     with account.terminal("login", "openai", columns=120) as program:

@@ -112,7 +112,7 @@ def test_settings_that_no_run_takes_are_not_written(account: Account):
     assert account.run("config", "set", "terminal.theme", "dark").returncode == 0, "what was wrong before is no bar"
 
 
-@pytest.mark.ordinary("words0", "words2", "words6")
+@pytest.mark.ordinary("words[0-6]")
 @pytest.mark.parametrize(
     "words",
     [

@@ -24,7 +24,7 @@ async def move_tables(connection: psycopg.AsyncConnection, session: DatabaseSess
         ((version,),) = await (await connection.execute(agents.SCHEMA_VERSION)).fetchall()
         if version > newest:
             raise session.newer_schema(version)
-        await connection.execute(move.SEARCH, ("public",))
+        await connection.execute(agents.SEARCH, ("public",))
         for introduced, statement in move.MOVES:
             if introduced <= version:
                 await connection.execute(f"{statement} set schema {target}".encode())
@@ -34,7 +34,7 @@ async def move_tables(connection: psycopg.AsyncConnection, session: DatabaseSess
             f"{session.place.user} does not own them {session.place}.",
             'Their owner can run `ikigai db migrate`; or keep them there: schema = "public" under [database].',
         ) from error
-    await connection.execute(move.SEARCH, (target,))
+    await connection.execute(agents.SEARCH, (target,))
     await connection.execute(move.GRANT_USAGE)
     await connection.execute(move.SET_PATHS)
     await connection.execute(move.LEAVE_MARKER.format(MOVED_VERSION).encode())

@@ -157,6 +157,8 @@ async def apply(connection: psycopg.AsyncConnection, migration: Migration, sessi
             await _wait_for_turn(connection, session.schema)
             version = await read_version(connection)
             if version < migration.version:
+                # A role that was added as a user has the schema of its index first, and would make new functions there.
+                await connection.execute(agents.SEARCH, (quoted(session.schema),))
                 await connection.execute(migration.file.read_bytes())
                 version = migration.version
                 await connection.execute(agents.MIGRATED, (version, migration.file.stem[5:]))

@@ -482,6 +482,24 @@ async def test_new_version_renews_users_without_the_right_to_make_schemas(
             admin.execute(f"drop owned by {user}; drop role {user}".encode())
 
 
+async def test_administrator_who_is_a_user_migrates_the_common_schema(empty_role: str, empty_dsn: str) -> None:
+    """Connections of a user find the tables of their own index first."""
+    owner, database = (str(conninfo_to_dict(empty_role)[part]) for part in ("user", "dbname"))
+    with psycopg.connect(empty_dsn, autocommit=True) as admin:
+        administrator = str(conninfo_to_dict(empty_dsn)["user"])
+        admin.execute(f'grant create on database "{database}" to {owner}; alter role {owner} createrole'.encode())
+        owned = await Database.open(empty_role, MIGRATIONS)
+        await owned.users.add(administrator)
+        await owned.close()
+        admin.execute("set search_path = ikigai; delete from ikigai_migrations where version = 27")
+        admin.execute("drop function ikigai_name_spender() cascade")
+        await (await Database.open(empty_dsn, MIGRATIONS)).close()
+        made = "select pronamespace::regnamespace::text, proconfig from pg_proc where proname = 'ikigai_name_spender'"
+        found = admin.execute(made).fetchall()
+        admin.execute("drop schema ikigai cascade")  # with what belongs to the administrator there
+    assert found == [("ikigai", ["search_path=ikigai, pg_temp"])]
+
+
 async def test_agents_that_get_another_owner_are_worked_out_once(dsn: str) -> None:
     """As a restore and the removal of a user do it: not once for each of them."""
     with psycopg.connect(dsn) as admin:

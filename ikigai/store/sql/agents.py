@@ -73,6 +73,7 @@ MAY_USE_SCHEMA = "select has_schema_privilege(%s::text, 'usage')"
 
 # A statement keeps the limit with which it began: so a statement of its own lifts it before the wait.
 WITHOUT_LIMITS = "select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true)"
+SEARCH = "select set_config('search_path', %s, true)"
 MIGRATION_TURN = "select pg_advisory_xact_lock(%s, %s)"
 HAS_SCHEMA = "select exists (select from pg_namespace where nspname = %s)"
 HAS_MIGRATIONS = "select to_regclass('ikigai_migrations') is not null"

@@ -2,7 +2,6 @@
 
 from typing import LiteralString
 
-SEARCH = "select set_config('search_path', %s, true)"
 FIRST_MOVE = "alter table public.ikigai_migrations"
 # All else that the migrations make, by the version that has it first; indexes, triggers and sequences go with tables.
 MOVES: tuple[tuple[int, LiteralString], ...] = (

@@ -51,14 +51,14 @@ class DatabaseStatus:
         return _WatchedCall(self)
 
     def begin(self, call: object) -> None:
-        """Begin to watch a call."""
+        """Start watching a call."""
         loop = asyncio.get_running_loop()
         self._calls[call] = loop.time()
         if self._timer is None:
             self._timer = loop.call_later(SLOW_DATABASE_SECONDS, self._look)
 
     def end(self, call: object, error: BaseException | None) -> None:
-        """End to watch a call, which was answered or raised `error`."""
+        """Stop watching a call, which was answered or raised `error`."""
         del self._calls[call]
         if error is None or isinstance(error, WAITED_FOR):
             self._set(error is not None)

@@ -466,10 +466,12 @@ class SessionUse:
             if isinstance(error, (psycopg.Error, TimeoutError)):
                 await self._translate(error)
         finally:
-            if self._connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
-                self._session._drop_connection()
-            self._session._start_idle_timer()
-            self._session._lock.release()
+            try:
+                if self._connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+                    self._session._drop_connection()
+                self._session._start_idle_timer()
+            finally:
+                self._session._lock.release()
 
     async def _translate(self, error: Exception) -> None:
         try:

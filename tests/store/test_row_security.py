@@ -491,7 +491,7 @@ async def test_administrator_who_is_a_user_migrates_the_common_schema(empty_role
         owned = await Database.open(empty_role, MIGRATIONS)
         await owned.users.add(administrator)
         await owned.close()
-        admin.execute("set search_path = ikigai; delete from ikigai_migrations where version = 27")
+        admin.execute("set search_path = ikigai; delete from ikigai_migrations where version > 26")
         admin.execute("drop function ikigai_name_spender() cascade")
         await (await Database.open(empty_dsn, MIGRATIONS)).close()
         made = "select pronamespace::regnamespace::text, proconfig from pg_proc where proname = 'ikigai_name_spender'"
@@ -635,6 +635,13 @@ async def test_role_cannot_charge_another_one(team: Team) -> None:
         assert team.sql("writer", insert, team.docs.id, seq, data) == [(role["writer"],)]
         left = [("somebody" if said == lies[-1] else "",)]
         assert team.sql("writer", insert, mine.id, seq, data) == left, "its own agent, which another one reads"
+    assert attack(team, "writer", WRITES["append"], mine.id) == 1
+    for kind in ("usage", "user"):
+        change = (
+            "select set_config('ikigai.purge', pg_current_xact_id()::text, true); update messages set kind = 'usage',"
+            f""" data = '{{"spent_by": "{role["reader"]}"}}' where agent_id = %(agent)s and kind = '{kind}'"""
+        )
+        assert did_nothing(attack(team, "writer", change, mine.id)), kind
     query = SpendingQuery(str(uuid4()), time.time() - 3_600)
     for name in ROLES:
         spent = (await team.databases[name].spent(team.docs.id, query))["day"].usd

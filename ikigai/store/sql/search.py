@@ -138,10 +138,11 @@ where message between %(first)s and %(last)s and message + 0 < %(before)s and {_
   and (%(query)s::text is null or terms @@ %(query)s::tsquery)
   and not exists (select from unnest(%(parts)s::text[]) as part (text) where strpos(terms::text, part.text) = 0)
 """
-# All events of a segment that can be searched for, in pieces of characters. There are at most as many as bytes.
-LOGGED_PIECES = """
+# All events of a segment that can be searched for, in pieces of characters. There are at most as many as bytes. One
+# without text has no piece.
+LOGGED_PIECES = f"""
 select id, start, 16200
-from messages cross join lateral generate_series(0, greatest(octet_length(content) - 1, 0), 16000) as start
+from messages cross join lateral generate_series(0, octet_length({SEARCHED_TEXT}) - 1, 16000) as start
 where id between %(segment)s::bigint << 14 and least((%(segment)s::bigint + 1 << 14) - 1, %(before)s - 1)
   and kind = any(%(kinds)s) and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s))
 order by id desc, start

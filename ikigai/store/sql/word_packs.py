@@ -2,6 +2,8 @@
 
 from typing import LiteralString
 
+from ikigai.store.sql.fragments import SEARCHED_TEXT
+
 # Packing a segment --------------------------------------------------------------------------------------------------
 
 # One process at a time packs; those that share an index share the table.
@@ -16,12 +18,12 @@ order by is_missing desc, segment limit 1
 """
 UNPACKED = "select count(*) from search_segments where segment < (select max(id) >> 14 from messages)"
 # The next events of a segment that are indexed, up to a number of bytes; at least one.
-INDEXED_EVENTS = """
-select id, agent_id::text, kind, created_at, content
+INDEXED_EVENTS = f"""
+select id, agent_id::text, kind, created_at, text
 from (
-  select *, row_number() over (order by id) as n, sum(octet_length(content)) over (order by id) as bytes
+  select *, row_number() over (order by id) as n, sum(octet_length(text)) over (order by id) as bytes
   from (
-    select id, agent_id, kind, created_at, coalesce(content, '') as content
+    select id, agent_id, kind, created_at, coalesce({SEARCHED_TEXT}, '') as text
     from messages
     where id > %(after)s and id <= %(last)s and kind = any(%(kinds)s)
       and seq <= (select seq from search_progress where agent_id = messages.agent_id)

@@ -12,6 +12,7 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import Citation, Text, ToolCall, ToolResult
+from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search import lookup, packer, word_keys
@@ -174,6 +175,33 @@ async def test_pages_that_a_reply_relies_on_are_found_and_recalled(database: Dat
     assert hit.snippet.text == f"It is new. Good. Walrus census {page.url} {bare.url}"
     (turn,) = (await database.recall("Where was the census of walruses?")).turns
     assert any("Walrus census https://example.org" in message.excerpt for message in turn.messages)
+
+
+async def test_pages_of_replies_are_found_in_packs_and_where_a_purge_took_a_pack(database: Database, dsn: str):
+    page = Citation("https://example.org/report-4711", "Walrus census")
+    _, reply, silent, *_ = await said(
+        database,
+        "a canary",
+        ev.AssistantMessage((Text("It is new.", (page,)),)),
+        ev.AssistantMessage((Text("", (page,)),)),
+        ev.AssistantMessage((Text("", (Citation("https://other.org", "seal " * 4_000 + "farend"),)),)),
+        ev.AssistantMessage((Text(""),)),
+    )
+    with psycopg.connect(dsn) as other:
+        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
+    await said(database, "behind")
+    for _ in range(2):
+        await database.indexer.words.catch_up(60)
+        await packed(database)
+        assert segments(dsn) == [1]
+        assert await found(database, "walrus") == await found(database, '"report-4711"') == [silent, reply]
+        assert await found(database, "farend") == [silent + 1]
+        purge = database.purge(PurgeTarget("canary"), ((0, 1 << 62),))
+        await purge.carry_out(await purge.find())
+        if segments(dsn) == [0, 1]:
+            assert await found(database, "walrus") == [silent, reply]
+            assert await found(database, "farend") == [silent + 1]
+            assert await found(database, "canary") == await found(database, "=>") == []
 
 
 async def test_agents_and_their_lineage(database: Database):

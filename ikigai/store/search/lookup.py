@@ -7,7 +7,9 @@ Phrases, parts of words and punctuation, which the index cannot prove, are searc
 
 import asyncio
 import time
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -32,6 +34,10 @@ PIECES_PER_HIT = 2
 """Pieces of a segment that are looked up for each hit that is wanted, where each piece is a hit by the index alone."""
 MIN_VERIFIED_TEXTS = 10
 """Texts that are read at once, at least, where only they tell if they are hits."""
+MAX_SKIPPED_CHARACTERS = 5_000_000
+"""Characters in front of pieces that are read at once: the server unpacks a long event anew for each of its pieces. 200
+of 15 MB took 17 seconds on a busy machine, longer than a statement may take.
+"""
 
 
 class SearchScope(NamedTuple):
@@ -108,7 +114,7 @@ class Lookup:
             proven = self.proven and not self._is_logged(part)
             while at < len(places):
                 chunk = min(chunk if proven else max(chunk, MIN_VERIFIED_TEXTS), TEXTS_PER_READ)
-                wanted, before = places[at : at + chunk], count
+                wanted, before = _short_to_read(places[at : at + chunk]), count
                 rows, at = await read_texts(self._cursor, wanted, self._which), at + len(wanted)
                 for row in rows if proven else await asyncio.to_thread(self._verify_rows, rows):
                     if row.id != last:
@@ -222,6 +228,12 @@ class Lookup:
         which: dict[str, Any] = {"before": self._which.before, "since": self._which.since, "query": query or None}
         await self._cursor.execute(search.SCAN, {**which, "first": first, "last": last, "parts": parts}, prepare=False)
         return [Place(*row) for row in await self._cursor.fetchall()]
+
+
+def _short_to_read(places: list[Place]) -> list[Place]:
+    """Return the first of these pieces, at least one, that take little time to read together."""
+    skipped = list(accumulate(place.start for place in places))
+    return places[: max(1, bisect_right(skipped, MAX_SKIPPED_CHARACTERS))]
 
 
 def _any(before: str, keys: Sequence[IndexKey]) -> str:

@@ -90,7 +90,7 @@ class PackLookup:
         return [IndexPart(*row) for row in await self._cursor.fetchall()]
 
     async def look_up(self, parts: Sequence[IndexPart], most: int) -> None:
-        """Find what these packs have, of a segment the newest `most` pieces."""
+        """Find what these packs have, of a segment the newest `most` pieces or some more."""
         if not parts:
             return
         rows = await self._blocks(parts) if self._keys else []
@@ -127,7 +127,10 @@ class PackLookup:
         return found
 
     async def _read_places(self, numbers: Sequence[tuple[IndexPart, set[int] | None]], most: int) -> None:
-        """Set the newest `most` pieces of segments by their numbers, None for all of them."""
+        """Set the newest `most` pieces of segments by their numbers, None for all of them.
+
+        The event in which they begin is there with all of its pieces.
+        """
         wanted = [part.number for part, found in numbers if found != set()]
         pieces: dict[int, PackedPieces] = {}
         if wanted:
@@ -137,7 +140,10 @@ class PackLookup:
             if own := pieces.get(part.number):
                 end = bisect_left(own.offsets, part.before - part.first)
                 newest = range(end) if found is None else sorted(n for n in found if n < end)
-                part.found = [_place(part, own, n) for n in newest[-most:]]
+                first = max(0, len(newest) - most)
+                while first and own.offsets[newest[first - 1]] == own.offsets[newest[first]]:
+                    first -= 1  # a hit is shown by the first piece of its event
+                part.found = [_place(part, own, n) for n in newest[first:]]
 
 
 def _place(part: IndexPart, pieces: PackedPieces, n: int) -> Place:

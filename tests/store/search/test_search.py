@@ -519,6 +519,22 @@ async def test_every_shape_of_query_in_a_packed_segment(database: Database, dsn:
     assert await found(database, "fox", since=time.time() + 60) == await found(database, "fox", kinds=["mark"]) == []
 
 
+async def test_long_event_is_shown_by_its_first_hit_however_few_are_wanted(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
+    (id,) = await said(database, "common first " + "common next " * 8_000)
+    with psycopg.connect(dsn) as other:
+        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
+    await said(database, "behind")
+    for most in (lookup.MAX_SKIPPED_CHARACTERS, 1):  # all pieces read at once, and one by one
+        monkeypatch.setattr(lookup, "MAX_SKIPPED_CHARACTERS", most)
+        (hit,) = (await database.search("common", limit=1)).hits
+        assert hit.id == id and hit.snippet.text.startswith("common first")
+        assert await found(database, '"next common"') == [id] and await found(database, '"nowhere next"') == []
+        await packed(database)
+        assert segments(dsn) == [1]
+
+
 async def test_packing_goes_on_where_a_killed_program_left_it(database: Database, dsn: str):
     """Whatever step was the last one: nothing is lost, and nothing is found twice."""
     written: list[int] = []

@@ -71,7 +71,8 @@ def test_stopped_gone_on_killed_and_reset(account: Account, tmp_path: Path):
         console.until(lambda: console.screen.elsewhere and "q leaves" in console.text)
         assert "?1049" in left_on(console.raw)
         os.kill(int(found[1]), signal.SIGKILL)
-        console.until(lambda: b"Killed" in console.raw)  # on the other screen, and without wrapping
+        # On the other screen, and without wrapping.
+        console.until(lambda: b"Killed" in console.raw and console.lines[console.screen.cursor.y].endswith("$"))
         assert left_on(console.raw)  # nobody could put it back: the page of the input names `reset`
         if shutil.which("reset"):
             console.send("\x15reset\r")

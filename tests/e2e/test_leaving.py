@@ -153,7 +153,7 @@ def test_kill_while_files_of_a_message_are_read_keeps_it(account: Account):
 
 def test_kill_while_the_database_does_not_answer_keeps_the_message(account: Account):
     with account.terminal(*ECHO) as program:
-        program.ready()
+        program.ready().wait(account.quiet, "the end of the start")
         with account.stopped():
             program.type("one\r")
             program.keeps("one")

@@ -9,7 +9,8 @@ from ikigai.core.sanitize import storable
 from ikigai.store import names
 from ikigai.store.address import schema_number
 from ikigai.store.conflicts import repeat_on_conflict
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import agent_lists, agents
 
 FIRST_AGENT_LOCK = int.from_bytes(b"ikia")

@@ -20,7 +20,8 @@ from ikigai.store import history, reading, schema, usage
 from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress
 from ikigai.store.agent_reader import AgentReader
 from ikigai.store.agents import Agent, Agents
-from ikigai.store.connection import STATEMENT_DEADLINE, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import STATEMENT_DEADLINE
 from ikigai.store.follow import Follower
 from ikigai.store.forks import AgentTree
 from ikigai.store.log import AgentLog

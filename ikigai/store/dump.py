@@ -18,7 +18,8 @@ from typing import LiteralString, TypeAlias
 from ikigai.core.errors import BadDatabase, ConfigError, NewerSchema, Rejected
 from ikigai.store import pg_programs, schema
 from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress, quoted
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import agents
 from ikigai.store.sql import dump as queries
 

@@ -23,7 +23,8 @@ from ikigai.core.request.reply_draft import Draft, Parts
 from ikigai.core.state.loading import Loading
 from ikigai.core.state.memory import Memory
 from ikigai.store import reading, write_lock
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import agents
 
 FOLLOWER_LOCK = int.from_bytes(b"ikif")

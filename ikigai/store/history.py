@@ -9,7 +9,7 @@ from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.errors import Rejected
 from ikigai.core.events import StoredEvent
 from ikigai.core.state.tool_results import TextEnds
-from ikigai.store.connection import Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT, decode_row, end_sizes
 from ikigai.store.sql import reading, search
 

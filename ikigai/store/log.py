@@ -24,7 +24,8 @@ from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.state.memory import Memory
 from ikigai.store import follow, reading, single_append, write_lock
 from ikigai.store.agents import Agent, mark_used
-from ikigai.store.connection import Cursor, DatabaseSession, execute_while
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor, execute_while
 from ikigai.store.sql import agents, forks
 
 if TYPE_CHECKING:

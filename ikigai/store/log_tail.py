@@ -29,7 +29,7 @@ from ikigai.core.transfer.renumber import MovedIds, renumber_row
 from ikigai.core.transfer.unsaved import Unsaved
 from ikigai.store import names, reading, unsaved_place
 from ikigai.store.agents import Agent
-from ikigai.store.connection import Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import agents, forks, transfer
 
 MAX_READ_ROWS = 200

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ikigai.core.errors import AgentLocked, Rejected, StoreError
 from ikigai.store.agents import Agent
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.log import AgentLog
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ikigai.core.events import StoredEvent
-from ikigai.store.connection import Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT, decode_row
 from ikigai.store.sql import paging
 

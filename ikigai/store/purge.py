@@ -20,7 +20,8 @@ from ikigai.core.record import Record
 from ikigai.core.transfer.redact import PURGED_TEXT, PurgeTarget, match_anything, purge_row, row_texts
 from ikigai.store import write_lock
 from ikigai.store.conflicts import repeat_on_conflict
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import purge
 
 LAST_ID = 2**63 - 1

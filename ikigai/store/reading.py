@@ -23,7 +23,7 @@ from ikigai.core.state.loading import (
     Reading,
 )
 from ikigai.core.state.tool_results import TextEnds
-from ikigai.store.connection import Connection, Cursor
+from ikigai.store.driver_connection import Connection, Cursor
 from ikigai.store.sql import reading
 from ikigai.system import gc_pause
 

@@ -14,7 +14,8 @@ from ikigai.core.transfer.position import UnsavedPosition
 from ikigai.core.transfer.unsaved import Unsaved
 from ikigai.store import names
 from ikigai.store.agents import Agent, check_name, name_taken
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.log import new_event_id
 from ikigai.store.sql import agents, transfer
 

@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 from ikigai.core.errors import StoreError
 from ikigai.core.record import Record
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import replay as queries
 
 MAX_WAIT_FOR_REPLAY = 0.5

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from ikigai.core.spending import CapScope, Money, ReservedAmount, SpendingQuery
 from ikigai.store.address import schema_number
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import caps
 from ikigai.store.write_lock import WRITE_LOCK, lock_key
 

@@ -13,7 +13,8 @@ import psycopg
 from ikigai.core.errors import BadDatabase
 from ikigai.core.record import Record
 from ikigai.store.address import ServerAddress
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import agents
 
 PROBE_LOCK = int.from_bytes(b"ikip")

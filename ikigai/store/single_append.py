@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ikigai.core.codec import Row
 from ikigai.core.ports import Meanwhile
-from ikigai.store.connection import Connection, Cursor, PreparedStatement
+from ikigai.store.driver_connection import Connection, Cursor, PreparedStatement
 from ikigai.store.sql import agents
 
 _UUID, _INTEGER, _TEXT = 2950, 23, 25  # OIDs, which are constant

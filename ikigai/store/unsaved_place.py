@@ -4,7 +4,7 @@ from uuid import UUID
 
 from ikigai.core.transfer.position import StoredPlace, UnsavedPosition, locate
 from ikigai.core.transfer.unsaved import Unsaved
-from ikigai.store.connection import Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import transfer
 
 

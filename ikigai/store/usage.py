@@ -9,7 +9,7 @@ import msgspec
 
 from ikigai.core.events import UsageReported
 from ikigai.core.views.usage_totals import UsageTotals
-from ikigai.store.connection import Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import decode_row
 from ikigai.store.sql import summed_usage, usage
 

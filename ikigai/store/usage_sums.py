@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from ikigai.store.connection import Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import summed_usage
 
 STEP_REQUESTS = 2_000

@@ -10,7 +10,8 @@ from ikigai.core.errors import BadDatabase, Rejected
 from ikigai.core.record import Record
 from ikigai.store.address import MAX_NAME_BYTES, quoted
 from ikigai.store.conflicts import repeat_on_conflict
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import roles
 
 NO_SUCH_USER = "`ikigai db users list` shows the users."

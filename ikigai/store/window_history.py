@@ -3,7 +3,7 @@
 from typing import Any
 
 from ikigai.core.record import Record
-from ikigai.store.connection import Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import window_history
 
 MAX_EVENTS = 20_000

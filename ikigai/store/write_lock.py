@@ -11,7 +11,8 @@ from uuid import UUID
 
 from ikigai.core.errors import AgentLocked, Unavailable
 from ikigai.store.address import schema_number, this_host
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import agents
 
 WRITE_LOCK = int.from_bytes(b"ikig")

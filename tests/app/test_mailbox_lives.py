@@ -25,8 +25,9 @@ from ikigai.core.events import MailSent, MailTaken
 from ikigai.core.state.inputs import Change, Interrupted, Send, Submitted
 from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedHang, ScriptedPause, ScriptedProvider
 from ikigai.store.agents import Agent
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
+from ikigai.store.driver_connection import Cursor
 from tests.app.house import House, delivered, until
 from tests.conftest import MIGRATIONS
 from tests.support.examples import seeds

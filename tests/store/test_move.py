@@ -32,7 +32,7 @@ PROGRAM = """
 import asyncio, os, sys
 from pathlib import Path
 import psycopg
-from ikigai.store.connection import Connection
+from ikigai.store.driver_connection import Connection
 from ikigai.store.database import Database
 dsn, migrations = sys.argv[1], Path(sys.argv[2])
 execute = Connection.execute
@@ -179,7 +179,7 @@ async def test_connection_that_is_cut_at_any_step_leaves_the_old_state_or_the_ne
 ) -> None:
     earlier(empty_dsn)
     before = rows(empty_dsn, "public")
-    from ikigai.store.connection import Connection
+    from ikigai.store.driver_connection import Connection
 
     execute, left = Connection.execute, 0
 

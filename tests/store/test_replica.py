@@ -6,8 +6,9 @@ import pytest
 
 from ikigai.core.errors import StoreError
 from ikigai.store import replica as replicas
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.replica import ReplicaSession
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk

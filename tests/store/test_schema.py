@@ -17,8 +17,9 @@ from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
 from ikigai.store import schema
 from ikigai.store.address import quoted, schema_number
-from ikigai.store.connection import Connection, DatabaseSession, PreparedStatement
+from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
+from ikigai.store.driver_connection import Connection, PreparedStatement
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import reading as reading_queries
 from ikigai.store.sql import transfer

@@ -16,7 +16,8 @@ import psycopg
 from ikigai.core.errors import StoreError
 from ikigai.store import write_lock
 from ikigai.store.conflicts import repeat_on_conflict
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import search
 from ikigai.store.sql.search import ProgressStatements
 

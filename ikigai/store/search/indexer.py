@@ -15,7 +15,8 @@ from uuid import UUID
 
 from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.errors import StoreError
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.search.fill import Filler, LoggedEvent, TextPiece, cut_pieces, take_texts
 from ikigai.store.search.word_keys import agent_key, keyed_pieces, kind_key, segment_of, segment_prefix
 from ikigai.store.sql import search

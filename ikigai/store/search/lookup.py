@@ -17,7 +17,7 @@ from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.search import lexer
 from ikigai.core.search.query import IndexKey, MatchMode, Term
 from ikigai.core.search.snippets import TermFinder
-from ikigai.store.connection import Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT
 from ikigai.store.search.pack_lookup import IndexPart, PackLookup, Place
 from ikigai.store.search.word_keys import SEGMENT_BITS, agent_key, kind_key, segment_of, segment_prefix

@@ -9,7 +9,7 @@ from operator import and_, or_
 from typing import NamedTuple, TypeAlias
 
 from ikigai.core.search.query import IndexKey, MatchMode
-from ikigai.store.connection import Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT
 from ikigai.store.search.packs import (
     FANOUT_BITS,

@@ -16,7 +16,8 @@ import psycopg
 
 from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.store.conflicts import repeat_on_conflict
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.search.fill import STEP_CHARACTERS, STEP_EVENTS, LoggedEvent, TextPiece
 from ikigai.store.search.packs import Block, SegmentPack, WordBlock, merge_words
 from ikigai.store.search.word_keys import SEGMENT_BITS, agent_key, keyed_pieces, kind_key

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ikigai.core.errors import Rejected
 from ikigai.core.search.prompt_history import SentPrompt
 from ikigai.store import history
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.sql import reading as queries
 from ikigai.store.sql import search

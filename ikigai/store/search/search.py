@@ -13,7 +13,7 @@ from ikigai.core.record import Record
 from ikigai.core.search.query import parse, widen_terms
 from ikigai.core.search.snippets import SearchHit, TermFinder
 from ikigai.store.conflicts import repeat_on_conflict
-from ikigai.store.connection import Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search.indexer import Indexer

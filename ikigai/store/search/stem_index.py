@@ -14,7 +14,8 @@ from uuid import UUID
 import msgspec
 
 from ikigai.store.conflicts import repeat_on_conflict
-from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.search.fill import LoggedEvent, cut_pieces, take_texts
 from ikigai.store.search.postings import BLOCK_BITS, move, pack_documents
 from ikigai.store.search.stems import ANALYSIS, count_stems

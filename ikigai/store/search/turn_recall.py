@@ -19,7 +19,7 @@ from ikigai.core.search.lexer import fold, is_unspaced
 from ikigai.core.search.query import MAX_QUESTION_CHARACTERS, Term
 from ikigai.core.search.snippets import TermFinder
 from ikigai.store.conflicts import repeat_on_conflict
-from ikigai.store.connection import Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search import semantic_order, stems
 from ikigai.store.search.indexer import Indexer

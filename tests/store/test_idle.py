@@ -37,3 +37,19 @@ async def test_long_use_is_not_ended(dsn: str, monkeypatch: pytest.MonkeyPatch) 
             await cursor.execute("select pg_sleep(0.3), pg_backend_pid()")
             assert len(await cursor.fetchall()) == 1
     await database.close()
+
+
+async def test_use_that_fails_at_its_end_leaves_the_session_to_others(dsn: str) -> None:
+    database = await Database.open(dsn, MIGRATIONS)
+    session = database._beside
+
+    def fail() -> None:
+        raise OSError("no space left")
+
+    session.on_lost = fail
+    with pytest.raises(OSError):
+        async with session.use() as cursor:
+            await cursor.execute("begin")  # left open, which costs the connection
+    async with asyncio.timeout(30), session.use() as cursor:
+        await cursor.execute("select 1")
+    await database.close()

@@ -57,6 +57,21 @@ async def box(witness: Witness) -> AsyncIterator[Box]:
 
 
 @needs_bubblewrap
+@pytest.mark.parametrize(("failures", "works"), [(2, True), (3, False)])
+async def test_sandbox_is_tried_again_as_a_socket_may_vanish_while_it_starts(box: Box, failures: int, works: bool):
+    said = "bwrap: Can't mkdir parents for /work/a socket: Read-only file system"
+    counted, program = box.own / "tries", box.own / "bwrap"
+    program.write_text(f"""#!/bin/sh
+echo >> {counted}
+[ $(wc -l < {counted}) -gt {failures} ] || {{ echo "{said}" >&2; exit 1; }}
+exec {find_bwrap()} "$@"
+""")
+    program.chmod(0o700)
+    box.sandbox._program = str(program)
+    assert await box.sandbox.probe() == ("" if works else said)
+
+
+@needs_bubblewrap
 async def test_only_the_working_directory_can_be_written_to(box: Box):
     assert (await box.run("echo x >made && cat made")).text == "x\n"
     assert (box.work / "made").read_text() == "x\n"

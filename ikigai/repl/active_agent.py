@@ -44,8 +44,7 @@ class ActiveAgent:
         self._followed: FollowedAgent | None = None  # while another process holds the write lock
         self._memory: Memory | None = None  # of an agent that can only be read
         self._being_read = ""  # the message whose attachments are being read
-        id = lambda: self.agent.id if self.agent else ""  # noqa: E731
-        self.drafts = InputDrafts(screen, id, self._queued_texts, self._unstored_texts)
+        self.drafts = InputDrafts(screen, self._agent_id, self._queued_texts, self._unstored_texts)
         self._switch_lock = asyncio.Lock()
         self._is_new = False  # the agent has no conversation yet
         self._own_queue = InputQueue(screen.view)  # while no open agent is on screen
@@ -247,6 +246,9 @@ class ActiveAgent:
         """Return the texts that wait to be sent, by the ids of this process's agents."""
         open_agents = self.manager.agents.values() if self.manager else ()
         return {each.agent.id: each.view.live_state.waiting for each in open_agents}
+
+    def _agent_id(self) -> str:
+        return self.agent.id if self.agent else ""
 
     def keep_while_reading(self, text: str) -> None:
         """Keep a message as a draft while its attachments are being read; "" once they are."""

@@ -52,6 +52,8 @@ RECALL_VERSION = 20
 """The first version of the schema that lists the agents whose events recall may not know."""
 PACKS_VERSION = 23
 """The first version of the schema with a packed index of words."""
+MAX_COUNTED_EVENTS, MAX_COUNTED_AGENTS = 100_000, 5_000
+"""The numbers from which on the status estimates how many there are."""
 SUM_UP_SECONDS = 1.0
 """Seconds before a report in which usage is summed up."""
 IDLE_TIMEOUT = 10.0
@@ -59,7 +61,7 @@ IDLE_TIMEOUT = 10.0
 
 
 class DatabaseInfo(Record, frozen=True):
-    """The output of `ikigai db status`. Sizes are bytes; `events` is an estimate once there are many.
+    """The output of `ikigai db status`. Sizes are bytes; `events` and `agents` are estimates once there are many.
 
     `durable` says that the server keeps confirmed writes even when the power fails. `recall_behind` counts the events
     that recall does not know yet, `search_unpacked` the ranges of 16,384 ids that search is slower in: they are not
@@ -381,9 +383,9 @@ class Database:
 
     async def status(self) -> DatabaseInfo:
         async with self._session.use() as cursor:
-            await cursor.execute(queries.STATUS)
+            await cursor.execute(queries.STATUS, (MAX_COUNTED_AGENTS,))
             ((server, name, user, schema, size, messages, rows, agents, extensions, durable),) = await cursor.fetchall()
-            if rows < 100_000:
+            if rows < MAX_COUNTED_EVENTS:
                 await cursor.execute(queries.COUNT_EVENTS)
                 ((rows,),) = await cursor.fetchall()
         where, version = str(self._session.place), self._session.greeting.schema_version

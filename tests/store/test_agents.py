@@ -11,7 +11,7 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, Rejected, StoreError
 from ikigai.store import names
-from ikigai.store.database import Database
+from ikigai.store.database import MAX_COUNTED_AGENTS, Database
 from tests.conftest import MIGRATIONS
 
 
@@ -154,6 +154,15 @@ async def test_child_of_nobody(database: Database) -> None:
     with pytest.raises(StoreError):
         await database.agents.create(parent=(await database.agents.create()).id)
     assert len(await database.agents.all()) == 1
+
+
+async def test_status_counts_agents_and_estimates_many(dsn: str, database: Database) -> None:
+    for _ in range(3):
+        await database.agents.create()
+    for estimate, told in ((-1, 3), (MAX_COUNTED_AGENTS - 1, 3), (MAX_COUNTED_AGENTS + 7, MAX_COUNTED_AGENTS + 7)):
+        with psycopg.connect(dsn) as other:
+            other.execute("update pg_class set reltuples = %s where oid = 'agents'::regclass", (estimate,))
+        assert (await database.status()).agents == told
 
 
 async def test_logs_that_were_closed_are_forgotten(database: Database) -> None:

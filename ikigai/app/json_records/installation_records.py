@@ -64,7 +64,8 @@ class DoctorRecord(PrintedRecord, tag="doctor"):
 
 
 class DatabaseRecord(PrintedRecord, tag="database"):
-    """Where the database is and what is in it: `ikigai db status`. Sizes are bytes.
+    """Where the database is and what is in it: `ikigai db status`. Sizes are bytes, `agents` and `events` estimates
+    once there are many.
 
     `schema_version` is that of the tables, `program_version` that of this ikigai. `recall_behind`
     counts the events that are not in the index of recall yet, `search_unpacked` the ranges of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_, or_
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ikigai.core.search.query import IndexKey, MatchMode
 from ikigai.store.driver_connection import Cursor
@@ -26,8 +26,19 @@ from ikigai.store.sql import word_packs as packs
 MAX_BLOCKS_AT_ONCE = 8
 """Blocks that are read without another thread: about a millisecond, less than the way to a busy thread and back."""
 
-BlockRow: TypeAlias = tuple[int, int, bytes, bytes]
-"""The place of a part, that of a key, and the words and lists of a block."""
+MIN_AHEAD_LEVEL = 3
+"""Level from which on packs are asked together with those below them; of a lower level only one that is asked alone."""
+BLOCKS_AHEAD = 2
+"""Blocks of each key that are read of a pack below: one that has a second block may have more, and is asked again."""
+
+
+class BlockRow(NamedTuple):
+    """A block with its words and lists, for a key and a part of the index: both by their places."""
+
+    part: int
+    key: int
+    words: bytes
+    lists: bytes
 
 
 class Place(NamedTuple):
@@ -83,6 +94,7 @@ class PackLookup:
         self._cursor, self._groups, self._last = cursor, groups, last
         self._keys = [key for group in groups for key in group]
         self._group_of = [n for n, group in enumerate(groups) for _ in group]
+        self._ahead = dict[tuple[int, int], list[BlockRow]]()  # blocks of packs that may be asked next
 
     async def tops(self, before: int, since: float | None) -> list[IndexPart]:
         """Return the largest packs, which cover all others."""
@@ -109,11 +121,37 @@ class PackLookup:
         await self._read_places(numbers, most)
 
     async def _blocks(self, parts: Sequence[IndexPart]) -> list[BlockRow]:
-        bounds = [_bounds(key) for key in self._keys]
-        which = {"levels": [part.level for part in parts], "numbers": [part.number for part in parts]}
+        """Return the blocks of these packs with the keys.
+
+        Those of the packs below come with them, since a statement takes longer than some blocks. Without that one more
+        statement for each level leads to a rare word.
+        """
+        known = [self._ahead.pop((part.level, part.number), None) for part in parts]
+        places = [place for place, blocks in enumerate(known) if blocks is None]
+        rows = [row._replace(part=place) for place, blocks in enumerate(known) for row in blocks or ()]
+        if not places:
+            return rows
+        below = [each for place in places if self._leads_on(parts[place], len(places)) for each in parts[place].parts()]
+        asked, bounds = [*(parts[place] for place in places), *below], [_bounds(key) for key in self._keys]
+        which = {"levels": [part.level for part in asked], "numbers": [part.number for part in asked]}
         which |= {"lows": [low for low, _ in bounds], "highs": [high for _, high in bounds]}
+        which |= {"most": [None] * len(places) + [BLOCKS_AHEAD] * len(below)}
         await self._cursor.execute(packs.BLOCKS, which, prepare=False)
-        return await self._cursor.fetchall()
+        ahead: list[list[BlockRow]] = [[] for _ in below]
+        for row in map(BlockRow._make, await self._cursor.fetchall()):
+            if row.part < len(places):
+                rows.append(row._replace(part=places[row.part]))
+            else:
+                ahead[row.part - len(places)].append(row)
+        for part, blocks in zip(below, ahead, strict=True):
+            if len({row.key for row in blocks}) == len(blocks):
+                self._ahead[part.level, part.number] = blocks
+        return rows
+
+    def _leads_on(self, part: IndexPart, asked: int) -> bool:
+        """Return True if the packs below this one are read with it, where so many are asked."""
+        is_part = any(key.how is MatchMode.PART for key in self._keys)  # each of their blocks would match
+        return not is_part and (part.level >= MIN_AHEAD_LEVEL or (part.level > 0 and asked == 1))
 
     def _lists(self, parts: Sequence[IndexPart], rows: Iterable[BlockRow]) -> dict[tuple[int, int], list[bytes]]:
         """Return the lists of all words that match a key, by the places of part and group."""

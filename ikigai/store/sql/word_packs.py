@@ -132,14 +132,15 @@ where not is_covered and is_complete and number::bigint << (14 + 3 * level) < %(
 # A pack that is being made has none of its words yet, so those below it are not covered.
 BLOCKS = """
 select pack.n::integer - 1, key.n::integer - 1, block.words, block.lists
-from unnest(%(levels)s::smallint[], %(numbers)s::integer[]) with ordinality as pack (level, number, n)
+from unnest(%(levels)s::smallint[], %(numbers)s::integer[], %(most)s::integer[])
+  with ordinality as pack (level, number, most, n)
 cross join unnest(%(lows)s::bytea[], %(highs)s::bytea[]) with ordinality as key (low, high, n)
 cross join lateral (
   select words, lists from search_blocks
   where level = pack.level and number = pack.number and first <= key.high and first >= coalesce((
     select max(first) from search_blocks where level = pack.level and number = pack.number and first <= key.low
   ), key.low)
-  order by first
+  order by first limit pack.most
 ) block
 """
 PIECES = "select number, pieces from search_packs where level = 0 and number = any(%s)"

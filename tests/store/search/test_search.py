@@ -16,7 +16,7 @@ from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search import lookup, packer, word_keys
-from ikigai.store.search.pack_lookup import IndexPart, PackLookup
+from ikigai.store.search.pack_lookup import BLOCKS_AHEAD, IndexPart, PackLookup
 from ikigai.store.search.search import SearchResult
 from ikigai.store.sql import purge
 from tests.conftest import MIGRATIONS, address
@@ -517,6 +517,43 @@ async def test_every_shape_of_query_in_a_packed_segment(database: Database, dsn:
         assert now.hits == result.hits, query
     assert within == await found(database, "fox", before=written[6], kinds=["user"], since=time.time() - 600)
     assert await found(database, "fox", since=time.time() + 60) == await found(database, "fox", kinds=["mark"]) == []
+
+
+async def test_words_are_found_through_packs_of_all_levels(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
+    """By as many statements however many levels there are, and all of them where they fill several blocks."""
+    reads: list[int] = []
+    blocks = PackLookup._blocks
+
+    async def count_reads(self: PackLookup, parts: Sequence[IndexPart]):
+        reads[-1] += any((part.level, part.number) not in self._ahead for part in parts)
+        return await blocks(self, parts)
+
+    only, many = list[int](), list[int]()
+    for n in range(3):
+        only += await said(database, f"only{n}")
+        many += await said(database, *(" ".join(f"many{n}x{m}y{k}" for k in range(60)) for m in range(60)))
+        with psycopg.connect(dsn) as other:
+            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((9 * n + 1) << 14,))
+    for top in (1, 2, 3):
+        with psycopg.connect(dsn) as other:
+            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((1 << 14 + 3 * top) + 5,))
+        newest = await said(database, "behind")
+        await database.indexer.words.catch_up(60)
+        await packed(database)
+        reads.append(0)
+        monkeypatch.setattr(PackLookup, "_blocks", count_reads)
+        assert await found(database, "only0") == only[:1]
+        monkeypatch.undo()
+        assert await found(database, "many", limit=1_000) == many[::-1]
+        assert await found(database, "behind", limit=1) == newest
+    with psycopg.connect(dsn) as other:
+        levels = other.execute("select distinct level from search_packs where is_complete order by 1").fetchall()
+        of_prefix = "select count(*) from search_blocks where first between 'many0' and 'many9' and level = 3"
+        ((several,),) = other.execute(of_prefix).fetchall()
+    assert levels == [(0,), (1,), (2,), (3,)] and several > BLOCKS_AHEAD
+    assert reads[0] == reads[-1], reads
 
 
 async def test_long_event_is_shown_by_its_first_hit_however_few_are_wanted(

@@ -67,6 +67,7 @@ class DatabaseSession:
         self.greeting = ConnectionGreeting(0, 0)
         self.lost: set[int] = set()
         self._accepted: dict[str, str] = {}  # passwords that the server accepted
+        self._is_mixed_up = False  # True once a session had what another program left in it
 
     def _resolve_address(self, dsn: str) -> None:
         self.parameters = address.connection_parameters(dsn)
@@ -255,11 +256,15 @@ class DatabaseSession:
         """Apply the settings of a new connection. Raise BadDatabase if the server is unsuitable."""
         terms = ConnectionTerms(self.schema, self._owner_user, not self._write, self._newest, self.replicated)
         greeting = await greet(connection, self.place, terms, again=bool(self.greeting.backend))
-        if greeting.backend != connection.info.backend_pid and await self._is_shared(connection, greeting.backend):
+        is_pooled = greeting.backend != connection.info.backend_pid
+        if is_pooled and await self._is_shared(connection, greeting.backend):
             raise BadDatabase(
                 f"The database {self.place} is behind a pooler in transaction mode, which cannot keep a lock.",
-                "Connect to the server directly, or to a pool in session mode.",
+                driver_errors.DIRECTLY,
             )
+        if is_pooled or self._is_mixed_up:  # a pool may not reset the sessions of programs that have ended
+            await connection.execute(agents.RESET_SESSION)
+            greeting = await greet(connection, self.place, terms, again=bool(self.greeting.backend))
         return greeting
 
     async def _is_shared(self, connection: Connection, backend: int) -> bool:
@@ -318,3 +323,7 @@ class SessionUse:
         except BadDatabase:
             await self._session._note_schema(self._connection)
             raise
+        finally:
+            if driver_errors.is_mixed_up(error):
+                self._session._is_mixed_up = True
+                self._session._drop_connection()

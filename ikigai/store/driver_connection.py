@@ -77,16 +77,21 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         Nothing adapts types here, which takes a cursor of the driver longer than all the rest. Call it outside of a
         transaction.
         """
-        while True:
-            await self.prepare(statement)
-            formats = [pq.Format.BINARY] * len(values)
-            self.pgconn.send_query_prepared(statement.name, values, formats, pq.Format.BINARY)
-            try:
-                results = await self._wait_while(generators.execute(self.pgconn), meanwhile)
-                return _checked(results, pq.ExecStatus.TUPLES_OK)
-            except psycopg.errors.InvalidSqlStatementName:  # the driver deallocates all when it rolls back
-                self._prepared_names.discard(statement.name)
-                meanwhile = None
+        try:
+            return await self._execute_once(statement, values, meanwhile)
+        except psycopg.errors.InvalidSqlStatementName:  # the driver deallocates all when it rolls back
+            self._prepared_names.discard(statement.name)
+            # Nothing rolls back in between: a statement that is missing again was prepared in another session.
+            return await self._execute_once(statement, values, None)
+
+    async def _execute_once(
+        self, statement: PreparedStatement, values: Sequence[bytes | None], meanwhile: Meanwhile | None
+    ) -> PGresult:
+        await self.prepare(statement)
+        formats = [pq.Format.BINARY] * len(values)
+        self.pgconn.send_query_prepared(statement.name, values, formats, pq.Format.BINARY)
+        results = await self._wait_while(generators.execute(self.pgconn), meanwhile)
+        return _checked(results, pq.ExecStatus.TUPLES_OK)
 
     async def prepare(self, statement: PreparedStatement) -> None:
         """Prepare a statement, unless that was done before."""

@@ -41,6 +41,8 @@ _FULL = _away(
     "Close other programs that use it.",
 )
 _NOT_READY = _away("The database {place} is not ready yet.", "Try again in a moment.")
+DIRECTLY = "Connect to PostgreSQL directly, or to a pool in session mode."
+_MIXED_UP = _bad("The pooler of the database {place} mixes up the sessions of programs: {said}.", DIRECTLY)
 _REFUSED = _bad(
     "The database {place} reported an error: {said}.", "Check the log file; `ikigai db status` may say more."
 )
@@ -52,10 +54,12 @@ _BY_STATE = {
     ),
     "25P03": _LOST,
     "25P04": _LOST,
+    "26000": _MIXED_UP,
     "42501": _wrong(
         "The database user {user} may not do that: {said}.", "Ask the owner of the database for permission."
     ),
     "42P01": _wrong("Tables are missing from the database {database}: {said}.", "Run: ikigai db migrate"),
+    "42P05": _MIXED_UP,
     "53100": _away(
         "The disk of the database {place} is full.", "Free some space there, then try again: nothing is lost."
     ),
@@ -201,6 +205,11 @@ def no_answer(place: ServerAddress, seconds: float, replicated: bool = False) ->
         what = f"The database {place} has not answered for {seconds:g} s; its standby may be away."
         return Unavailable(what, "Start the standby: ikigai tries again.")
     return Unavailable(f"The database {place} has not answered for {seconds:g} s.", "Try again: ikigai connects again.")
+
+
+def is_mixed_up(error: Exception) -> bool:
+    """Return True if a session lacks a statement that was prepared in it, or has one of another program."""
+    return isinstance(error, psycopg.errors.InvalidSqlStatementName | psycopg.errors.DuplicatePreparedStatement)
 
 
 def _format(wording: _Wording, said: str, place: ServerAddress, embedded: bool = False) -> StoreError:

@@ -15,6 +15,7 @@ from ikigai.core.record import Record
 from ikigai.store.address import ServerAddress
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
+from ikigai.store.driver_errors import DIRECTLY
 from ikigai.store.sql import agents
 
 PROBE_LOCK = int.from_bytes(b"ikip")
@@ -24,7 +25,6 @@ NOTIFICATION_SECONDS = 3.0
 NOTIFICATION_POLL = 0.02
 LACKING = (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFunction, psycopg.errors.SyntaxError)
 """The answers of engines that do not know a statement."""
-REMEDY = "Connect to PostgreSQL directly, or to a pool in session mode."
 
 
 class ServerProbe(Record, frozen=True):
@@ -39,12 +39,13 @@ class ServerProbe(Record, frozen=True):
         """Raise BadDatabase with what is missing."""
         if not self.keeps_locks:
             raise BadDatabase(
-                f"The database {place} does not keep session locks, so two programs could write to one agent.", REMEDY
+                f"The database {place} does not keep session locks, so two programs could write to one agent.",
+                DIRECTLY,
             )
         if not self.notifies:
             raise BadDatabase(
                 f"The database {place} delivers no notifications, so programs could not tell each other of events.",
-                REMEDY,
+                DIRECTLY,
             )
 
 

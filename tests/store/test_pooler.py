@@ -12,7 +12,9 @@ from psycopg import conninfo
 
 from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase
+from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
+from ikigai.store.driver_connection import Connection
 from tests.conftest import MIGRATIONS, address
 
 
@@ -117,3 +119,40 @@ async def test_pooler_by_session_will_do(dsn: str) -> None:
         log = await database.open_agent(await database.agents.create())
         assert (await log.append((ev.UserMessage("?"),))).rows[0].seq == 1
         await database.close()
+
+
+async def test_pooler_that_mixes_up_sessions_is_reported(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not found at the start, a statement that is prepared in another session is."""
+
+    async def is_not_shared(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(DatabaseSession, "_is_shared", is_not_shared)
+    async with pooled(dsn, by_transaction=True, spare=9, oldest_first=True) as through:
+        database = await Database.open(through, MIGRATIONS)
+        log = await database.open_agent(await database.agents.create())
+        with pytest.raises(BadDatabase, match=r"mixes up the sessions of programs: .* does not exist") as refused:
+            await log.append((ev.UserMessage("?"),))
+        assert "session mode" in refused.value.remedy
+        await database.close()
+
+
+async def test_session_in_which_another_program_left_a_statement_is_reset(dsn: str) -> None:
+    """As behind a pooler that is not seen, since it tells the number of the server's process."""
+    database = await Database.open(dsn, MIGRATIONS)
+    agent = await database.agents.create()
+    greet = DatabaseSession._greet
+
+    async def greet_used_session(session: DatabaseSession, connection: Connection) -> object:
+        await connection.execute("prepare ikigai_append as select 1")
+        return await greet(session, connection)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(DatabaseSession, "_greet", greet_used_session)
+        used = await Database.open(dsn, MIGRATIONS)
+        with pytest.raises(BadDatabase, match=r'mixes up .*"ikigai_append" already exists'):
+            await used.open_agent(agent)
+        log = await used.open_agent(agent)
+        assert (await log.append((ev.UserMessage("?"),))).rows[0].seq == 1
+        await used.close()
+    await database.close()

@@ -39,6 +39,7 @@ unix_socket_dir = {folder}
 auth_type = trust
 auth_file = {folder}/users
 pool_mode = {mode}
+{more}
 """
 
 
@@ -50,7 +51,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @contextmanager
-def pgbouncer(dsn: str, mode: str) -> Iterator[str]:
+def pgbouncer(dsn: str, mode: str, more: str = "") -> Iterator[str]:
     """Yield the address of a PgBouncer in front of the server. It runs as the server's user, since it refuses root."""
     if PGBOUNCER is None:
         pytest.skip("needs pgbouncer")
@@ -60,7 +61,7 @@ def pgbouncer(dsn: str, mode: str) -> Iterator[str]:
     owner = Path(data).stat()
     with tempfile.TemporaryDirectory(prefix="pgbouncer-") as folder:
         Path(folder, "users").write_text(f'"{server["user"]}" ""\n')
-        settings = SETTINGS.format(host=server["host"], port=server["port"], folder=folder, mode=mode)
+        settings = SETTINGS.format(host=server["host"], port=server["port"], folder=folder, mode=mode, more=more)
         Path(folder, "settings.ini").write_text(settings)
         identity = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
         if identity:
@@ -130,6 +131,24 @@ async def test_pgbouncer_in_session_mode_has_all(dsn: str) -> None:
         log = await database.open_agent(await database.agents.create())
         assert (await log.append((ev.UserMessage("?"),))).rows[0].seq == 1
         await database.close()
+
+
+async def test_pgbouncer_that_resets_no_sessions_has_all(dsn: str) -> None:
+    """A program undoes all that others left in its session: statements, settings, and the write lock of a killed one."""
+    with pgbouncer(dsn, "session", "server_reset_query =\ndefault_pool_size = 2") as through:
+        agent = None
+        for _ in range(2):
+            database = await Database.open(through, MIGRATIONS)
+            agent = agent or await database.agents.create()
+            log = await database.open_agent(agent)
+            for _ in range(6):  # the driver prepares what it executes again and again
+                await log.append((ev.UserMessage("?"),))
+                await database.agents.find(agent.id)
+            async with database._session.use() as cursor:
+                cursor.connection.pgconn.finish()  # as one that is killed
+            reading = await Database.open(through, MIGRATIONS, write=False)
+            assert await reading.last_event_id()
+            await reading.close()
 
 
 async def test_pgbouncer_in_transaction_mode_is_refused(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

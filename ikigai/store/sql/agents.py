@@ -54,6 +54,11 @@ def _literal(text: str) -> str:
 
 GREET_EMPTY = _SETTINGS.format("") + "from (values (0)) as migrations (version)"
 BACKEND = "select pg_backend_pid()"
+# All that a program leaves in a session and the settings of a connection do not replace.
+RESET_SESSION = """
+deallocate all; unlisten *; reset default_transaction_read_only; reset synchronous_commit;
+select pg_advisory_unlock_all()
+"""
 # A server may ask for more than that its standbys have written the commit.
 REPLICATED = """
 select set_config('synchronous_commit', case when current_setting('synchronous_commit') = 'remote_apply'

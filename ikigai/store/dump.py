@@ -163,10 +163,10 @@ async def restore(
         async with session.use(patient=True) as cursor, cursor.connection.transaction():
             await schema.prepare(cursor.connection, session, len(known))
             for migration in known[:dumped]:
-                await schema.apply(cursor.connection, migration, session)
+                await schema.apply(cursor.connection, migration, session, len(known))
             events = await _fill(session.place, cursor, pg_restore, file, on_progress)
             for migration in known[dumped:]:
-                await schema.apply(cursor.connection, migration, session)
+                await schema.apply(cursor.connection, migration, session, len(known))
             await cursor.execute(queries.CLAIM_AGENTS)
             await cursor.execute(queries.OWN_AGENTS)
         await schema.analyze_tables(session)

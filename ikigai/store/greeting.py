@@ -24,11 +24,13 @@ NewConnection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
 class ConnectionGreeting(NamedTuple):
     """The server's greeting on a new connection: the pid of its process, and the version of ikigai's schema.
 
-    `unmoved` says that there is no such schema, and that an earlier version left its tables in `public`.
+    `users_behind` says that users lack what this version gives them, and that this role may give it. `unmoved` says
+    that there is no such schema, and that an earlier version left its tables in `public`.
     """
 
     backend: int
     schema_version: int
+    users_behind: bool = False
     unmoved: bool = False
 
 
@@ -71,7 +73,7 @@ async def greet(
         rows = await connection.execute(agents.GREET_EMPTY, settings)
     except psycopg.errors.InsufficientPrivilege as error:
         raise await _no_rights(connection, place, terms.schema) or error from None
-    *_, backend, version = (await rows.fetchall())[0]
+    *_, backend, version, users_behind = (await rows.fetchall())[0]
     if terms.replicated and not terms.read_only:
         await _wait_for_standbys(connection, place, again)
     if version == MOVED_VERSION:
@@ -79,7 +81,7 @@ async def greet(
             f"The tables of ikigai have moved from the schema {terms.schema} to {DEFAULT_SCHEMA}.",
             f"Set schema to {DEFAULT_SCHEMA} under [database], or leave it out.",
         )
-    return ConnectionGreeting(backend, version, unmoved)
+    return ConnectionGreeting(backend, version, users_behind, unmoved)
 
 
 async def _wait_for_standbys(connection: NewConnection, place: ServerAddress, again: bool) -> None:

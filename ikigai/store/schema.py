@@ -1,23 +1,19 @@
 """This module applies the schema: numbered SQL files, each applied once, in one transaction with its number."""
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import psycopg
 
 from ikigai.core.errors import BadDatabase, StoreError
-from ikigai.store.address import DEFAULT_SCHEMA, quoted, schema_number
+from ikigai.store.address import DEFAULT_SCHEMA, quoted
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.greeting import MOVED_VERSION
+from ikigai.store.migration_turn import MigrationProgress, ignore_progress, tell_progress, wait_for_turn
 from ikigai.store.sql import agents
 
 log = logging.getLogger(__name__)
-
-MIGRATION_LOCK = int.from_bytes(b"ikim")
-"""Key of the advisory lock under which one process at a time migrates."""
-
 
 SECURED_VERSION = 22
 """The version from which on row security holds. What later migrations make is secured with them."""
@@ -35,14 +31,6 @@ def read_migrations(folder: Path) -> list[Migration]:
     return migrations
 
 
-MigrationProgress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of the migration under way, and of all."""
-
-
-def ignore_progress(done: int, total: int) -> None:
-    """Do nothing: for callers without a progress display."""
-
-
 async def make_current(
     session: DatabaseSession,
     folder: Path,
@@ -52,15 +40,21 @@ async def make_current(
 ) -> int:
     """Bring the schema up to this program's, if `write`; return its version.
 
-    Each new connection returns the version with its greeting, so a current schema takes no further query. Raise
-    NewerSchema, or BadDatabase if there is no schema to read, an older one unless `old` allows it, or no right to make
-    one.
+    Each new connection returns the version with its greeting, so a current schema takes no further query. A program
+    that ended behind the last migration left the users to the next one that `write`s. `on_progress` also gets the
+    progress of another process that migrates. Raise NewerSchema, or BadDatabase if there is no schema to read, an older
+    one unless `old` allows it, or no right to make one.
     """
     known = read_migrations(folder)
     async with session.use():
         version = session.greeting.schema_version
     if version > len(known) and write:
         raise session.newer_schema()
+    if version >= len(known) and write and session.greeting.users_behind:
+        try:
+            await _refresh_users(session)
+        except BadDatabase as error:  # the owner can work, and the next start tries it again
+            log.warning("users did not get their rights: %s", error)
     if version >= len(known) or (old and version):
         return version
     if not write:
@@ -79,36 +73,44 @@ async def migrate(
     session: DatabaseSession, migrations: list[Migration], on_progress: MigrationProgress = ignore_progress
 ) -> int:
     """Apply the missing migrations, in order; return the version reached. Processes that migrate take turns."""
-    before = session.greeting.schema_version
-    version = 0
+    before, version, total = session.greeting.schema_version, 0, len(migrations)
     if not before:  # all or nothing: where the schema exists, it may hold tables that are not ikigai's
         async with session.use(patient=True) as cursor, cursor.connection.transaction():
-            await prepare(cursor.connection, session, len(migrations))
+            await prepare(cursor.connection, session, total, on_progress)
             for migration in migrations:
-                on_progress(migration.version, len(migrations))
-                version = await apply(cursor.connection, migration, session)
+                on_progress(migration.version, total)
+                version = await apply(cursor.connection, migration, session, total)
         return version
     for migration in migrations:
-        on_progress(migration.version, len(migrations))
+        on_progress(migration.version, total)
         async with session.use(patient=True) as cursor:
-            version = await apply(cursor.connection, migration, session)
+            version = await apply(cursor.connection, migration, session, total, on_progress)
     if before < version:
         await analyze_tables(session)
         if before >= SECURED_VERSION:
-            from ikigai.store.users import Users  # only a new version needs it
-
-            await Users(session).refresh()
+            await _refresh_users(session)
     return version
 
 
-async def prepare(connection: psycopg.AsyncConnection, session: DatabaseSession, newest: int) -> None:
+async def _refresh_users(session: DatabaseSession) -> None:
+    from ikigai.store.users import Users  # only a new version needs it
+
+    await Users(session).refresh()
+
+
+async def prepare(
+    connection: psycopg.AsyncConnection,
+    session: DatabaseSession,
+    newest: int,
+    on_progress: MigrationProgress = ignore_progress,
+) -> None:
     """Make the schema if it does not exist, and move the tables of an earlier version into it, in the open
     transaction.
 
     Programs of earlier versions kept their tables in `public`; see `greeting.MOVED_VERSION`.
     """
     where, name = session.place, session.schema
-    await _wait_for_turn(connection, name)
+    await wait_for_turn(connection, name, on_progress)
     ((exists,),) = await (await connection.execute(agents.HAS_SCHEMA, (name,))).fetchall()
     if not exists:
         try:
@@ -129,12 +131,6 @@ async def prepare(connection: psycopg.AsyncConnection, session: DatabaseSession,
         await move_tables(connection, session, newest)
 
 
-async def _wait_for_turn(connection: psycopg.AsyncConnection, name: str) -> None:
-    """Wait until no other process migrates this schema, however long that takes, in the open transaction."""
-    await connection.execute(agents.WITHOUT_LIMITS)
-    await connection.execute(agents.MIGRATION_TURN, (MIGRATION_LOCK, schema_number(name)))
-
-
 async def analyze_tables(session: DatabaseSession) -> None:
     """Have the server sample the tables after many rows came at once, so that its plans fit.
 
@@ -148,15 +144,22 @@ async def analyze_tables(session: DatabaseSession) -> None:
         log.warning("the tables were not analyzed: %s", error)
 
 
-async def apply(connection: psycopg.AsyncConnection, migration: Migration, session: DatabaseSession) -> int:
-    """Apply a migration unless it is applied already, in the open transaction if there is one; return the version
-    reached.
+async def apply(
+    connection: psycopg.AsyncConnection,
+    migration: Migration,
+    session: DatabaseSession,
+    total: int,
+    on_progress: MigrationProgress = ignore_progress,
+) -> int:
+    """Apply a migration of `total` unless it is applied already, in the open transaction if there is one; return the
+    version reached.
     """
     try:
         async with connection.transaction():
-            await _wait_for_turn(connection, session.schema)
+            await wait_for_turn(connection, session.schema, on_progress)
             version = await read_version(connection)
             if version < migration.version:
+                await tell_progress(connection, migration.version, total)
                 # A role that was added as a user has the schema of its index first, and would make new functions there.
                 await connection.execute(agents.SEARCH, (quoted(session.schema),))
                 await connection.execute(migration.file.read_bytes())

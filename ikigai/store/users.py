@@ -12,6 +12,7 @@ from ikigai.store.address import MAX_NAME_BYTES, quoted
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
+from ikigai.store.migration_turn import wait_for_turn
 from ikigai.store.sql import roles
 
 NO_SUCH_USER = "`ikigai db users list` shows the users."
@@ -106,15 +107,24 @@ class Users:
 
     @repeat_on_conflict
     async def refresh(self) -> None:
-        """Give all users the rights to what migrations have made, and indexes of the present form.
+        """Give the users that do not have them the rights to what migrations have made, and indexes of the present
+        form.
 
-        It needs no right but to own the tables: the schemas of the indexes stay.
+        It needs no right but to own the tables: the schemas of the indexes stay. A process that ends within it leaves
+        the other users to the next one that the owner starts.
         """
         async with self._session.use(patient=True) as cursor:
-            for each in await self._read(cursor):
-                if each.kind == "user":
-                    async with cursor.connection.transaction():
-                        await self._grant(cursor, each.role, await _check_owner(cursor, "ikigai db migrate"))
+            owner = await _check_owner(cursor, "ikigai db migrate")
+            for name in await self._behind(cursor):
+                async with cursor.connection.transaction():
+                    await wait_for_turn(cursor.connection, self._session.schema)
+                    if name in await self._behind(cursor):
+                        await self._grant(cursor, name, owner)
+
+    async def _behind(self, cursor: Cursor) -> list[str]:
+        """Return the users whose indexes were made by another version."""
+        await cursor.execute(roles.USERS_BEHIND, (self._prefix,))
+        return [name for (name,) in await cursor.fetchall()]
 
     async def _read(self, cursor: Cursor) -> list[UserSummary]:
         await cursor.execute(roles.USERS, {"prefix": self._prefix})
@@ -152,6 +162,9 @@ class Users:
             await cursor.execute(sql.SQL("grant select, insert, update, delete on {} to {}").format(copy, role))
         await cursor.execute(sql.SQL("grant usage on schema {} to {}").format(index, role))
         await cursor.execute(roles.LIST_ACCESSIBLE, (name,))
+        await cursor.execute(roles.MADE_BY)
+        ((made_by,),) = await cursor.fetchall()
+        await cursor.execute(sql.SQL("comment on schema {} is {}").format(index, sql.Literal(made_by)))
 
     async def _remove(self, cursor: Cursor, name: str, heir: str) -> Removed:
         await cursor.execute(roles.COUNT_OWNED, (name,))

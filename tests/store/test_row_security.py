@@ -3,7 +3,11 @@
 Anna owns `docs`, which is shared for reading with `reader` and for writing with `writer`; `stranger` has nothing of it.
 """
 
+import asyncio
 import json
+import shutil
+import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -24,6 +28,7 @@ from ikigai.store import dump
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
+from ikigai.store.schema import read_migrations
 from ikigai.store.sql import word_packs
 from tests.conftest import MIGRATIONS, address
 from tests.core.agent import RUN
@@ -482,17 +487,77 @@ async def test_new_version_renews_users_without_the_right_to_make_schemas(
             admin.execute(f"drop owned by {user}; drop role {user}".encode())
 
 
-async def test_administrator_who_is_a_user_migrates_the_common_schema(empty_role: str, empty_dsn: str) -> None:
+def first_migrations(target: Path, last: int) -> Path:
+    """Return a folder with the migrations up to this version."""
+    target.mkdir()
+    for migration in read_migrations(MIGRATIONS)[:last]:
+        shutil.copy(migration.file, target)
+    return target
+
+
+DIE_IN_REFRESH = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from ikigai.store.database import Database
+from ikigai.store.users import Users
+grant, dsn, migrations, last = Users._grant, *sys.argv[1:]
+granted = []
+async def dying(*which):
+    if len(granted) == int(last):
+        os.kill(os.getpid(), signal.SIGKILL)
+    granted.append(which)
+    await grant(*which)
+Users._grant = dying
+asyncio.run(Database.open(dsn, Path(migrations)))
+"""
+
+
+@pytest.mark.parametrize("granted", [0, 1])
+async def test_start_of_the_owner_gives_users_what_a_killed_migration_left_out(
+    dsn: str, tmp_path: Path, granted: int
+) -> None:
+    users = [f"user_{uuid4().hex[:8]}" for _ in range(2)]
+    migrations = folder(tmp_path / "m", "create table further (n int); comment on table further is 'x';")
+    owned = await Database.open(dsn, MIGRATIONS)
+    for user in users:
+        await owned.users.add(user, "a password of theirs")
+    await owned.close()
+    arguments = "-c", DIE_IN_REFRESH, dsn, str(migrations), str(granted)
+    killed = await asyncio.create_subprocess_exec(sys.executable, *arguments)
+    assert await killed.wait() == -signal.SIGKILL
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        copies = "select schemaname from pg_tables where tablename = 'further' and schemaname like '%index%'"
+        assert admin.execute(copies).rowcount == granted
+        reading = await Database.open(dsn, migrations, write=False)
+        await reading.close()
+        used = await Database.open(address(dsn, user=users[1], password="a password of theirs"), migrations)
+        await used.close()
+        assert admin.execute(copies).rowcount == granted, "neither a reader nor a user can"
+        pieces = "select oid from pg_class where relname = 'search_pieces' order by 1"
+        before = admin.execute(pieces).fetchall()
+        owned = await Database.open(dsn, migrations)
+        assert admin.execute(copies).rowcount == 2
+        after = admin.execute(pieces).fetchall()
+        assert len({*before} & {*after}) == 1 + granted, "indexes that are made already stay"
+        await owned.close()
+        owned = await Database.open(dsn, migrations)
+        assert admin.execute(pieces).fetchall() == after
+        for user in users:
+            await owned.users.remove(user)
+        await owned.close()
+
+
+async def test_administrator_who_is_a_user_migrates_the_common_schema(
+    empty_role: str, empty_dsn: str, tmp_path: Path
+) -> None:
     """Connections of a user find the tables of their own index first."""
     owner, database = (str(conninfo_to_dict(empty_role)[part]) for part in ("user", "dbname"))
     with psycopg.connect(empty_dsn, autocommit=True) as admin:
         administrator = str(conninfo_to_dict(empty_dsn)["user"])
         admin.execute(f'grant create on database "{database}" to {owner}; alter role {owner} createrole'.encode())
-        owned = await Database.open(empty_role, MIGRATIONS)
+        owned = await Database.open(empty_role, first_migrations(tmp_path / "m", 26))
         await owned.users.add(administrator)
         await owned.close()
-        admin.execute("set search_path = ikigai; delete from ikigai_migrations where version > 26")
-        admin.execute("drop function ikigai_name_spender() cascade")
         await (await Database.open(empty_dsn, MIGRATIONS)).close()
         made = "select pronamespace::regnamespace::text, proconfig from pg_proc where proname = 'ikigai_name_spender'"
         found = admin.execute(made).fetchall()

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from ikigai.core.agents.tree import THIS_PROGRAM
 from ikigai.core.errors import BadDatabase, IkigaiError, NewerSchema
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
-from ikigai.store import schema
-from ikigai.store.address import quoted, schema_number
+from ikigai.store import migration_turn, schema
+from ikigai.store.address import quoted
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
 from ikigai.store.driver_connection import Connection, PreparedStatement
@@ -93,23 +94,37 @@ async def test_ten_programs_start_on_an_empty_database(empty_dsn: str) -> None:
     assert applied == [(found.version, found.file.stem[5:]) for found in schema.read_migrations(MIGRATIONS)]
 
 
-async def test_wait_for_another_migration_has_no_limit(empty_dsn: str) -> None:
-    """The limit of a statement would begin with the wait, and end it while the other program is still at work."""
-    session = DatabaseSession(empty_dsn)
-    turn = schema.MIGRATION_LOCK, schema_number(session.schema)
-    with psycopg.connect(empty_dsn) as other:
-        other.execute("select pg_advisory_xact_lock(%s, %s)", turn)
+async def test_wait_for_another_migration_shows_its_progress_and_has_no_limit(empty_dsn: str) -> None:
+    session, told = DatabaseSession(empty_dsn), list[tuple[int, int]]()
+    async with await psycopg.AsyncConnection.connect(empty_dsn) as other:
+        await migration_turn.wait_for_turn(other, session.schema)
         async with session.use() as cursor:
             await cursor.execute("set statement_timeout = '1s'")
-        migrating = asyncio.create_task(schema.migrate(session, schema.read_migrations(MIGRATIONS)))
-        waiting = (
-            "select from pg_stat_activity where wait_event = 'advisory' and clock_timestamp() > query_start + '1.5s'"
+        migrating = asyncio.create_task(
+            schema.migrate(session, schema.read_migrations(MIGRATIONS), lambda done, total: told.append((done, total)))
         )
-        while not other.execute(waiting).fetchall() and not migrating.done():
+        for done in (7, 9):
+            await migration_turn.tell_progress(other, done, NEWEST)
+            while (done, NEWEST) not in told and not migrating.done():
+                await asyncio.sleep(0.05)
+        until = time.monotonic() + 1.5
+        while time.monotonic() < until and not migrating.done():
             await asyncio.sleep(0.05)
         assert not migrating.done()
     assert await migrating == NEWEST
+    assert told[-NEWEST:] == [(each, NEWEST) for each in range(1, NEWEST + 1)]
     await session.close()
+
+
+async def test_program_that_migrates_names_the_migration(dsn: str, tmp_path: Path) -> None:
+    """For programs that wait; afterwards the connection has its name again."""
+    seen = "create table seen as select current_setting('application_name') as name"
+    database = await Database.open(dsn, folder(tmp_path / "m", seen))
+    name = database._session.parameters["application_name"]
+    async with database._session.use() as cursor:
+        await cursor.execute("select name, current_setting('application_name') from seen")
+        assert await cursor.fetchall() == [(f"{name} {NEWEST + 1}/{NEWEST + 1}", name)]
+    await database.close()
 
 
 async def test_older_schema_is_brought_up(dsn: str, tmp_path: Path) -> None:

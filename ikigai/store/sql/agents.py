@@ -6,7 +6,7 @@ Statements that read, count, purge and move logs have modules of their own. Rows
 
 from ikigai.store.address import quoted
 from ikigai.store.sql.fragments import IS_LISTED, OWNER, ROLE, ROW, SPENDER_IN
-from ikigai.store.sql.roles import INDEX_INFIX
+from ikigai.store.sql.roles import INDEX_INFIX, OF_VERSION
 
 # One connection -----------------------------------------------------------------------------------------------------
 
@@ -28,14 +28,15 @@ select set_config('search_path', {}%s, false),
        set_config('default_transaction_read_only',
                   case when %s or version > %s then 'on'
                        else current_setting('default_transaction_read_only') end, false),
-       pg_backend_pid(), version
+       pg_backend_pid(), version, {}
 """
 
 
 def greet(schema: str) -> bytes:
     """Return the statement that applies the settings of a connection to this schema; it fails if there is none.
 
-    A role that has indexes of its own finds their tables first; the owner of the tables has made that schema.
+    A role that has indexes of its own finds their tables first; the owner of the tables has made that schema. To that
+    owner it says if users lack what this version has.
     """
     name = f"{quoted(schema)}.ikigai_migrations"
     table = name.replace("%", "%%")
@@ -44,7 +45,15 @@ def greet(schema: str) -> bytes:
       where nspname::text = {_literal(schema + INDEX_INFIX)} || session_user::text
         and nspowner = (select relowner from pg_class where oid = {_literal(name)}::regclass::oid)
     ), '') || """
-    return f"{_SETTINGS.format(own_index)}from (select max(version) from {table}) as migrations (version)".encode()
+    users_behind = f"""exists (
+         select from pg_roles join pg_namespace on nspname::text = {_literal(schema + INDEX_INFIX)} || rolname::text
+         where nspowner = (select relowner from pg_class where oid = {_literal(name)}::regclass::oid)
+           and pg_has_role(session_user, nspowner, 'member'::text)
+           and obj_description(pg_namespace.oid, 'pg_namespace'::name) is distinct from {OF_VERSION} || version::text
+       )
+"""
+    statement = _SETTINGS.format(own_index, users_behind)
+    return f"{statement}from (select max(version) from {table}) as migrations (version)".encode()
 
 
 def _literal(text: str) -> str:
@@ -52,7 +61,7 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''").replace("%", "%%") + "'::text"
 
 
-GREET_EMPTY = _SETTINGS.format("") + "from (values (0)) as migrations (version)"
+GREET_EMPTY = _SETTINGS.format("", "false\n") + "from (values (0)) as migrations (version)"
 BACKEND = "select pg_backend_pid()"
 # All that a program leaves in a session and the settings of a connection do not replace.
 RESET_SESSION = """
@@ -79,7 +88,15 @@ MAY_USE_SCHEMA = "select has_schema_privilege(%s::text, 'usage')"
 # A statement keeps the limit with which it began: so a statement of its own lifts it before the wait.
 WITHOUT_LIMITS = "select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true)"
 SEARCH = "select set_config('search_path', %s, true)"
-MIGRATION_TURN = "select pg_advisory_xact_lock(%s, %s)"
+MIGRATION_TURN = "select pg_try_advisory_xact_lock(%s, %s)"
+READ_ACTIVITY_ANEW = "select pg_stat_clear_snapshot()"  # a transaction sees it as it was at first
+MIGRATING = """
+select application_name from pg_locks held join pg_stat_activity activity using (pid)
+where locktype = 'advisory' and held.granted
+  and held.database = (select oid from pg_database where datname = current_database())
+  and held.classid = %s::bigint::oid and held.objid = %s::bigint::oid and held.objsubid = 2
+"""
+NAME_CONNECTION = "select set_config('application_name', %s, true)"
 HAS_SCHEMA = "select exists (select from pg_namespace where nspname = %s)"
 HAS_MIGRATIONS = "select to_regclass('ikigai_migrations') is not null"
 SCHEMA_VERSION = "select max(version) from ikigai_migrations"

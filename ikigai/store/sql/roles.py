@@ -6,6 +6,8 @@ MADE_HERE = "made by ikigai db users add"
 """The comment on a role that ikigai made: it drops no other one."""
 INDEX_INFIX = "_index_"
 """Between the schema and the role, in the name of the schema that has the indexes of the role."""
+OF_VERSION: LiteralString = "'made by schema version '::text"
+"""The comment on such a schema, before the number of the version."""
 RIGHTS: dict[str, LiteralString] = {
     "agents": "select, insert, update",
     "messages": "select, insert, update, delete",
@@ -54,6 +56,13 @@ select role, owner_user, agents,
                          where pg_class.oid = 'messages'::regclass) then 'owner'
             when role in (select role from added) then 'user' else '' end
 from everyone order by role, owner_user
+"""
+MADE_BY = f"select {OF_VERSION} || max(version) from ikigai_migrations"
+USERS_BEHIND = f"""
+select rolname::text from pg_roles join pg_namespace on nspname::text = %s || rolname
+where nspowner = (select relowner from pg_class where oid = 'messages'::regclass)
+  and obj_description(pg_namespace.oid, 'pg_namespace') is distinct from ({MADE_BY})
+order by 1
 """
 COUNT_OWNED = "select count(*) from agents where owner = %s and purged_at is null"
 # Names are unique for each owner.

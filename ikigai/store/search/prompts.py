@@ -49,6 +49,7 @@ class PromptLookup:
         self._stretches = 0
         self._not_indexed: int | None = None  # the first event that is not in the index
         self._wanted: _Wanted | None = None
+        self._texts = set[str]()  # different prompts that the question to the index has found
         self._is_found = False  # by the index
         self._more_seconds = 0.0  # for a step that the usual time does not suffice for
         self._lookup: Lookup | None = None
@@ -83,8 +84,7 @@ class PromptLookup:
             self.complete = True
             return []
         async with self._reading.use() as cursor, read_snapshot(cursor):
-            ids = await self._look_up(cursor, sum(most))
-            return await history.read_sent_prompts(cursor, sorted(ids), self._here)
+            return await self._look_up(cursor, sum(most))
 
     async def _reads_on(self) -> bool:
         """Return True if the index lacks prompts that were not read yet."""
@@ -94,11 +94,12 @@ class PromptLookup:
                 ((self._not_indexed,),) = await cursor.fetchall()
         return (self._before or 0) > (self._not_indexed or 0)
 
-    async def _look_up(self, cursor: Cursor, limit: int) -> set[int]:
+    async def _look_up(self, cursor: Cursor, limit: int) -> list[SentPrompt]:
         """Return the next prompts that the index finds within the time of one search, and set what is next.
 
         Prompts of all agents come first. Those of agents of this directory follow where all have more than the limit,
-        parts of words where no word begins so.
+        parts of words where no word begins so. The index also finds messages of agents, pasted books, and prompts that
+        were sent again and again: behind these it is asked until there are so many different prompts.
         """
         from ikigai.core.search.query import widen_terms
         from ikigai.store.search.lookup import Lookup, SearchScope
@@ -110,18 +111,23 @@ class PromptLookup:
         if self._stopped:
             lookup.stop()
         ids = {row.id async for row in lookup.rows(limit)}
+        found = await history.read_sent_prompts(cursor, sorted(ids), self._here)
         self._is_found = self._is_found or bool(ids)
+        self._texts.update(each.text for each in found)
         if lookup.reached is not None:
             if lookup.reached >= wanted.before:
                 self._more_seconds = 2 * self._more_seconds + 1
             self._wanted = wanted._replace(before=lookup.reached)
+        elif 0 < len(ids) == limit and len(self._texts) < limit:
+            self._wanted = wanted._replace(before=min(ids))
         elif wanted.agents is None and len(ids) == limit and (here := await self._agents_here(cursor)):
             self._wanted = everything._replace(terms=wanted.terms, agents=here)
+            self._texts.clear()
         elif wanted.terms != wider and not self._is_found:
             self._wanted = everything._replace(terms=wider)
         else:
             self.complete = True
-        return ids
+        return found
 
     async def _agents_here(self, cursor: Cursor) -> dict[str, int | None]:
         await cursor.execute(queries.AGENTS_USED_IN, (self._here, MAX_AGENTS_HERE))

@@ -88,6 +88,18 @@ async def test_messages_of_agents_and_long_texts_are_no_prompts(database: Databa
     assert await search(database, "parser") == ([], 3)
 
 
+@pytest.mark.parametrize("sender", ["owl", None], ids=["messages of agents", "one prompt again and again"])
+async def test_old_prompts_are_found_behind_many_messages(database: Database, sender: str | None) -> None:
+    await send(database, "/else", "old parser", "older parser")
+    log = await database.open_agent(await database.agents.create(), "/here")
+    await log.append([ev.UserMessage("the parser again", sender=sender) for _ in range(40)])
+    await log.close()
+    await send(database, "/else", *(f"number {n}" for n in range(20)))
+    await index(database)
+    texts, _ = await search(database, "parser", (5, 5))
+    assert {"old parser", "older parser"} <= {*texts}
+
+
 async def test_prompts_are_found_while_their_segment_is_to_be_packed_anew(database: Database, dsn: str) -> None:
     await send(database, "/here", "Fix the parser", "a canary", *(f"number {n}" for n in range(20)))
     with psycopg.connect(dsn) as other:

@@ -8,7 +8,7 @@ Phrases, parts of words and punctuation, which the index cannot prove, are searc
 import asyncio
 import time
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -37,6 +37,10 @@ MIN_VERIFIED_TEXTS = 10
 MAX_SKIPPED_CHARACTERS = 5_000_000
 """Characters in front of pieces that are read at once: the server unpacks a long event anew for each of its pieces. 200
 of 15 MB took 17 seconds on a busy machine, longer than a statement may take.
+"""
+MAX_WHOLE_BYTES = 1_000_000
+"""Bytes of whole events that are read at once, at least one event: of one of 15 MB each piece took so long that no
+search got beyond it in its time.
 """
 
 
@@ -111,12 +115,13 @@ class Lookup:
             self._most = PIECES_PER_HIT * limit
         async for part in self._parts():
             places, at = part.found or [], 0
-            proven = self.proven and not self._is_logged(part)
+            logged = self._is_logged(part)
+            proven = self.proven and not logged
             while at < len(places):
                 chunk = min(chunk if proven else max(chunk, MIN_VERIFIED_TEXTS), TEXTS_PER_READ)
-                wanted, before = _short_to_read(places[at : at + chunk]), count
+                wanted, before = _short_to_read(places[at : at + chunk], logged), count
                 rows, at = await read_texts(self._cursor, wanted, self._which), at + len(wanted)
-                for row in rows if proven else await asyncio.to_thread(self._verify_rows, rows):
+                for row in rows if proven else await asyncio.to_thread(self._verify_rows, rows, logged):
                     if row.id != last:
                         last, count = row.id, count + 1
                         self._batch = 1  # the next part may well have the others
@@ -128,8 +133,12 @@ class Lookup:
                     self.reached = places[at].message + 1
                     return
 
-    def _verify_rows(self, rows: Sequence[PieceRow]) -> list[PieceRow]:
-        return [row for row in rows if self.finder.finds(row.said)]
+    def _verify_rows(self, rows: Sequence[PieceRow], whole: bool) -> list[PieceRow]:
+        """Return the rows that hold every term, of each whole event the first piece that does."""
+        if not whole:
+            return [row for row in rows if self.finder.finds(row.said)]
+        found = (next((piece for piece in _cut(row) if self.finder.finds(piece.said)), None) for row in rows)
+        return [piece for piece in found if piece]
 
     async def _parts(self) -> AsyncIterator[IndexPart]:
         """Yield the segments with pieces that may hold every term by the index, newest first."""
@@ -214,12 +223,12 @@ class Lookup:
         return found
 
     async def _read_log(self, number: int) -> list[Place]:
-        """Return pieces of all events of a segment that may be searched for."""
+        """Return all events of a segment that may be searched for, each whole."""
         which = self._which
         agents = None if which.agents is None else [UUID(agent) for agent in which.agents]
         of = {"agents": agents, "kinds": list(which.kinds or SEARCHED_KINDS)}
         await self._cursor.execute(
-            search.LOGGED_PIECES, {"segment": number, "before": which.before, **of}, prepare=False
+            search.LOGGED_EVENTS, {"segment": number, "before": which.before, **of}, prepare=False
         )
         return [Place(*row) for row in await self._cursor.fetchall()]
 
@@ -230,10 +239,15 @@ class Lookup:
         return [Place(*row) for row in await self._cursor.fetchall()]
 
 
-def _short_to_read(places: list[Place]) -> list[Place]:
-    """Return the first of these pieces, at least one, that take little time to read together."""
-    skipped = list(accumulate(place.start for place in places))
-    return places[: max(1, bisect_right(skipped, MAX_SKIPPED_CHARACTERS))]
+def _short_to_read(places: list[Place], whole: bool) -> list[Place]:
+    """Return the first of these pieces, or whole events, at least one, that take little time to read together."""
+    sizes = list(accumulate(place.length if whole else place.start for place in places))
+    return places[: max(1, bisect_right(sizes, MAX_WHOLE_BYTES if whole else MAX_SKIPPED_CHARACTERS))]
+
+
+def _cut(row: PieceRow) -> Iterator[PieceRow]:
+    """Yield the pieces of an event as the index has them."""
+    return (row._replace(text=row.text[start : start + len(said)]) for start, said in lexer.split_pieces(row.said))
 
 
 def _any(before: str, keys: Sequence[IndexKey]) -> str:

@@ -138,14 +138,13 @@ where message between %(first)s and %(last)s and message + 0 < %(before)s and {_
   and (%(query)s::text is null or terms @@ %(query)s::tsquery)
   and not exists (select from unnest(%(parts)s::text[]) as part (text) where strpos(terms::text, part.text) = 0)
 """
-# All events of a segment that can be searched for, in pieces of characters. There are at most as many as bytes. One
-# without text has no piece.
-LOGGED_PIECES = f"""
-select id, start, 16200
-from messages cross join lateral generate_series(0, octet_length({SEARCHED_TEXT}) - 1, 16000) as start
+# All events of a segment that have a text to search in, each with its bytes, which are at least as many as characters.
+LOGGED_EVENTS = f"""
+select id, 0, bytes
+from messages cross join lateral (select octet_length({SEARCHED_TEXT}) as bytes) text
 where id between %(segment)s::bigint << 14 and least((%(segment)s::bigint + 1 << 14) - 1, %(before)s - 1)
-  and kind = any(%(kinds)s) and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s))
-order by id desc, start
+  and kind = any(%(kinds)s) and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s)) and bytes > 0
+order by id desc
 """
 # Only a piece that goes beyond the content needs the data, which may be long.
 TEXTS = f"""

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -367,6 +368,41 @@ async def test_several_programs_fill_it_at_once(database: Database, dsn: str):
     assert await found(database, "common", limit=1000) == written[::-1]
     for each in others:
         await each.close()
+
+
+async def test_long_event_is_searched_in_time_where_a_purge_took_its_pack(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
+    """It is read once: a step for each of its pieces would unpack all of it each time."""
+    filling = "filling " * 2_000
+    long = f"{filling * 10}sealed{' ' * 9_000}{filling * 60} farend"
+    _, event, later = await said(database, "a canary", f"a {long}", "sealed")
+    with psycopg.connect(dsn) as other:
+        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
+    await said(database, "behind")
+    await database.indexer.words.catch_up(60)
+    await packed(database)
+    assert await found(database, "sealed") == [later, event]
+    purge = database.purge(PurgeTarget("canary"), ((0, 1 << 62),))
+    await purge.carry_out(await purge.find())
+    assert segments(dsn) == [0, 1]
+    read = list[int]()
+    texts = lookup.read_texts
+
+    async def counted(*which: Any) -> list[lookup.PieceRow]:
+        rows = await texts(*which)
+        read.extend(row.id for row in rows)
+        return rows
+
+    monkeypatch.setattr(lookup, "read_texts", counted)
+    assert await found(database, "farend") == [event] and await found(database, "sealed") == [later, event]
+    assert await found(database, "farend canary") == await found(database, "sealed farend") == []
+    assert read.count(event) == 2 + 2 * 2, "once a search; where nothing is found, once more for parts of words"
+    (hit,) = (await database.search("farend")).hits
+    assert hit.snippet.text.endswith("filling farend")
+    monkeypatch.setattr(lookup, "SEARCH_TIMEOUT", -1.0)
+    reached = (await database.search("farend", before=event + 1)).reached
+    assert reached is None or reached <= event, "each search gets beyond an event"
 
 
 async def test_many_segments_of_ids(database: Database, dsn: str):

@@ -89,7 +89,7 @@ class Packer:
         async with self._turn, self._session.use() as cursor:
             packing, self._packing = self._packing, None
             if packing is None and not (packing := await self._begin(cursor)):
-                return False
+                return await _renew_pack(cursor)
             try:
                 self._packing = await self._go_on(cursor, packing)
             finally:
@@ -174,6 +174,17 @@ class Packer:
                 finally:
                     await cursor.execute(packs.SET_STATEMENT_TIMEOUT, (timeout,))
         return False
+
+
+async def _renew_pack(cursor: Cursor) -> bool:
+    """Let a pack of an earlier version be made anew if it lacks words; return False if there is none."""
+    await cursor.execute(packs.OUTDATED, prepare=False)
+    if await cursor.fetchall() != [(True,)]:
+        return False
+    async with cursor.connection.transaction():
+        await cursor.execute(packs.LOCK_PACKS)
+        await cursor.execute(packs.RENEW_PACK, prepare=False)
+        return bool(cursor.rowcount)
 
 
 async def _store(cursor: Cursor, packing: _Packing, blocks: Sequence[Block]) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import LiteralString
 
-from ikigai.store.sql.fragments import SEARCHED_TEXT
+from ikigai.store.sql.fragments import CITED_PAGES, SEARCHED_TEXT
 
 # Packing a segment --------------------------------------------------------------------------------------------------
 
@@ -61,6 +61,24 @@ DROP_SEGMENT = """
 delete from search_segments where segment = %(segment)s and not exists (
   select from search_pieces where message between %(first)s and %(last)s
 )
+"""
+OUTDATED = "select exists (select from search_packs where level = 0 and not has_pages)"
+# The newest pack that was made before packs had the words of cited pages. Its segment is packed anew if a reply in it
+# cites some; until then the pack is searched.
+RENEW_PACK = f"""
+with checked as (
+  update search_packs set has_pages = true where level = 0 and number = (
+    select number from search_packs where level = 0 and not has_pages order by number desc limit 1
+  ) returning number, newest_at
+), listed as (
+  insert into search_segments (segment, newest_at)
+  select number, newest_at from checked where exists (
+    select from messages
+    where id between number::bigint << 14 and (number::bigint + 1 << 14) - 1
+      and kind = 'assistant' and data @? '{CITED_PAGES}'
+  ) on conflict do nothing
+)
+select from checked
 """
 KEEP_SEGMENT = "update search_segments set is_missing = false where segment = %(segment)s"
 

@@ -19,7 +19,7 @@ from ikigai.store.database import Database
 from ikigai.store.search import lookup, packer, word_keys
 from ikigai.store.search.pack_lookup import BLOCKS_AHEAD, IndexPart, PackLookup
 from ikigai.store.search.search import SearchResult
-from ikigai.store.sql import purge
+from ikigai.store.sql import purge, word_packs
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 
@@ -203,6 +203,35 @@ async def test_pages_of_replies_are_found_in_packs_and_where_a_purge_took_a_pack
             assert await found(database, "walrus") == [silent, reply]
             assert await found(database, "farend") == [silent + 1]
             assert await found(database, "canary") == await found(database, "=>") == []
+
+
+async def test_packs_of_an_earlier_version_are_made_anew_where_pages_are_cited(database: Database, dsn: str):
+    page = Citation("https://example.org/report-4711", "Walrus census")
+    _, reply = await said(database, "a canary", ev.AssistantMessage((Text("It is new.", (page,)),)))
+    for segment in (1, 2):
+        with psycopg.connect(dsn) as other:
+            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (segment << 14,))
+        await said(database, "behind", ev.AssistantMessage((Text("no pages"),)))
+    pages, content = word_packs.SEARCHED_TEXT, "content"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(word_packs, "INDEXED_EVENTS", word_packs.INDEXED_EVENTS.replace(pages, content))
+        await database.indexer.words.catch_up(60)
+        await packed(database)
+    made = "select number, xmin::text from search_packs where level = 0 and has_pages order by 1"
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("update search_packs set has_pages = false")
+        assert await found(database, "walrus") == []
+        assert not other.execute(made).fetchall()
+        steps = 0
+        while await database.indexer.packer.pack_some():
+            steps += 1
+            assert await found(database, "canary") == [reply - 1] and len(await found(database, "behind")) == 2
+        assert await found(database, "walrus") == [reply] and segments(dsn) == [2]
+        assert steps == 2 + 2, "a look at each pack, and one is made: a step reads, and one stores"
+        assert [number for number, _ in other.execute(made).fetchall()] == [0, 1]
+        before = other.execute(made).fetchall()
+        assert not await database.indexer.packer.pack_some()
+        assert other.execute(made).fetchall() == before
 
 
 async def test_agents_and_their_lineage(database: Database):

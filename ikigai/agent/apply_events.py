@@ -1,4 +1,6 @@
-"""Applies stored rows to a memory and a view: folds and shows them, and draws the context rule where it is now."""
+"""This module applies stored rows to a memory and a view: folds and shows them, and draws the context rule where it is
+now.
+"""
 
 from __future__ import annotations
 

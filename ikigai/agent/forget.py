@@ -1,4 +1,4 @@
-"""Implements forgetting: selects messages, asks the user to confirm, and runs the tool `filter_context`."""
+"""This module implements forgetting: selects messages, asks the user to confirm, and runs the tool `filter_context`."""
 
 from __future__ import annotations
 

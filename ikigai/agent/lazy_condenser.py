@@ -1,4 +1,4 @@
-"""Stands in for the condenser in the loop: the code that condenses is imported only when it is needed."""
+"""This module stands in for the condenser in the loop: the code that condenses is imported only when it is needed."""
 
 from __future__ import annotations
 

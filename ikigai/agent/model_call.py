@@ -1,4 +1,6 @@
-"""Sends one request of a turn for the loop: shows, saves and measures its stream, and ends it with one input."""
+"""This module sends one request of a turn for the loop: shows, saves and measures its stream, and ends it with one
+input.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a model one question outside the conversation (a summary, a match, a title) and reports the usage."""
+"""This module asks a model one question outside the conversation (a summary, a title) and reports its usage."""
 
 from __future__ import annotations
 

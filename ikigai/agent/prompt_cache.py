@@ -1,4 +1,6 @@
-"""Keeps what is known of the provider's cache of one conversation: its lifetime, its last use, and why it missed."""
+"""This module keeps what is known of the provider's cache of one conversation: its lifetime, its last use, and why it
+missed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removes ikigai's own keys from a streaming reply, so that screen, drafts and log get identical text."""
+"""This module removes ikigai's own keys from a streaming reply, so that screen, drafts and log get identical text."""
 
 from __future__ import annotations
 

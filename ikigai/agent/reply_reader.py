@@ -1,4 +1,4 @@
-"""Reads the metered stream of one request: collects the reply, its last event and its usage."""
+"""This module reads the metered stream of one request: collects the reply, its last event and its usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Admits requests under the user's caps: reserves what they can cost, asks at a cap, and settles what they did cost."""
+"""This module admits requests under the user's caps: reserves what they can cost, asks at a cap, and settles what they
+did cost.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes one summary: asks a model, part by part if necessary, and checks its answers."""
+"""This module writes one summary: asks a model, part by part if necessary, and checks its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures one request: tokens, seconds, cost and outcome of every attempt, as rows of the ledger."""
+"""This module measures one request: tokens, seconds, cost and outcome of every attempt, as rows of the ledger."""
 
 from __future__ import annotations
 

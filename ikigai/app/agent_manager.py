@@ -1,4 +1,4 @@
-"""Manages the agents that this program has open, each with its loop and write lock, over one database.
+"""This module manages the agents that this program has open, each with its loop and write lock, over one database.
 
 Nothing here depends on a terminal. Each agent writes to a `BufferedView`, to which a front end may attach.
 """

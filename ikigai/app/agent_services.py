@@ -1,4 +1,4 @@
-"""Makes the loop of an agent, and gives it what it needs of the services of the run."""
+"""This module makes the loop of an agent, and gives it what it needs of the services of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Implements the operations on the agent tree and their messages, for the terminal, print mode and `ikigai agents`."""
+"""This module implements the operations on the agent tree and their messages: for the terminal, print mode and
+`ikigai agents`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provides a View that buffers while detached and replays to the front end that attaches.
+"""This module provides a View that buffers while detached and replays to the front end that attaches.
 
 A detached agent draws nothing. Its stored events are in the log. The rest (the streaming reply, the output of tools,
 the queue, notices, questions) is buffered here and replayed when a front end attaches.

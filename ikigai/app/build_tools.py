@@ -1,4 +1,5 @@
-"""Builds the tools of one agent. Their modules are large, and a start avoids them: `builtin_specs` describes the tools.
+"""This module builds the tools of one agent. Their modules are large, and a start avoids them: `builtin_specs`
+describes the tools.
 
 Tools that act on files, processes and the web are built for each agent, which remembers the files it has read and its
 directory. Its background processes are its own, and still there when it is opened again.

@@ -1,4 +1,4 @@
-"""Implements `ikigai usage --cache` and its part of /cost: what caches served, and why they missed."""
+"""This module implements `ikigai usage --cache` and its part of /cost: what caches served, and why they missed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the output of the user's commands in files until the log has it, so that a kill loses nothing.
+"""This module keeps the output of the user's commands in files until the log has it, so that a kill loses nothing.
 
 A file has the id that its message is stored under, so that the output joins the conversation only once.
 """

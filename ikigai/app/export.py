@@ -1,4 +1,6 @@
-"""Implements /export, `ikigai history export` and `ikigai history import`: their arguments, work and progress."""
+"""This module implements /export, `ikigai history export` and `ikigai history import`: their arguments, work and
+progress.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Builds from the configuration: the models and their prices, the project, the tools, and the RunConfig of a run."""
+"""This module builds from the configuration: the models and their prices, the project, the tools, and the RunConfig of
+a run.
+"""
 
 from __future__ import annotations
 

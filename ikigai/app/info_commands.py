@@ -1,4 +1,6 @@
-"""Implements the commands that only show information, at the terminal and in print mode, as text and as JSON."""
+"""This module implements the commands that only show information, at the terminal and in print mode, as text and as
+JSON.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Delivers the mail of the agents that one program has open: notifies them of mail and begins turns with it."""
+"""This module delivers the mail of the agents that one program has open: notifies them of mail and begins turns with
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Computes the price of an agent's next request for /context, the picker of models and the notice of a cold cache."""
+"""This module computes the price of an agent's next request for /context, the picker of models and the notice of a cold
+cache.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens the database of a configuration: locates or starts it, connects, and migrates its schema."""
+"""This module opens the database of a configuration: locates or starts it, connects, and migrates its schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collects ikigai's own secrets, API keys and database passwords, and provides their redactor."""
+"""This module collects ikigai's own secrets, API keys and database passwords, and provides their redactor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Implements recall from the whole log: `ikigai history recall`, /recall, the excerpts of the tool, and /quote."""
+"""This module implements recall from the whole log: `ikigai history recall`, /recall, the excerpts of the tool, and
+/quote.
+"""
 
 from __future__ import annotations
 

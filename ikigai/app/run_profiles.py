@@ -1,4 +1,4 @@
-"""Builds the profiles of a run from the configuration, and formats them for /profile."""
+"""This module builds the profiles of a run from the configuration, and formats them for /profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Implements `ikigai history` and /search: finds events by words or id, and formats them as text and as JSON."""
+"""This module implements `ikigai history` and /search: finds events by words or id, and formats them as text and as
+JSON.
+"""
 
 from __future__ import annotations
 

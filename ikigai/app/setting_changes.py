@@ -1,4 +1,6 @@
-"""Judges changes of an agent's settings: which ones its models and its budget allow, and what the user is told."""
+"""This module judges changes of an agent's settings: which ones its models and its budget allow, and what the user is
+told.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Implements sharing agents with other users, for the terminal and `ikigai agents share`."""
+"""This module implements sharing agents with other users, for the terminal and `ikigai agents share`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Implements /btw: asks the model a question about the present context, of which the log keeps the usage alone."""
+"""This module implements /btw: asks the model a question about the present context, of which the log keeps the usage
+alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Implements /limit: shows the spending caps and what they count, and changes them for this run."""
+"""This module implements /limit: shows the spending caps and what they count, and changes them for this run."""
 
 from __future__ import annotations
 

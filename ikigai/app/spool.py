@@ -1,4 +1,4 @@
-"""Keeps events in a file of the state folder if the database does not store them."""
+"""This module keeps events in a file of the state folder if the database does not store them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provides the tools of one run: their specs at the start, the tools themselves with the first call."""
+"""This module provides the tools of one run: their specs at the start, the tools themselves with the first call."""
 
 from __future__ import annotations
 

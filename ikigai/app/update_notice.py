@@ -1,4 +1,4 @@
-"""Asks the package index once a day if there is a newer version of the installed distribution."""
+"""This module asks the package index once a day if there is a newer version of the installed distribution."""
 
 from __future__ import annotations
 

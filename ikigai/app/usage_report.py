@@ -1,4 +1,4 @@
-"""Implements `ikigai usage` and /cost: adds up rows of the ledger and formats the totals as tables."""
+"""This module implements `ikigai usage` and /cost: adds up rows of the ledger and formats the totals as tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Implements `ikigai usage --plot` and /cost --plot: draws plots in the terminal or writes them to a file."""
+"""This module implements `ikigai usage --plot` and /cost --plot: plots in the terminal or in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathers the data of a plot of the ledger: the bars, and the window of one agent."""
+"""This module gathers the data of a plot of the ledger: the bars, and the window of one agent."""
 
 from __future__ import annotations
 

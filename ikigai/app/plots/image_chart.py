@@ -1,4 +1,5 @@
-"""Draws plots as PNG or SVG with matplotlib, from the extra `plot`: on white, and reproducible byte by byte.
+"""This module draws plots as PNG or SVG with matplotlib, from the extra `plot`: on white, and reproducible byte by
+byte.
 
 The user's matplotlib settings are ignored, no state is shared, and names are never parsed as mathematics.
 """

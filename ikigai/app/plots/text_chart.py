@@ -1,4 +1,5 @@
-"""Draws plots with characters for a terminal of any width, or describes them in words. No meaning is only in colors.
+"""This module draws plots with characters for a terminal of any width, or describes them in words. No meaning is only
+in colors.
 
 A bar is exact to an eighth of a cell; its cached part is hatched. The window has a column for each turn.
 """

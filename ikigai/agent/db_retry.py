@@ -1,4 +1,15 @@
-"""Retries a database call until the database is reachable; tells the user of errors, once each, and of slow answers."""
+"""This module says what happens when the database goes away: its calls are repeated until it can be reached again.
+
+    after 2 s without an answer    the status line says that the database is unreachable
+    a call fails within 1 s        it is repeated once at once: most lost connections are made anew so
+    it fails again                 the user is told, once for each error; it is repeated after 0.25 to 7.5 s
+    meanwhile                      the agent waits; what is typed is queued and shown
+    it answers                     everything is stored in its order, and the user is told
+    after `timeout` (print mode)   the error ends the loop
+    the program ends before        unsaved events go to a file (`app.spool`), and the next start stores them
+
+`store/connection` connects anew. Where another server has taken over, `store/write_access` completes the logs first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Provides the queue of user input that no turn has taken yet: it is shown, and returned on interrupt."""
+"""This module provides the queue of user input that no turn has taken yet.
+
+    entered while the agent is busy                   waits for
+    a message (Enter), a command that needs idle      the end of the turn; then they are taken in their order
+    a steering message (Ctrl+S)                       the next tool results of the open turn, else its end
+    anything, before the agent is open                the agent to be open (`input_router` holds it)
+
+What waits is shown above the prompt. Up on an empty line takes the newest message back, and an interrupt returns all
+messages to the prompt. Other commands do not wait.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +18,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from ikigai.core.commands.parsers import command_line
 from ikigai.core.events import Event, UserMessage
-from ikigai.core.state.inputs import Condensed, Input, Quote, Steered, Submitted, is_command
+from ikigai.core.state.inputs import NEEDS_IDLE, Condensed, Input, Quote, Steered, Submitted, is_command
 
 if TYPE_CHECKING:
     from ikigai.core.ports import View
@@ -39,6 +48,13 @@ class InputQueue:
     def unsaved_texts(self) -> list[str]:
         """Return the user's messages that are being stored."""
         return [event.text for event in self._unsaved() if isinstance(event, UserMessage) and not event.sender]
+
+    @staticmethod
+    def must_wait(incoming: Input, has_turn: bool, is_selecting: bool) -> bool:
+        """Return True if a turn is open, or the user is being asked what to forget, and the input comes after it."""
+        if has_turn:
+            return isinstance(incoming, (Steered, *NEEDS_IDLE))
+        return is_selecting and (isinstance(incoming, Submitted) or is_command(incoming))
 
     def wait_for_turn(self, incoming: Input) -> None:
         """Queue an input during a turn: a steering message for its next tool results, anything else for its end."""

@@ -1,4 +1,4 @@
-"""Runs the jobs that memory wants as tasks, and passes their results to the loop as inputs."""
+"""This module runs the jobs that memory wants as tasks, and passes their results to the loop as inputs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.model import PreparedRequest, Provider
 from ikigai.core.ports import Log, Tools, View
 from ikigai.core.request.build import Request
+from ikigai.core.state.decisions import work
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,
@@ -32,7 +33,6 @@ from ikigai.core.state.inputs import (
     StartTool,
     ToolDone,
 )
-from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory
 from ikigai.core.state.redacted_inputs import redact_events, redact_result
 

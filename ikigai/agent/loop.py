@@ -1,4 +1,6 @@
-"""Implements the agent loop: input → events → stored → folded → shown → jobs reconciled. One per open agent."""
+"""This module implements the agent loop: input → events → stored → folded → shown → jobs reconciled. One per open
+agent.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,7 @@ from ikigai.core.model import Provider
 from ikigai.core.ports import Appended, Log, Meanwhile, Tools, View
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
 from ikigai.core.state import overflow
+from ikigai.core.state.decisions import decide, work
 from ikigai.core.state.fold import expect
 from ikigai.core.state.inputs import (
     NEEDS_IDLE,
@@ -55,10 +58,8 @@ from ikigai.core.state.inputs import (
     ToolDone,
     ToolsRefused,
     UsageRecorded,
-    is_command,
 )
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus, Memory, replace
 from ikigai.core.state.redacted_inputs import TYPED_EVENTS, key_notice, may_hold_foreign_words, redact_input
 from ikigai.core.state.rewind import find_mark, text_to_edit
@@ -221,7 +222,7 @@ class AgentLoop:
         """Take one input: store and apply the events that follow from it, then start and end jobs."""
         if isinstance(incoming, Steered) and self.memory.open is None:
             incoming = as_new_message(incoming)
-        if self._must_wait(incoming):
+        if self.queue.must_wait(incoming, self.memory.open is not None, self._is_selecting):
             if isinstance(incoming, Quote) and incoming.is_command_output and self._outputs:
                 incoming = self._outputs.save(incoming)  # mail may have begun a turn since it was told
             self.queue.wait_for_turn(incoming)
@@ -264,12 +265,6 @@ class AgentLoop:
         self._jobs.reconcile()
         self.queue.show()
         self._view.changed(self.memory)
-
-    def _must_wait(self, incoming: Input) -> bool:
-        """Return True if a turn is open, or the user is being asked what to forget, and the input comes after it."""
-        if self.memory.open is not None:
-            return isinstance(incoming, (Steered, *NEEDS_IDLE))
-        return self._is_selecting and (isinstance(incoming, Submitted) or is_command(incoming))
 
     async def _handle_aside(self, incoming: Forget | Condense | Offered) -> None:
         """Take an input from which no event follows at once."""

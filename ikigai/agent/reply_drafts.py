@@ -1,4 +1,8 @@
-"""Saves the text and thinking of a reply while it streams."""
+"""This module saves the text and thinking of a reply while it streams, every 0.3 seconds.
+
+There is one draft for each agent, a row of its own in the database (`AgentLog.save_draft`). The append that stores the
+reply or the end of its turn deletes it. After a kill the next start makes an interrupted reply of it (`Opened`).
+"""
 
 from __future__ import annotations
 

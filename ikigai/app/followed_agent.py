@@ -1,4 +1,4 @@
-"""Follows an agent that another program writes: shows its events, its streaming reply and the lock owner."""
+"""This module follows an agent that another program writes: its events, its streaming reply and the lock owner."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ikigai.core.events import (
 )
 from ikigai.core.messages import ReplyBlock, ToolCall, ToolResult
 from ikigai.core.request.reply_draft import DraftFollower
+from ikigai.core.state.decisions import work
 from ikigai.core.state.inputs import CallModel
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory, replace
 
 if TYPE_CHECKING:

@@ -1,4 +1,14 @@
-"""Implements the port `core.agents.subagent_port.Subagents` with the agent manager of this program."""
+"""This module implements the port `core.agents.subagent_port.Subagents` with the agent manager, and the limits.
+
+    depth below the user's agent              2     `[agents] depth`
+    agents made in a tree                     50    `[agents] per_tree`
+    of these, running at once                 8     `[agents] at_once`
+    tool sets                                 those of the parent, or fewer
+    answers to answers within open turns      16    MAX_ANSWERS in `exchanges`
+    turns in a row begun by mail              8     MAX_UNATTENDED_TURNS in `mailbox`
+
+The approval mode, the spending caps and the limit of requests in a turn are those of the run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""This module routes the user's input to the agent on screen, and holds it while another agent is being opened."""
+"""This module routes the user's input to the agent on screen, and holds it while another agent is being opened.
+
+An agent that is busy gets it at once, and decides itself what has to wait for the turn (`agent/input_queue`).
+"""
 
 from __future__ import annotations
 

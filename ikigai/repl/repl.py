@@ -20,8 +20,8 @@ from ikigai.core.key_actions import active_keys
 from ikigai.core.state import inputs
 from ikigai.repl.active_agent import ActiveAgent
 from ikigai.repl.input_router import KEYS_FIRST_SECONDS, InputRouter
+from ikigai.repl.program_commands import ProgramCommands
 from ikigai.repl.session import Session
-from ikigai.repl.slash_commands import SlashCommands
 from ikigai.system import gc_pause, paths
 from ikigai.terminal.render.theme import terminal_theme
 from ikigai.terminal.screen import Screen, ScreenOptions
@@ -75,7 +75,7 @@ class Repl:
         self._active_agent = ActiveAgent(self._screen, arguments.max_turns)
         self._session = Session(config, self._screen, self._active_agent)
         self._router = InputRouter(self._session, self.submit)
-        self._commands = SlashCommands(self._session, self._router, arguments)
+        self._commands = ProgramCommands(self._session, self._router, arguments)
         self._pasting: asyncio.Task[None] | None = None
         self._has_typed = asyncio.Event()
 

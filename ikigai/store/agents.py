@@ -3,7 +3,7 @@
 from typing import LiteralString
 from uuid import UUID, uuid4
 
-from ikigai.core.errors import Rejected, closest_names
+from ikigai.core.errors import IkigaiError, Rejected, closest_names
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names
@@ -48,11 +48,11 @@ class Agent(Record, frozen=True):
     owner: str = ""
     may_write: bool = True
 
-    def check_writable(self, what: str) -> None:
-        """Raise Rejected, with `what` may not be done, if the user may only read the agent."""
+    def check_writable(self, what: str = "", error: type[IkigaiError] = Rejected) -> None:
+        """Raise `error`, with `what` may not be done, if the user may only read the agent."""
         if not self.may_write:
-            raise Rejected(
-                f"{self.name} belongs to {self.owner}, and you may only read it: {what}.",
+            raise error(
+                f"{self.name} belongs to {self.owner}, and you may only read it{f': {what}' if what else ''}.",
                 f"/fork continues in an agent of yours; {self.owner} can share it for writing.",
             )
 

@@ -25,10 +25,10 @@ from ikigai.store.driver_connection import STATEMENT_DEADLINE
 from ikigai.store.follow import Follower
 from ikigai.store.forks import AgentTree
 from ikigai.store.log import AgentLog
-from ikigai.store.open_logs import OpenLogs
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.sql import agents as queries
 from ikigai.store.undelivered_mail import MailStore
+from ikigai.store.write_access import OpenLogs
 
 if TYPE_CHECKING:
     from ikigai.core.request.cache_diagnosis import CacheUse
@@ -360,10 +360,10 @@ class Database:
             return await unsaved_place.place(cursor, unsaved)
 
     async def fork_with(self, parent: Agent, place: UnsavedPosition, unsaved: Unsaved, name: str = "") -> Agent:
-        """Fork `parent` with these events; see `recovery.fork`."""
-        from ikigai.store import recovery
+        """Fork `parent` with these events; see `unsaved_fork.fork_with_unsaved`."""
+        from ikigai.store import unsaved_fork
 
-        return await self.agents.find(await recovery.fork(self._session, parent, place, unsaved, name))
+        return await self.agents.find(await unsaved_fork.fork_with_unsaved(self._session, parent, place, unsaved, name))
 
     async def lineage(self, agent: str) -> dict[str, int | None]:
         """Return the ids of the agent and its ancestors, each with the last event that belongs to the agent; None for

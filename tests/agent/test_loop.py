@@ -40,7 +40,7 @@ from ikigai.core.request.reply import (
     UsageUpdate,
 )
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.state import inputs, machine, settings
+from ikigai.core.state import decisions, inputs, settings
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Interrupted, SetMark, Submitted
 from ikigai.core.state.loading import load_memory
@@ -517,12 +517,12 @@ async def test_late_answer_changes_nothing():
     async with session.running():
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.runtime.memory.open))
-        (job,) = machine.work(session.runtime.memory)
+        (job,) = decisions.work(session.runtime.memory)
         assert isinstance(job, inputs.CallModel)
         session.tell(Interrupted())
         await session.idle(1)
         before = session.runtime.memory
-        session.tell(inputs.Replied(job, (), machine.StopReason.END, UsageReported("m")))
+        session.tell(inputs.Replied(job, (), decisions.StopReason.END, UsageReported("m")))
         await session.until(lambda: session.runtime.inbox.empty())
         assert session.runtime.memory == before
 

@@ -12,10 +12,10 @@ from ikigai.core.events import Forked, UsageReported
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.messages import StopReason, Text
 from ikigai.core.search.recall_choice import CLEAR_SHARE, RecallMatch, choose_turns, is_recallable, join_excerpts
+from ikigai.core.state.decisions import decide, work
 from ikigai.core.state.fold import expect
 from ikigai.core.state.inputs import CallModel, Clear, Filter, Replied, RewindAt, Submitted, Undo
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import next_request
 from ikigai.core.views.context_report import build_report
 from ikigai.repl.completions import complete_undo

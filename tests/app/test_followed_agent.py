@@ -15,6 +15,7 @@ from ikigai.core.model import ModelLimits
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import Accumulator, Delta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request.reply_draft import Draft, draft_parts
+from ikigai.core.state.decisions import work
 from ikigai.core.state.inputs import (
     CallModel,
     Change,
@@ -28,7 +29,6 @@ from ikigai.core.state.inputs import (
     Submitted,
     Undo,
 )
-from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory, replace
 from ikigai.core.views.context_rule import ContextRule, context_rule
 from ikigai.core.views.transcript import Speaker, TranscriptBlock

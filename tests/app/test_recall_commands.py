@@ -9,8 +9,8 @@ from ikigai.app.json_records.history_records import RecallRecord
 from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, answer_from_log, print_recall, quote_event
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.forget.selection import EventRange, select_events
+from ikigai.core.state.decisions import work
 from ikigai.core.state.inputs import Filter, NoteClosed
-from ikigai.core.state.machine import work
 from ikigai.core.state.memory import next_request
 from ikigai.providers.retry import RetryingProvider
 from ikigai.store.database import Database

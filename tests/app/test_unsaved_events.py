@@ -29,10 +29,10 @@ from ikigai.core.errors import AgentLocked, ConfigError, Misconfigured, Rejected
 from ikigai.core.events import Event, MailSent, StoredEvent
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.state.decisions import decide, work
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import CallModel, Edit, Filter, Interrupted, Quote, Replied, Send, Submitted
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import Memory, next_request
 from ikigai.core.transfer import redact
 from ikigai.core.transfer.unsaved import Unsaved, serialize

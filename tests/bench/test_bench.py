@@ -157,7 +157,7 @@ def test_modules_on_the_way_of_a_message_are_counted(dsn: str) -> None:
     with home() as environ:
         taken = s17_hops.ways(1, {**environ, "IKIGAI_DATABASE_URL": dsn}, warm_up=0)
     (request,), (delta,) = taken["request"], taken["delta"]
-    assert {"agent/loop", "core/state/machine", "store/log", "providers/openai/chat_api"} <= {*request}
+    assert {"agent/loop", "core/state/decisions", "store/log", "providers/openai/chat_api"} <= {*request}
     assert {"agent/model_call", "terminal/output/live_reply"} <= {*delta}
     assert "repl/repl" not in delta and "terminal/output/live_reply" not in request
 

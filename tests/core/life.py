@@ -23,6 +23,7 @@ from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, 
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state import loading as loading_module
+from ikigai.core.state.decisions import work
 from ikigai.core.state.effective_settings import RunConfig, RunProfile
 from ikigai.core.state.inputs import (
     Approved,
@@ -54,9 +55,9 @@ from ikigai.core.state.inputs import (
     UsageRecorded,
 )
 from ikigai.core.state.loading import AskPage, AskSpans, load_memory
-from ikigai.core.state.machine import MAX_UNKNOWN_TOOL_ROUNDS, work
 from ikigai.core.state.memory import AgentStatus, Memory, next_request, offered_tools, plain_size, request_frame
 from ikigai.core.state.overflow import learned_context
+from ikigai.core.state.stop_reasons import MAX_UNKNOWN_TOOL_ROUNDS
 from tests.core.agreement import agrees
 from tests.core.encoders import LIMITS
 from tests.core.oracle import Oracle, effective

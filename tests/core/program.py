@@ -11,6 +11,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.forget.request_size import add_sizes
 from ikigai.core.mcp_tools import MCP_TOOLS_KEY
 from ikigai.core.model import ModelLimits
+from ikigai.core.state.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve, is_accepted
 from ikigai.core.state.inputs import (
@@ -23,7 +24,6 @@ from ikigai.core.state.inputs import (
     Replied,
 )
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus, Memory
 from tests.core.agreement import counts_as_told
 from tests.core.memory_log import Logs, MemoryLog

@@ -8,8 +8,8 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text
+from ikigai.core.state.decisions import decide, work
 from ikigai.core.state.inputs import CallModel, Replied, Submitted
-from ikigai.core.state.machine import decide, work
 from ikigai.core.transfer.unsaved import serialize
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS

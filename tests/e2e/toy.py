@@ -97,8 +97,8 @@ class DyingLog(AgentLog):
 
 
 if __name__ == "__main__":
-    import ikigai.store.open_logs
+    import ikigai.store.write_access
 
-    ikigai.store.open_logs.AgentLog = DyingLog  # type: ignore[misc]
+    ikigai.store.write_access.AgentLog = DyingLog  # type: ignore[misc]
     app.make_workshop = lambda config: ToyWorkshop(config, Path.cwd())
     sys.exit(cli.main())

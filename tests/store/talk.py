@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from ikigai.core import events as ev
 from ikigai.core.forget.request_size import add_sizes
 from ikigai.core.messages import StopReason, Text
+from ikigai.core.state.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import CallModel, Input, Opened, Replied, Submitted
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import Memory
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database

@@ -11,10 +11,10 @@ from ikigai.core import events as ev
 from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, THIS_PROGRAM, build_tree
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.messages import StopReason, Text
+from ikigai.core.state.decisions import work
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import CallModel, Interrupted, Replied, SetMark, Submitted
 from ikigai.core.state.loading import AskAncestry, AskControls, load_memory
-from ikigai.core.state.machine import work
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.log import new_event_id

@@ -5,8 +5,8 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult
+from ikigai.core.state.decisions import work
 from ikigai.core.state.inputs import CallModel, Clear, Replied, RewindTo, SetMark, Steered, Submitted
-from ikigai.core.state.machine import work
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.sql import reading as reading_queries

@@ -13,10 +13,10 @@ from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.state.decisions import work
 from ikigai.core.state.effective_settings import WindowRules
 from ikigai.core.state.inputs import CallModel, Change, Clear, Filter, Replied, RewindTo, SetMark, Submitted, Undo
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory, next_request, replace
 from ikigai.core.transfer.renumber import RawRow
 from ikigai.core.transfer.turn_ends import TurnEnds

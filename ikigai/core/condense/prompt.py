@@ -1,4 +1,9 @@
-"""This module holds the prompt for condensing a conversation; `condense_prompt_file` replaces it."""
+"""This module holds what a model is told when it summarizes: CONDENSE_PROMPT, which `condense_prompt_file` replaces.
+
+The agent's own model gets its present request up to the last turn of the summary, and then ASIDE_PREFIX, the prompt and
+QUESTION_ENDING as a message of the user. Another model gets the prompt as its system prompt and the turns as text, in
+parts if need be, QUESTION_ENDING behind each (`plan` builds both).
+"""
 
 CONDENSE_PROMPT = """\
 You keep the memory of a long conversation between a user and an assistant. Its oldest part is about to leave the \

@@ -1,5 +1,12 @@
-"""This module chooses the settings in force, the budget among them: flags and variables, the agent's own choices, a
-profile, the configuration. `RunConfig` describes all that a run gives to memory: tools and rules of the window, too.
+"""This module chooses the settings in force, the effective budget among them. The first of these that has one wins:
+
+    flags and variables of this run, until the agent chooses anew
+    the agent's own choices (/budget, /model …)
+    the profile, the configuration, the default
+
+A trusted project's limits make the result stricter, but not that of a flag or variable (`RunConfig.resolve`): of two
+budgets the smaller one holds. Under it a request may take no more than the model has room for (`Memory.ceiling`).
+`RunConfig` describes all that a run gives to memory: tools and rules of the window, too.
 """
 
 from collections.abc import Callable, Collection

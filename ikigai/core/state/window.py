@@ -2,6 +2,10 @@
 
     window = the longest run of newest whole turns whose request fits; at least the newest turn
 
+The oldest turns leave when a turn has ended and the request is above the ceiling, and then as many more as complete a
+step (`fit_window`). They leave at once while an open turn and they are above the model's room. A smaller budget or
+another model loads the window anew. `fold` calls it in these cases and no others; no budget, no turn leaves.
+
 "Remove the oldest turn until it fits" gives the same window, whichever way memory came about, because sizes only add:
 a run that does not fit today cannot fit once another turn has been added.
 """

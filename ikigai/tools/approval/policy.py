@@ -11,13 +11,13 @@
     MCP tool         refused     asks    asks     asks    runs
     network          refused     asks    asks     asks    runs
 
-"list" is the allow-list: a command that follows a rule runs, all others need a question. "Elsewhere" is outside the
-working directory, in ikigai's own folders, a file that looks like one with keys, and for edits also a file that other
-programs run or obey (.git, shell start files, CI …).
-The user's configuration can approve tools of MCP servers.
-A standing approval, for exactly this call and with the same scripts, answers the question, and so does a rule that the
-command follows (see `star_rules`), unless it is to run in the background. Calls about subagents run,
-as each call of a subagent is judged like those of the agent itself.
+"list" is the allow-list: a plain command runs without a question if each of its programs follows a rule of `rules.toml`
+or of the user's configuration, and all its files are inside (`allowlist`); all others need a question. "Elsewhere" is
+outside the working directory, in ikigai's own folders, a file that looks like one with keys, and for edits also a file
+that other programs run or obey (.git, shell start files, CI …). The user's configuration can approve tools of MCP
+servers. A standing approval, for exactly this call and with the same scripts, answers the question, and so does a rule
+that the command follows (see `star_rules`), unless it is to run in the background. Calls about subagents run, as each
+call of a subagent is judged like those of the agent itself.
 """
 
 from __future__ import annotations

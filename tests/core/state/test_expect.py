@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Text, ToolCall, ToolResult
+from ikigai.core.state.decisions import work
 from ikigai.core.state.fold import expect
 from ikigai.core.state.inputs import (
     Approved,
@@ -21,7 +22,6 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory, next_request
 from tests.core.agent import RUN, Agent
 from tests.core.worlds import TOOLS

@@ -10,6 +10,7 @@ from ikigai.core.forget.matching import FILTER_CONTEXT_SPEC
 from ikigai.core.forget.selection import EventRange, Selection, select_events
 from ikigai.core.messages import Role, Text, ToolCall, ToolResult
 from ikigai.core.request.build import REPLY_PLACEHOLDERS
+from ikigai.core.state.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import REMOVED_TEXT
 from ikigai.core.state.inputs import (
@@ -31,7 +32,6 @@ from ikigai.core.state.inputs import (
     Undo,
 )
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import next_request, replace
 from ikigai.core.views.context_rule import context_rule
 from tests.core.agent import Agent

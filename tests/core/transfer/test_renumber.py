@@ -10,9 +10,9 @@ import pytest
 from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.codec import Row
+from ikigai.core.state.decisions import work
 from ikigai.core.state.inputs import CallModel
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory, next_request
 from ikigai.core.transfer.renumber import ID_FIELDS, SETTINGS_FIELDS, IdMap, renumber_row
 from ikigai.core.views.context_rule import context_rule

@@ -11,7 +11,7 @@ from ikigai.core.commands.table import COMMANDS
 from ikigai.core.errors import Rejected
 from ikigai.headless.tree_commands import TREE_HANDLERS
 from ikigai.repl.agent_commands import AGENT_HANDLERS
-from ikigai.repl.slash_commands import HANDLERS
+from ikigai.repl.program_commands import HANDLERS
 from ikigai.repl.switching import DESTINATIONS
 
 SHOWN_DIFFERENTLY = {"cost", "limit", "model", "status"}

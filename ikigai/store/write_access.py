@@ -1,4 +1,9 @@
-"""This module opens the logs of agents in this process, and completes them where another server has taken over."""
+"""This module says who may write to an agent, and opens its log for that.
+
+A user may write who owns the agent, or with whom it is shared for writing (`Agent.may_write`, which row security of the
+database enforces). Of their processes the one may that has the write lock. Where another server has taken over, the
+open logs are completed.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +49,7 @@ class OpenLogs:
 
         Raise AgentLocked, with the lock owner, if the agent is open in another process or already in this one.
         """
-        if not agent.may_write:
-            raise AgentLocked(
-                f"{agent.name} belongs to {agent.owner}, and you may only read it.",
-                f"/fork continues in an agent of yours; {agent.owner} can share it for writing.",
-            )
+        agent.check_writable(error=AgentLocked)
         self._logs = {log.agent: log for log in self._open()}
         if agent.id in self._logs:
             raise AgentLocked(f"Agent {agent.name} is open in this program already.", "Use it there.")

@@ -5,6 +5,7 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.state.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import (
     Approved,
@@ -23,7 +24,6 @@ from ikigai.core.state.inputs import (
     Undo,
 )
 from ikigai.core.state.loading import load_memory
-from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import next_request, replace
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits

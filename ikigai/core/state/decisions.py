@@ -1,33 +1,50 @@
 """This module decides for an agent, without IO: which events follow from an input, and which jobs should be under way.
 
-    input           while idle                    while a turn is open
-    Opened          settings, if they differ      the draft as interrupted reply, turn_end interrupted, settings
-    Submitted, Plan, Quote   user; recall behind a Submitted, if there is one   refused (the loop queues it)
-    Steered         user                          user; refused while results are awaited (the loop keeps it)
-    Replied         -                             the reply; turn_end completed behind it without calls or if refused,
-                                                  but not if it is paused;
-                                                  failed behind the third in a row that calls only missing tools,
-                                                  or is cut within a call
-    Failed          -                             settings with the next model, if this one is down and there is one;
-                                                  else the partial text as interrupted reply, turn_end failed
-    ContextOverflowed   -                         usage (the loop sends less, or turns it into a Failed)
-    ToolsRefused        -                         usage (the loop sends no tools, or turns it into a Failed)
-    UsageRecorded   usage                         usage
-    CommandFinished command                       command
-    Send            mail_sent                     mail_sent
-    MailArrived, Offered   -                      -
-    MailDelivered   user, mail_taken of each      refused (the loop checks while idle)
-    Approved        -                             approval, tool_started
-    Denied          -                             approval, tool_result
-    ToolDone        -                             tool_result
-    NoteClosed      -                             turn_end completed
-    Interrupted     -                             the partial text as interrupted reply, turn_end interrupted
-    Clear, SetMark, RewindTo, RewindAt, Filter, Undo, Edit, Change   the event; refused while busy (the loop queues it)
-    Redo            undo of the newest undo                           refused while busy (the loop queues it)
-    Condensed       summary; refused if the covered turns changed since   refused while busy (the loop queues it)
-    InstructionsChanged, DefaultSystemChanged,
-    McpToolsChanged        settings, if they differ   refused (the loop checks while idle)
-    Retry           rewind, user                  refused (the loop queues it)
+    input                       while idle                        while a turn is open
+    Opened (a start)            settings, if they differ          the draft as interrupted reply, turn_end interrupted,
+                                                                  settings
+    Submitted                   user; recall, if there is some    waits
+    Plan, Quote                 user                              waits
+    Steered                     user                              user; waits while results of tools are awaited
+    Retry                       rewind to before the newest turn, waits
+                                then its message as user
+    Edit                        that rewind alone                 waits
+    Clear, SetMark, RewindTo,   their event                       wait
+    RewindAt, Filter, Undo,
+    Change
+    Redo                        undo of the newest undo           waits
+    Condensed                   summary; refused if the covered   waits
+                                turns changed since
+    Interrupted (Esc)           -                                 the partial text as interrupted reply,
+                                                                  turn_end interrupted
+    Replied                     -                                 the reply; behind it turn_end completed if it has no
+                                                                  calls or is refused, but not if it is paused;
+                                                                  turn_end failed for the `stop_reasons`
+    Failed                      -                                 settings with the next model, if this one is down and
+                                                                  there is one; else the partial text as interrupted
+                                                                  reply, turn_end failed
+    ContextOverflowed           -                                 usage (the loop sends less, or makes it a Failed)
+    ToolsRefused                -                                 usage (the loop sends no tools, or makes it a Failed)
+    Approved                    -                                 approval, tool_started
+    Denied                      -                                 approval, tool_result
+    ToolDone                    -                                 tool_result
+    NoteClosed                  -                                 turn_end completed
+    MailDelivered               user, mail_taken of each          refused
+    InstructionsChanged,        settings, if they differ          refused
+    DefaultSystemChanged,
+    McpToolsChanged
+    UsageRecorded               usage                             usage
+    CommandFinished             command                           command
+    Send                        mail_sent                         mail_sent
+    MailArrived, Offered        -                                 -
+    Forget, Condense            refused: the loop makes a Filter, a Condensed of them
+
+Input that waits is refused here: `agent/input_queue` holds it until the turn has ended. Before the other inputs that
+are refused, the loop makes sure that no turn is open.
+
+Behind a turn_end `work` wants no job, so the loop cancels what runs: after Interrupted the model's stream and the
+tools, each with its processes. Later requests say of a call without a result that it did not run or, if it was started,
+that its outcome is unknown.
 
 The result of a turn follows its turn_end as mail, if another agent began the turn or the turn took work. It goes to the
 agent that this one works for, and to the agents that gave the work.
@@ -56,9 +73,9 @@ from ikigai.core.events import (
     TurnsRecalled,
     UserMessage,
 )
-from ikigai.core.messages import ReplyBlock, Role, StopReason, ToolCall, ToolResult
+from ikigai.core.messages import ReplyBlock, StopReason, ToolCall, ToolResult
 from ikigai.core.request.build import append_event
-from ikigai.core.request.reply import interrupted_events, is_cut_off, is_own_call, reply_events, storable_blocks
+from ikigai.core.request.reply import interrupted_events, is_own_call, reply_events, storable_blocks
 from ikigai.core.request.reply_draft import Draft, draft_blocks
 from ikigai.core.sanitize import storable
 from ikigai.core.state.fold import end_turn
@@ -112,8 +129,6 @@ from ikigai.core.state.memory import (
     Memory,
     MemoryStart,
     measure,
-    offered_tools,
-    output_reserve,
     replace,
     used_with_summary,
     used_without_open,
@@ -127,7 +142,6 @@ from ikigai.core.state.settings import (
     settings_of_run,
 )
 from ikigai.core.state.turn_report import report_turn
-from ikigai.core.vendor_search import MAX_PAUSED_CALLS
 
 SURE_OVERFLOW_FACTOR = 4
 """Multiple of the model's context from which a message is refused unsent: below it, bytes may have counted too many."""
@@ -177,25 +191,10 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
                 return spent
             partial = interrupted_events(_with_unique_ids(memory, blocks), memory.model)
             return _end_turn(memory, (*partial, *spent), Ending.INTERRUPTED)
-        case Replied(_, blocks, stop, usage, counted):
-            reply = (*reply_events(_with_unique_ids(memory, blocks), stop, memory.model), usage)
-            calls = tuple(filter(is_own_call, reply))
-            if stop is StopReason.PAUSED and not calls and _can_continue(memory, blocks):
-                return reply
-            if not calls or stop is StopReason.REFUSED:  # asked again it would refuse again
-                return _end_turn(memory, reply, Ending.COMPLETED, counted=counted)
-            if reason := _cut_calls_reason(memory, reply) or _unknown_tools_reason(memory, calls):
-                return _end_turn(memory, reply, Ending.FAILED, reason)
-            return reply
-        case Failed(_, reason, blocks, usage, outage):
-            spent = (usage,) if usage else ()
-            if outage and memory.run.fallback:
-                from ikigai.core.state.fallback import fall_back  # few turns need it
-
-                if change := fall_back(memory, outage):
-                    return (*spent, change)
-            partial = interrupted_events(_with_unique_ids(memory, blocks), memory.model)
-            return _end_turn(memory, (*partial, *spent), Ending.FAILED, reason)
+        case Replied():
+            return _decide_replied(memory, incoming)
+        case Failed():
+            return _decide_failed(memory, incoming)
         case Approved(StartTool(_, call), decision):
             return (*((decision,) if decision else ()), ToolStarted(call.id))
         case Denied(_, result, decision):
@@ -212,6 +211,45 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
             raise Rejected(f"The agent is busy ({memory.status.value}).", "Stop it, or wait until it ends.")
         case _:
             return _decide_while_idle(memory, incoming)
+
+
+def _decide_replied(memory: Memory, replied: Replied) -> tuple[Event, ...]:
+    """Return the reply; behind it the end of the turn, unless it goes on."""
+    from ikigai.core.state import stop_reasons  # the first prompt needs none
+
+    reply = (*reply_events(_with_unique_ids(memory, replied.blocks), replied.stop, memory.model), replied.usage)
+    calls = tuple(filter(is_own_call, reply))
+    if replied.stop is StopReason.PAUSED and not calls and stop_reasons.can_continue(memory, replied.blocks):
+        return reply
+    if not calls or replied.stop is StopReason.REFUSED:  # asked again it would refuse again
+        return _end_turn(memory, reply, Ending.COMPLETED, counted=replied.counted)
+    if reason := stop_reasons.cut_calls_reason(memory, reply) or stop_reasons.unknown_tools_reason(memory, calls):
+        return _end_turn(memory, reply, Ending.FAILED, reason)
+    return reply
+
+
+def _decide_failed(memory: Memory, failed: Failed) -> tuple[Event, ...]:
+    """Return the choice of the next model if this one is down and there is one; else the end of the turn."""
+    spent = (failed.usage,) if failed.usage else ()
+    if failed.outage and memory.run.fallback:
+        from ikigai.core.state.fallback import fall_back  # few turns need it
+
+        if change := fall_back(memory, failed.outage):
+            return (*spent, change)
+    partial = interrupted_events(_with_unique_ids(memory, failed.blocks), memory.model)
+    return _end_turn(memory, (*partial, *spent), Ending.FAILED, failed.reason)
+
+
+def _plan(memory: Memory, plan: Plan) -> tuple[Event, ...]:
+    """Return the message that begins a planning talk. Raise Rejected if none is possible here."""
+    if not memory.run.planning():
+        raise Rejected("Messages cannot be found by criteria here.", "Use /forget with ids.")
+    if not memory.limits.tools:
+        raise Rejected(
+            f"{memory.model} does not support tools, so it cannot find messages by criteria.",
+            "Use /forget with ids; /model chooses another model.",
+        )
+    return tuple(replace(event, planning=plan.mode) for event in _submitted(memory, UserMessage(plan.criteria)))
 
 
 def _decide_while_idle(
@@ -257,15 +295,8 @@ def _decide_while_idle(
             return (_finish_summary(memory, summary, begins),)
         case Filter(ranges, ids, messages, criteria):
             return (Filtered("forget", criteria, ranges, ids, 0, messages, memory.used, memory.used),)
-        case Plan(mode, criteria):
-            if not memory.run.planning():
-                raise Rejected("Messages cannot be found by criteria here.", "Use /forget with ids.")
-            if not memory.limits.tools:
-                raise Rejected(
-                    f"{memory.model} does not support tools, so it cannot find messages by criteria.",
-                    "Use /forget with ids; /model chooses another model.",
-                )
-            return tuple(replace(event, planning=mode) for event in _submitted(memory, UserMessage(criteria)))
+        case Plan():
+            return _plan(memory, incoming)
         case Quote(text):
             return (UserMessage(storable(text), alone=True),)
         case Undo(id):
@@ -298,59 +329,6 @@ def _end_turn(
     plan = turn.plan or FilterPlanned()
     planned, used = (plan.ranges, plan.ids, turn.first, plan.messages), used_without_open(memory)
     return (*events, Filtered(turn.planning, turn.criteria, *planned, used, used))
-
-
-def _can_continue(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> bool:
-    """Return True if a paused reply goes on with another request: it has come further, and not too far."""
-    turn = memory.open
-    earlier = turn.messages[-1].blocks if turn and turn.messages and turn.messages[-1].role is Role.ASSISTANT else ()
-    count = sum(isinstance(block, ToolResult) for block in (*earlier, *blocks))
-    return any(isinstance(block, ToolCall | ToolResult) for block in blocks) and count < MAX_PAUSED_CALLS
-
-
-def _unknown_tools_reason(memory: Memory, calls: tuple[ToolCall, ...]) -> str:
-    """Return why a turn ends after MAX_UNKNOWN_TOOL_ROUNDS replies that call only unknown tools; "" if it goes on."""
-    known = {tool.name for tool in offered_tools(memory)}
-    turn = memory.open
-    if turn is None or turn.requests < MAX_UNKNOWN_TOOL_ROUNDS - 1:
-        return ""
-    replies = [message.calls for message in turn.messages if message.role is Role.ASSISTANT]
-    replies = replies[1 - MAX_UNKNOWN_TOOL_ROUNDS :]
-    earlier = [call for reply in replies for call in reply]
-    if len(replies) < MAX_UNKNOWN_TOOL_ROUNDS - 1:  # older ones had to make room
-        earlier = [call for _, call in turn.calls]
-    if any(call.name in known for call in (*earlier, *calls)):
-        return ""
-    names = ", ".join(dict.fromkeys(call.name[:MAX_TOOL_NAME] for call in calls[:MAX_LISTED_TOOLS]))
-    return f"{memory.model} keeps calling tools that do not exist ({names}). /model chooses another."
-
-
-MAX_UNKNOWN_TOOL_ROUNDS = 3
-"""Rounds after which a model that got the list of tools each time will not find one."""
-MAX_LISTED_TOOLS, MAX_TOOL_NAME = 5, 40
-"""Unknown tools that the reason names, and characters of each name."""
-
-
-def _cut_calls_reason(memory: Memory, reply: tuple[Event, ...]) -> str:
-    """Return why a turn ends after MAX_CUT_REPLIES in a row that reached the output limit within a call; "" if it goes
-    on.
-    """
-    results = (
-        [message.blocks[-1] for message in memory.open.messages if message.role is Role.TOOL] if memory.open else []
-    )
-    last = [event for event in reply if isinstance(event, ToolResult)][-1:]
-    newest = (*results[1 - MAX_CUT_REPLIES :], *last)
-    if not last or len(newest) < MAX_CUT_REPLIES or not all(map(is_cut_off, newest)):
-        return ""
-    return (
-        f"{memory.model} reached its output limit of {output_reserve(memory.limits):,} tokens within a tool call"
-        f" {MAX_CUT_REPLIES} times in a row. Ask for smaller steps, or raise max_output under [models] in the"
-        " configuration."
-    )
-
-
-MAX_CUT_REPLIES = 3
-"""Replies that are cut within a call before the turn ends: each may cost as much as the limit allows."""
 
 
 def _recover_turn(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:

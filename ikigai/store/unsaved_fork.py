@@ -20,7 +20,7 @@ from ikigai.store.log import new_event_id
 from ikigai.store.sql import agents, transfer
 
 
-async def fork(
+async def fork_with_unsaved(
     session: DatabaseSession, parent: Agent, place: UnsavedPosition, unsaved: Unsaved, name: str = ""
 ) -> str:
     """Make a child of `parent` that shares the log before these events, and has them; return its id.

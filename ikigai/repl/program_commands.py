@@ -1,7 +1,8 @@
 """This module starts the commands that need more than the agent on screen, and carries out most of them.
 
 It reads what they need from the services, and shows the result or passes it to the agent. `agent_commands` carries out
-those about agents.
+those about agents. Commands that change the agent's memory (/retry, /clear, /rewind …) do not come here:
+`core/commands/table` makes an input of the agent of them, and `core/state/decisions` says which events follow.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ikigai.repl.agent_commands import AgentCommands
 
 
-class SlashCommands:
+class ProgramCommands:
     """Carries out commands, each as a task of its own. `agents` and `unlisted` are the names to choose from."""
 
     def __init__(self, session: Session, router: InputRouter, arguments: argparse.Namespace) -> None:
@@ -361,33 +362,33 @@ def _draws_picture(argument: str) -> bool:
     return parse_typed(argument).file is not None
 
 
-Handler: TypeAlias = Callable[[SlashCommands, ProgramCommand], Coroutine[Any, Any, None]]
+Handler: TypeAlias = Callable[[ProgramCommands, ProgramCommand], Coroutine[Any, Any, None]]
 
 HANDLERS: Mapping[str, Handler] = {
-    "answer": SlashCommands._answer,
-    "approve": SlashCommands._approve,
-    "btw": SlashCommands._btw,
-    "config": SlashCommands._config,
-    "copy": SlashCommands._copy,
-    "cost": SlashCommands._cost,
-    "doctor": SlashCommands._doctor,
-    "commands": SlashCommands._list_or_send,
-    "editor": SlashCommands._editor,
-    "exit": SlashCommands._exit,
-    "export": SlashCommands._export,
-    "history": SlashCommands._history,
-    "init": SlashCommands._init,
-    "limit": SlashCommands._limit,
-    "login": SlashCommands._login,
-    "mcp": SlashCommands._mcp,
-    "model": SlashCommands._model,
-    "pin": SlashCommands._pin,
-    "quote": SlashCommands._quote,
-    "recall": SlashCommands._recall,
-    "status": SlashCommands._status,
-    "theme": SlashCommands._theme,
-    "tools": SlashCommands._tools,
-    "trust": SlashCommands._trust,
-    "unpin": SlashCommands._pin,
+    "answer": ProgramCommands._answer,
+    "approve": ProgramCommands._approve,
+    "btw": ProgramCommands._btw,
+    "config": ProgramCommands._config,
+    "copy": ProgramCommands._copy,
+    "cost": ProgramCommands._cost,
+    "doctor": ProgramCommands._doctor,
+    "commands": ProgramCommands._list_or_send,
+    "editor": ProgramCommands._editor,
+    "exit": ProgramCommands._exit,
+    "export": ProgramCommands._export,
+    "history": ProgramCommands._history,
+    "init": ProgramCommands._init,
+    "limit": ProgramCommands._limit,
+    "login": ProgramCommands._login,
+    "mcp": ProgramCommands._mcp,
+    "model": ProgramCommands._model,
+    "pin": ProgramCommands._pin,
+    "quote": ProgramCommands._quote,
+    "recall": ProgramCommands._recall,
+    "status": ProgramCommands._status,
+    "theme": ProgramCommands._theme,
+    "tools": ProgramCommands._tools,
+    "trust": ProgramCommands._trust,
+    "unpin": ProgramCommands._pin,
 }
 """Handlers of commands by name; `agent_commands` has more, and `info_commands` answers all others."""

@@ -13,6 +13,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.forget.selection import EventRange
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.request.reply_draft import Draft
+from ikigai.core.state.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import (
     NEEDS_IDLE,
@@ -59,7 +60,6 @@ from ikigai.core.state.inputs import (
     Undo,
     UsageRecorded,
 )
-from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus
 from ikigai.core.state.rewind import text_to_edit
 from tests.core.agent import RUN, Agent

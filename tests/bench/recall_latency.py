@@ -3,10 +3,11 @@
 The log is made once and kept in the bench's cache with its index. The full parts of that are joined, as an open program
 leaves it. The reference of a question is what PostgreSQL does best by itself there: a GIN probe that stops at 1,000
 hits of a common word, as for S8. Processor time of this process is reported, too, because a busy machine changes the
-latency alone.
+latency alone. The collector does not look at the objects that the bench has made before, as in a program at its prompt.
 """
 
 import asyncio
+import gc
 import json
 import sys
 import time
@@ -114,6 +115,7 @@ async def _ask(dsn: str, turns: int, rounds: int) -> list[Figure]:
     bases: list[float] = []
     busy: dict[str, list[float]] = {}
     database = await Database.open(dsn, MIGRATIONS)
+    gc.freeze()
     try:
         with psycopg.connect(dsn, autocommit=True) as connection:
             for round in range(-3, rounds):
@@ -134,6 +136,7 @@ async def _ask(dsn: str, turns: int, rounds: int) -> list[Figure]:
             ((index,),) = connection.execute(SIZE, (list(INDEX_TABLES),)).fetchall()
             ((messages,),) = connection.execute(SIZE, (["messages"],)).fetchall()
     finally:
+        gc.unfreeze()
         await database.close()
     figures: list[Figure] = []
     against = "GIN probe, 1,000 hits of a common word"

@@ -231,6 +231,10 @@ class Ranking:
         best = sorted((number for number, total in sums.items() if total >= least), key=lambda n: (-sums[n], n))
         return best[:MAX_CANDIDATES]
 
+    def summed(self, number: int) -> float:
+        """Return what a document scores by the stems that were summed up, 0 if it has none of them."""
+        return self._sums.get(number, 0.0)
+
     def _add(self, stem: str) -> None:
         """Add what this stem weighs in each document."""
         sums, before, weight, weights = self._sums, self._sums.get, self._weight[stem], self._weights

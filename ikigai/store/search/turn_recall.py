@@ -8,7 +8,7 @@ the meaning of the best messages counts, too.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -23,18 +23,24 @@ from ikigai.store.driver_connection import Cursor
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search import semantic_order, stems
 from ikigai.store.search.indexer import Indexer
+from ikigai.store.search.neighbors import (
+    NEIGHBOR_WEIGHT,
+    Pair,
+    ScoredDocument,
+    best_beside,
+    likely_best,
+    read_near,
+    with_neighbors,
+)
 from ikigai.store.search.postings import Ranking, Run, stem_weight
 from ikigai.store.search.word_vectors import LANGUAGE
 from ikigai.store.sql import stem_postings as queries
+from ikigai.system import gc_pause
 
 log = logging.getLogger(__name__)
 
 CATCH_UP_SECONDS = 1.0
 """Seconds before a recall in which the index is brought up to date."""
-NEIGHBOR_WEIGHT = 0.5
-"""Share of the better neighbor's score that is added to that of a message."""
-USER_WEIGHT = 1.15
-"""Factor for the score of a user's message."""
 MAX_LANGUAGES = 4
 """Languages of the log in which a question is stemmed, the most frequent."""
 MIN_LANGUAGE_SHARE = 0.002
@@ -43,6 +49,8 @@ MESSAGES_PER_TURN = 6
 """Best messages looked through for each turn that is wanted: several may be of one turn."""
 MESSAGES_AT_ONCE = 3
 """Messages of them that are looked through first: those of one turn mostly rank beside each other."""
+MIN_READ_DOCUMENTS, READ_PER_TURN = 240, 12
+"""Documents that are read with their neighbors: at least, and for each turn that is wanted."""
 BEST_SHARE = 0.7
 """Share of the characters of a turn's excerpt for its best message."""
 
@@ -103,35 +111,10 @@ class Recalled(Record, frozen=True):
     notice: str = ""
 
 
-class _Candidate(NamedTuple):
-    """A document that may be among the best. `score` ranks it."""
-
-    number: int
-    message: int
-    start: int
-    kind: str
-    score: float
-    word_score: float
-    own_score: float
-
-
-class _RankedDocument(NamedTuple):
-    """A row of the index of stems: number, event, where it begins in it, kind."""
-
-    number: int
-    message: int
-    start: int
-    kind: str
-
-
-_Pair: TypeAlias = tuple[int, int]
-"""Numbers of two documents that stand beside each other in their agent."""
-
-
 class _Ranked(NamedTuple):
     """The best messages, best first, the figures of `Recalled`, and its notice."""
 
-    best: list[_Candidate]
+    best: list[ScoredDocument]
     weight: float = 0.0
     rare_weight: float = 0.0
     notice: str = ""
@@ -160,16 +143,17 @@ class TurnRecall:
         if limit < 1 or not question.strip():
             return Recalled()
         behind = await self._indexer.stems.catch_up(catch_up)
-        async with self._session.use() as cursor:
-            ranked = await self._rank(cursor, question, scope)
-            turns = await _read_turns(cursor, ranked.best, limit)
-            said = await _read_said(cursor, [turn for turn, _ in turns])
-        scores = {each.message: each.score for each in reversed(ranked.best)}  # the best of the pieces of a message
-        width = most_characters // max(1, len(turns))
-        made = await asyncio.to_thread(_with_excerpts, question, turns, said, scores, width)
+        with gc_pause.pause_gc():  # ranking makes thousands of objects, and none is in a cycle
+            async with self._session.use() as cursor:
+                ranked = await self._rank(cursor, question, limit, scope)
+                turns = await _read_turns(cursor, ranked.best, limit)
+                said = await _read_said(cursor, [turn for turn, _ in turns])
+            scores = {each.message: each.score for each in reversed(ranked.best)}  # the best of a message's pieces
+            width = most_characters // max(1, len(turns))
+            made = await asyncio.to_thread(_with_excerpts, question, turns, said, scores, width)
         return Recalled(made, behind, ranked.weight, ranked.rare_weight, ranked.notice)
 
-    async def _rank(self, cursor: Cursor, question: str, scope: RecallScope | None) -> _Ranked:
+    async def _rank(self, cursor: Cursor, question: str, limit: int, scope: RecallScope | None) -> _Ranked:
         """Return the best messages by their words and their meaning."""
         await cursor.execute(queries.FIGURES)
         for _, documents, total, told in await cursor.fetchall():
@@ -182,9 +166,10 @@ class TurnRecall:
             runs = await _read_runs(cursor, scope) if scope else None
             await cursor.execute(queries.POSTINGS, (list(counts),), binary=True, prepare=False)
             rows = await cursor.fetchall()
-            ranking, numbers = await asyncio.to_thread(_rank, rows, counts, documents, total / documents, runs)
-            documents_near, pairs = await _read_near(cursor, numbers)
-            best = await asyncio.to_thread(_with_neighbors, ranking, documents_near, pairs)
+            average, most = total / documents, max(MIN_READ_DOCUMENTS, READ_PER_TURN * limit)
+            ranking, own, numbers = await asyncio.to_thread(_rank, rows, counts, documents, average, runs, most)
+            near, pairs = await read_near(cursor, numbers)
+            best = await asyncio.to_thread(with_neighbors, ranking, own, near, pairs)
             weights, rare_weight, notice = ranking.word_weights(words), stem_weight(documents, 1), ""
             if stems.detect_language(stems.split_words(question), *common[:1]) == LANGUAGE:
                 asked = [(each.word, weight) for each, weight in zip(words, weights, strict=True)]
@@ -201,8 +186,8 @@ def common_languages(documents: Mapping[str, int]) -> list[str]:
 
 
 async def _by_meaning(
-    cursor: Cursor, asked: list[tuple[str, float]], best: list[_Candidate], pairs: Sequence[_Pair]
-) -> tuple[list[_Candidate], str]:
+    cursor: Cursor, asked: list[tuple[str, float]], best: list[ScoredDocument], pairs: Sequence[Pair]
+) -> tuple[list[ScoredDocument], str]:
     """Return the candidates in the order of words and meaning, and the notice of `Recalled`.
 
     Each gets the score of the one that is at its place by words.
@@ -213,7 +198,7 @@ async def _by_meaning(
         log.debug("recall ranks by words alone", exc_info=True)
         return best, f"{error.what} Only words were compared. {error.remedy}"
     told = {each.number: found for each, found in zip(best, near, strict=False) if found is not None}
-    nearest = _best_beside(pairs, told)
+    nearest = best_beside(pairs, told)
     whole = [
         None if each.number not in told else told[each.number] + NEIGHBOR_WEIGHT * nearest.get(each.number, 0.0)
         for each in best[: len(near)]
@@ -229,59 +214,10 @@ def _rank(
     documents: int,
     average: float,
     runs: Sequence[Run] | None,
-) -> tuple[Ranking, list[int]]:
+    most: int,
+) -> tuple[Ranking, dict[int, float], list[int]]:
     ranking = Ranking(rows, counts, documents, average, runs)
-    return ranking, ranking.candidates()
-
-
-def _order(candidate: _Candidate) -> tuple[float, int, int]:
-    return -round(candidate.score, 9), -candidate.message, candidate.start
-
-
-async def _read_near(cursor: Cursor, numbers: Sequence[int]) -> tuple[list[_RankedDocument], list[_Pair]]:
-    """Return these documents and those beside them, and which of them stand beside each other.
-
-    Mostly those are the documents of the numbers before and behind. Where another agent's document has that number, or
-    none has it, they are looked for.
-    """
-    await cursor.execute(
-        queries.DOCUMENTS, (sorted({near for n in numbers for near in (n - 1, n, n + 1)}),), prepare=False
-    )
-    wanted, found, follows = set(numbers), dict[int, _RankedDocument](), set[int]()
-    for number, message, start, kind, is_of_same_agent in await cursor.fetchall():
-        found[number] = _RankedDocument(number, message, start, kind)
-        if is_of_same_agent and number - 1 in found:
-            follows.add(number)
-    pairs = [(number - 1, number) for number in follows if number in wanted or number - 1 in wanted]
-    if others := [n for n in numbers if n not in follows or n + 1 not in follows]:
-        await cursor.execute(queries.NEIGHBORS, (others,), prepare=False)
-        for number, *document in await cursor.fetchall():
-            near = _RankedDocument(*document)
-            found[near.number] = near
-            pairs += [(number, near.number)] if near.number != number else []
-    return list(found.values()), pairs
-
-
-def _best_beside(pairs: Sequence[_Pair], scores: Mapping[int, float]) -> dict[int, float]:
-    """Return the better score of those beside each document; one that has none counts as 0."""
-    found: dict[int, float] = {}
-    for one, other in pairs:
-        of_one, of_other = scores.get(one, 0.0), scores.get(other, 0.0)
-        found[one] = max(of_other, found.get(one, of_other))
-        found[other] = max(of_one, found.get(other, of_one))
-    return found
-
-
-def _with_neighbors(ranking: Ranking, documents: Sequence[_RankedDocument], pairs: Sequence[_Pair]) -> list[_Candidate]:
-    """Return the documents with the scores of their neighbors added, best first."""
-    own = ranking.scores(number for number, *_ in documents)
-    nearest = _best_beside(pairs, own)
-    found: list[_Candidate] = []
-    for number, message, start, kind in documents:
-        if number in own and (total := own[number] + NEIGHBOR_WEIGHT * nearest.get(number, 0.0)) > 0:
-            weighed = total * (USER_WEIGHT if kind == "user" else 1.0)
-            found.append(_Candidate(number, message, start, kind, weighed, weighed, own[number]))
-    return sorted(found, key=_order)
+    return ranking, *likely_best(ranking, most)
 
 
 async def _read_runs(cursor: Cursor, scope: RecallScope) -> list[Run]:
@@ -308,9 +244,9 @@ class _Turn(NamedTuple):
     last: int | None
 
 
-async def _read_turns(cursor: Cursor, best: Sequence[_Candidate], limit: int) -> list[tuple[_Turn, _Candidate]]:
+async def _read_turns(cursor: Cursor, best: Sequence[ScoredDocument], limit: int) -> list[tuple[_Turn, ScoredDocument]]:
     """Return the turns of the best messages, each with its best one, best first; at most `limit`."""
-    found: dict[_Turn, _Candidate] = {}
+    found: dict[_Turn, ScoredDocument] = {}
     for place in range(0, MESSAGES_PER_TURN * limit, MESSAGES_AT_ONCE * limit):
         some = best[place : place + MESSAGES_AT_ONCE * limit]
         if not some or len(found) >= limit:
@@ -336,7 +272,7 @@ async def _read_said(cursor: Cursor, turns: Sequence[_Turn]) -> dict[int, list[t
 
 def _with_excerpts(
     question: str,
-    turns: Sequence[tuple[_Turn, _Candidate]],
+    turns: Sequence[tuple[_Turn, ScoredDocument]],
     said: dict[int, list[tuple[int, str, float, str]]],
     scores: dict[int, float],
     width: int,

@@ -1,6 +1,7 @@
 """Recall ranks turns: stems, length, neighbors, scopes, purges, and an index that is merged as it grows."""
 
 import asyncio
+import gc
 import sys
 from collections import Counter
 from random import Random
@@ -12,7 +13,8 @@ from ikigai.core import events as ev
 from ikigai.core.messages import Text
 from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.database import Database
-from ikigai.store.search import stem_index
+from ikigai.store.search import stem_index, turn_recall
+from ikigai.store.search.neighbors import likely_best
 from ikigai.store.search.postings import Ranking, Run, coded_length, length_code, pack_documents
 from ikigai.store.search.stem_index import parts_to_merge
 from ikigai.store.search.stems import count_stems, detect_language, query_stems, split_words
@@ -281,6 +283,32 @@ def test_ranking_equals_naive_bm25(monkeypatch: pytest.MonkeyPatch):
                 [row for row in rows if row[0] in counts], counts, 5_000, average, [Run(7, 9), Run(4_090, 4_100)]
             )
             assert set(within.candidates()) <= {7, 8, 9, *range(4_090, 4_101)}
+
+
+def test_documents_beside_others_that_match_are_likely_to_be_the_best():
+    documents = [(n, Counter(stems), 5) for n, stems in enumerate(["ab", "c", "a", "c", "a", "a", "c", "a"])]
+    rows = [(stem, 0, packed) for stem, packed in pack_documents(documents).items() if stem != "c"]
+    ranking = Ranking(rows, {"a": 1, "b": 1}, 8, 5.0)
+    own, numbers = likely_best(ranking, 3)
+    assert list(own) == [0, 2, 4, 5, 7] and own[0] > own[2] == own[4] and numbers == [0, 4, 5]
+    assert likely_best(ranking, 5) == (own, list(own))
+
+
+async def test_recall_is_the_same_where_few_documents_are_read(database: Database, monkeypatch: pytest.MonkeyPatch):
+    talk = await Talk.open(database)
+    for n in range(6):
+        await talk.turn(f"Tell me of harbor {n}", "The harbor has a crane." if n == 4 else "Ships wait there.")
+    whole = await database.recall("Which harbor has a crane?", 1)
+    was_enabled: list[bool] = []
+    made = turn_recall._with_excerpts
+    monkeypatch.setattr(turn_recall, "_with_excerpts", lambda *args: was_enabled.append(gc.isenabled()) or made(*args))
+    monkeypatch.setattr(turn_recall, "MIN_READ_DOCUMENTS", 1)
+    monkeypatch.setattr(turn_recall, "READ_PER_TURN", 1)
+    few = await database.recall("Which harbor has a crane?", 1)
+    assert [turn.messages for turn in few.turns] == [turn.messages for turn in whole.turns]
+    assert "crane" in few.turns[0].messages[1].excerpt and few.turns[0].messages[0].score > 0
+    assert was_enabled == [False] and gc.isenabled()
+    await talk.log.close()
 
 
 def test_question_of_common_words_finds_what_has_most_of_them(monkeypatch: pytest.MonkeyPatch):

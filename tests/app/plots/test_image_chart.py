@@ -4,6 +4,7 @@ import argparse
 import io
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.system.install_command import extra_command
 from tests.app.plots.test_text_chart import DAYS, NAMES, of, saw
 
-pytest.importorskip("matplotlib", reason="needs matplotlib, of the extra plot")
+pytestmark = pytest.mark.skipif(not find_spec("matplotlib"), reason="needs matplotlib, of the extra plot")
 
 
 def test_svg_says_it_in_text() -> None:

@@ -12,6 +12,7 @@ from ikigai.core.errors import BadDatabase, NewerSchema, Rejected, StoreError
 from ikigai.store import dump, schema
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
+from ikigai.store.driver_connection import Connection
 from ikigai.store.embedded.server import find_binaries
 from ikigai.store.sql import dump as dump_queries
 from ikigai.store.sql import move
@@ -24,6 +25,7 @@ BEFORE = 11
 """The version of the schema of the last program that kept its tables in `public`."""
 IN_PUBLIC = "select relkind, relname from pg_class where relnamespace = 'public'::regnamespace order by 2"
 FUNCTIONS_IN_PUBLIC = "select proname from pg_proc where pronamespace = 'public'::regnamespace"
+TABLES_MOVED = "select relkind, relname from pg_class where relnamespace = to_regnamespace('ikigai') order by 2"
 PROGRAMS = "select from pg_stat_activity where application_name like 'ikigai/%' and datname = current_database()"
 
 # For each number that it reads it forks a process, which migrates and dies before the statement with this number, and
@@ -142,7 +144,32 @@ async def test_ten_programs_move_the_tables_at_once(empty_dsn: str) -> None:
     assert is_moved(empty_dsn) and rows(empty_dsn, "ikigai") == before
 
 
-async def test_program_that_is_killed_at_any_step_leaves_the_old_state_or_the_new(empty_dsn: str) -> None:
+async def test_other_programs_see_the_old_state_before_any_step_or_the_new(
+    empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They see before a statement what a program leaves that is killed there. Looks at the catalog wait for no lock."""
+    earlier(empty_dsn)
+    execute, seen = Connection.execute, list[list[object]]()
+    with psycopg.connect(empty_dsn, autocommit=True) as other:
+
+        def look() -> list[object]:
+            return [other.execute(query).fetchall() for query in (IN_PUBLIC, FUNCTIONS_IN_PUBLIC, TABLES_MOVED)]
+
+        async def watched(self: Connection, *args: object, **kwargs: object) -> object:
+            seen.append(look())
+            return await execute(self, *args, **kwargs)  # pyright: ignore[reportArgumentType]
+
+        old = look()
+        monkeypatch.setattr(Connection, "execute", watched)
+        await (await Database.open(empty_dsn, MIGRATIONS)).close()
+        new = look()
+    assert is_moved(empty_dsn) and old != new
+    assert [state for state in seen if state not in (old, new)] == []
+    assert seen.count(old) > len(move.MOVES) + 8, "before each statement of the move"
+
+
+@pytest.mark.parametrize("apart", [12, pytest.param(1, marks=pytest.mark.long)])
+async def test_program_that_is_killed_at_any_step_leaves_the_old_state_or_the_new(empty_dsn: str, apart: int) -> None:
     earlier(empty_dsn)
     before, ended, step = rows(empty_dsn, "public"), -9, 0
     program = [sys.executable, "-c", PROGRAM, empty_dsn, str(MIGRATIONS)]
@@ -156,7 +183,7 @@ async def test_program_that_is_killed_at_any_step_leaves_the_old_state_or_the_ne
             assert rows(empty_dsn, "ikigai" if moved else "public") == before, step
             if moved and ended:  # it died behind the commit
                 await (await Database.open(empty_dsn, MIGRATIONS)).close()
-            step += 1
+            step += apart
     finally:
         process.stdin.close()
         await process.wait()
@@ -179,8 +206,6 @@ async def test_connection_that_is_cut_at_any_step_leaves_the_old_state_or_the_ne
 ) -> None:
     earlier(empty_dsn)
     before = rows(empty_dsn, "public")
-    from ikigai.store.driver_connection import Connection
-
     execute, left = Connection.execute, 0
 
     async def cut(self: Connection, *args: object, **kwargs: object) -> object:

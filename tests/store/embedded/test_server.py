@@ -535,12 +535,13 @@ def test_session_that_outlives_its_server_is_waited_for(place: Place) -> None:
     """Two servers on the same data would destroy it."""
     program, told = place.start()
     with psycopg.connect(told["dsn"], autocommit=True) as connection:
-        loop = "DO 'BEGIN WHILE clock_timestamp() < now() + interval ''6 s'' LOOP END LOOP; END'"
+        # Reading a pipe, it does not see that its postmaster is gone.
+        reading = "COPY (SELECT) TO PROGRAM 'sleep 6'"
         began = time.monotonic()
         busy = subprocess.Popen(
-            [embedded.find_binaries() / "psql", told["dsn"], "-qc", loop], stderr=subprocess.DEVNULL
+            [embedded.find_binaries() / "psql", told["dsn"], "-qc", reading], stderr=subprocess.DEVNULL
         )
-        active = "SELECT FROM pg_stat_activity WHERE query LIKE 'DO %' AND state = 'active'"
+        active = "SELECT FROM pg_stat_activity WHERE query LIKE 'COPY %' AND state = 'active'"
         wait_until(lambda: connection.execute(active).fetchall(), "the session is busy")
         keeper, postmaster = place.keeper_pid(), place.pid()
         os.kill(keeper, signal.SIGKILL)

@@ -6,13 +6,16 @@ deadlock that the interpreter has seen. So into each circle there is one way onl
 """
 
 import ast
+import builtins
 import contextlib
+import importlib._bootstrap
 import json
 import os
 import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from importlib.util import resolve_name
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,13 +24,16 @@ import pytest
 
 from tests import ROOT
 
+bootstrap: Any = importlib._bootstrap
 NAMED = ("import_module", "imported")
 """Functions that load the module of this name."""
 
 
-@pytest.mark.timeout(600)  # it loads every SDK, several times
-def test_one_way_into_each_circle() -> None:
-    command, statements = [sys.executable, "-m", "tests.test_imports"], json.dumps(longest(set(late())))
+@pytest.mark.timeout(600)  # it loads every SDK, in forks several times
+@pytest.mark.parametrize("way", ["recorded", pytest.param("forked", marks=pytest.mark.long)])
+def test_one_way_into_each_circle(way: str) -> None:
+    """Take the loads of each function from a record of all of them, which takes a third of what forks take."""
+    command, statements = [sys.executable, "-m", "tests.test_imports", way], json.dumps(longest(set(late())))
     ran = subprocess.run(command, cwd=ROOT, input=statements, stdout=subprocess.PIPE, text=True, check=True)
     loads = [tuple(load) for load in json.loads(ran.stdout)]
     wanted = {name for _, name in loads}
@@ -118,9 +124,6 @@ def circles(needs: dict[str, set[str]]) -> list[set[str]]:
 
 def _loads(statement: str) -> list[tuple[str, str]]:
     """Who holds what while it loads what, when these run; "" for the statements themselves."""
-    import importlib._bootstrap
-
-    bootstrap: Any = importlib._bootstrap
     held, loads, load = [""], list[tuple[str, str]](), bootstrap._find_and_load
 
     def watched(name: str, import_: object) -> object:
@@ -137,12 +140,8 @@ def _loads(statement: str) -> list[tuple[str, str]]:
     return loads
 
 
-def _all_loads(statements: list[str]) -> set[tuple[str, str]]:
+def _forked_loads(statements: list[str]) -> set[tuple[str, str]]:
     """Each in a process of its own, that has loaded what is there before there are two threads."""
-    import ikigai.app.services
-    import ikigai.repl.repl
-    import ikigai.terminal.screen  # noqa: F401
-
     found = set[tuple[str, str]]()
     for statement in statements:
         read, write = os.pipe()
@@ -158,5 +157,67 @@ def _all_loads(statements: list[str]) -> set[tuple[str, str]]:
     return found
 
 
+def _requests(statements: list[str]) -> dict[str, list[str]]:
+    """Run all of them; return what each statement and each module asks for, loaded already or not, in its order."""
+    asked = defaultdict[str, list[str]](list)
+    held, load, plain = [""], bootstrap._find_and_load, builtins.__import__
+
+    def loading(name: str, import_: object) -> object:
+        asked[held[-1]].append(name)
+        held.append(name)
+        try:
+            return load(name, import_)
+        finally:
+            held.pop()
+
+    def importing(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        full = resolve_name("." * level + name, globals["__package__"] or globals["__name__"]) if level else name
+        holder = held[-1]
+        asked[holder].append(full)
+        found = plain(name, globals, locals, fromlist, level)
+        asked[holder] += [inside for part in fromlist or () if (inside := f"{full}.{part}") in sys.modules]
+        return found
+
+    bootstrap._find_and_load, builtins.__import__ = loading, importing
+    for statement in statements:
+        held[:] = [statement]
+        with contextlib.suppress(ImportError):  # of a package that not everybody has
+            exec(statement, {})
+    bootstrap._find_and_load, builtins.__import__ = load, plain
+    return asked
+
+
+def _recorded_loads(statements: list[str]) -> set[tuple[str, str]]:
+    """Work out what forks would load: a module that is asked for first loads its package, then what it asks for.
+
+    Packages that load a part when its attribute is read may do so for one module only. Forks see these for each.
+    """
+    before = set(sys.modules)
+    asked = _requests(statements)
+    found = set[tuple[str, str]]()
+
+    def enter(holder: str, name: str, loaded: set[str]) -> None:
+        if name in loaded:
+            return
+        found.add((holder, name))
+        if package := name.rpartition(".")[0]:
+            enter(name, package, loaded)
+        if name in sys.modules and name not in loaded:
+            loaded.add(name)
+            for each in asked[name]:
+                enter(name, each, loaded)
+
+    for statement in statements:
+        loaded = set(before)
+        for each in asked[statement]:
+            enter("", each, loaded)
+    return found
+
+
 if __name__ == "__main__":
-    json.dump(sorted(_all_loads(json.load(sys.stdin))), sys.stdout)
+    import ikigai.app.services
+    import ikigai.repl.repl
+    import ikigai.terminal.screen  # noqa: F401
+
+    loads_of = _forked_loads if sys.argv[1:] == ["forked"] else _recorded_loads
+    json.dump(sorted(loads_of(json.load(sys.stdin))), sys.stdout)

@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -30,15 +30,17 @@ from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
 from ikigai.store.schema import read_migrations
 from ikigai.store.sql import word_packs
-from tests.conftest import MIGRATIONS, address
+from tests.conftest import EMPTY_TABLES, LEAVE, MIGRATIONS, address, make_clean, own_database
 from tests.core.agent import RUN
 from tests.store.talk import Talk
 from tests.store.test_conflicts import Circle, in_circle
 from tests.store.test_schema import folder
+from tests.support import kept_connections
 
 pytestmark = pytest.mark.fresh
 
 SECRET = "zanzibar-lighthouse"
+PASSWORD = "a password of theirs"
 ROLES = ("anna", "reader", "writer", "stranger")
 
 
@@ -60,16 +62,61 @@ class Team(NamedTuple):
             return error.sqlstate
 
 
-@pytest.fixture
-async def team(dsn: str) -> AsyncIterator[Team]:
-    admin = await Database.open(dsn, MIGRATIONS)
+class Shared(NamedTuple):
+    """A database of several roles, by their names in the tests."""
+
+    dsn: str
+    roles: dict[str, str]
+
+    async def add_roles(self) -> None:
+        """Add those that are no users, as at first, or after a test that removes one."""
+        admin = await Database.open(self.dsn, MIGRATIONS)
+        known = {each.role for each in await admin.users.all()}
+        for role in set(self.roles.values()) - known:
+            await admin.users.add(role, PASSWORD)
+        await admin.close()
+
+    async def remove_roles(self) -> None:
+        admin = await Database.open(self.dsn, MIGRATIONS)
+        for each in await admin.users.all():
+            if each.kind == "user":
+                await admin.users.remove(each.role)
+        await admin.close()
+
+
+@pytest.fixture(scope="module")
+def shared(server: str) -> Iterator[Shared]:
+    """Yield a database whose roles stay from test to test: to make and remove them takes half a second."""
     suffix = uuid4().hex[:8]
-    roles = {name: f"{name}_{suffix}" for name in ROLES}
+    with own_database(server, "ikigai_test_team") as found:
+        kept_connections.query(found, LEAVE)
+        make_clean(found, 0)
+        shared = Shared(found, {name: f"{name}_{suffix}" for name in ROLES})
+        yield shared
+        empty(found)
+        asyncio.run(shared.remove_roles())
+
+
+def empty(dsn: str) -> None:
+    kept_connections.query(dsn, LEAVE)
+    kept_connections.query(dsn, EMPTY_TABLES.format(kept_bytes=0))
+
+
+@pytest.fixture
+def dsn(shared: Shared) -> str:
+    """Return the address of the shared database, without rows."""
+    empty(shared.dsn)
+    return shared.dsn
+
+
+@pytest.fixture
+async def team(shared: Shared, dsn: str) -> AsyncIterator[Team]:
     databases: dict[str, Database] = {}
+    await shared.add_roles()
+    dsns = {name: address(dsn, user=role, password=PASSWORD) for name, role in shared.roles.items()}
     try:
-        for name, role in roles.items():
-            await admin.users.add(role, "a password of theirs")
-            databases[name] = await Database.open(address(dsn, user=role, password="a password of theirs"), MIGRATIONS)
+        for name in ROLES:
+            databases[name] = await Database.open(dsns[name], MIGRATIONS)
         anna = databases["anna"]
         talk = await Talk.open(anna, await anna.agents.create("docs"))
         await talk.turn(f"the word is {SECRET}")
@@ -78,18 +125,12 @@ async def team(dsn: str) -> AsyncIterator[Team]:
         for each in (talk, notes):
             await each.log.close()
         docs = await anna.agents.find("docs")
-        await anna.sharing.share(docs, roles["reader"], "read")
-        await anna.sharing.share(docs, roles["writer"], "write")
-        dsns = {name: address(dsn, user=role, password="a password of theirs") for name, role in roles.items()}
+        await anna.sharing.share(docs, shared.roles["reader"], "read")
+        await anna.sharing.share(docs, shared.roles["writer"], "write")
         yield Team(databases, dsns, docs, await anna.agents.find("notes"))
     finally:
         for database in databases.values():
             await database.close()
-        known = {each.role for each in await admin.users.all()}
-        for role in roles.values():
-            if role in known:
-                await admin.users.remove(role, str(conninfo_to_dict(dsn)["user"]))
-        await admin.close()
 
 
 READS = {
@@ -463,7 +504,7 @@ async def test_new_version_renews_users_without_the_right_to_make_schemas(
     with psycopg.connect(empty_dsn, autocommit=True) as admin:
         database = str(admin.info.dbname)
         admin.execute(f'grant create on database "{database}" to {owner}'.encode())
-        admin.execute(f"create role {user} login password 'a password of theirs'".encode())
+        admin.execute(f"create role {user} login password '{PASSWORD}'".encode())
         try:
             owned = await Database.open(empty_role, MIGRATIONS)
             await owned.users.add(user)
@@ -475,7 +516,7 @@ async def test_new_version_renews_users_without_the_right_to_make_schemas(
                 "select count(*) from pg_tables where schemaname = %s and tablename in ('further', 'search_pieces')"
             )
             assert admin.execute(copies, (f"ikigai_index_{user}",)).fetchall() == [(2,)]
-            used = await Database.open(address(empty_dsn, user=user, password="a password of theirs"), tmp_path / "m")
+            used = await Database.open(address(empty_dsn, user=user, password=PASSWORD), tmp_path / "m")
             talk = await Talk.open(used)
             await talk.turn("found again")
             assert (await used.search("found")).hits

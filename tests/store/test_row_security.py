@@ -212,11 +212,24 @@ def did_nothing(result: Any) -> bool:
 
 def attack(team: Team, role: str, statement: str, agent: str) -> Any:
     """Return what came of a statement in a transaction that is rolled back only if it was refused."""
+    try:
+        with connect(team, role) as connection:
+            return attack_by(connection, team, statement, agent)
+    except psycopg.OperationalError as error:
+        return error.sqlstate
+
+
+def connect(team: Team, role: str) -> psycopg.Connection:
+    return psycopg.connect(team.dsns[role], options="-csearch_path=ikigai", autocommit=True, prepare_threshold=None)
+
+
+def attack_by(connection: psycopg.Connection, team: Team, statement: str, agent: str) -> Any:
+    """Attack by a connection that has done nothing yet, or whose session is as new."""
     owner = conninfo_to_dict(team.dsns["anna"])["user"]
     query = statement.replace("{owner}", str(owner)).replace("%(agent)s", f"'{agent}'").replace("%%", "%")
     result: Any = None
     try:
-        with psycopg.connect(team.dsns[role], options="-csearch_path=ikigai") as connection:
+        with connection.transaction():
             for part in query.split("; "):
                 cursor = connection.execute(part.encode())
                 result = cursor.fetchall() if cursor.description else cursor.rowcount
@@ -241,11 +254,15 @@ async def test_no_statement_of_a_role_reaches_what_is_not_shared_with_it(team: T
     tries = [("notes", role, kind) for role in ("reader", "writer", "stranger") for kind in (READS, WRITES, TAKES)]
     tries += [("docs", "stranger", kind) for kind in (READS, WRITES, TAKES)]
     tries += [("docs", "reader", WRITES), ("docs", "reader", TAKES), ("docs", "writer", TAKES)]
+    connections = {role: connect(team, role) for role in ROLES}
     for name, role, statements in tries:
         agent = (team.docs if name == "docs" else team.notes).id
         for what, statement in statements.items():
-            if not did_nothing(result := attack(team, role, statement, agent)):
+            if not did_nothing(result := attack_by(connections[role], team, statement, agent)):
                 worked.append(f"{role} {what} {name}: {result}")
+            connections[role].execute("discard all")
+    for connection in connections.values():
+        connection.close()
     assert worked == [] and everything(dsn) == before
 
 

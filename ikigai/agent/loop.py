@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ikigai.agent.apply_events import fold_rows, show_rows, show_rule
 from ikigai.agent.db_retry import DatabaseStatus, RetryUntilAvailable
@@ -81,6 +81,25 @@ NO_TOOLS_REMEDY = 'Remove tools = "yes" under [models] in the configuration, or 
 log = logging.getLogger(__name__)
 
 
+class _Prompt(NamedTuple):
+    """The default system prompt and the tools of MCP servers, as a turn that begins now would have them."""
+
+    default_system: str
+    mcp_tools: str
+
+
+class _Expected(NamedTuple):
+    """Events that may follow on `memory`, and memory behind them. They begin a turn with `message`, if that is known,
+    and `prompt`.
+    """
+
+    memory: Memory
+    events: tuple[Event, ...]
+    after: Memory
+    message: Submitted | None = None
+    prompt: _Prompt | None = None
+
+
 class AgentLoop:
     """Drives one agent. Put inputs into `inbox`; None ends the loop. `memory` is the fold of the log so far.
 
@@ -114,7 +133,7 @@ class AgentLoop:
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
         self.checks_mail = False  # which may begin a turn
         self._shrunk: tuple[Job | None, int] = (None, 0)  # the request that was shrunk, and how often
-        self._expected: tuple[Memory, tuple[Event, ...], Memory] | None = None  # memory, with events, and then
+        self._expected: _Expected | None = None
         self._forgetting: asyncio.Task[None] | None = None  # looks up the events named by ids and asks the user
 
     def put_input(self, incoming: Input) -> None:
@@ -240,13 +259,11 @@ class AgentLoop:
             incoming = await self._leave_out_tools(incoming)
         if isinstance(incoming, Submitted | Retry):
             incoming = await self._with_recalled(incoming)
-        prompt = self._changed_prompt() if isinstance(incoming, BEGINS_TURN) else ()
         try:
             if isinstance(incoming, RewindTo) and not find_mark(self.memory, label := incoming.label) and is_id(label):
                 incoming = RewindAt(await self._turn_end_of(int(label)))
             returned = text_to_edit(self.memory, incoming.id) if isinstance(incoming, Edit) else ""
-            events = decide(self.memory, incoming)
-            events = (*prompt, *events) if events else ()
+            events = self._turn_events(incoming) if isinstance(incoming, BEGINS_TURN) else decide(self.memory, incoming)
         except Rejected as refusal:
             self._on_rejected(incoming, refusal)
             return
@@ -320,17 +337,31 @@ class AgentLoop:
             return incoming
         return replace(incoming, recalled=replace(recalled, text=self.services.redactor().foreign(recalled.text)))
 
-    def _changed_prompt(self) -> tuple[Event, ...]:
-        """Return the events about the project's instructions, the default system prompt and the tools of MCP servers,
-        where others are in force.
+    def _turn_events(self, incoming: Input) -> tuple[Event, ...]:
+        """Return the events that follow from an input which begins a turn; before them those about the project's
+        instructions, the default system prompt and the tools of MCP servers, where others are in force.
 
-        They are stored together with what begins the turn: alone they would hold it up while the database is away.
+        They are stored together: alone they would hold the turn up while the database is away. Raise Rejected if the
+        input is refused.
         """
-        if self._prompt is None:
+        changed = self._changed_instructions(self._prompt.instructions()) if self._prompt else ()
+        prompt, expected = self._turn_prompt(), self._expected
+        if expected and expected.memory is self.memory and expected.message == incoming and expected.prompt == prompt:
+            return (*changed, *expected.events)  # decided while the user paused
+        events = decide(self.memory, incoming)
+        return (*changed, *self._changed_prompt(prompt), *events) if events else ()
+
+    def _turn_prompt(self) -> _Prompt | None:
+        """Return what a turn that begins now would have in its prompt; None where it keeps what there is."""
+        memory, source = self.memory, self._prompt
+        return _Prompt(source.default_system(memory), source.mcp_tools(memory)) if source else None
+
+    def _changed_prompt(self, prompt: _Prompt | None) -> tuple[Event, ...]:
+        """Return the events about the parts of this prompt, where others are in force."""
+        if prompt is None:
             return ()
-        changed = self._changed_instructions(self._prompt.instructions())
-        changed += decide(self.memory, DefaultSystemChanged(self._prompt.default_system(self.memory)))
-        return changed + decide(self.memory, McpToolsChanged(self._prompt.mcp_tools(self.memory)))
+        changed = decide(self.memory, DefaultSystemChanged(prompt.default_system))
+        return changed + decide(self.memory, McpToolsChanged(prompt.mcp_tools))
 
     def _changed_instructions(self, value: str) -> tuple[Event, ...]:
         """Give the run these instructions of the project; return the event if others are in force."""
@@ -488,7 +519,10 @@ class AgentLoop:
         if self.busy:
             return
         try:
-            self._jobs.expect(self._expect(decide(self.memory, Submitted(text))))
+            message, prompt = Submitted(text), self._turn_prompt()
+            events = (*self._changed_prompt(prompt), *decide(self.memory, message))
+            self._jobs.expect(self._expect(events))
+            self._expected = self._expected and self._expected._replace(message=message, prompt=prompt)
         except Rejected:
             return  # the user is told when it is sent
         except Exception:
@@ -499,19 +533,19 @@ class AgentLoop:
 
         Memory will want it: a request is a function of memory without the ids and times that the log gave.
         """
-        if self._expected is None or self._expected[0] is not self.memory or appended.memory or self.queue.steering:
+        expected = self._expected
+        if expected is None or expected.memory is not self.memory or appended.memory or self.queue.steering:
             return False
         if self.billing.guard:  # a cap that was set meanwhile has not admitted it
             return False
-        _, expected_events, memory = self._expected
-        is_as_expected = expected_events == events == tuple([row.event for row in appended.rows])
-        return is_as_expected and self._jobs.send_prepared(memory)
+        is_as_expected = expected.events == events == tuple([row.event for row in appended.rows])
+        return is_as_expected and self._jobs.send_prepared(expected.after)
 
     def _expect(self, events: tuple[Event, ...]) -> Memory:
         """Return memory as it will be once these events are stored; the identical value if it was asked for before."""
-        if self._expected is None or self._expected[0] is not self.memory or self._expected[1] != events:
-            self._expected = self.memory, events, expect(self.memory, events)
-        return self._expected[2]
+        if self._expected is None or self._expected.memory is not self.memory or self._expected.events != events:
+            self._expected = _Expected(self.memory, events, expect(self.memory, events))
+        return self._expected.after
 
     async def _prepare_request(self, events: tuple[Event, ...]) -> None:
         """Prepare the request that follows from these events; it is sent only when they are stored."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ikigai.core.messages import Usage
     from ikigai.core.ports import View
     from ikigai.core.redaction import Redactor
+    from ikigai.core.request.default_prompt import Surroundings
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
     from ikigai.store.log import AgentLog
@@ -70,6 +71,8 @@ class AgentServices:
         self._services, self._agent, self._view = services, agent, view
         self._price = make_price(services.config)
         self._cache: PromptCache | None = None
+        # The last default system prompt, behind what it was made of.
+        self._default_system: tuple[Memory, Surroundings, Redactor, str] | None = None
         if memory.provider == "anthropic":  # the ledger is read before the first request
             self.request_cache()
 
@@ -117,7 +120,15 @@ class AgentServices:
         return value
 
     def default_system(self, memory: Memory) -> str:
-        return self._services.default_system(memory)
+        from ikigai.app.surroundings import find_surroundings
+
+        # Each message waits for it: it was made while the user paused, as a rule.
+        where, redactor, known = find_surroundings(), self.redactor(), self._default_system
+        if known and known[0] is memory and known[1] == where and known[2] is redactor:
+            return known[3]
+        value = self._services.default_system(memory)
+        self._default_system = memory, where, redactor, value
+        return value
 
     def mcp_tools(self, memory: Memory) -> str:
         return self._services.tool_runtime.mcp_offer(memory)

@@ -675,6 +675,25 @@ async def test_request_of_a_typed_message_is_expected_before_it_is_sent():
     assert not before.window.turns and before.open is None
 
 
+async def test_request_of_the_first_message_is_expected_with_the_prompt_of_its_turn():
+    prompts = ["It is Monday."]
+    session = Session([], default_system=lambda memory: prompts[-1])
+    session.provider = provider = Preparing(["Hello.", "Bye."])
+    async with session.running():
+        await session.until(session.runtime.opened.is_set)
+        session.runtime.expect_message("hi")
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+        session.runtime.expect_message("thanks")
+        prompts.append("It is Tuesday.")
+        session.tell(Submitted("thanks"))
+        await session.idle(2)
+    steps = [(what, request.system) for what, request in provider.steps if what != "prepared"]
+    monday, tuesday = prompts
+    assert steps == [("expected", monday), ("sent", monday), ("expected", monday), ("sent", tuesday)]
+    assert [event.values for event in session.events(SettingsChanged)] == [{"default_system": each} for each in prompts]
+
+
 class Aging(Priced):
     """Services with a cache whose lifetime is chosen as an hour once `is_late`."""
 

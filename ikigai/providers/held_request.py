@@ -8,6 +8,7 @@ connection. So nothing of it leaves this machine before `send` or `open` is call
 import asyncio
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any, Generic, TypeVar
 
@@ -24,6 +25,12 @@ BUILDING_STEPS = 10
 
 _held: ContextVar["HeldRequest[Any] | None"] = ContextVar("held", default=None)
 """The held request that a task sends; None for a request that is sent at once."""
+_rehearses: ContextVar[bool] = ContextVar("rehearses", default=False)
+"""True in a task whose request ends in `hold_back`."""
+
+
+class _Rehearsed(Exception):
+    """The end of a request that was only rehearsed."""
 
 
 class HeldRequest(Generic[T]):
@@ -116,6 +123,8 @@ class HeldRequest(Generic[T]):
 
 async def hold_back(request: Any) -> None:
     """Let a held request wait before its connection and before its first byte: a hook of the HTTP client."""
+    if _rehearses.get():
+        raise _Rehearsed
     if held := _held.get():
         await held.wanted()
 
@@ -124,6 +133,13 @@ async def hold_back(request: Any) -> None:
                 await held.hold()
 
         request.extensions = {**request.extensions, "trace": on_step}
+
+
+async def rehearse(sending: Coroutine[Any, Any, object]) -> None:
+    """Have an SDK build a request that is not sent: the first one imports and makes what all later ones share."""
+    _rehearses.set(True)
+    with suppress(Exception):  # each SDK wraps the end of the rehearsal in its own way
+        await sending
 
 
 def _ignore_failure(opening: asyncio.Task[Any]) -> None:

@@ -47,7 +47,7 @@ from ikigai.providers.answer_limits import (
 )
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
-from ikigai.providers.held_request import HeldRequest, hold_back
+from ikigai.providers.held_request import HeldRequest, hold_back, rehearse
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.preconnect import ConnectionOpener
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
@@ -172,6 +172,10 @@ class StreamingProvider(ABC):
         """Send the request; entered when the headers are here. Errors of SDK and network pass through."""
 
     @abstractmethod
+    async def first_request(self, client: Any) -> None:
+        """Send a request without meaning, which is only rehearsed."""
+
+    @abstractmethod
     def reader(self, request: Request, target: RequestTarget) -> StreamReader: ...
 
     def refusal(self, error: Exception) -> tuple[int, object, Mapping[str, str]] | None:
@@ -241,6 +245,8 @@ class StreamingProvider(ABC):
         self._opener = ConnectionOpener(http, self.base_url)
         with suppress(ImportError):  # the first request would import it, with the event loop waiting
             importlib.import_module("anyio._backends._asyncio")
+        if not self.SIGN_IN:  # to sign a request in a cloud can take a token of its identity service
+            asyncio.run(rehearse(self.first_request(client)))
         return client
 
     def http_options(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from ikigai.core.messages import StopReason, Text
 from ikigai.core.request.reply import StreamFinished
+from ikigai.providers import held_request
 from ikigai.providers.held_request import BUILDING_STEPS
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import ask, collect
@@ -35,6 +36,25 @@ async def test_prepared_request_is_sent_once_and_only_with_its_stream(
     assert isinstance(events[-1], StreamFinished)
     [request] = wire_server.requests
     assert b"Is it stored?" in request.body and not held()
+
+
+async def test_first_request_is_rehearsed_and_not_sent_while_the_sdk_loads(
+    vendor: Any, wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = list[bool]()
+
+    async def rehearse(sending: Any) -> None:
+        with pytest.raises(Exception) as ended:
+            held_request._rehearses.set(True)
+            await sending
+        causes = [ended.value]
+        while cause := causes[-1].__cause__ or causes[-1].__context__:
+            causes.append(cause)
+        reached.append(any(isinstance(each, held_request._Rehearsed) for each in causes))
+
+    monkeypatch.setattr("ikigai.providers.streaming.rehearse", rehearse)
+    await vendor.preload()
+    assert reached == [True] and wire_server.requests == [] and wire_server.busiest == 0
 
 
 async def test_prepared_request_goes_before_its_stream_is_read(

@@ -51,6 +51,7 @@ class InputDrafts:
         self._has_changed = False  # since the last save
         self._save_now = asyncio.Event()
         self._saved_ids = set[str]()  # agents whose draft was saved to a file here
+        self._save_timer: asyncio.TimerHandle | None = None  # until the task below begins
         self._save_task: asyncio.Task[None] | None = None
         self._notice_task: asyncio.Task[None] | None = None
 
@@ -72,10 +73,23 @@ class InputDrafts:
         """Save the drafts in a moment, as the input or the queue may have changed; at once if a line was `entered`."""
         if self._files and self._current_id():
             self._has_changed = True
-            if entered:
-                self._save_now.set()
-            if self._save_task is None or self._save_task.done():
-                self._save_task = asyncio.create_task(self._save_all(self._files), name="unsent")
+            if self._save_task and not self._save_task.done():
+                if entered:
+                    self._save_now.set()
+            elif entered:
+                self._begin_saving(self._files)
+            elif self._save_timer is None:  # a task that waits would hold up the message that this key may send
+                loop = asyncio.get_running_loop()
+                self._save_timer = loop.call_later(SAVE_INTERVAL, self._begin_saving, self._files)
+
+    def _begin_saving(self, files: DraftFiles) -> None:
+        self._cancel_timer()
+        self._save_task = asyncio.create_task(self._save_all(files), name="unsent")
+
+    def _cancel_timer(self) -> None:
+        if self._save_timer:
+            self._save_timer.cancel()
+            self._save_timer = None
 
     async def recover(self, id: str, open_agent: OpenAgent | None, read_events: ReadEvents) -> None:
         """Return the draft of a killed program to the input, without the messages that the log has.
@@ -101,6 +115,7 @@ class InputDrafts:
 
     async def close(self, ending: Awaitable[str]) -> str:
         """Save what is left for the next program, await `ending`, then save what the ending agents return."""
+        self._cancel_timer()
         if self._save_task:
             self._save_task.cancel()
         files, self._files = self._files, None
@@ -121,8 +136,6 @@ class InputDrafts:
 
     async def _save_all(self, files: DraftFiles) -> None:
         while self._has_changed:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._save_now.wait(), SAVE_INTERVAL)
             self._save_now.clear()
             self._has_changed = False
             current_id, queued = self._current_id(), self._queued()
@@ -130,6 +143,9 @@ class InputDrafts:
                 await self._save(files, id, _joined(*queued.get(id, ()), self._stashed.get(id)))
             if current_id := self._current_id():  # a stashed text stays while another agent is being opened
                 await self._save(files, current_id, _joined(self._unsent(), self._stashed.get(current_id)))
+            if self._has_changed:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._save_now.wait(), SAVE_INTERVAL)
 
     def _unsent(self) -> str:
         """Return what the agent on screen has to send, oldest first."""

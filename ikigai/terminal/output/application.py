@@ -9,13 +9,15 @@ import signal
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, application
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.key_binding import DynamicKeyBindings, KeyBindings, KeyPress, defaults
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, defaults
+from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 
 from ikigai.terminal import capabilities
+from ikigai.terminal.key_lookup import KeyLookup
 from ikigai.terminal.keyboard import Keyboard
 from ikigai.terminal.output.frames import Frames
 from ikigai.terminal.output.live_area import LiveArea
@@ -64,10 +66,11 @@ class TerminalApp:
         if not vi:  # hundreds of bindings that no key would reach
             defaults.load_vi_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
         defaults.load_vi_search_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
+        application.load_key_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
         self.keyboard = Keyboard(tty.take_early())
         self._tty = tty
         self._handler, self._last_words = handler, last_words
-        self._keys: KeyBindings | None = None
+        self._keys = KeyLookup()  # with the bindings that the application is kept from loading
         bare = tty.dumb or theme.words
         painter = _bare_painter() if bare else Painter
         painter_theme = Theme(plain=True) if bare else theme
@@ -86,6 +89,8 @@ class TerminalApp:
             if not bare and capabilities.swallows_osc(os.environ):
                 self._painter.cursor = lambda: VI_CURSORS.get(self._app.vi_state.input_mode, BLOCK_CURSOR)
         self._app.renderer = self._painter
+        self._app.key_processor = KeyProcessor(self._keys)
+        self._app.key_processor.after_key_press += lambda _: self._handler.draft_changed(False)
         self._app.ttimeoutlen = ESCAPE_AFTER
         self._tasks: set[asyncio.Task[None]] = set()
         self._unstopped: asyncio.TimerHandle | None = None
@@ -164,10 +169,7 @@ class TerminalApp:
 
     def bind(self, keys: KeyBindings) -> None:
         """Bind `keys` in the place of all before. After each key the draft may have changed."""
-        is_first, self._keys = self._keys is None, keys
-        if is_first:  # prompt_toolkit keeps what it has once merged: it asks for these each time
-            self._app.key_bindings = DynamicKeyBindings(lambda: self._keys)
-            self._app.key_processor.after_key_press += lambda _: self._handler.draft_changed(False)
+        self._keys.bind(keys)
 
     def inserting(self) -> None:
         """Enter vi's insert mode: the next keys are text."""

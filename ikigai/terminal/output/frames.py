@@ -15,6 +15,8 @@ STREAMING_FRAME_SECONDS, CLOCK_FRAME_SECONDS = 0.07, 0.1
 """Seconds between two frames while text streams in, and while only the time changes."""
 FRAME_DELAY_SECONDS = 0.003
 """Seconds that a change waits for its frame: a request that is about to be sent goes first, and takes a millisecond."""
+ENTRY_DELAY_SECONDS = 0.008
+"""Seconds that the empty input waits for its frame: the message before it is stored and sent by then."""
 RESIZE_SETTLE_SECONDS, TMUX_RESIZE_SETTLE_SECONDS = 0.1, 0.3
 """Seconds without a change until the terminal's size is believed: tmux reports changes every 250 ms at most."""
 
@@ -90,7 +92,7 @@ class Frames:
     def after_entry(self) -> None:
         """Lay the input out anew once the request for its text has had time to go first. Until then draw nothing."""
         self._painter.holds.add("entry")
-        asyncio.get_running_loop().call_later(FRAME_DELAY_SECONDS, self._app.invalidate)
+        asyncio.get_running_loop().call_later(ENTRY_DELAY_SECONDS, self._app.invalidate)
 
     def redraw(self) -> None:
         """Draw the live area anew, whatever stands on the screen."""

@@ -54,7 +54,7 @@ THINKING_MISSING = re.compile(r"must be passed back|reasoning_content.{0,20} is 
 """Matches the refusal, by DeepSeek and Moonshot, of a request for messages of the model without their thinking."""
 THINKING_FIELDS_REFUSED = re.compile(
     r"\breasoning(_content|_details)?\b|extra_content|thinking|extra.(input|field|forbidden)|additional propert"
-    r"|(unknown|unrecognized|unexpected|unsupported) (field|key|name|propert|param)",
+    r"|(unknown|unrecognized|unexpected|unsupported) (field|key|name|propert|param)|items are not persisted",
     re.IGNORECASE,
 )
 """Matches the refusal of the fields that such thinking goes back in."""
@@ -147,7 +147,8 @@ class OpenAIProvider(StreamingProvider):
         taken = call_ids(request)
         if self._responses:
             diagnoses = self._diagnoses(request.model)
-            return ResponsesReader(target, self._vendor(request.model), taken, diagnoses=diagnoses)
+            vendor = self._vendor(request.model)
+            return ResponsesReader(target, vendor, taken, diagnoses=diagnoses, plain=not self._official)
         return ChatReader(target, taken, has_costs=self._preset.has_costs)
 
     def connect(self) -> tuple[Any, Any]:
@@ -190,7 +191,7 @@ class OpenAIProvider(StreamingProvider):
                     self._left_out |= refused
                 elif thoughts and REASONING_REFUSED.search(refusal):
                     thoughts = False
-                elif self._responses or not self._change_form(request, refusal, demands):
+                elif (self._responses and self._official) or not self._change_form(request, refusal, demands):
                     raise
                 if self._body(request, thoughts) == body:
                     raise  # the refusal has another cause

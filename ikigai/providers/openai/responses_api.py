@@ -14,7 +14,7 @@ from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
 from ikigai.core.vendor_search import MAX_SEARCHES
 from ikigai.providers.encoding import BodyEncoder, result_text
-from ikigai.providers.json_shape import as_mapping
+from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai import terms
 from ikigai.providers.openai.terms import OPENAI_EFFORT, OptionalPart
@@ -28,12 +28,16 @@ final answer), which OpenAI wants back.
 """
 
 
-class ReasoningItem(Record, frozen=True):
-    """The content of a Thinking's signature, as JSON: all of a reasoning item that the API wants back."""
+class ReasoningItem(Record, frozen=True, omit_defaults=True):
+    """The content of a Thinking's signature, as JSON: all of a reasoning item that the API wants back.
+
+    `content` is the thinking itself, which servers of open models give; some of them encrypt nothing.
+    """
 
     id: str
     summary: tuple[str, ...]
     encrypted_content: str
+    content: tuple[str, ...] = ()
 
 
 class ResponsesEncoder(BodyEncoder):
@@ -117,12 +121,28 @@ class ResponsesEncoder(BodyEncoder):
                 if type(block) is ToolResult
             ]
         items = _items(message.blocks)
+        if not any(item["type"] == "function_call" for item in items):
+            items = [item for item in items if not _is_plain(item)]  # before an answer it only costs tokens
         while items and items[-1]["type"] == "reasoning":  # refused without an item after it
             items.pop()
         return items or [_message_item(EMPTY_TEXT, "")]
 
     def image_tokens(self, image: Image) -> int:
         return terms.image_tokens(image) if self._official else tokens.image_tokens(image.data)
+
+
+def reasoning_signature(item: dict[str, Any], plain: bool) -> str:
+    """Return the part of a reasoning item that the API wants back; "" if the server gave nothing to send back.
+
+    With `plain` that is also thinking without its encrypted content.
+    """
+    encrypted = as_string(item.get("encrypted_content"))
+    summary = tuple(as_string(as_mapping(part).get("text")) for part in as_sequence(item.get("summary")))
+    parts = as_sequence(item.get("content")) if plain else ()
+    content = tuple(text for part in parts if (text := as_string(as_mapping(part).get("text"))))
+    if not encrypted and not (plain and (content or any(summary))):
+        return ""
+    return msgspec.json.encode(ReasoningItem(as_string(item.get("id")), summary, encrypted, content)).decode()
 
 
 def _part(block: Block) -> dict[str, Any]:
@@ -156,7 +176,9 @@ def _items(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:
             case Thinking(_, signature, vendor) if vendor.endswith(PHASE_SUFFIX):
                 phase = signature
             case Thinking(_, signature):
-                items += _reasoning_items(signature)
+                for item in _reasoning_items(signature):
+                    place = _place(items, item["id"])
+                    items[place : place + 1] = [item]
             case ToolCall(hosted=hosted) if hosted:
                 pass  # one item is call and result
             case ToolResult(id, opaque=opaque):
@@ -180,5 +202,20 @@ def _reasoning_items(signature: str) -> list[dict[str, Any]]:
     except (ValueError, RecursionError):
         return []
     summary = [{"type": "summary_text", "text": part} for part in thought.summary]
-    item = {"type": "reasoning", "id": thought.id, "summary": summary, "encrypted_content": thought.encrypted_content}
+    item: dict[str, Any] = {"type": "reasoning", "id": thought.id, "summary": summary}
+    if thought.content:
+        item["content"] = [{"type": "reasoning_text", "text": part} for part in thought.content]
+    if thought.encrypted_content:
+        item["encrypted_content"] = thought.encrypted_content
     return [item]
+
+
+def _is_plain(item: dict[str, Any]) -> bool:
+    """Return True for thinking that its server did not encrypt."""
+    return item["type"] == "reasoning" and "encrypted_content" not in item
+
+
+def _place(items: list[dict[str, Any]], id: str) -> int:
+    """Return the place of a reasoning item among those before it: that of the same one before its signature came."""
+    same = (at for at, item in enumerate(items) if id and _is_plain(item) and item["id"] == id)
+    return next(same, len(items))

@@ -9,7 +9,8 @@ from ikigai.providers.json_shape import as_mapping, as_string
 class ResponseOutput:
     """One output: the pieces that came, and the deltas that wait for earlier outputs.
 
-    `kind` is its item's type, `call` the number of calls before it.
+    `kind` is its item's type, `call` the number of calls before it. `unsigned` is a whole reasoning item that came
+    without its encrypted content.
     """
 
     def __init__(self, kind: str, call: int) -> None:
@@ -22,6 +23,7 @@ class ResponseOutput:
         self.known = False
         self.done = False
         self.waiting: list[Delta] = []
+        self.unsigned: dict[str, Any] = {}
 
 
 class ResponseOutputs:
@@ -34,6 +36,10 @@ class ResponseOutputs:
 
     def in_order(self) -> list[ResponseOutput]:
         return [output for _, output in sorted(self._placed.items())]
+
+    def without_signature(self) -> dict[str, ResponseOutput]:
+        """Return the outputs with a reasoning item that came without its encrypted content, by its id."""
+        return {id: output for id, output in self._named.items() if output.unsigned}
 
     def about(self, event: dict[str, Any], kind: str = "") -> ResponseOutput:
         """Return the output that an event is about; make it if there is none yet.

@@ -4,7 +4,7 @@ A reply is a row of outputs (reasoning, messages, calls). They are passed on in 
 its result. Parts that a server leaves out of the pieces are taken from the whole item that ends them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -27,7 +27,7 @@ from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.failures import RequestTarget, failure_in_stream
 from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
-from ikigai.providers.openai.responses_api import PHASE_SUFFIX, ReasoningItem
+from ikigai.providers.openai.responses_api import PHASE_SUFFIX, reasoning_signature
 from ikigai.providers.openai.responses_outputs import ResponseOutput, ResponseOutputs
 
 DELTA_KINDS = {
@@ -70,7 +70,8 @@ class ResponsesReader:
     """The state of one stream so far (`streaming.StreamReader`): the outputs, the end marker, the usage.
 
     `vendor` signs the model's thoughts, `taken` are ids of earlier calls. A call without an id of its own, or with one
-    that is taken, gets a new one. With `diagnoses` the server says why its cache missed.
+    that is taken, gets a new one. With `diagnoses` the server says why its cache missed. With `plain` thinking
+    that is not encrypted goes back, too.
     """
 
     def __init__(
@@ -80,10 +81,12 @@ class ResponsesReader:
         taken: frozenset[str] = frozenset(),
         new_id: Callable[[], str] = new_id,
         diagnoses: bool = False,
+        plain: bool = False,
     ) -> None:
         self.request_id = ""
         self._target = target
         self._vendor = vendor
+        self._plain = plain
         self._ids = CallIds(taken, new_id)
         self._outputs = ResponseOutputs()
         self._current_message: ResponseOutput | None = None
@@ -189,7 +192,8 @@ class ResponsesReader:
                 parts = as_sequence(item.get("summary")) or as_sequence(item.get("content"))
                 texts = tuple(as_string(as_mapping(part).get("text")) for part in parts)
                 whole = PART_SEPARATOR.join(texts)
-                signature = _signature(item)
+                signature = reasoning_signature(item, self._plain)
+                output.unsigned = {} if item.get("encrypted_content") else item
             case "function_call":
                 whole = as_string(item.get("arguments"))
                 self._cut = self._cut or item.get("status") == "incomplete"
@@ -236,6 +240,7 @@ class ResponsesReader:
                     return failure
         for output in self._outputs.in_order():
             output.done = True
+        self._sign_late(as_sequence(response.get("output")))
         self._store_counts(response)
         reason = as_string(as_mapping(response.get("incomplete_details")).get("reason"))
         if self._refused or (reason == "content_filter" and not self._cut):
@@ -245,6 +250,15 @@ class ResponsesReader:
         else:
             self._stop = StopReason.TOOLS if self._outputs.calls else StopReason.END
         return None
+
+    def _sign_late(self, items: Iterable[object]) -> None:
+        """Take the encrypted content of thinking that stands in the whole response alone, as at LiteLLM."""
+        unsigned = self._outputs.without_signature()
+        for item in map(as_mapping, items):
+            output = unsigned.get(as_string(item.get("id")))
+            if output and (encrypted := item.get("encrypted_content")):
+                whole = output.unsigned | {"encrypted_content": encrypted}
+                output.waiting.append(ThinkingDelta("", reasoning_signature(whole, self._plain), self._vendor))
 
     def _release_outputs(self) -> Iterator[Delta]:
         """Yield the waiting deltas of the outputs up to the first that is not done."""
@@ -295,15 +309,6 @@ def _citation(annotation: dict[str, Any]) -> Citation | None:
     if annotation.get("type") != "url_citation" or not url:
         return None
     return Citation(url, as_string(annotation.get("title")))
-
-
-def _signature(item: dict[str, Any]) -> str:
-    """Return the part of a reasoning item that the API wants back; "" if the server gave nothing to send back."""
-    encrypted = as_string(item.get("encrypted_content"))
-    if not encrypted:
-        return ""
-    summary = tuple(as_string(as_mapping(part).get("text")) for part in as_sequence(item.get("summary")))
-    return msgspec.json.encode(ReasoningItem(as_string(item.get("id")), summary, encrypted)).decode()
 
 
 def _same(one: str, other: str) -> bool:

@@ -400,3 +400,12 @@ def test_output_is_utf8_whatever_the_locale_says(account: Account):
     assert json.loads(result.stdout)["text"] == "wörd 記憶" and "wörd 記憶" in result.stdout
     line = "ikigai -m scripted/echo -p 'wörd' --json | od -An -tx1 | tr -d ' \\n'"
     assert "c3b6" in account.shell(line, PYTHONIOENCODING="latin-1").stdout
+
+
+def test_word_that_is_not_utf8_is_printed_as_json_can_hold_it(account: Account):
+    """Python keeps such bytes of the command line as lone surrogates."""
+    for command, field in (("search", "query"), ("recall", "question")):
+        result = account.run("history", command, "--json", "wörd \udcff")
+        assert json.loads(result.stdout)[field] == "wörd \ufffd", result.stderr
+    result = account.run("doctor", "--json", "--profile", "\udcff")
+    assert (result.returncode, json.loads(result.stdout)["type"]) == (2, "error") and "\ufffd" in result.stdout

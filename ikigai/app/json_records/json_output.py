@@ -7,12 +7,14 @@ import io
 import json
 import re
 import sys
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ikigai.app.json_records.outcome_records import ErrorRecord
 from ikigai.core.errors import IkigaiError
+from ikigai.core.sanitize import storable
 from ikigai.system.output import print_lines
 
 if TYPE_CHECKING:
@@ -23,8 +25,20 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 def encode(record: PrintedRecord) -> str:
     """Return the object as one line, without its end; what a terminal would obey or hide is escaped."""
-    text = _ENCODER.encode(record).decode()
+    try:
+        text = _ENCODER.encode(record).decode()
+    except UnicodeEncodeError:  # it holds a word of the command line, or a path, that is not UTF-8
+        text = _ENCODER.encode(_storable_texts(msgspec.to_builtins(record, builtin_types=(Decimal,)))).decode()
     return text if text.isprintable() else re.sub("[^ -~]", _escape_unprintable, text)
+
+
+def _storable_texts(value: Any) -> Any:
+    """Return a value of lists, objects and texts with its texts as UTF-8 can hold them."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(name): _storable_texts(inner) for name, inner in value.items()}
+    return [_storable_texts(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _escape_unprintable(found: re.Match[str]) -> str:

@@ -14,6 +14,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -54,6 +55,7 @@ class Terminal(Protocol):
     def pump(self, seconds: float) -> bool: ...
 
 
+@cache
 def same(text: str) -> str:
     """Return a row with the parts replaced that differ from run to run."""
     for pattern, instead in _VARYING:
@@ -87,6 +89,7 @@ def styles(screen: pyte.Screen) -> str:
     return "\n".join(lines) + "\n"
 
 
+@cache
 def _words(cell: pyte.screens.Char) -> tuple[str, str]:
     """Return the style of a cell, its ink and its ground; "" for none."""
     ink = [word for word, on in (("bold", cell.bold), ("dim", is_dim(cell)), ("italics", cell.italics)) if on]

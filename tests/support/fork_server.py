@@ -16,6 +16,7 @@ such message, from `shell_command`.
 import atexit
 import fcntl
 import gc
+import gettext
 import marshal
 import os
 import runpy
@@ -29,6 +30,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -152,16 +154,33 @@ def _end(code: int) -> None:
 
 
 def compute_once() -> None:
-    """Fill the caches of what is the same in each run: regular expressions, decoders of records, parsed queries."""
+    """Fill the caches of what is the same in each run: regular expressions, decoders of records, the driver's library.
+
+    Half of the time of a subcommand went into its parsers, which are made here, and into files of translations that
+    argparse looked for at each word: forks have the same locale.
+    """
+    import psycopg
+
     from ikigai.cli import main as cli
     from ikigai.cli import subcommands
     from ikigai.config import load
+    from ikigai.core.sanitize import Cleaner, clean, clean_line
+    from ikigai.store import sqlstate
     from ikigai.terminal.render.markdown import render
 
+    gettext.find = cache(gettext.find)
     load(Path(os.devnull), {}, {})
     cli._parser().parse_intermixed_args(["-p", "a message"])
-    subcommands.parse(subcommands.build_parser(cli._common(), cli._common()), ["agents"])
+    parser = subcommands.build_parser(cli._common(), cli._common())
+    subcommands.parse(parser, ["agents"])
+    subcommands.build_parser = lambda before, common: parser
     render("# One\n\nTwo **three** `four`.\n", 80, color=True)
+    for text in ("\x1b[1m", "\x1b[1mé\u200d"):
+        clean_line(clean(text))
+        Cleaner().feed(text)
+    Cleaner().flush()
+    with suppress(psycopg.OperationalError):  # no server is there, but its libraries are loaded
+        next(sqlstate.connect(f"host={os.devnull}"))
 
 
 class _Unread(dict[str, str]):

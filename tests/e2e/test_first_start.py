@@ -22,8 +22,6 @@ from tests.support.local_weights import smol_weights
 from tests.support.screens import Screens
 
 pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
-pytestmark = pytest.mark.own_interpreter
-
 SLOWLY = 150.0
 """Seconds for a small model on a busy machine."""
 

@@ -37,29 +37,31 @@ def addresses(wire: Wire) -> dict[str, str]:
 
 
 def test_key_is_typed_tried_stored_and_used(account: Account, wire: Wire, addresses: dict[str, str]):
-    wire.answers(CLAUDES)
-    with account.terminal("login", "anthropic", "--debug", columns=200, env=addresses) as program:
-        program.wait_for("Create a key at https://platform.claude.com/settings/keys")
-        program.wait_for("Key for anthropic (hidden):")
+    wire.answers(LIST)
+    with account.terminal("login", "openai", "--debug", columns=200, env=addresses) as program:
+        program.wait_for("Create a key at https://platform.openai.com/api-keys")
+        program.wait_for("Key for openai (hidden):")
         program.type(f"  {SECRET}\r")
         assert program.ended() == 0
-        assert f"The key of anthropic works; it is stored in {key_file(account)}." in program.words()
+        assert f"The key of openai works; it is stored in {key_file(account)}." in program.words()
         assert SECRET.encode() not in program.raw
         program.assert_restored()
-    assert wire.requests[0].path.startswith("/v1/models") and wire.requests[0].headers["x-api-key"] == SECRET
-    assert stored(account) == {"anthropic": SECRET}
+    assert wire.requests[0].path.startswith("/v1/models")
+    assert wire.requests[0].headers["authorization"] == f"Bearer {SECRET}"
+    assert stored(account) == {"openai": SECRET}
     assert stat.S_IMODE(key_file(account).stat().st_mode) == 0o600
     assert stat.S_IMODE(key_file(account).parent.stat().st_mode) == 0o700
 
     wire.answers(failure(400, "no"))
-    result = account.run("-m", "anthropic/claude-x", "-c", "-p", "hi", "--debug", **addresses)
-    assert wire.requests[1].path == "/v1/messages" and wire.requests[1].headers["x-api-key"] == SECRET
+    result = account.run("-m", "openai/gpt-5", "-c", "-p", "hi", "--debug", **addresses)
+    assert wire.requests[1].path == "/v1/chat/completions"
+    assert wire.requests[1].headers["authorization"] == f"Bearer {SECRET}"
     shown = account.run("config", **addresses).stdout
-    assert "API key of anthropic" in shown and shown.rstrip().endswith("login")
+    assert "API key of openai" in shown and shown.rstrip().endswith("login")
     listed = account.run("login", "--list", **addresses).stdout
     assert [line.split(maxsplit=1) for line in listed.splitlines()[:3]] == [
-        ["anthropic", "login"],
-        ["openai", "no key"],
+        ["anthropic", "no key"],
+        ["openai", "login"],
         ["google", "no key"],
     ]
     seen = f"{result.stdout}{result.stderr}{shown}{listed}{account.log_file()}{account.rows()}"

@@ -51,7 +51,6 @@ def alive(word: str) -> list[int]:
     return found
 
 
-@pytest.mark.own_interpreter
 def test_tool_is_asked_about_approved_for_always_and_runs_after_a_kill(account: Account):
     configure(account, "good")
     marked = f"{SCRIPT}\0good"
@@ -98,7 +97,7 @@ def test_prompt_resource_and_question_of_a_server_in_a_conversation(account: Acc
         program.wait_for("● Seven.")
         program.say("ask me")
         program.wait_for("The MCP server good asks")
-        program.pump(0.6)
+        program.pass_time(0.6)
         program.type("2")
         program.wait_for("● Blue it is.")
         program.say("/good:nothing")
@@ -137,7 +136,13 @@ def test_tool_that_changes_is_asked_about_again_and_not_called_on_an_old_answer(
     assert ran == "act {}" and "changing__act was not called: its server has changed it" in refused
 
 
-def test_requests_keep_their_prefix_over_50_turns_but_for_a_changed_list(account: Account, wire: Wire, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("turns", "late_turn", "change_turn"),
+    [pytest.param(8, 3, 5, id="8"), pytest.param(50, 10, 25, id="50", marks=pytest.mark.long)],
+)
+def test_requests_keep_their_prefix_but_for_a_changed_list(
+    account: Account, wire: Wire, tmp_path: Path, turns: int, late_turn: int, change_turn: int
+):
     """Three servers: one is late, one changes its list in the middle of a turn. The definitions are known before."""
     late = tmp_path / "late"
     late.touch()
@@ -150,21 +155,21 @@ def test_requests_keep_their_prefix_over_50_turns_but_for_a_changed_list(account
     with account.terminal("-m", "wire/x", "--yolo", rows=30, env={**TOOLS, "WIRE_KEY": "k"}) as program:
         program.ready()
         wait_for_server(program, "good")
-        for turn in range(1, 51):
-            if turn == 10:
+        for turn in range(1, turns + 1):
+            if turn == late_turn:
                 late.touch()
                 wait_for_server(program, "late")
-            if turn == 25:
+            if turn == change_turn:
                 wire.answers(completion(calls=[{"name": "good__change", "arguments": {}, "id": "c"}]), "Changed.")
             program.say(f"turn {turn} of many")
-            program.wait_for("● Changed." if turn == 25 else f"You said: turn {turn} of many")
+            program.wait_for("● Changed." if turn == change_turn else f"You said: turn {turn} of many")
         program.leave()
-    assert len(wire.requests) == 51
+    assert len(wire.requests) == turns + 1
     tools = [sent(request, "tools") for request in wire.requests]
     assert all(f'"{mode}__add"' in tools[0] for mode in ("good", "late", "children")), "those of the late one, too"
-    changes = [number for number in range(1, 51) if tools[number] != tools[number - 1]]
-    assert changes == [26], "with the turn behind the one in which the list changed"
-    assert '"good__later"' in tools[26] and '"good__later"' not in tools[25]
+    changes = [number for number in range(1, turns + 1) if tools[number] != tools[number - 1]]
+    assert changes == [change_turn + 1], "with the turn behind the one in which the list changed"
+    assert '"good__later"' in tools[change_turn + 1] and '"good__later"' not in tools[change_turn]
     messages = [sent(request, "messages") for request in wire.requests]
     for before, after in pairwise(messages):
         assert after.startswith(before.removesuffix("]"))

@@ -46,7 +46,7 @@ def until(true: Any, what: str) -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("format", ["text", "stream-json"])
 def test_signal_ends_a_run_whose_output_is_not_read(account: Account, number: int, code: int, format: str):
-    model = account.script("word " * 60_000)
+    model = account.script("word " * 20_000)
     program = account.start(*model, "-p", "go", "--output-format", format)
     until(lambda: account.turns() == ["completed"] or program.poll() is not None, "the end of the turn")
     assert program.poll() is None
@@ -77,7 +77,7 @@ def test_signal_ends_the_wait_for_input(account: Account, number: int, code: int
 
 @pytest.mark.long  # test_bad_input.py shows it of a reply
 def test_closed_output_pipe_is_no_failure(account: Account):
-    model = account.script("word\n" * 60_000)
+    model = account.script("word\n" * 20_000)
     result = account.shell(f"ikigai {' '.join(model)} -p go | head -1; exit ${{PIPESTATUS[0]}}")
     assert (result.stdout, result.stderr, result.returncode) == ("word\n", "", 0)
     assert account.endings() == ["completed"]
@@ -114,7 +114,7 @@ def test_timeout_interrupts_the_turn(account: Account, wire: Wire, format: str):
 def test_timeout_ends_the_wait_for_input_and_for_a_reader(account: Account):
     program = account.start(*ECHO, "-p", "--timeout", "1", typed=True)
     assert program.wait(30) == 124 and not account.agents()
-    program = account.start(*account.script("word " * 60_000), "-p", "--timeout", "4", "go")
+    program = account.start(*account.script("word " * 20_000), "-p", "--timeout", "4", "go")
     assert program.wait(30) == 124
 
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import ikigai
-from tests import ROOT
 from tests.e2e.account import ECHO, Account, Wire
 from tests.support.wire_server import Answer
 
+AS_INSTALLED = "tests.e2e.as_installed"
 NEWER = "ikigai_chat-99.1.0-py3-none-any.whl"
 
 
@@ -21,22 +21,22 @@ def listing(*names: str) -> Answer:
 
 
 def installed(folder: Path) -> str:
-    """Make a folder in which the running program is installed as from an index; return it for PYTHONPATH."""
+    """Make a folder in which the running program is installed as from an index; return it for TEST_SITE."""
     info = folder / "ikigai_chat-0.0.1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.4\nName: ikigai-chat\nVersion: 0.0.1\n")
     (folder / "ikigai").symlink_to(Path(ikigai.__file__).parent)
-    return f"{ROOT}:{folder}"
+    return str(folder)
 
 
 def test_one_line_tells_of_a_newer_version_once_a_day(account: Account, wire: Wire, tmp_path: Path):
     env = {
-        "PYTHONPATH": installed(tmp_path / "site"),
+        "TEST_SITE": installed(tmp_path / "site"),
         "IKIGAI_TERMINAL_UPDATE_NOTICE": "true",
         "IKIGAI_TERMINAL_UPDATE_INDEX": f"{wire.server.base_url}/simple/",
     }
     wire.answers(listing("ikigai_chat-0.0.1-py3-none-any.whl", NEWER), listing(NEWER))
-    with account.terminal(*ECHO, env=env, columns=160) as program:
+    with account.terminal(*ECHO, module=AS_INSTALLED, env=env, columns=160) as program:
         program.ready()
         program.wait_for("ikigai 99.1.0 is available; this is 0.0.1. To update: ")
         program.say("still here")
@@ -45,7 +45,7 @@ def test_one_line_tells_of_a_newer_version_once_a_day(account: Account, wire: Wi
         program.leave()
     assert [each.path for each in wire.requests] == ["/v1/simple/ikigai-chat/"]
     assert account.said("user") == ["still here"], "the notice is no message"
-    with account.terminal(*ECHO, env=env, columns=160) as program:
+    with account.terminal(*ECHO, module=AS_INSTALLED, env=env, columns=160) as program:
         program.ready().say("again")
         program.wait_for("● again")
         program.leave()
@@ -54,10 +54,10 @@ def test_one_line_tells_of_a_newer_version_once_a_day(account: Account, wire: Wi
 
 def test_package_index_is_not_asked_without_the_setting(account: Account, wire: Wire, tmp_path: Path):
     env = {
-        "PYTHONPATH": installed(tmp_path / "site"),
+        "TEST_SITE": installed(tmp_path / "site"),
         "IKIGAI_TERMINAL_UPDATE_INDEX": f"{wire.server.base_url}/simple/",
     }
-    with account.terminal(*ECHO, env=env) as program:
+    with account.terminal(*ECHO, module=AS_INSTALLED, env=env) as program:
         program.ready().say("hello")
         program.wait_for("● hello")
         program.leave()

@@ -4,7 +4,7 @@ import json
 
 import psycopg
 
-from tests.e2e.account import Account, Wire
+from tests.e2e.account import WIRE, Account, Wire
 from tests.providers.anthropic import messages_wire
 from tests.providers.search_wire import claude_events
 from tests.support.wire_server import Answer
@@ -29,9 +29,10 @@ def saved_parts(account: Account) -> str:
 
 
 def test_search_is_printed_stored_counted_and_exported(account: Account, wire: Wire):
-    account.configure("[tools]\nvendor_search = true\n")
+    other = f'[providers.wire]\nbase_url = "{wire.server.base_url}"\n'
+    account.configure(f"[tools]\nvendor_search = true\n{other}")
     env = environment(wire)
-    wire.answers(SEARCHED, SEARCHED, messages_wire.answer("No."))
+    wire.answers(SEARCHED, SEARCHED, "No.")
     text = account.run("-m", MODEL, "-c", "-p", "News?", **env).stdout
     assert text == 'I search.\n\nIt is new. Good.\n\n[1] Köln "today" https://example.org/köln?a=1\n'
     record = json.loads(account.run("-m", MODEL, "-c", "-p", "--json", "More?", **env).stdout)
@@ -45,7 +46,7 @@ def test_search_is_printed_stored_counted_and_exported(account: Account, wire: W
     assert found == [("https://example.org/köln?a=1", 'Köln "today"')] * 2
     exported = account.run("history", "export", "--format", "md", **env).stdout
     assert '1. Köln "today" <https://example.org/köln?a=1>' in exported and "news of Köln" in exported
-    account.run("-m", "anthropic/claude-opus-5-5", "-c", "-p", "And now?", **env)
+    account.run(*WIRE, "-c", "-p", "And now?", **env)
     assert "vendor_search: news of Köln; found:" in json.dumps(wire.requests[-1].json, ensure_ascii=False)
 
 

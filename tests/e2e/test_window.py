@@ -108,10 +108,10 @@ def test_context_rule_is_at_the_first_message_of_the_next_request(
         program.settled()
 
     rewinds = [0]
-    for _ in range(2):  # the second time is a restart
+    for steps in ((*[turn] * 6, budget, turn, marked, turn, budget, turn, turn), (turn, budget, turn, marked, turn)):
         with account.terminal(*WIRE, columns=160, rows=40) as program:
             program.ready()
-            for step in (turn, turn, turn, turn, turn, turn, budget, turn, marked, turn, budget, turn, turn):
+            for step in steps:
                 step(program)
             program.leave()
     assert agreed >= 4 and set(account.endings()) == {"completed"}

@@ -65,7 +65,7 @@ def test_port_with_something_else_changes_nothing(account: Account, wire: Wire):
 def test_no_server_is_looked_for_with_a_key_or_switched_off(account: Account, wire: Wire):
     configure(account, wire)
     wire.server.answer = ollama
-    for env in ({"ANTHROPIC_API_KEY": "k"} | LOOKING, {}):
+    for env in ({"OPENAI_API_KEY": "k"} | LOOKING, {}):
         with account.terminal(env=env) as program:
             program.ready()
             program.say("/status")

@@ -16,9 +16,11 @@ from PIL import Image
 from tests.cli.test_help_pages import examples
 from tests.e2e.account import ECHO, Account, Wire
 from tests.e2e.program import environment
-from tests.e2e.test_login import CLAUDES, LIST, SECRET
+from tests.e2e.test_login import JSON, LIST, SECRET
 from tests.support import starting
+from tests.support.wire_server import Answer
 
+CLAUDES = Answer(b'{"data": [{"type": "model", "id": "claude-x"}], "has_more": false}', 200, JSON)
 ELSEWHERE = {
     "ikigai history recover ~/.local/state/ikigai/unsaved-….jsonl",
     "ikigai history recover FILE --name lost",

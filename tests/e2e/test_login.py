@@ -18,7 +18,6 @@ from tests.support.wire_server import Answer, failure
 SECRET = "sk-canary-of-the-test-0123456789"
 JSON = {"Content-Type": "application/json"}
 LIST = Answer(b'{"object": "list", "data": [{"id": "gpt-5-mini"}, {"id": "gpt-5"}]}', 200, JSON)
-CLAUDES = Answer(b'{"data": [{"type": "model", "id": "claude-x"}], "has_more": false}', 200, JSON)
 
 
 def key_file(account: Account) -> Path:
@@ -232,25 +231,27 @@ def test_no_key_reaches_the_embedded_server(tmp_path: Path):
 
 
 def test_keys_and_who_answers_in_setup(account: Account, wire: Wire, addresses: dict[str, str]):
-    wire.answers(CLAUDES)
-    account.run("login", "anthropic", input=SECRET, **addresses)
-    result = account.run("setup", OPENAI_API_KEY="sk-2", **addresses)
+    wire.answers(LIST)
+    account.run("login", "openai", input=SECRET, **addresses)
+    result = account.run("setup", ANTHROPIC_API_KEY="sk-2", **addresses)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.splitlines()[1:] == [
-        "key        anthropic: stored by ikigai login",
-        "key        openai: in the environment (OPENAI_API_KEY)",
+        "key        anthropic: in the environment (ANTHROPIC_API_KEY)",
+        "key        openai: stored by ikigai login",
         "ready      anthropic/claude-sonnet-5-5 will answer. Start with: ikigai",
     ]
-    rows = {row["key"]: row for row in lines_of(account.run("config", "--json", OPENAI_API_KEY="sk-2").stdout)}
-    assert rows["API key of anthropic"] == {
-        "type": "setting", "key": "API key of anthropic", "value": "set", "origin": "login",
+    rows = {row["key"]: row for row in lines_of(account.run("config", "--json", ANTHROPIC_API_KEY="sk-2").stdout)}
+    assert rows["API key of openai"] == {
+        "type": "setting", "key": "API key of openai", "value": "set", "origin": "login",
     }  # fmt: skip
-    assert rows["API key of openai"]["origin"] == "environment OPENAI_API_KEY"
+    assert rows["API key of anthropic"]["origin"] == "environment ANTHROPIC_API_KEY"
     shutil.rmtree(key_file(account).parent)
 
 
-def test_log_file_leaves_out_requests_that_sdks_log(account: Account, wire: Wire):
-    account.configure(f'[providers.wire]\nbase_url = "{wire.server.base_url}"\napi = "anthropic"\n')
+@pytest.mark.ordinary("chat")
+@pytest.mark.parametrize("api", ["chat", "anthropic"])
+def test_log_file_leaves_out_requests_that_sdks_log(account: Account, wire: Wire, api: str):
+    account.configure(f'[providers.wire]\nbase_url = "{wire.server.base_url}"\napi = "{api}"\n')
     wire.answers(failure(400, "no"))
     result = account.run("-m", "wire/x", "--debug", "-p", "a private matter", ANTHROPIC_LOG="debug", OPENAI_LOG="debug")
     assert result.returncode == 1 and len(wire.requests) == 1

@@ -5,7 +5,7 @@ import psycopg
 from ikigai.repl.agent_picker import PAGE_AGENTS
 from tests.e2e.account import ECHO, Account
 
-KEYED = {"ANTHROPIC_API_KEY": "sk-canary-of-the-test-0123456789"}
+KEYED = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), "sk-canary-of-the-test-0123456789")
 
 
 def agents(account: Account, *words: str) -> list[str]:
@@ -78,15 +78,17 @@ def test_model_is_picked_from_favorites_and_all_known_ones(account: Account):
         program.type("\x15nosuch/model\r")
         program.wait_for("There is no provider 'nosuch'")
         program.wait_for("[providers.nosuch]")
-        program.type("\x15haiku-4-5")
-        program.wait(lambda: "opus" not in program.text() and "haiku-4-5" in program.text(), "the filtered list")
+        program.type("\x15gpt-5-mini")
+        program.wait(lambda: "opus" not in program.text() and "gpt-5-mini  $" in program.text(), "the filtered list")
         program.type("\r")
-        program.wait(lambda: "claude-haiku-4-5 · ctx" in program.status(), "the picked model")
+        program.wait(lambda: "gpt-5-mini · ctx" in program.status(), "the picked model")
         program.say("/model")
+        program.wait_for("opus-4-1")
+        program.type("gpt-5-mini")
         program.wait_for("in use")
         program.type("\x03")
         program.ready()
-        assert "claude-haiku-4-5 · ctx" in program.status()
+        assert "gpt-5-mini · ctx" in program.status()
         program.leave()
     shown = account.run("-c", "-p", "/model", **KEYED).stdout
     assert "/model PROVIDER/NAME[:LEVEL] chooses another" in shown

@@ -134,7 +134,7 @@ async def test_pgbouncer_in_session_mode_has_all(dsn: str) -> None:
 
 
 async def test_pgbouncer_that_resets_no_sessions_has_all(dsn: str) -> None:
-    """A program undoes all that others left in its session: statements, settings, and the write lock of a killed one."""
+    """Programs undo what others left in a session: statements, settings, and the write lock of a killed one."""
     with pgbouncer(dsn, "session", "server_reset_query =\ndefault_pool_size = 2") as through:
         agent = None
         for _ in range(2):

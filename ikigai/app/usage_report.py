@@ -113,6 +113,8 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
         return cache_usage.format_cache_csv(report) if arguments.csv else cache_usage.format_cache(report)
     await database.sum_up_usage()
     rows = await database.usage_totals_by(arguments.by, id, start)
+    if arguments.by == "user" and database.only_user:
+        rows = _rename(rows, *database.only_user)
     below, total = await spent_below(database, id, start) if id else None, sum_totals(of for _, of in rows)
     if arguments.json:
         return UsageRecord(
@@ -131,6 +133,15 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
     both = [("its agents", below), ("with them", sum_totals((total, below)))] if below else []
     text = format_table(arguments.by, [*rows, ("total", total), *both])
     return f"{text}\n{_describe_prunes(total)}" if total.prunes else text
+
+
+def _rename(rows: Sequence[tuple[str, UsageTotals]], old: str, new: str) -> list[tuple[str, UsageTotals]]:
+    """Return the rows with the requests of `old` under `new`, which may have a row already."""
+    totals: dict[str, UsageTotals] = {}
+    for name, of in rows:
+        shown = new if name == old else name
+        totals[shown] = sum_totals((totals.get(shown, UsageTotals()), of))
+    return list(totals.items())
 
 
 def format_csv(by: str, rows: Sequence[tuple[str, UsageTotals]]) -> str:

@@ -6,10 +6,10 @@ create or replace function ikigai_is_own(owner text, owner_user text) returns bo
     owner_user = '' or coalesce(current_setting('ikigai.user', true), '') in ('', owner_user)
   );
 
-create index agents_owned on agents (owner, last_used_at, id) where purged_at is null;
-create index agents_listed on agents (owner, last_used_at, id)
+create index if not exists agents_owned on agents (owner, last_used_at, id) where purged_at is null;
+create index if not exists agents_listed on agents (owner, last_used_at, id)
   where purged_at is null and killed_at is null and archived_at is null;
-create index agents_siblings on agents (owner, parent, created_at, id)
+create index if not exists agents_siblings on agents (owner, parent, created_at, id)
   where purged_at is null and killed_at is null and archived_at is null;
 
 -- So does each policy.

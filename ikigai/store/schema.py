@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 SECURED_VERSION = 22
 """The version from which on row security holds. What later migrations make is secured with them."""
 
+MENDING_VERSION = 29
+"""The version before which migrations may have made something in the schema of a user's index."""
+
 
 class Migration(NamedTuple):
     version: int
@@ -162,6 +165,10 @@ async def apply(
                 await tell_progress(connection, migration.version, total)
                 # A role that was added as a user has the schema of its index first, and would make new functions there.
                 await connection.execute(agents.SEARCH, (quoted(session.schema),))
+                if version:
+                    await connection.execute(agents.ACT_AS_OWNER)
+                if version > SECURED_VERSION and migration.version == MENDING_VERSION:
+                    await _mend_misplaced(connection, session.schema, migration.file.parent)
                 await connection.execute(migration.file.read_bytes())
                 version = migration.version
                 await connection.execute(agents.MIGRATED, (version, migration.file.stem[5:]))
@@ -172,6 +179,12 @@ async def apply(
             raise failure from error
         raise
     return version
+
+
+async def _mend_misplaced(connection: psycopg.AsyncConnection, schema: str, folder: Path) -> None:
+    from ikigai.store.misplaced_objects import mend_misplaced  # only a database of an earlier version needs it
+
+    await mend_misplaced(connection, schema, [each.file for each in read_migrations(folder)])
 
 
 async def read_version(connection: psycopg.AsyncConnection) -> int:

@@ -24,6 +24,7 @@ from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, IkigaiError, Rejected
 from ikigai.core.spending import SpendingQuery
 from ikigai.core.state.loading import load_memory
+from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store import dump
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
@@ -34,7 +35,7 @@ from tests.conftest import EMPTY_TABLES, LEAVE, MIGRATIONS, address, make_clean,
 from tests.core.agent import RUN
 from tests.store.talk import Talk
 from tests.store.test_conflicts import Circle, in_circle
-from tests.store.test_schema import folder
+from tests.store.test_schema import SCHEMA, description, folder
 from tests.support import kept_connections
 
 pytestmark = pytest.mark.fresh
@@ -572,33 +573,33 @@ asyncio.run(Database.open(dsn, Path(migrations)))
 
 @pytest.mark.parametrize("granted", [0, 1])
 async def test_start_of_the_owner_gives_users_what_a_killed_migration_left_out(
-    dsn: str, tmp_path: Path, granted: int
+    empty_dsn: str, tmp_path: Path, granted: int
 ) -> None:
     users = [f"user_{uuid4().hex[:8]}" for _ in range(2)]
     migrations = folder(tmp_path / "m", "create table further (n int); comment on table further is 'x';")
-    owned = await Database.open(dsn, MIGRATIONS)
+    owned = await Database.open(empty_dsn, MIGRATIONS)
     for user in users:
         await owned.users.add(user, "a password of theirs")
     await owned.close()
-    arguments = "-c", DIE_IN_REFRESH, dsn, str(migrations), str(granted)
+    arguments = "-c", DIE_IN_REFRESH, empty_dsn, str(migrations), str(granted)
     killed = await asyncio.create_subprocess_exec(sys.executable, *arguments)
     assert await killed.wait() == -signal.SIGKILL
-    with psycopg.connect(dsn, autocommit=True) as admin:
+    with psycopg.connect(empty_dsn, autocommit=True) as admin:
         copies = "select schemaname from pg_tables where tablename = 'further' and schemaname like '%index%'"
         assert admin.execute(copies).rowcount == granted
-        reading = await Database.open(dsn, migrations, write=False)
+        reading = await Database.open(empty_dsn, migrations, write=False)
         await reading.close()
-        used = await Database.open(address(dsn, user=users[1], password="a password of theirs"), migrations)
+        used = await Database.open(address(empty_dsn, user=users[1], password="a password of theirs"), migrations)
         await used.close()
         assert admin.execute(copies).rowcount == granted, "neither a reader nor a user can"
         pieces = "select oid from pg_class where relname = 'search_pieces' order by 1"
         before = admin.execute(pieces).fetchall()
-        owned = await Database.open(dsn, migrations)
+        owned = await Database.open(empty_dsn, migrations)
         assert admin.execute(copies).rowcount == 2
         after = admin.execute(pieces).fetchall()
         assert len({*before} & {*after}) == 1 + granted, "indexes that are made already stay"
         await owned.close()
-        owned = await Database.open(dsn, migrations)
+        owned = await Database.open(empty_dsn, migrations)
         assert admin.execute(pieces).fetchall() == after
         for user in users:
             await owned.users.remove(user)
@@ -621,6 +622,50 @@ async def test_administrator_who_is_a_user_migrates_the_common_schema(
         found = admin.execute(made).fetchall()
         admin.execute("drop schema ikigai cascade")  # with what belongs to the administrator there
     assert found == [("ikigai", ["search_path=ikigai, pg_temp"])]
+
+
+@pytest.mark.parametrize(("first", "by"), [(22, "owner"), (25, "administrator"), (26, "owner")])
+async def test_database_that_an_administrator_migrated_into_their_index_is_mended(
+    empty_role: str, empty_dsn: str, tmp_path: Path, first: int, by: str
+) -> None:
+    owner, database = (str(conninfo_to_dict(empty_role)[part]) for part in ("user", "dbname"))
+    with psycopg.connect(empty_dsn, autocommit=True) as admin:
+        administrator = str(conninfo_to_dict(empty_dsn)["user"])
+        admin.execute(f'grant create on database "{database}" to {owner}; alter role {owner} createrole'.encode())
+        owned = await Database.open(empty_role, first_migrations(tmp_path / "m", first))
+        await owned.users.add(administrator)
+        await owned.close()
+        try:
+            index = f"ikigai_index_{administrator}"
+            admin.execute(f"set search_path = {index}, ikigai".encode())
+            for migration in read_migrations(MIGRATIONS)[first:28]:
+                with admin.transaction():
+                    admin.execute(migration.file.read_bytes())
+                    record = "insert into ikigai_migrations (version, name) values (%s, %s)"
+                    admin.execute(record, (migration.version, migration.file.stem[5:]))
+            tables = admin.execute("select tablename from pg_tables where schemaname = %s", (index,)).fetchall()
+            for (table,) in tables:  # as it was made anew then
+                admin.execute(f"drop table {index}.{table} cascade".encode())
+            misplaced = "select 1 from pg_proc where pronamespace = %s::regnamespace union all select 2 from pg_views"
+            assert admin.execute(f"{misplaced} where schemaname = %s".encode(), (index, index)).rowcount
+            await (await Database.open(empty_role if by == "owner" else empty_dsn, MIGRATIONS)).close()
+            assert not admin.execute(f"{misplaced} where schemaname = %s".encode(), (index, index)).rowcount
+            assert description(empty_dsn) == SCHEMA.read_text()
+            others = (
+                "select relname from pg_class where relnamespace = 'ikigai'::regnamespace and relowner <> %s::regrole"
+            )
+            assert not admin.execute(others, (owner,)).fetchall()
+            owned = await Database.open(empty_role, MIGRATIONS)
+            talk = await Talk.open(owned)
+            await talk.turn("a canary")
+            assert (await owned.search("canary")).hits
+            purge = owned.purge(PurgeTarget("canary"), ((0, 1 << 62),))
+            await purge.carry_out(await purge.find())
+            assert not (await owned.search("canary")).hits
+            await talk.log.close()
+            await owned.close()
+        finally:
+            admin.execute("drop schema ikigai cascade")  # with what belongs to the administrator there
 
 
 async def test_agents_that_get_another_owner_are_worked_out_once(dsn: str) -> None:

@@ -88,6 +88,11 @@ MAY_USE_SCHEMA = "select has_schema_privilege(%s::text, 'usage')"
 # A statement keeps the limit with which it began: so a statement of its own lifts it before the wait.
 WITHOUT_LIMITS = "select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true)"
 SEARCH = "select set_config('search_path', %s, true)"
+# What an administrator adds belongs to the owner of the other tables, too.
+ACT_AS_OWNER = """
+select set_config('role', rolname::text, true) from pg_class join pg_roles on pg_roles.oid = relowner
+where pg_class.oid = 'messages'::regclass
+"""
 MIGRATION_TURN = "select pg_try_advisory_xact_lock(%s, %s)"
 READ_ACTIVITY_ANEW = "select pg_stat_clear_snapshot()"  # a transaction sees it as it was at first
 MIGRATING = """

@@ -19,6 +19,9 @@ PAIR_JOINER = "+"
 PIECE_CHARACTERS, OVERLAP_CHARACTERS = 16_000, 200
 """Characters of a piece, and how many of them the next one begins with: with both no piece is above 64 KB."""
 
+MAX_REPLACED_LETTERS = 64
+"""Different letters that are replaced one after the other: with more, one look at each character is faster."""
+
 # Scripts that put no spaces between words, Hangul with its particles, and symbols with a meaning of their own.
 UNSPACED_SCRIPTS = (
     "\u0e00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2190-\u2bff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f"
@@ -83,9 +86,12 @@ def fold(text: str) -> str:
     if folded.isascii():
         return folded
     folded = unicodedata.normalize("NFC", folded)
-    # A text has few different letters of this kind. A folded one is folded to itself, so that their order is no matter.
-    for each in _foreign(folded):
-        folded = folded.replace(each, _FOLDS[ord(each)])
+    # A folded letter is folded to itself, so that their order is no matter. Most of Chinese is folded already.
+    changed = {ord(each): _FOLDS[ord(each)] for each in _foreign(folded) if _FOLDS[ord(each)] != each}
+    if len(changed) > MAX_REPLACED_LETTERS:
+        return folded.translate(changed)
+    for code, found in changed.items():
+        folded = folded.replace(chr(code), found)
     return folded
 
 

@@ -237,8 +237,9 @@ def test_what_is_more_relevant():
 
 
 def test_folded_characters_are_folded_to_themselves() -> None:
-    """So a text is folded one different letter at a time, in any order."""
+    """So a text is folded one different letter at a time, in any order, or with many of them all at once."""
     every = [chr(code) for code in range(0x80, 0x20000) if not 0xD800 <= code < 0xE000]
     folded = "".join({fold(each) for each in every})
     assert [each for each in set(folded) if fold(each) != each] == []
-    assert fold("".join(every[:1000])) == "".join(map(fold, every[:1000]))
+    for letters in every[:1000], every[:50], every[200:250]:
+        assert fold("".join(letters)) == "".join(map(fold, letters))

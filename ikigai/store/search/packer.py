@@ -170,7 +170,8 @@ class Packer:
                 await cursor.execute(packs.SET_STATEMENT_TIMEOUT, ("0",))
                 try:
                     for table in tables:
-                        await cursor.execute(packs.REWRITE[table])
+                        for statement in packs.REWRITE[table]:
+                            await cursor.execute(statement)
                 finally:
                     await cursor.execute(packs.SET_STATEMENT_TIMEOUT, (timeout,))
         return False

@@ -122,22 +122,23 @@ where level = %(level)s - 1 and number between %(number)s * 8 and %(number)s * 8
 """
 
 # Packed pieces leave their room to others, but the words stay in the index of terms.
-# Of the table of stems the rows are estimated. One that was never analyzed has none.
+# Of the table of stems the rows are estimated. One that was never analyzed has none. Only its owner may reorder it.
 LOOSE_TABLES = """
 select 'search_pieces' where pg_total_relation_size('search_pieces') > %(pieces)s
 union all
 select relname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-where pg_class.oid = 'recall_postings'::regclass
-  and pg_relation_size(pg_class.oid) > %(least)s + %(share)s * greatest(reltuples, 0) * (
+where pg_class.oid = 'recall_postings'::regclass and pg_has_role(relowner, 'usage')
+  and pg_relation_size(pg_class.oid) > greatest(%(least)s, %(share)s * greatest(reltuples, 0) * (
     select 36 + coalesce(sum(avg_width), 0) from pg_stats where schemaname = nspname and tablename = relname
-  )
+  ))
 """
 STATEMENT_TIMEOUT = "select current_setting('statement_timeout')"
 # A reset would set what it was before the connection was greeted.
 SET_STATEMENT_TIMEOUT = "select set_config('statement_timeout', %s, false)"
-REWRITE: dict[str, LiteralString] = {
-    "search_pieces": "vacuum (full, analyze) search_pieces",
-    "recall_postings": "vacuum (full, analyze) recall_postings",
+# Postings of a stem are put beside each other. They were written a part at a time, and each lay on a page of its own.
+REWRITE: dict[str, tuple[LiteralString, ...]] = {
+    "search_pieces": ("vacuum (full, analyze) search_pieces",),
+    "recall_postings": ("cluster recall_postings using recall_postings_pkey", "analyze recall_postings"),
 }
 
 # Reading packs ------------------------------------------------------------------------------------------------------

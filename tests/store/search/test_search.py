@@ -702,6 +702,8 @@ async def test_table_of_stems_is_rewritten_when_it_is_mostly_room(
         assert await is_rewritten(
             "delete from recall_postings where stem like 'zz%' and (stem < 'zz18' or stem > 'zz19')"
         )
+        stored = other.execute("select stem from recall_postings order by ctid").fetchall()
+        assert len(stored) > 1_000 and stored == sorted(stored), "those of a stem lie beside each other"
         assert not await is_rewritten("select")
     assert [turn.id for turn in (await database.recall("a harbor", limit=9)).turns] == [id]
 

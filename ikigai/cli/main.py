@@ -12,9 +12,10 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ikigai import __version__
+from ikigai.cli.run_options import MUST_HAVE_TEXT, check_options, common_options, read_message, run_parser
 from ikigai.core.errors import ConfigError, ExitCode, IkigaiError, Stopped, UsageError
 from ikigai.core.switch_words import SWITCH_WORDS
 from ikigai.system import paths
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 _NAMES = ("agents", "completion", "config", "db", "doctor", "history", "login", "mcp", "models", "setup", "usage")
 SUBCOMMANDS = tuple([name] for name in _NAMES)
-MUST_HAVE_TEXT = ("config", "db", "follow", "model", "profile", "schema")
-"""Options that are empty only where a script's variable is not set; without them the run would be another one."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -91,7 +90,7 @@ def _run(words: list[str]) -> int:
     if sys.stdout is None:
         raise ConfigError("The standard output is closed, so nothing can be written.", "Redirect it to a file.")
     words, literal = _split_at_dashes(words)
-    options, rest = _common().parse_known_args(words)
+    options, rest = common_options().parse_known_args(words)
     if rest[:1] == ["help"] and (len(rest) == 1 or [*rest[1:2]] in SUBCOMMANDS):
         words = [*rest[1:], "--help"]
         rest = words
@@ -110,14 +109,14 @@ def _run(words: list[str]) -> int:
     if rest[:1] in SUBCOMMANDS:
         from ikigai.cli import subcommands
 
-        subparser = subcommands.build_parser(_common(), _common(argparse.SUPPRESS))
+        subparser = subcommands.build_parser(common_options(), common_options(argparse.SUPPRESS))
         arguments = subcommands.parse(subparser, [*words, *literal])
         if arguments.command == "completion":
-            return subcommands.completion.run(_parser(), subparser, arguments)
+            return subcommands.completion.run(run_parser(), subparser, arguments)
         if arguments.command == "config" and arguments.what in subcommands.configuration.OF_FILE:
             return subcommands.configuration.run_on_file(_config_file(arguments), arguments)
         return subcommands.run(_warned(_load_config(arguments)), arguments)
-    parser = _parser()
+    parser = run_parser()
     arguments = parser.parse_intermixed_args(words)
     if empty := [name for name in MUST_HAVE_TEXT if getattr(arguments, name) == ""]:
         parser.error(f"argument --{empty[0]}: expected a value, not an empty one")
@@ -125,44 +124,15 @@ def _run(words: list[str]) -> int:
         from ikigai.cli import mistyped
 
         raise ConfigError(*mistyped.explain_late_subcommand(arguments.words[0]))
-    prompt = _read_message([*arguments.words, *literal[1:]])
+    prompt = read_message([*arguments.words, *literal[1:]])
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     prints = arguments.print or arguments.output_format or not interactive
-    _check_run_options(arguments, bool(prints))
+    check_options(arguments, bool(prints))
     if prints:
         from ikigai.headless import print_mode
 
         return print_mode.run(_warned(_load_config(arguments)), arguments, prompt)
     return _at_the_terminal(arguments, prompt)
-
-
-def _check_run_options(arguments: argparse.Namespace, prints: bool) -> None:
-    """Raise ConfigError for options that do not fit each other, or a run that `prints`; complete the output format."""
-    for_print = {"--schema": arguments.schema, "--input-format": arguments.input_format, "--timeout": arguments.timeout}
-    if not prints and (flags := [flag for flag, value in for_print.items() if value]):
-        raise ConfigError(f"{flags[0]} is for print mode.", f"Add -p, or leave out {flags[0]}.")
-    if arguments.input_format == "stream-json":
-        if arguments.output_format not in (None, "stream-json"):
-            raise ConfigError(
-                "--input-format stream-json is answered in stream-json.", "Leave out --json and --output-format."
-            )
-        arguments.output_format = "stream-json"
-    if arguments.follow and (prints or arguments.new or arguments.resume is not None):
-        raise ConfigError(
-            "--follow needs a terminal and follows one agent.", "Leave out -p, --new, -r and redirections."
-        )
-    if arguments.ephemeral and (arguments.resume is not None or getattr(arguments, "continue") or arguments.follow):
-        raise ConfigError(
-            "--ephemeral starts a new agent, so it cannot continue one.", "Leave out -r, -c and --follow."
-        )
-    if arguments.raw and (not arguments.print or arguments.output_format not in (None, "text")):
-        raise ConfigError(
-            "--raw only applies to the text output of print mode.", "Add -p, and leave out --json and --output-format."
-        )
-    if arguments.resume == "" and (prints or os.environ.get("TERM") == "dumb" or arguments.screen_reader):
-        raise ConfigError(
-            "-r without a name needs a terminal to choose an agent.", "Usage: ikigai -r NAME; see ikigai agents."
-        )
 
 
 def _split_at_dashes(words: list[str]) -> tuple[list[str], list[str]]:
@@ -178,13 +148,13 @@ def _doctor_arguments(words: list[str], rest: list[str]) -> argparse.Namespace |
     """
     flags, others = argparse.Namespace(), words
     if rest[0] != "doctor":
-        flags, others = _parser().parse_known_intermixed_args(words)
+        flags, others = run_parser().parse_known_intermixed_args(words)
         if flags.print or flags.words != ["doctor"]:
             return None
         others = ["doctor", *others]
     from ikigai.cli import subcommands
 
-    arguments = subcommands.parse(subcommands.build_parser(_common(), _common(argparse.SUPPRESS)), others)
+    arguments = subcommands.parse(subcommands.build_parser(common_options(), common_options(argparse.SUPPRESS)), others)
     arguments.json = arguments.json or getattr(flags, "output_format", None) == "json"
     given = {name: value for name, value in vars(arguments).items() if value is not None}
     return argparse.Namespace(**{**vars(arguments), **vars(flags), **given})
@@ -269,108 +239,6 @@ def _check_address(dsn: str | None) -> None:
                 "Write the whole address in IKIGAI_DATABASE_URL or [database] url of your configuration, or the "
                 "password into ~/.pgpass or a service file.",
             )
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        from ikigai.cli import mistyped
-
-        raise mistyped.usage_error(self, message)
-
-    def format_help(self) -> str:
-        from ikigai.cli import help_pages  # imported only for help
-
-        self.formatter_class, self.epilog = help_pages.HelpFormatter, help_pages.main_text()
-        return super().format_help()
-
-
-def _common(default: str | None = None) -> argparse.ArgumentParser:
-    """Return a parser of the options that every command takes, before its name and after it."""
-    parser = _Parser(prog="ikigai", add_help=False, allow_abbrev=False, argument_default=default)
-    group = parser.add_argument_group("options of every command")
-    group.add_argument("--config", metavar="FILE", help="read this configuration file instead of yours")
-    group.add_argument("--db", metavar="DSN", help="the database for this run, without password")
-    group.add_argument("--debug", action="store_true", default=default or False, help="write more to the log file")
-    return parser
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="ikigai",
-        usage="ikigai [options] [message | @file ...]\n       ikigai COMMAND ...",
-        description="A terminal for one lasting conversation with any large language model.",
-        allow_abbrev=False,
-        parents=[_common()],
-    )
-    add = parser.add_argument
-    add("words", nargs="*", help=argparse.SUPPRESS)
-    add("-p", "--print", action="store_true", help="answer once and exit")
-    add("--output-format", choices=("text", "json", "stream-json"), help="the format of print mode (text)")
-    add("--json", action="store_const", const="json", dest="output_format", help="same as --output-format json")
-    add("--input-format", choices=("text", "stream-json"), help="the format of piped input (text)")
-    add("--schema", metavar="FILE", help="with -p, ask for a reply that matches a JSON schema")
-    add("--timeout", type=_parse_seconds, default=0.0, metavar="S", help="with -p, stop after S seconds")
-    add("--raw", action="store_true", help="with -p, write text as it is, escape sequences too")
-    add("-c", "--continue", action="store_true", help="go on with the agent used last (the default, but not of -p)")
-    add("-r", "--resume", nargs="?", const="", metavar="NAME|ID", help="go on with this agent; alone: choose one")
-    add("--follow", metavar="NAME|ID", help="watch an agent live, read-only")
-    add("--new", action="store_true", help="start a new agent")
-    add("--ephemeral", action="store_true", help="start a new agent, and purge it at the end")
-    add("--max-turns", type=_parse_count, default=0, metavar="N", help="at most N requests for one message")
-    add("--max-usd", type=_parse_dollars, metavar="X", help="a spending cap for this run, in US dollars")
-    add("--yolo", action="store_true", help="let models run every tool without asking")
-    add("--no-tools", action="store_true", help="offer models no tools")
-    add("--yes", action="store_true", help="answer yes to confirmations in print mode (never to tools)")
-    add("-m", "--model", metavar="PROVIDER/NAME[:LEVEL]", help="the model for this run")
-    add("--profile", metavar="NAME", help="the profile for this run, default for none")
-    add("--system-prompt", metavar="TEXT", help="the system prompt for this run")
-    add("--screen-reader", action="store_true", help="print everything once, as words, without redrawing")
-    add("-v", "-V", "--version", action="version", version=f"ikigai {__version__}")
-    return parser
-
-
-def _parse_count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of requests; write 1 or more")
-    return int(text)
-
-
-def _parse_dollars(text: str) -> float:
-    try:
-        dollars = float(text.removeprefix("$"))
-    except ValueError:
-        dollars = 0.0
-    if not 0 < dollars <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an amount in US dollars; write more than 0")
-    return dollars
-
-
-def _parse_seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds; write more than 0")
-    return seconds
-
-
-def _read_message(words: list[str]) -> str:
-    """Return the message on the command line; a word with spaces that is all the name of a file stays a mention."""
-    return " ".join(map(_quote_mention, words))
-
-
-def _quote_mention(word: str) -> str:
-    """Return `@my file.txt`, which the shell has freed of its quotes, as a message mentions the file."""
-    if not word.startswith("@") or " " not in word:
-        return word
-    from ikigai.core import mentions
-
-    path = Path(word[1:])
-    with contextlib.suppress(OSError, RuntimeError, ValueError):
-        if path.expanduser().exists():
-            return mentions.format_mention(word[1:])
-    return word
 
 
 def _log_file() -> Path:

@@ -8,15 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from ikigai.cli import help_pages as manual
-from ikigai.cli import main as cli
+from ikigai.cli import run_options
 from ikigai.cli import subcommands as admin
+from ikigai.cli.main import SUBCOMMANDS
 from tests.e2e.test_completion import every
 
 
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    _, *beside = every(admin.build_parser(cli._common(), cli._common(argparse.SUPPRESS)))
+    _, *beside = every(admin.build_parser(run_options.common_options(), run_options.common_options(argparse.SUPPRESS)))
     yield from beside
-    yield "", cli._parser()
+    yield "", run_options.run_parser()
 
 
 @pytest.fixture(params=[40, 80, 200])
@@ -31,9 +32,9 @@ def test_every_command_has_a_page_and_every_page_a_command() -> None:
 
 def test_pages_are_read_only_when_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     manual.load.cache_clear()
-    beside = admin.build_parser(cli._common(), cli._common(argparse.SUPPRESS))
+    beside = admin.build_parser(run_options.common_options(), run_options.common_options(argparse.SUPPRESS))
     admin.parse(beside, ["config", "path"])
-    cli._parser().parse_intermixed_args(["a message"])
+    run_options.run_parser().parse_intermixed_args(["a message"])
     assert manual.load.cache_info().currsize == 0
     with pytest.raises(SystemExit):
         admin.parse(beside, ["db", "dump", "--help"])
@@ -76,14 +77,14 @@ def examples() -> Iterator[tuple[str, str]]:
 
 def test_every_example_is_understood() -> None:
     """The parsers accept it; the shell's syntax is left out."""
-    common, main = cli._common(), cli._parser()
-    beside = admin.build_parser(common, cli._common(argparse.SUPPRESS))
+    common, main = run_options.common_options(), run_options.run_parser()
+    beside = admin.build_parser(common, run_options.common_options(argparse.SUPPRESS))
     for path, example in examples():
         found = re.search(r"\bikigai\b(?P<words>(?:'[^']*'|\"[^\"]*\"|[^|<>)])*)", example)
         assert found, example
         words = shlex.split(found["words"])
         rest = common.parse_known_args(words)[1]
-        if rest[:1] in cli.SUBCOMMANDS:
+        if rest[:1] in SUBCOMMANDS:
             arguments = admin.parse(beside, words)
             assert path.split()[0] == arguments.command, example
             assert len(path.split()) == 1 or path.split()[1] == arguments.what, example

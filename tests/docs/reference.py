@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ikigai.cli import help_pages, subcommands
-from ikigai.cli import main as cli
+from ikigai.cli import help_pages, run_options, subcommands
 from ikigai.config import settings_file
 from ikigai.config.key_table import KEY_SPECS, KeyPath
 from ikigai.core.commands.command_help import HELP_GROUPS, find_command
@@ -106,8 +105,8 @@ def exit_codes() -> str:
 
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """Yield the words after `ikigai` and the parser of each command, the main one first."""
-    yield "", cli._parser()
-    beside = subcommands.build_parser(cli._common(), cli._common(argparse.SUPPRESS))
+    yield "", run_options.run_parser()
+    beside = subcommands.build_parser(run_options.common_options(), run_options.common_options(argparse.SUPPRESS))
 
     def below(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
         for action in parser._actions:
@@ -150,7 +149,11 @@ def main_section(heading: str) -> str:
 
 def option_rows(path: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
     """Yield the arguments of a command and their explanations, without the options that all commands share."""
-    shared = {option for action in cli._common()._actions for option in action.option_strings} if path else set()
+    shared = (
+        {option for action in run_options.common_options()._actions for option in action.option_strings}
+        if path
+        else set()
+    )
     for action in parser._actions:
         if not shared & {*action.option_strings} and (row := option_row(action)):
             yield row

@@ -13,7 +13,7 @@ import psycopg
 import pyte
 import pytest
 
-from ikigai.cli import main as cli
+from ikigai.cli import run_options
 from ikigai.cli import subcommands as admin
 from tests.e2e.account import ECHO, Account
 from tests.e2e.program import environment
@@ -63,8 +63,8 @@ def every(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str
 
 
 def parsers() -> list[tuple[str, argparse.ArgumentParser]]:
-    _, *beside = every(admin.build_parser(cli._common(), cli._common(argparse.SUPPRESS)))
-    return [*beside, ("", cli._parser())]
+    _, *beside = every(admin.build_parser(run_options.common_options(), run_options.common_options(argparse.SUPPRESS)))
+    return [*beside, ("", run_options.run_parser())]
 
 
 def test_bash(account: Account, on_path: Path):

@@ -161,8 +161,7 @@ def compute_once() -> None:
     """
     import psycopg
 
-    from ikigai.cli import main as cli
-    from ikigai.cli import subcommands
+    from ikigai.cli import run_options, subcommands
     from ikigai.config import load
     from ikigai.core.sanitize import Cleaner, clean, clean_line
     from ikigai.store import sqlstate
@@ -170,8 +169,8 @@ def compute_once() -> None:
 
     gettext.find = cache(gettext.find)
     load(Path(os.devnull), {}, {})
-    cli._parser().parse_intermixed_args(["-p", "a message"])
-    parser = subcommands.build_parser(cli._common(), cli._common())
+    run_options.run_parser().parse_intermixed_args(["-p", "a message"])
+    parser = subcommands.build_parser(run_options.common_options(), run_options.common_options())
     subcommands.parse(parser, ["agents"])
     subcommands.build_parser = lambda before, common: parser
     render("# One\n\nTwo **three** `four`.\n", 80, color=True)

@@ -45,10 +45,10 @@ class OpenAgent:
     """An open agent with its write lock. `last_detached` orders agents by when a front end detached from them."""
 
     def __init__(
-        self, agent: Agent, log: AgentLog, runtime: AgentLoop, buffered_view: BufferedView, outputs: CommandOutputs
+        self, agent: Agent, log: AgentLog, agent_loop: AgentLoop, buffered_view: BufferedView, outputs: CommandOutputs
     ) -> None:
         self.agent, self.log, self.outputs = agent, log, outputs
-        self.agent_loop, self.view = runtime, buffered_view
+        self.agent_loop, self.view = agent_loop, buffered_view
         self.last_detached = 0
         self.loop_task: asyncio.Task[None] | None = None
 
@@ -86,7 +86,7 @@ class _AskingFlag:
 
 
 class _AgentMail:
-    """The mail of one open agent: the `agent.loop.MailSource` of its AgentLoop."""
+    """The mail of one open agent: the `agent.loop_options.MailSource` of its AgentLoop."""
 
     def __init__(self, mailbox: Mailbox, open_agent: Callable[[], OpenAgent], on_change: Callable[[], None]) -> None:
         self._mailbox, self._open_agent, self._on_change = mailbox, open_agent, on_change
@@ -122,7 +122,8 @@ class AgentManager:
         options: LoopOptions = DEFAULTS,
     ) -> None:
         self.services, self.agents = services, dict[str, OpenAgent]()
-        self._news, self._ledger, self._lost, self._asks, self._options = on_change, on_usage, on_lost, can_ask, options
+        self._on_change, self._on_usage, self._on_lost = on_change, on_usage, on_lost
+        self._can_ask, self._options = can_ask, options
         self._subagents = subagents
         self.mailbox = Mailbox(self, opens=can_ask)
         self._opening = asyncio.Lock()
@@ -156,10 +157,10 @@ class AgentManager:
         from ikigai.app.agent_services import make_loop  # only a program with open agents needs the loop
 
         on_stored = lambda stored: self.mailbox.on_stored(open_agent, stored)  # noqa: E731
-        view = BufferedView(front, self._on_change, self._ledger, self._asks, on_stored, _AskingFlag(log).set)
+        view = BufferedView(front, self._report_change, self._on_usage, self._can_ask, on_stored, _AskingFlag(log).set)
         view.live_state.changed(memory)
         log.report = view.notice
-        source = _AgentMail(self.mailbox, lambda: open_agent, self._on_change) if mail else None
+        source = _AgentMail(self.mailbox, lambda: open_agent, self._report_change) if mail else None
         subagents, outputs = partial(self._subagents, self, agent.id), CommandOutputs(log, view.notice)
         options = self._options._replace(mail=source, outputs=outputs)
         loop = make_loop(self.services, agent, memory, log, view, subagents, options)
@@ -215,7 +216,7 @@ class AgentManager:
         """Note that the front end has detached from the agent."""
         self._detach_count += 1
         open_agent.last_detached = self._detach_count
-        self._on_change()
+        self._report_change()
 
     async def unload(self, open_agent: OpenAgent, write_lock: bool = True) -> str:
         """Interrupt its turn, end its loop and release its write lock; return the message about unsaved events.
@@ -225,7 +226,7 @@ class AgentManager:
         self.agents.pop(open_agent.agent.id, None)
         self.mailbox.clear_held(open_agent.agent.id)
         self.mailbox.calls.wake()
-        self._news()
+        self._on_change()
         if open_agent.loop_task and not open_agent.loop_task.done():
             open_agent.agent_loop.put_input(inputs.Interrupted())
             open_agent.agent_loop.inbox.put_nowait(None)
@@ -259,11 +260,11 @@ class AgentManager:
         if open_agent := self.agents.get(id):
             open_agent.agent = replace(open_agent.agent, name=name)
             open_agent.log.name = name
-            self._on_change()
+            self._report_change()
 
-    def _on_change(self) -> None:
+    def _report_change(self) -> None:
         """Report a change of a detached agent, and evict idle agents if there are many."""
-        self._news()
+        self._on_change()
         if len(self._idle_agents()) > MAX_IDLE_AGENTS and (self._evicting is None or self._evicting.done()):
             self._evicting = asyncio.create_task(self._evict_idle(), name="evict")
 
@@ -278,7 +279,7 @@ class AgentManager:
             async with self._opening:  # it cannot be opened meanwhile
                 if idle[0].is_idle:
                     await self.unload(idle[0])
-        self._news()
+        self._on_change()
 
     def _on_loop_end(self, open_agent: OpenAgent, loop: asyncio.Task[None]) -> None:
         """Handle a loop that ended by itself: the write lock was lost, or there is a bug. The agent stays readable."""
@@ -297,7 +298,7 @@ class AgentManager:
             log.error("the loop of %s ended", open_agent.agent.name, exc_info=error)
             error = Bug("; start again")
         now = f"This agent is read-only now: /switch {open_agent.agent.name} opens or follows it again."
-        self._lost(open_agent, f"{error} {message} {now}".replace("  ", " "))
+        self._on_lost(open_agent, f"{error} {message} {now}".replace("  ", " "))
 
     async def _fork_rest(self, open_agent: OpenAgent, error: LogDiverged, rest: SpoolResult) -> None:
         """Make a fork of the events that the log lacks, and report it."""
@@ -309,7 +310,7 @@ class AgentManager:
         except IkigaiError as failure:
             log.warning("no fork was made of %s: %s", rest.path, failure)
             message = f"{error} {rest.message}"
-        self._lost(open_agent, message)
+        self._on_lost(open_agent, message)
 
 
 def _keep_unsaved(open_agent: OpenAgent) -> tuple[str, SpoolResult | None]:

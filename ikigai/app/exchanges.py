@@ -5,8 +5,8 @@
     after a message that `wait` returned                   the number of that message + 1
     after the end of a turn, or a message of the user's    0: work that is given and done never counts
 
-From ANSWERS on, no message is sent to a running agent until either turn ends, or the user writes to the agent or to one
-that it works for. An idle agent begins a turn with the message: `app.mailbox` counts those turns.
+From MAX_ANSWERS on, no message is sent to a running agent until either turn ends, or the user writes to the agent or to
+one that it works for. An idle agent begins a turn with the message: `app.mailbox` counts those turns.
 """
 
 from ikigai.core.agents.mail import Mail

@@ -104,7 +104,7 @@ class TurnEnded(Record, frozen=True):
 
     `before` totals everything before this turn, `before_previous` everything before the turn preceding it. `tokens` is
     the size of the turn by a counter better than bytes. `counted` says by which counter and for which model
-    (`RunConfig.counted`).
+    (`RunConfig.counter_of`).
     """
 
     ending: Ending

@@ -1,9 +1,9 @@
 """This module counts the tokens of a serialised request.
 
-One function answers for every provider and model over the measured bytes of the request body. Four of them are one
-token, which English, code and JSON schemas come to within a fifth. Better known sizes are measured as four bytes for
-each token: an image, by its vendor's formula, and with the counters "provider" and "calibrated" a turn that has ended,
-by the tokens stored with its end. So sizes add up whatever they were counted by.
+One function answers for every provider and model over the measured bytes of the request body. Four bytes count as one
+token. English, code and JSON schemas differ from that by at most a fifth. Better known sizes are measured as four bytes
+for each token: an image, by its vendor's formula, and with the counters "provider" and "calibrated" a turn that has
+ended, by the tokens stored with its end. So sizes add up whatever they were counted by.
 """
 
 import math
@@ -14,18 +14,14 @@ BYTES_PER_TOKEN = 4
 
 def count_tokens(provider: str, model: str, size: int) -> int:
     """Return the tokens of a request body of `size` bytes for this provider and model."""
-    match provider:
-        case _:
-            return -(-size // BYTES_PER_TOKEN)
+    return -(-size // BYTES_PER_TOKEN)
 
 
 def max_bytes(provider: str, model: str, tokens: int) -> int:
     """Return the size in bytes of the largest body that counts as no more than `tokens`: the inverse of
     `count_tokens`.
     """
-    match provider:
-        case _:
-            return tokens * BYTES_PER_TOKEN
+    return tokens * BYTES_PER_TOKEN
 
 
 def image_tokens(data: str) -> int:

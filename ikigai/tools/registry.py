@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ToolRegistry:
-    """Tools of an agent; implements the port `ToolSettings`.
+    """Tools of an agent; implements the port `core.ports.Tools`.
 
     The order is that of their names, so that a request with the same tools begins with the same bytes. Every outcome
     becomes a result of at most `max_result_bytes` bytes. `gate` is called at the first call and returns the approval

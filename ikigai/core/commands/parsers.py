@@ -107,24 +107,24 @@ def parse_share(words: Sequence[str]) -> ShareRequest:
             raise WrongArgument("Name an agent and a user.")
 
 
-def share(argument: str) -> None:
+def check_share(argument: str) -> None:
     if argument:
         parse_share(argument.split())
 
 
-def rename(argument: str) -> None:
+def check_rename(argument: str) -> None:
     parse_rename(argument.split())
 
 
-def kill(argument: str) -> None:
+def check_kill(argument: str) -> None:
     parse_one_agent("kill", argument)
 
 
-def archive(argument: str) -> None:
+def check_archive(argument: str) -> None:
     parse_one_agent("archive", argument)
 
 
-def fork(argument: str) -> None:
+def check_fork(argument: str) -> None:
     from ikigai.core.commands.fork import parse_fork
 
     parse_fork(argument)

@@ -131,7 +131,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("new", "[name]", "start a new agent and switch to it", timing=CommandTiming.SWITCHING),
     CommandSpec("fork", '[at ID] [--model M[:LEVEL]] [--name NAME] ["prompt"]',
         "continue in a child with the same past; a prompt is sent at once",
-        timing=CommandTiming.SWITCHING, print_mode=PrintMode.TREE, parser=parsers.fork, completes="turns",
+        timing=CommandTiming.SWITCHING, print_mode=PrintMode.TREE, parser=parsers.check_fork, completes="turns",
         multiline=True,
         more="`at ID` forks at the "
         "end of the turn of any event, of other agents too, as memory was then. A busy agent is forked before "
@@ -153,18 +153,18 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("wait", "[NAME ...]", "wait until agents are idle, and show their last words", completes="agents",
         more="Without a name: all that are running. You can type meanwhile; the stop key stops only the waiting."),
     CommandSpec("rename", "[OLD] NEW", "rename this agent, or another",
-        timing=CommandTiming.QUEUED, print_mode=PrintMode.TREE, parser=parsers.rename, completes="agents"),
+        timing=CommandTiming.QUEUED, print_mode=PrintMode.TREE, parser=parsers.check_rename, completes="agents"),
     CommandSpec("share", "[NAME with USER [read|write|none]]", "share an agent with another user of the database",
-        parser=parsers.share, completes="agents",
+        parser=parsers.check_share, completes="agents",
         more="Alone: list what is shared. read, which is meant without a word, lets them read, search and fork it; "
         "write lets them continue it, too; none ends it. Who forked it keeps the past up to there. "
         "`ikigai agents share` does the same."),
     CommandSpec("kill", "[NAME]", "stop an agent and its forks (undo: /revive)",
-        timing=CommandTiming.BLOCKING, print_mode=PrintMode.TREE, parser=parsers.kill, completes="agents",
+        timing=CommandTiming.BLOCKING, print_mode=PrintMode.TREE, parser=parsers.check_kill, completes="agents",
         more="You are asked first. Running work is cancelled; the history stays and can be searched. A top-level "
         "agent cannot be killed, but archived. /agents --all shows it, /revive brings one back."),
     CommandSpec("archive", "[NAME]", "hide an agent and its forks from the lists",
-        timing=CommandTiming.QUEUED, print_mode=PrintMode.TREE, parser=parsers.archive, completes="agents",
+        timing=CommandTiming.QUEUED, print_mode=PrintMode.TREE, parser=parsers.check_archive, completes="agents",
         more="It can be searched, and used by its name, as before. /agents --all shows it, /revive lists it again."),
     CommandSpec("revive", "NAME", "bring a killed or archived agent back",
         print_mode=PrintMode.TREE, question="There is no agent to bring back.", completes="unlisted"),

@@ -205,8 +205,8 @@ async def _converse(
     options = LoopOptions(max_requests, DATABASE_TIMEOUT, can_ask=False, condenses=False)
     on_usage = printer.add_subagent_usage
     manager = AgentManager(services, ManagedSubagents, on_usage=on_usage, can_ask=False, options=options)
-    runtime = manager.register(agent, memory, log, printer, mail=False).agent_loop
-    runtime.require_schema(printer.schema.text if printer.schema else "")
+    agent_loop = manager.register(agent, memory, log, printer, mail=False).agent_loop
+    agent_loop.require_schema(printer.schema.text if printer.schema else "")
     if prompt.asks_model and (servers := services.tool_runtime.mcp):
         servers.on_notice = printer.notice
         await servers.wait_known()
@@ -215,10 +215,10 @@ async def _converse(
             local = prompt.mentions
             command = await _attach(prompt.text, local, services, memory, printer) if local else Submitted(prompt.text)
         if isinstance(command, Submitted | Plan | Retry):
-            return await run_turns(runtime, printer, _submissions(command, turns))
-        return await carry_out(runtime, printer, command)
+            return await run_turns(agent_loop, printer, _submissions(command, turns))
+        return await carry_out(agent_loop, printer, command)
     finally:
-        if rest := spool_rest(log, runtime.unsaved):
+        if rest := spool_rest(log, agent_loop.unsaved):
             printer.notice(rest.message)
         if unsaved := await _stop_subagents(manager, agent, printer):
             printer.notice(unsaved)

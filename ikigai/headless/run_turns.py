@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from ikigai.headless.printer import PrintView
 
 
-async def carry_out(runtime: AgentLoop, printer: PrintView, command: Command) -> int:
+async def carry_out(agent_loop: AgentLoop, printer: PrintView, command: Command) -> int:
     """Carry out `command`, print what it did, and return the exit code: 1 if it was refused or declined."""
-    runtime.inbox.put_nowait(command)
-    runtime.inbox.put_nowait(None)
-    await runtime.run()
+    agent_loop.inbox.put_nowait(command)
+    agent_loop.inbox.put_nowait(None)
+    await agent_loop.run()
     printer.print_report()
     await printer.streams.finish()
     return ExitCode.OK if printer.notes else ExitCode.FAILED
 
 
 async def run_turns(
-    runtime: AgentLoop, printer: PrintView, submissions: AsyncIterator[Submitted | Plan | Retry]
+    agent_loop: AgentLoop, printer: PrintView, submissions: AsyncIterator[Submitted | Plan | Retry]
 ) -> int:
     """Submit each of `submissions` when the turn before has ended, and return the exit code of the first that was not
     answered, else 0.
     """
-    loop, code = asyncio.create_task(runtime.run()), 0
+    loop, code = asyncio.create_task(agent_loop.run()), 0
     try:
         async for submission in submissions:
             printer.begin_turn()
-            outcome = await _run_turn(runtime, loop, printer, submission)
+            outcome = await _run_turn(agent_loop, loop, printer, submission)
             code = code or outcome
             await printer.streams.drain()
             if printer.streams.lost or loop.done():
                 break
     finally:
-        runtime.inbox.put_nowait(None)
+        agent_loop.inbox.put_nowait(None)
         await asyncio.wait({loop}, timeout=3)
     lost = printer.streams.lost
     if lost and not isinstance(lost, BrokenPipeError):
@@ -55,7 +55,7 @@ async def run_turns(
 
 
 async def _run_turn(
-    runtime: AgentLoop, loop: asyncio.Task[None], printer: PrintView, submission: Submitted | Plan | Retry
+    agent_loop: AgentLoop, loop: asyncio.Task[None], printer: PrintView, submission: Submitted | Plan | Retry
 ) -> int:
     """Submit `submission`, wait for the turn to end, and return the exit code.
 
@@ -66,20 +66,20 @@ async def _run_turn(
     """
     ended = asyncio.create_task(printer.ended())
     try:
-        runtime.inbox.put_nowait(submission)
+        agent_loop.inbox.put_nowait(submission)
         await asyncio.wait({loop, ended}, return_when=asyncio.FIRST_COMPLETED)
         if loop.done():
             loop.result()  # the loop ends by itself only when it raises
     except asyncio.CancelledError:
-        runtime.inbox.put_nowait(Interrupted())
-        if runtime.memory.status is not AgentStatus.IDLE:
+        agent_loop.inbox.put_nowait(Interrupted())
+        if agent_loop.memory.status is not AgentStatus.IDLE:
             await asyncio.wait({loop, ended}, timeout=3, return_when=asyncio.FIRST_COMPLETED)
         printer.finish()
         raise
     finally:
         ended.cancel()
     failed = printer.ending is not None and printer.ending.ending is Ending.FAILED
-    cap_refusal = runtime.billing.guard.refusal if failed and runtime.billing.guard else None
+    cap_refusal = agent_loop.billing.guard.refusal if failed and agent_loop.billing.guard else None
     printer.finish(cap_refusal)
     if printer.ending is None or printer.ending.ending is Ending.COMPLETED:
         if why := SHORT_REPLY_REASONS.get(printer.stop):

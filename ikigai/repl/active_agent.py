@@ -40,7 +40,7 @@ class ActiveAgent:
         self.agent: Agent | None = None
         self.open_agent: OpenAgent | None = None
         self.manager: AgentManager | None = None
-        self._view, self._max_requests = screen.view, max_requests
+        self._view, self._status, self._max_requests = screen.view, screen.status, max_requests
         self._followed: FollowedAgent | None = None  # while another process holds the write lock
         self._memory: Memory | None = None  # of an agent that can only be read
         self._being_read = ""  # the message whose attachments are being read
@@ -50,7 +50,7 @@ class ActiveAgent:
         self._own_queue = InputQueue(screen.view)  # while no open agent is on screen
 
     @property
-    def runtime(self) -> AgentLoop | None:
+    def agent_loop(self) -> AgentLoop | None:
         return self.open_agent.agent_loop if self.open_agent else None
 
     @property
@@ -104,7 +104,7 @@ class ActiveAgent:
         from ikigai.app.followed_agent import FollowedAgent
 
         def on_lock_owner(lock_owner: str) -> None:
-            self._view.agent(followed.name, following=True, deserted=not lock_owner, asking=followed.asks)
+            self._status.set_agent(followed.name, following=True, deserted=not lock_owner, asking=followed.asks)
 
         def on_rename(name: str) -> None:
             self.rename(agent.id, name)
@@ -145,7 +145,7 @@ class ActiveAgent:
             raise
         self.agent, self._followed = open_agent.agent, None
         self._attach(open_agent)
-        self._view.agent(open_agent.agent.name, ephemeral=open_agent.agent.ephemeral)
+        self._status.set_agent(open_agent.agent.name, ephemeral=open_agent.agent.ephemeral)
         self._view.restore_input(open_agent.view.attach(self._view))
         self._view.note(f"{open_agent.agent.name} is controlled here now.")
         self._begin(services, manager, open_agent)
@@ -224,17 +224,17 @@ class ActiveAgent:
         assert memory
         self._is_new = agent.events <= len(history) and not any(isinstance(row.event, UserMessage) for row in history)
         if announced:
-            self._view.agent(agent.name, ephemeral=agent.ephemeral)
+            self._status.set_agent(agent.name, ephemeral=agent.ephemeral)
             self._view.forget_agent()
             self._view.print_text(announced)
             self._view.changed(memory)
         else:
             self._draw(agent, history, memory, is_switch)
-        self._view.count_by(services.before_turn)
+        self._status.set_meter(services.before_turn)
         if self._is_new and open_agent:
             from ikigai.repl.first_screen import first_lines
 
-            self._view.first_screen(first_lines, memory)
+            self._status.show_first_screen(first_lines, memory)
         text = self.drafts.pop(agent.id)
         if open_agent:
             text = "\n".join(filter(None, (open_agent.view.attach(self._view), text)))
@@ -265,9 +265,9 @@ class ActiveAgent:
 
     def _draw(self, agent: Agent, history: list[StoredEvent], memory: Memory, is_switch: bool) -> None:
         skipped = max(0, agent.events - len(history))  # a fork's history holds its ancestors' events, too
-        self._view.agent(agent.name, ephemeral=agent.ephemeral)
+        self._status.set_agent(agent.name, ephemeral=agent.ephemeral)
         if is_switch:
-            self._view.another(agent.name)
+            self._view.show_other_agent(agent.name)
         self._view.history(transcript.history_items(history, memory, changes=False), skipped, last_turn=is_switch)
         self._view.changed(memory)
 
@@ -304,9 +304,9 @@ class ActiveAgent:
             await self._followed.stop()
         return await self.manager.close(self.open_agent) if self.manager else ""
 
-    def is_open(self, runtime: AgentLoop) -> bool:
-        """Return True if `runtime` is the loop of an open agent."""
-        return self.manager is not None and any(each.agent_loop is runtime for each in self.manager.agents.values())
+    def is_open(self, agent_loop: AgentLoop) -> bool:
+        """Return True if `agent_loop` is the loop of an open agent."""
+        return self.manager is not None and any(each.agent_loop is agent_loop for each in self.manager.agents.values())
 
     def rename(self, id: str, name: str) -> None:
         """Show `name` as the new name of the agent `id`."""
@@ -317,7 +317,7 @@ class ActiveAgent:
             if self._followed:
                 self._followed.rename(name)
             else:
-                self._view.agent(name, ephemeral=self.agent.ephemeral)
+                self._status.set_agent(name, ephemeral=self.agent.ephemeral)
 
     def answer(self, name: str) -> None:
         """Show the question of a detached agent: of the one called `name`, or of the one that has waited
@@ -356,7 +356,7 @@ class ActiveAgent:
         parts = [_name_agents(asking, "asks: /answer"), _name_agents(held, "held: /send")]
         parts.append(_name_agents(refused, "cannot receive messages: /switch"))
         parts += [_name_agents(failed, "failed"), _name_agents(done, "done"), f"{busy} running" if busy else ""]
-        self._view.others(" · ".join(filter(None, parts)), pressing=bool(waiting or failed))
+        self._status.set_background_agents(" · ".join(filter(None, parts)), pressing=bool(waiting or failed))
 
     def at_work(self) -> str:
         """Return which agents of this process run or ask the user; "" if none do."""

@@ -63,7 +63,7 @@ class AgentCommands:
             try:
                 await self._switch_to(switching.choose_relative(self._services, self._active_agent, way))
             except Rejected as error:
-                self._view.hint(str(error))
+                self._session.screen.status.show_hint(str(error))
 
     async def _switch_to(self, pending: Awaitable[AgentSwitch]) -> None:
         """Open the agent of the `pending` switch, or stay with the one on screen."""

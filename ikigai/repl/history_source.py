@@ -25,7 +25,7 @@ class AgentOnScreen(Protocol):
     @property
     def memory(self) -> Memory | None: ...
     @property
-    def runtime(self) -> object | None: ...
+    def agent_loop(self) -> object | None: ...
 
 
 class HistorySource:
@@ -52,7 +52,7 @@ class HistorySource:
         if not self._on_screen:
             return f"{self._agent.name} is no longer the agent on screen, so it cannot be changed here."
         how = "f continues from there in another agent."
-        return "" if self._active_agent.runtime else f"This agent is read-only here: {how}"
+        return "" if self._active_agent.agent_loop else f"This agent is read-only here: {how}"
 
     @property
     def _on_screen(self) -> bool:

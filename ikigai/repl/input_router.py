@@ -54,7 +54,7 @@ class InputRouter:
         writable = False
         try:
             yield
-            writable = self._active_agent.runtime is not None
+            writable = self._active_agent.agent_loop is not None
         finally:
             self.opening = False
             held = self._active_agent.queue.take_before_open()
@@ -81,7 +81,7 @@ class InputRouter:
         """Send a message with what it mentions; if that cannot be attached, return it to the input."""
         from ikigai.app import attachments
 
-        to, services = self._active_agent.runtime, self._session.services
+        to, services = self._active_agent.agent_loop, self._session.services
         self._active_agent.keep_while_reading(text)
         try:
             if to is None or services is None:
@@ -162,28 +162,30 @@ class InputRouter:
             self._pause = asyncio.get_running_loop().call_later(EXPECT_AFTER_SECONDS, self._expect)
 
     def _expect(self) -> None:
-        self._pause, runtime, text = None, self._active_agent.runtime, self._screen.typed
-        if runtime is None or self.is_holding or not self._screen.has_input or len(text) > MAX_EXPECTED_CHARACTERS:
+        self._pause, agent_loop, text = None, self._active_agent.agent_loop, self._screen.typed
+        if agent_loop is None or self.is_holding or not self._screen.has_input or len(text) > MAX_EXPECTED_CHARACTERS:
             return
         if not (text.startswith("!") or table.is_command(text) or _may_mention(text)):
-            runtime.expect_message(text)
+            agent_loop.expect_message(text)
 
     def route(self, incoming: inputs.Input, to: AgentLoop | None = None) -> None:
         """Pass `incoming` to the agent on screen, or to the loop `to` if it is given."""
-        services, runtime = self._session.services, to or self._active_agent.runtime
+        services, agent_loop = self._session.services, to or self._active_agent.agent_loop
         assert services
-        if runtime is None or not self._active_agent.is_open(runtime):
+        if agent_loop is None or not self._active_agent.is_open(agent_loop):
             raise self._active_agent.refusal()
         if isinstance(incoming, inputs.Change):
             from ikigai.app import setting_changes
 
-            values, notice = setting_changes.accept_change(services, runtime.memory, incoming.values)
+            values, notice = setting_changes.accept_change(services, agent_loop.memory, incoming.values)
             incoming = inputs.Change(values)
-            for each in filter(None, (notice, setting_changes.unseen_images_notice(services, runtime.memory, values))):
+            for each in filter(
+                None, (notice, setting_changes.unseen_images_notice(services, agent_loop.memory, values))
+            ):
                 self._view.notice(each)
             if model := incoming.values.get("model"):  # another SDK, maybe: not when Enter is pressed
                 self._session.track(asyncio.create_task(services.pool.preload(str(model)), name="preload"))
-        runtime.put_input(incoming)
+        agent_loop.put_input(incoming)
 
     async def shell(self, line: str) -> None:
         """Run the user's own command: after one ! its output goes into the conversation, after two it does not."""
@@ -191,10 +193,10 @@ class InputRouter:
         from ikigai.tools.shell.output_buffer import HeadTailBuffer
 
         assert self._session.services
-        to = self._active_agent.runtime
+        to = self._active_agent.agent_loop
         quiet = line.startswith("!!")
         command = line.lstrip("!").strip()
-        if self._active_agent.runtime is None and not quiet:
+        if self._active_agent.agent_loop is None and not quiet:
             raise self._active_agent.refusal()
         self._view.running(line)
         buffer = HeadTailBuffer(permission_commands.MAX_OUTPUT_BYTES // 2, permission_commands.MAX_OUTPUT_BYTES // 2)

@@ -36,7 +36,7 @@ class Opening:
 
     async def open_agent(self) -> bool:
         """Open the services and the agent to start with, and draw its history; return False if the user picked none."""
-        self._view.database("opening the database")
+        self._screen.status.set_database_place("opening the database")
         await asyncio.to_thread(importlib.import_module, "ikigai.app.services")
         from ikigai.app.factories import make_project
         from ikigai.app.services import Services
@@ -44,7 +44,8 @@ class Opening:
         project = await self._ask_trust(make_project())
         from ikigai.system.progress import count_progress
 
-        async with count_progress(lambda far: self._view.database(f"opening the database {far}")) as on_progress:
+        show_place = self._screen.status.set_database_place
+        async with count_progress(lambda far: show_place(f"opening the database {far}")) as on_progress:
             self._session.services = services = await Services.open(self._session.config, project, on_progress)
         services.ephemeral = self._arguments.ephemeral
         self._session.config = services.config  # as the project has tightened it
@@ -57,7 +58,7 @@ class Opening:
                 raise
             except IkigaiError as error:  # no key: all that needs no model works
                 model_notice = str(error)
-        self._view.database(services.place)
+        self._screen.status.set_database_place(services.place)
         with self._router.switching():
             arguments = self._arguments
             named = arguments.follow or arguments.resume
@@ -91,24 +92,24 @@ class Opening:
         if (brings or project.approved) and not project.problems:
             from ikigai.repl import permission_commands
 
-            self._view.database("")  # nothing is opened while the user decides
+            self._screen.status.set_database_place("")  # nothing is opened while the user decides
             if project.trusted:
                 await permission_commands.ask_about_changes(project, self._view.ask)
             else:
                 await permission_commands.ask_trust(project, brings, self._view.ask)
-            self._view.database("opening the database")
+            self._screen.status.set_database_place("opening the database")
         return project
 
     async def open_rest(self) -> None:
         """Load what the first request needs, and start what runs beside the conversation."""
-        services, runtime = self._session.services, self._active_agent.runtime
+        services, agent_loop = self._session.services, self._active_agent.agent_loop
         if services and self._session.memory:
             await services.pool.preload(self._session.memory.model)
         self._router.draft_changed()  # for what has been typed meanwhile
         if self._active_agent.busy:
             await asyncio.sleep(REQUEST_FIRST_SECONDS)
-        if runtime:
-            runtime.preload()
+        if agent_loop:
+            agent_loop.preload()
         if services:
             await services.tool_runtime.preload()
             if self._session.memory:

@@ -109,7 +109,7 @@ class ProgramCommands:
         self._view.print_text(await config_command.run_config(self._session, command.argument, profile))
 
     async def _status(self, command: ProgramCommand) -> None:
-        await self._show(command, self._view.status_rows().rstrip())
+        await self._show(command, self._screen.status.rows().rstrip())
 
     async def _cost(self, command: ProgramCommand) -> None:
         """Show the costs, or write a picture to a file; the library that draws it takes seconds to load."""
@@ -211,7 +211,7 @@ class ProgramCommands:
         """Quote an event of any agent's log in the conversation."""
         from ikigai.app import recall_commands
 
-        to = self._active_agent.runtime
+        to = self._active_agent.agent_loop
         services, _ = self._require_open()
         self._router.route(await recall_commands.quote_event(services.database, command.argument), to)
 
@@ -219,7 +219,7 @@ class ProgramCommands:
         """Answer a question from the whole log."""
         from ikigai.app import factories, recall_commands
 
-        to = self._active_agent.runtime
+        to = self._active_agent.agent_loop
         services, memory = self._require_open()
         if not memory.model:
             raise Rejected("There is no model to ask.", "/model PROVIDER/NAME chooses one; /search needs none.")
@@ -237,7 +237,7 @@ class ProgramCommands:
 
     async def _btw(self, command: ProgramCommand) -> None:
         """Answer a question beside the conversation."""
-        to, (services, _) = self._active_agent.runtime, self._require_open()
+        to, (services, _) = self._active_agent.agent_loop, self._require_open()
         if to is None:
             raise self._active_agent.refusal()
         self._session.run(self._answer_beside(services, to, command.argument))
@@ -284,14 +284,14 @@ class ProgramCommands:
         from ikigai.core.key_actions import bound_key
         from ikigai.repl import permission_commands
 
-        to, (_, memory) = self._active_agent.runtime, self._require_open()
+        to, (_, memory) = self._active_agent.agent_loop, self._require_open()
         key = bound_key("cycle_approval", self._session.config.key_changes)
         self._apply_result(await permission_commands.run_approve(command.argument, memory, self._view.ask, key), to)
 
     async def _tools(self, command: ProgramCommand) -> None:
         from ikigai.repl import permission_commands
 
-        to, (_, memory) = self._active_agent.runtime, self._require_open()
+        to, (_, memory) = self._active_agent.agent_loop, self._require_open()
         self._apply_result(permission_commands.run_tools(command.argument, memory), to)
 
     async def _trust(self, command: ProgramCommand) -> None:
@@ -308,7 +308,7 @@ class ProgramCommands:
         """Carry out /pin and /unpin."""
         from ikigai.repl import pin_commands
 
-        to, (_, memory) = self._active_agent.runtime, self._require_open()
+        to, (_, memory) = self._active_agent.agent_loop, self._require_open()
         self._apply_result(await pin_commands.run_pin_command(command, memory, self._view), to)
 
     def _apply_result(self, result: str | inputs.Change, to: AgentLoop | None) -> None:
@@ -331,7 +331,7 @@ class ProgramCommands:
             return
         from ikigai.repl.model_picker import ModelSource
 
-        to, services, now = self._active_agent.runtime, self._session.services, self._session.memory.model
+        to, services, now = self._active_agent.agent_loop, self._session.services, self._session.memory.model
         used = services.before_turn(self._session.memory).used
         if model := await self._screen.pick(ModelSource(services, now, used)):
             meaning = table.parse(f"/model {model}")
@@ -349,7 +349,7 @@ class ProgramCommands:
         services, memory, active = self._session.services, self._session.memory, self._active_agent
         if memory is None or active.agent is None or services is None:
             return None
-        state = "read-only" if active.runtime is None else memory.status.value
+        state = "read-only" if active.agent_loop is None else memory.status.value
         return CommandContext(services, active.agent, memory, state, self._view.usage, active.manager)
 
 

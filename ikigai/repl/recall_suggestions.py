@@ -52,7 +52,7 @@ class RecallSuggestions:
         """Add the excerpts of the suggested turns to the text; return False if nothing is suggested."""
         memory, services = self._session.memory, self._session.services
         turns, self._turns = self._turns, ()
-        self._view.suggest_recalled(())
+        self._screen.status.suggest_recalled(())
         if not turns or memory is None or services is None or memory.agent != self._agent:
             return False
         able = [turn for turn in turns if recall_choice.is_recallable(memory, turn.first, turn.last)]
@@ -101,4 +101,4 @@ class RecallSuggestions:
     def _show(self, turns: tuple[recall_choice.RecallMatch, ...]) -> None:
         if turns or self._turns:
             self._turns = turns
-            self._view.suggest_recalled([turn.name for turn in turns])
+            self._screen.status.suggest_recalled([turn.name for turn in turns])

@@ -214,7 +214,7 @@ class Repl:
         return self._active_agent.queue.unqueue()
 
     def stash(self) -> None:
-        self._view.hint(self._draft_stash().toggle())
+        self._screen.status.show_hint(self._draft_stash().toggle())
 
     def _draft_stash(self) -> DraftStash:
         from ikigai.repl import draft_stash  # most runs need none
@@ -268,12 +268,12 @@ class Repl:
         self._active_agent.drafts.changed(entered)
 
     def interrupt(self) -> None:
-        if not (self._session.interrupt() or self._router.interrupt()) and self._active_agent.runtime:
-            self._active_agent.runtime.put_input(inputs.Interrupted())
+        if not (self._session.interrupt() or self._router.interrupt()) and self._active_agent.agent_loop:
+            self._active_agent.agent_loop.put_input(inputs.Interrupted())
 
     def retry_now(self) -> None:
-        if self._active_agent.runtime:
-            self._active_agent.runtime.retry_now()
+        if self._active_agent.agent_loop:
+            self._active_agent.agent_loop.retry_now()
 
     def history(self) -> HistoryPages | None:
         """Return the history of the agent on screen, or None while there is none."""
@@ -335,7 +335,7 @@ class Repl:
 
     def cycle_approval(self) -> None:
         """Choose the next approval mode."""
-        if self._session.memory is None or self._active_agent.runtime is None:
+        if self._session.memory is None or self._active_agent.agent_loop is None:
             return
         from ikigai.repl import permission_commands
 

@@ -18,7 +18,7 @@ async def offer_servers(session: Session) -> None:
     if not (services and memory and found_servers.are_wanted(memory.model)):
         return
     found = await found_servers.learn_servers(services.config, services.pool)
-    loop = session.active_agent.runtime
+    loop = session.active_agent.agent_loop
     if loop and loop.memory.limits != services.pool.limits(loop.memory.model):
         loop.put_input(Offered(loop.memory.run.tools))  # which loads memory under the limits known now
     for line in await asyncio.to_thread(found_servers.new_offers, found, services.pool, memory.model):

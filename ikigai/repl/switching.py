@@ -67,7 +67,7 @@ async def _switch(services: Services, active_agent: ActiveAgent, argument: str) 
         raise Rejected("Which agent?", await services.database.agents.suggestion())
     agent = await services.database.agents.find(argument)
     agent.check_living()
-    if active_agent.runtime and active_agent.agent and agent.id == active_agent.agent.id:
+    if active_agent.agent_loop and active_agent.agent and agent.id == active_agent.agent.id:
         raise Rejected(f"{agent.name} is already on the screen.", "/new begins another agent.")
     return AgentSwitch(agent)
 

@@ -12,6 +12,7 @@ from ikigai.terminal.input.input_actions import InputActions
 from ikigai.terminal.input.input_line import InputLine
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.conversation import ConversationView
+from ikigai.terminal.output.status_view import StatusView
 from ikigai.terminal.render.text_width import wrap
 from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.screen_handler import ScreenHandler
@@ -31,10 +32,11 @@ class ExternalPrograms:
         terminal_app: TerminalApp,
         input: InputLine,
         view: ConversationView,
+        status: StatusView,
         handler: ScreenHandler,
     ) -> None:
         self._tty, self._theme, self._terminal_app = tty, theme, terminal_app
-        self._input, self._view, self._handler = input, view, handler
+        self._input, self._view, self._status, self._handler = input, view, status, handler
         self._lent = False  # another program has the terminal
 
     def edit(self) -> None:
@@ -49,7 +51,7 @@ class ExternalPrograms:
         elif text:
             self._lend(lambda: self._page(text))
         else:
-            self._view.hint("There is nothing to open")
+            self._status.show_hint("There is nothing to open")
 
     def browse(self, prompt: InputActions, rewinding: bool) -> None:
         """Open the history; with `rewinding` to choose the turn to go back to."""
@@ -59,12 +61,12 @@ class ExternalPrograms:
         elif source := self._handler.history():
             self._lend(lambda: self._browse(source, prompt, rewinding))
         else:
-            self._view.hint("The conversation is being opened")
+            self._status.show_hint("The conversation is being opened")
 
     async def run(self, program: Sequence[str], hides_typing: bool) -> int | None:
         """Run a program on the terminal as `Screen.run_program` does."""
         if self._lent:
-            self._view.hint("Another program has the terminal")
+            self._status.show_hint("Another program has the terminal")
             return None
         self._lent = True
         try:

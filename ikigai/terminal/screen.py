@@ -16,6 +16,7 @@ from ikigai.terminal.output.conversation import ConversationView
 from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.status_line import STATUS_PARTS
+from ikigai.terminal.output.status_view import StatusView
 from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.tty import Tty
 
@@ -42,12 +43,14 @@ class ScreenOptions(NamedTuple):
 
 
 class Screen:
-    """The terminal as the program behind `handler` uses it. Agents and commands write to `view`."""
+    """The terminal as the program behind `handler` uses it. Agents and commands write to `view`; `status` has what is
+    around the input.
+    """
 
     def __init__(self, tty: Tty, theme: Theme, handler: ScreenHandler, options: ScreenOptions) -> None:
         self._tty, self._theme, self._handler = tty, theme, handler
         suggests = options.suggestions and theme.color and not (tty.dumb or theme.words)  # else they look like the text
-        dialogs = Dialogs(lambda: self.view.asking())
+        dialogs = Dialogs(lambda: self.view.update_question())
         self._input = input = InputLine(
             tty, theme, handler, dialogs, suggests=suggests, changed=lambda: terminal_app.frames.invalidate()
         )
@@ -58,7 +61,9 @@ class Screen:
             tty, theme, self._area, input.layout, handler, lambda: self.view.drawn(), vi
         )
         self.view = ConversationView(tty, theme, self._area, terminal_app, input, dialogs, handler, options.thinking)
-        self._actions = InputActions(self.view, input, dialogs, terminal_app, lambda: self._external_programs, handler)
+        self.status = StatusView(self._area, terminal_app.frames, self.view)
+        parts = self.view, self.status, input, dialogs, terminal_app
+        self._actions = InputActions(*parts, lambda: self._external_programs, handler)
         self._vi = vi
         self.bind_keys(options.key_changes)
 
@@ -132,7 +137,8 @@ class Screen:
     def _external_programs(self) -> ExternalPrograms:
         from ikigai.terminal.external_programs import ExternalPrograms
 
-        return ExternalPrograms(self._tty, self._theme, self._terminal_app, self._input, self.view, self._handler)
+        parts = self._tty, self._theme, self._terminal_app, self._input, self.view, self.status
+        return ExternalPrograms(*parts, self._handler)
 
     def close(self, error: BaseException | None = None) -> None:
         """End `run`, which raises `error` if there is one."""

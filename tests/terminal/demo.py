@@ -299,8 +299,8 @@ class Feed(SilentHandler):
 
     async def begin(self) -> None:
         self.screen.equip(TerminalSettings(notify=os.environ.get("DEMO_NOTIFY", "auto"), notify_after=1))
-        self.view.agent("amber-fox")
-        self.view.database("embedded")
+        self.screen.status.set_agent("amber-fox")
+        self.screen.status.set_database_place("embedded")
         self.view.changed(self.memory)
         if "DEMO_LONG_HISTORY" in os.environ:
             turn = [TranscriptBlock(1, Speaker.USER, "asked"), TranscriptBlock(2, Speaker.ASSISTANT, answer(8))]

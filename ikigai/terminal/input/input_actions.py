@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ikigai.terminal.input.input_line import InputLine
 from ikigai.terminal.keyboard import MAX_PASTE_BYTES
 from ikigai.terminal.output.application import TerminalApp
-from ikigai.terminal.output.conversation import HINT_SECONDS, ConversationView
+from ikigai.terminal.output.conversation import ConversationView
 from ikigai.terminal.output.dialog import Dialogs
+from ikigai.terminal.output.status_view import HINT_SECONDS, StatusView
 
 if TYPE_CHECKING:
     from ikigai.terminal.screen_handler import ScreenHandler
@@ -36,13 +37,14 @@ class InputActions:
     def __init__(
         self,
         view: ConversationView,
+        status: StatusView,
         input: InputLine,
         dialogs: Dialogs,
         terminal_app: TerminalApp,
         external_programs: Callable[[], FullScreenPrograms],
         handler: ScreenHandler,
     ) -> None:
-        self._view, self._input, self._dialogs = view, input, dialogs
+        self._view, self._status, self._input, self._dialogs = view, status, input, dialogs
         self._terminal_app, self._external_programs = terminal_app, external_programs
         self.handler = handler
         self._asked_to_leave = 0.0
@@ -67,13 +69,13 @@ class InputActions:
             return True
         self._asked_to_leave = now
         at_work = self.handler.at_work()
-        self._view.hint(f"{key} again leaves" + (f": {at_work}" if at_work else ""))
+        self._status.show_hint(f"{key} again leaves" + (f": {at_work}" if at_work else ""))
         return False
 
     def show_keys(self) -> None:
         """Print the list of keys, unless it is the last thing that was printed."""
         if self._view.printed - self._printed_before_keys in (0, 1):
-            self._view.hint("The keys are listed above")
+            self._status.show_hint("The keys are listed above")
             return
         self._printed_before_keys = self._view.printed
         self.handler.submit("/keys")

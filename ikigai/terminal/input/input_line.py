@@ -94,12 +94,12 @@ class InputLine:
             self._replace("")
         return text
 
-    def lend(self, to_answer: bool) -> None:
+    def use_for_answer(self, is_used: bool) -> None:
         """Set the text of the input aside while the words of an answer are typed there, and restore it after them."""
-        if to_answer and self._aside is None:
+        if is_used and self._aside is None:
             self._aside = self.buffer.text
             self._replace("")
-        elif not to_answer and self._aside is not None:
+        elif not is_used and self._aside is not None:
             self._replace(self._aside)
             self._aside = None
 

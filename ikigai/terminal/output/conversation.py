@@ -1,4 +1,4 @@
-"""This module shows the conversation in the scrollback, and the work under way and the state around the input."""
+"""This module shows the conversation in the scrollback, the work under way, and the questions to the user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.output.entries import Entries
 from ikigai.terminal.output.live_area import LiveArea
-from ikigai.terminal.output.live_reply import Rising, piece_size
+from ikigai.terminal.output.live_reply import FinishedPiece, piece_size
 from ikigai.terminal.output.scrollback import Scrollback, ScrollbackEntry
 from ikigai.terminal.render import blocks
 from ikigai.terminal.render.theme import Theme
@@ -31,17 +31,15 @@ if TYPE_CHECKING:
     from ikigai.core.views.usage_totals import UsageTotals
     from ikigai.terminal.screen_handler import ScreenHandler
 
-HINT_SECONDS = 2.0
-"""Seconds that a hint stays in the status line."""
 THREADED_CHARACTERS = 2000
 """Characters of Markdown from which it is drawn in a thread."""
 
 
-class LentInput(Protocol):
+class AnswerInput(Protocol):
     """The input, as far as questions and returned messages need it."""
 
     def restore_input(self, text: str) -> None: ...
-    def lend(self, to_answer: bool) -> None: ...
+    def use_for_answer(self, is_used: bool) -> None: ...
 
 
 class ConversationView:
@@ -58,7 +56,7 @@ class ConversationView:
         theme: Theme,
         area: LiveArea,
         terminal_app: TerminalApp,
-        input: LentInput,
+        input: AnswerInput,
         dialogs: Dialogs,
         handler: ScreenHandler,
         thinking: str,
@@ -103,7 +101,7 @@ class ConversationView:
     def folded(self) -> tuple[str, int]:
         """All of the newest thought or result, and the event that holds it; 0 where it cannot be looked up."""
         thinking = self._area.live.reply.thinking if self._area.live.reply else None
-        streaming = thinking.text if thinking and thinking.inked else ""
+        streaming = thinking.text if thinking and thinking.has_text else ""
         return streaming or self.entries.folded, 0 if streaming or self.bare else self.entries.folded_in
 
     def retry_now(self) -> bool:
@@ -180,13 +178,13 @@ class ConversationView:
         begins = reply is not before or reply.waiting is not None
         if reply is not before:
             self.preload()
-        risen = reply.add(event)
+        finished = reply.add(event)
         if isinstance(event, RetryScheduled) and self.bare:
             self.notice(f"{describe_retry(event, event.seconds)}: {event.why}")
-        if begins and not risen and not isinstance(event, RetryScheduled):
+        if begins and not finished and not isinstance(event, RetryScheduled):
             self._frames.at_once()
-        elif risen:
-            self._print_pieces(risen)
+        elif finished:
+            self._print_pieces(finished)
         else:
             self._frames.soon()
 
@@ -194,11 +192,11 @@ class ConversationView:
         if (reply := self._area.live.reply) and reply.asked_by == asked_by:
             self._print_pieces(reply.saved(characters))
 
-    def _print_pieces(self, pieces: list[Rising]) -> None:
+    def _print_pieces(self, pieces: list[FinishedPiece]) -> None:
         for piece in pieces:
             self.entries.fold(piece)
             big = piece_size(piece) > THREADED_CHARACTERS
-            self._scroll.add(lambda columns, piece=piece: self.entries.risen(piece, columns), big)
+            self._scroll.add(lambda columns, piece=piece: self.entries.draw_piece(piece, columns), big)
         self._frames.soon()
 
     @property
@@ -285,39 +283,6 @@ class ConversationView:
         self._area.live.database_unreachable = is_unreachable
         self._frames.soon()
 
-    def database(self, text: str) -> None:
-        """Set the place of the database, for the status line."""
-        self._area.database = text
-        self._frames.soon()
-
-    def agent(
-        self,
-        name: str,
-        following: bool = False,
-        deserted: bool = False,
-        asking: bool = False,
-        ephemeral: bool = False,
-    ) -> None:
-        """Set the name in the status line.
-
-        `following`: another process writes the agent; `deserted`: no process does; `asking`: the user is asked there;
-        `ephemeral`: the conversation is not kept.
-        """
-        self._area.asking_elsewhere, self._area.ephemeral = asking, ephemeral
-        self._area.agent, self._area.following, self._area.deserted = name, following, deserted
-        self._frames.soon()
-
-    def first_screen(self, first_lines: Callable[[Memory], Sequence[str]], memory: Memory) -> None:
-        """Show these lines until the first message or answer of a command; print them in a bare terminal."""
-        if self.bare:
-            self.print_text("\n".join(first_lines(memory)))
-        else:
-            self._area.first_lines = first_lines
-
-    def count_by(self, before_turn: Callable[[Memory], Memory]) -> None:
-        """Let the meter count a memory as `before_turn` returns it."""
-        self._area.before_turn = before_turn
-
     def forget_agent(self) -> None:
         """Take everything of the agent on screen out of the live area."""
         self._area.first_lines = None
@@ -325,40 +290,10 @@ class ConversationView:
         self._proposed.clear()
         self._unanswered = None
 
-    def another(self, name: str) -> None:
+    def show_other_agent(self, name: str) -> None:
         """Show another agent: nothing of the one before stays in the live area."""
         self.forget_agent()
         self._scroll.add(lambda columns: [ScrollbackEntry(blocks.draw_agent_heading(name, columns, self._theme))])
-
-    def others(self, text: str, pressing: bool) -> None:
-        """Set the text about agents in the background, for the status line; `pressing` where one waits for the user."""
-        if self.bare and pressing and text != self._area.others[1]:
-            self.notice(text)
-        self._area.others = ("warning" if pressing else "dim", text)
-        self._frames.soon()
-
-    def hint(self, text: str) -> None:
-        """Show `text` in the status line for a moment."""
-        if self.bare:
-            self.print_text(text)
-            return
-        self._area.hint = text
-        asyncio.get_running_loop().call_later(HINT_SECONDS, self._unhint)
-
-    def suggest_recalled(self, names: Sequence[str]) -> None:
-        """Offer in the status line to add earlier turns to the input; none with no names, and in a bare terminal."""
-        self._area.recalled = () if self.bare else tuple(names)
-        self._frames.soon()
-
-    def _unhint(self) -> None:
-        self._area.hint = ""
-        self._frames.soon()
-
-    def status_rows(self) -> str:
-        """Return the parts of the status line in rows, beside those that memory tells."""
-        from ikigai.terminal.output.screen_reader import speak_status
-
-        return speak_status(self._area)
 
     # ── questions, and what the user has sent ─────────────────────────────────────────────────────────────────────────
 
@@ -390,8 +325,8 @@ class ConversationView:
         """True if the input holds the words of an answer."""
         return self._dialogs.wording
 
-    def asking(self) -> None:
-        """Show another question, or none; lend the input to it while it needs words for an answer."""
+    def update_question(self) -> None:
+        """Show another question, or none; use the input for it while it needs words for an answer."""
         self._area.dialog = dialog = self._dialogs.current
         if self.bare and dialog and dialog.since:
             asked = f"{dialog.prompt}\n{' · '.join(dialog.keys(self._theme))}"
@@ -404,7 +339,7 @@ class ConversationView:
             self._printed = asked
         else:
             self._printed = ""
-        self._input.lend(to_answer=self._dialogs.wording)
+        self._input.use_for_answer(is_used=self._dialogs.wording)
         self._frames.at_once()
         self._frames.invalidate()
 

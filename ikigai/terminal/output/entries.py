@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, Thought, TranscriptBlock, hosted_block
-from ikigai.terminal.output.live_reply import FoldedThinking, HostedStep, Rising
+from ikigai.terminal.output.live_reply import FinishedPiece, FoldedThinking, HostedStep
 from ikigai.terminal.output.scrollback import ScrollbackEntry
 from ikigai.terminal.render import blocks
 from ikigai.terminal.render.theme import Theme
@@ -35,7 +35,7 @@ class Entries:
         self.marks: PromptMarks | None = None
         self._denied = ""  # together with other calls, as the last result told
 
-    def fold(self, shown: Shown | Rising) -> None:
+    def fold(self, shown: Shown | FinishedPiece) -> None:
         """Remember the text of the newest block that is going to be shown in part."""
         if isinstance(shown, TranscriptBlock) and shown.thoughts:
             self.folded, self.folded_in = shown.thoughts[-1].text, shown.id
@@ -98,11 +98,11 @@ class Entries:
             drawn = blocks.draw_block(shown, columns, self._theme, opens, self.links)
             yield ScrollbackEntry(drawn, STEPS_GROUP if tools else "")
 
-    def risen(self, piece: Rising, columns: int) -> Iterator[ScrollbackEntry]:
-        entries = self._risen(piece, columns)
+    def draw_piece(self, piece: FinishedPiece, columns: int) -> Iterator[ScrollbackEntry]:
+        entries = self._draw_piece(piece, columns)
         return (self.marks.on(None, entry) for entry in entries) if self.marks else entries
 
-    def _risen(self, piece: Rising, columns: int) -> Iterator[ScrollbackEntry]:
+    def _draw_piece(self, piece: FinishedPiece, columns: int) -> Iterator[ScrollbackEntry]:
         if isinstance(piece, FoldedThinking):
             yield from self._thought(piece.text, piece.seconds, columns)
         elif isinstance(piece, HostedStep):

@@ -251,7 +251,7 @@ class LiveArea:
         reply, room = self.live.reply, columns - len(DIALOG_INDENT)
         if reply is None or rows < 1:
             return []
-        if reply.thinking and reply.thinking.inked:
+        if reply.thinking and reply.thinking.has_text:
             shown = min(rows, MAX_THINKING_ROWS) if self.thoughts else 0
             last = [row for row in wrap(reply.thinking.last, room) if row]
             return (

@@ -39,11 +39,11 @@ class HostedStep(NamedTuple):
     block: ToolCall | ToolResult
 
 
-Rising: TypeAlias = FinishedBlock | FoldedThinking | HostedStep
+FinishedPiece: TypeAlias = FinishedBlock | FoldedThinking | HostedStep
 """A piece that goes up into the scrollback."""
 
 
-def piece_size(piece: Rising) -> int:
+def piece_size(piece: FinishedPiece) -> int:
     """Return the characters of a piece, about."""
     match piece:
         case FoldedThinking(text) | FinishedBlock(text):
@@ -60,16 +60,16 @@ class LiveThinking:
         self._texts: list[str] = []
         self._last = ""
         self._ended = False  # the next delta begins another block
-        self.inked = False  # there is something to read
+        self.has_text = False  # there is something to read
 
     def add(self, delta: ThinkingDelta) -> None:
-        text = f"\n\n{delta.text}" if self._ended and self.inked and delta.text else delta.text
+        text = f"\n\n{delta.text}" if self._ended and self.has_text and delta.text else delta.text
         self._ended = bool(delta.signature) or (self._ended and not delta.text)
         self._texts.append(text)
         self._last += text
         if len(self._last) > 2 * _MAX_VISIBLE_THINKING:  # rarely: where it begins decides where its rows break
             self._last = self._last[-_MAX_VISIBLE_THINKING:]
-        self.inked = self.inked or bool(text.strip())
+        self.has_text = self.has_text or bool(text.strip())
 
     @property
     def text(self) -> str:
@@ -96,19 +96,19 @@ class _Part:
         self.context = ReplyContext()
         self._step = step
 
-    def take(self, upto: int | None = None) -> list[Rising]:
+    def take(self, upto: int | None = None) -> list[FinishedPiece]:
         """Return the pieces that may go up when `upto` characters of the part are saved; None: all finished ones."""
         if upto is not None and upto <= 0:
             return []
         pieces = [FinishedBlock(source, self.context) for source in self.stream.take(upto)]
         return [*self.take_step(), *pieces]
 
-    def take_step(self) -> list[Rising]:
+    def take_step(self) -> list[FinishedPiece]:
         """Return the step, once."""
         step, self._step = self._step, None
         return [step] if step else []
 
-    def rest(self) -> list[Rising]:
+    def rest(self) -> list[FinishedPiece]:
         self.stream.finish()
         return self.take()
 
@@ -133,50 +133,50 @@ class LiveReply:
         """True if a part of it is not stored yet: else the next stored reply is one that was not streamed."""
         return bool(self._parts) or self.thinking is not None
 
-    def add(self, event: Delta | RetryScheduled) -> list[Rising]:
+    def add(self, event: Delta | RetryScheduled) -> list[FinishedPiece]:
         """Add the next delta. Return the pieces that go up because of it alone: a thought that has ended."""
         self.waiting = None
         if type(event) is TextDelta:  # as nearly all are
             return self._take_text(event.text) if event.text else []
-        risen: list[Rising] = []
+        finished: list[FinishedPiece] = []
         match event:
             case ThinkingDelta():
                 self.thinking = self.thinking or LiveThinking()
                 self.thinking.add(event)
-                if self.thinking.inked:
+                if self.thinking.has_text:
                     self._close()
             case ToolCallDelta(index, _, name):
-                risen = self._fold()
+                finished = self._fold()
                 self._close()
                 self.calls[index] = self.calls.get(index, "") + name
             case HostedDelta(block):
-                risen = self._fold()
+                finished = self._fold()
                 self._close()
                 self._begin(HostedStep(block))
                 self.hosted = block if isinstance(block, ToolCall) else None
-                risen += self.saved(self._saved)
+                finished += self.saved(self._saved)
             case RetryScheduled():
                 self.waiting, self.since = event, time.monotonic()
             case _:
                 pass
-        return risen
+        return finished
 
-    def _take_text(self, text: str) -> list[Rising]:
-        risen = self._fold() if self.thinking else []
+    def _take_text(self, text: str) -> list[FinishedPiece]:
+        finished = self._fold() if self.thinking else []
         if self._closed:
             self._begin()
         part = self._parts[-1]
         part.texts.append(text)
         part.stream.feed(text)
         self._characters += len(text)
-        return risen
+        return finished
 
-    def saved(self, characters: int) -> list[Rising]:
+    def saved(self, characters: int) -> list[FinishedPiece]:
         """Return the pieces that may go up now that `characters` of the reply are in the database."""
         self._saved = characters
         return [piece for part in self._parts for piece in part.take(characters - part.start)]
 
-    def stored(self, text: str, thoughts: int = 0) -> list[Rising]:
+    def stored(self, text: str, thoughts: int = 0) -> list[FinishedPiece]:
         """Return the rest of an assistant message that is in the log now, and drop the parts that it is made of.
 
         `text` holds all its words; `thoughts` is how many it has. Words that differ from the streamed ones are returned
@@ -197,7 +197,7 @@ class LiveReply:
         part.stream.feed(text)
         return pieces + part.rest()
 
-    def stored_step(self) -> list[Rising]:
+    def stored_step(self) -> list[FinishedPiece]:
         """Return the hosted call, or its result, whose event is in the log now; nothing if it went up before."""
         part = next((part for part in self._parts if part.is_hosted), None)
         if part is None:
@@ -215,7 +215,7 @@ class LiveReply:
         """True if the event of a hosted call, or of its result, is not stored yet."""
         return any(part.is_hosted for part in self._parts)
 
-    def dropped(self) -> list[Rising]:
+    def dropped(self) -> list[FinishedPiece]:
         """Return the thoughts that no words followed: the reply was cut off. Hosted calls are stored by themselves."""
         return self._fold() + [each for part in self._parts for each in part.take() if isinstance(each, FoldedThinking)]
 
@@ -226,10 +226,10 @@ class LiveReply:
             return [], False
         return part.stream.tail(width, rows), not part.context.begun
 
-    def _fold(self) -> list[Rising]:
+    def _fold(self) -> list[FinishedPiece]:
         """End the thought: it goes up as soon as words after it are saved, or with the stored message."""
         thinking, self.thinking = self.thinking, None
-        if thinking is None or not thinking.inked:
+        if thinking is None or not thinking.has_text:
             return []
         self._begin(FoldedThinking(thinking.text, time.monotonic() - thinking.since))
         return self.saved(self._saved)

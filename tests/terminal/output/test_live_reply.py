@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.request.reply import HostedDelta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
-from ikigai.terminal.output.live_reply import FinishedBlock, HostedStep, LiveReply, Rising
+from ikigai.terminal.output.live_reply import FinishedBlock, FinishedPiece, HostedStep, LiveReply
 
 TEXT = "First paragraph.\n\nSecond *one*.\n\n```python\nx = 1\n\ny = 2\n```\n\n- a\n- b\n\nLast words."
 
@@ -105,20 +105,20 @@ def searched() -> LiveReply:
     return reply
 
 
-def told(pieces: list[Rising]) -> list[object]:
+def told(pieces: list[FinishedPiece]) -> list[object]:
     return [piece.block if isinstance(piece, HostedStep) else said([piece]).strip() for piece in pieces]  # type: ignore
 
 
 def test_hosted_call_goes_up_before_the_words_behind_it_and_once():
     reply = searched()
     assert told(reply.saved(3)) == []
-    risen = told(reply.saved(len("I look.It is new.\n\nGo")))
-    assert risen[:3] == ["I look.", CALL, RESULT]
+    finished = told(reply.saved(len("I look.It is new.\n\nGo")))
+    assert finished[:3] == ["I look.", CALL, RESULT]
     assert reply.stored("I look.") == []
     assert reply.awaits_step and reply.stored_step() == [] and reply.stored_step() == []
     assert not reply.awaits_step
     rest = told(reply.stored("It is new.\n\nGood."))
-    assert [*risen[3:], *rest] == ["It is new.", "Good."]
+    assert [*finished[3:], *rest] == ["It is new.", "Good."]
     assert not reply.waits
 
 

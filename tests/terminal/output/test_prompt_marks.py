@@ -68,7 +68,7 @@ def test_streaming_reply_is_marked_once():
     entries, voice = marking(Theme(plain=True)), ReplyContext()
     told(entries, USER)
     pieces = [FoldedThinking("Hm.", 2.0), FinishedBlock("One.\n", voice), FinishedBlock("Two.\n", voice)]
-    made = [entry.text for piece in pieces for entry in entries.risen(piece, 60)]
+    made = [entry.text for piece in pieces for entry in entries.draw_piece(piece, 60)]
     assert [MARK.sub(r"[\1]", text) for text in made] == ["[C]∴ thought for 2 s: Hm.", "● One.", "  Two."]
     assert told(entries, None) == "[D;0]"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ikigai.core.request.reply import TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.views.transcript import Speaker, Thought, TranscriptBlock
 from ikigai.terminal.output.entries import Entries
-from ikigai.terminal.output.live_reply import FoldedThinking, LiveReply, Rising
+from ikigai.terminal.output.live_reply import FinishedPiece, FoldedThinking, LiveReply
 from ikigai.terminal.render import blocks as render
 from ikigai.terminal.render.text_width import cell_width, format_duration
 from ikigai.terminal.render.theme import Theme, strip_styles
@@ -23,7 +23,7 @@ LONG = "It says one thing, and then another, and it never comes to any end at al
 # -- the bookkeeping ----------------------------------------------------------------------------------------------
 
 
-def up(pieces: list[Rising]) -> list[str]:
+def up(pieces: list[FinishedPiece]) -> list[str]:
     """Return the pieces that went up, thoughts in brackets."""
     return [f"({piece.text})" if isinstance(piece, FoldedThinking) else piece.source.strip() for piece in pieces]
 
@@ -120,20 +120,20 @@ DELTAS = st.one_of(
 
 @given(st.lists(st.one_of(DELTAS, st.integers(0, 30)), max_size=30))
 def test_all_words_and_thoughts_go_up_once_in_order(steps: list[object]):
-    reply, risen, text = LiveReply(1), list[Rising](), ""
+    reply, finished, text = LiveReply(1), list[FinishedPiece](), ""
     order = ""  # of what was said and thought, without blanks
     for step in steps:
         if isinstance(step, int):
-            risen += reply.saved(min(step, len(text)))
+            finished += reply.saved(min(step, len(text)))
             continue
         assert isinstance(step, TextDelta | ThinkingDelta | ToolCallDelta)
-        risen += reply.add(step)
+        finished += reply.add(step)
         if isinstance(step, TextDelta):
             text += step.text
         order += "" if isinstance(step, ToolCallDelta) else step.text
-    risen += reply.stored(text, 100) if text else []
-    risen += reply.dropped()
-    went = "".join(piece.text if isinstance(piece, FoldedThinking) else piece.source for piece in risen)
+    finished += reply.stored(text, 100) if text else []
+    finished += reply.dropped()
+    went = "".join(piece.text if isinstance(piece, FoldedThinking) else piece.source for piece in finished)
     assert "".join(went.split()) == "".join(order.split())
 
 

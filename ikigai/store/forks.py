@@ -19,9 +19,9 @@ from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names, write_lock
 from ikigai.store.agents import Agent, Agents, check_name, name_taken
+from ikigai.store.append_attempt import new_event_id
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import DatabaseSession
-from ikigai.store.log import new_event_id
 from ikigai.store.sql import agent_lists, forks
 
 LEVELS_ABOVE = 20

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-import msgspec
 import psycopg
-from psycopg import pq
 
 from ikigai.core import codec
 from ikigai.core.errors import AgentLocked, Rejected, StoreError, Unavailable
-from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, Event, StoredEvent, TurnEnded, UsageReported
+from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, Event, TurnEnded
 from ikigai.core.ports import Appended, Meanwhile
 from ikigai.core.request.reply_draft import Draft, has_hosted
 from ikigai.core.sanitize import storable
 from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.state.memory import Memory
-from ikigai.store import follow, reading, single_append, write_lock
+from ikigai.store import append_attempt, follow, reading, write_lock
 from ikigai.store.agents import Agent, mark_used
+from ikigai.store.append_attempt import AppendAttempt, AppendTarget, EventsElsewhere
 from ikigai.store.connection import DatabaseSession
-from ikigai.store.driver_connection import Cursor, execute_while
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import agents, forks
 
 if TYPE_CHECKING:
@@ -41,27 +38,6 @@ _T = TypeVar("_T")
 
 HEALING_AT_CLOSE = 2.0
 """Seconds that closing waits to compare the log with what this program knows, after the connection was lost."""
-
-
-class _Attempt:
-    """Events to append, under ids and numbers that stay the same in each try."""
-
-    def __init__(self, events: Sequence[Event], after: int, ids: Sequence[UUID] = (), spender: str = "") -> None:
-        self.events = events
-        self.after = after
-        self.ids = list(ids) or [new_event_id() for _ in events]
-        self.rows = [codec.encode(_with_spender(event, spender)) for event in events]
-
-    @property
-    def last_seq(self) -> int:
-        return self.after + len(self.rows)
-
-
-def _with_spender(event: Event, spender: str) -> Event:
-    """Return the event; a request with who sent it, where the agent belongs to another owner."""
-    if spender and isinstance(event, UsageReported) and not event.spent_by:
-        return msgspec.structs.replace(event, spent_by=spender)
-    return event
 
 
 class AgentLog:
@@ -91,12 +67,12 @@ class AgentLog:
         self._uuid = UUID(agent.id)
         self._owner, self._spender = agent.owner, ""  # who sends requests here, if not the owner
         self._session = session
-        self._followers_lock = follow.lock(self._uuid, session.schema)
+        self._target = AppendTarget(self.agent, self._uuid, follow.lock(self._uuid, session.schema), session.replicated)
         self._directory = storable(directory) or None
         self._locked_on: psycopg.AsyncConnection | None = None
         self._last_seq: int | None = None  # seq of the newest event that the caller knows
         self._newest: UUID | None = None  # its event_id
-        self._attempt: _Attempt | None = None
+        self._attempt: AppendAttempt | None = None
         self._asks = False  # True while the user is being asked something
         self._has_draft = True  # a killed process may have left a draft
 
@@ -125,21 +101,22 @@ class AgentLog:
             await self._ensure_lock(cursor, events)
             attempt = self._attempt
             if attempt is None or attempt.events is not events:
-                attempt = self._attempt = _Attempt(events, self._last_seq or 0, list(map(UUID, ids)), self._spender)
+                attempt = AppendAttempt(self._target, events, self._last_seq or 0, list(map(UUID, ids)), self._spender)
+                self._attempt = attempt
             kinds = frozenset(map(type, events))
             ends_reply = self._has_draft and not kinds.isdisjoint((AssistantMessage, TurnEnded))
             killed = AgentKilled in kinds
             memory: Memory | None = None
             try:
                 if reload is None and not killed and AgentRevived not in kinds:
-                    rows = await self._store(cursor, attempt, ends_reply, meanwhile)
+                    rows = await attempt.store(cursor, ends_reply, meanwhile)
                 else:
                     async with cursor.connection.transaction():
-                        rows = await self._store(cursor, attempt, ends_reply)
+                        rows = await attempt.store(cursor, ends_reply)
                         memory = await reading.load(cursor, reload) if reload else None
                         if killed or AgentRevived in kinds:
                             await cursor.execute(forks.SET_KILLED, (killed, self._uuid))
-            except psycopg.errors.UniqueViolation as error:
+            except (psycopg.errors.UniqueViolation, EventsElsewhere) as error:
                 raise self._written_elsewhere() from error
             self._last_seq, self._newest = attempt.last_seq, attempt.ids[-1] if attempt.ids else self._newest
             self._attempt = None
@@ -161,7 +138,7 @@ class AgentLog:
 
         attempt = self._attempt
         if not attempt or attempt.events is not events:
-            attempt = _Attempt(events, 0, (), self._spender)
+            attempt = AppendAttempt(self._target, events, 0, (), self._spender)
         behind = str(self._newest) if self._newest else None
         if moved := self._moved:
             events = [codec.decode(*renumber_row(row, moved, same_log=True)) for row in attempt.rows]
@@ -234,7 +211,7 @@ class AgentLog:
     async def _store_draft(self, cursor: Cursor, draft: Draft) -> None:
         text, thinking = storable(draft.text), storable(draft.thinking)
         values = (self._uuid, draft.asked_by, text, thinking, follow.encode_parts(draft.parts))
-        await cursor.execute(agents.SAVE_DRAFT, (*values, *self._followers_lock))
+        await cursor.execute(agents.SAVE_DRAFT, (*values, *self._target.followers_lock))
 
     async def draft(self) -> Draft | None:
         async with self._write_lock() as cursor:
@@ -304,7 +281,7 @@ class AgentLog:
         await write_lock.acquire(self._session, cursor, self._uuid, self.name)
         try:
             await self._read_log_end(cursor, events)
-            await single_append.prepare(cursor)
+            await append_attempt.prepare(cursor)
         except BaseException:
             # Else the same connection would acquire it a second time, and have to release it twice.
             with suppress(psycopg.Error, TimeoutError):
@@ -350,52 +327,8 @@ class AgentLog:
             )
         self.report(restored.message)
 
-    async def _store(
-        self, cursor: Cursor, attempt: _Attempt, ends_reply: bool, meanwhile: Meanwhile | None = None
-    ) -> tuple[StoredEvent, ...]:
-        is_in_transaction = cursor.connection.pgconn.transaction_status != pq.TransactionStatus.IDLE
-        if len(attempt.rows) == 1 and not ends_reply and not is_in_transaction:
-            row, seq = attempt.rows[0], attempt.last_seq
-            stored = await single_append.append_one(
-                cursor, self._uuid, seq, attempt.ids[0], row, self._followers_lock, meanwhile
-            )
-            if stored:
-                event = codec.decode(row.kind, row.content, stored.data)
-                return (StoredEvent(stored.id, self.agent, seq, stored.at, event),)
-            return await self._stored_before(cursor, attempt)
-        if not attempt.rows:
-            return ()
-        kinds, contents, datas = (list(column) for column in zip(*attempt.rows, strict=True))
-        values = {"agent": self._uuid, "after": attempt.after, "ids": attempt.ids, "forget": ends_reply}
-        following, key = self._followers_lock
-        values |= {"kinds": kinds, "contents": contents, "datas": datas, "following": following, "key": key}
-        await execute_while(cursor, agents.APPEND_ALL, values, meanwhile)
-        rows = await cursor.fetchall()
-        return self._decoded(rows, attempt) if rows else await self._stored_before(cursor, attempt)
-
-    async def _stored_before(self, cursor: Cursor, attempt: _Attempt) -> tuple[StoredEvent, ...]:
-        """Return the events of an earlier try that was stored, but whose answer was lost."""
-        if self._session.replicated:  # perhaps because no standby had it
-            await cursor.execute(agents.WAIT_FOR_STANDBYS, (self._uuid,))
-        await cursor.execute(agents.STORED_BEFORE, (attempt.ids, self._uuid))
-        return self._decoded(await cursor.fetchall(), attempt)
-
-    def _decoded(self, rows: Sequence[tuple[Any, ...]], attempt: _Attempt) -> tuple[StoredEvent, ...]:
-        if len(rows) < len(attempt.rows):  # recovered events are in another agent meanwhile
-            raise self._written_elsewhere()
-        return tuple(reading.decode_row(self.agent, row[: reading.ROW_COLUMNS]) for row in rows)
-
     def _written_elsewhere(self) -> AgentLocked:
         return AgentLocked(
             f"Another program wrote to agent {self.name} while the connection was lost.",
             f"To see what it wrote: /switch {self.name}, or start ikigai again.",
         )
-
-
-def new_event_id() -> UUID:
-    """Return a fresh id (version 7): ordered by time, so that the index over them grows at one end.
-
-    Such an id has no time before 1970, which a clock that was never set may show.
-    """
-    value = (max(0, time.time_ns() // 1_000_000) << 80) | int.from_bytes(os.urandom(10))
-    return UUID(int=value & ~(0xF << 76) & ~(3 << 62) | 7 << 76 | 2 << 62)

@@ -12,9 +12,9 @@ from ikigai.core.record import Record
 from ikigai.core.transfer.renumber import IdMap, RawRow, renumber_row
 from ikigai.store import names, schema
 from ikigai.store.agents import Agent, is_name
+from ikigai.store.append_attempt import new_event_id
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
-from ikigai.store.log import new_event_id
 from ikigai.store.replica import ReadingSession
 from ikigai.store.sql import dump, transfer
 

@@ -14,9 +14,9 @@ from ikigai.core.transfer.position import UnsavedPosition
 from ikigai.core.transfer.unsaved import Unsaved
 from ikigai.store import names
 from ikigai.store.agents import Agent, check_name, name_taken
+from ikigai.store.append_attempt import new_event_id
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
-from ikigai.store.log import new_event_id
 from ikigai.store.sql import agents, transfer
 
 

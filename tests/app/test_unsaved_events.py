@@ -38,8 +38,8 @@ from ikigai.core.transfer import redact
 from ikigai.core.transfer.unsaved import Unsaved, serialize
 from ikigai.providers.scripted import Reply, ScriptedHang, ScriptedPause, ScriptedProvider
 from ikigai.store.agents import Agent
+from ikigai.store.append_attempt import AppendAttempt, new_event_id
 from ikigai.store.database import Database
-from ikigai.store.log import _Attempt, new_event_id
 from ikigai.system import paths
 from tests.agent.test_loop import Watcher
 from tests.conftest import MIGRATIONS
@@ -630,8 +630,8 @@ async def test_events_that_another_agent_has_meanwhile_are_not_taken_for_stored(
     one, other = await Talk.open(database), await Talk.open(database)
     events = (ev.UserMessage("later"), ev.UserMessage("and later"))
     ids = [new_event_id() for _ in events]
-    other.log._attempt = _Attempt(events, 0, ids)
+    other.log._attempt = AppendAttempt(other.log._target, events, 0, ids)
     assert len((await other.log.append(events)).rows) == 2
-    one.log._attempt = _Attempt(again := (*events,), one.log._last_seq or 0, ids)
+    one.log._attempt = AppendAttempt(one.log._target, again := (*events,), one.log._last_seq or 0, ids)
     with pytest.raises(AgentLocked):
         await one.log.append(again)

@@ -16,8 +16,8 @@ from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import CallModel, Interrupted, Replied, SetMark, Submitted
 from ikigai.core.state.loading import AskAncestry, AskControls, load_memory
 from ikigai.store.agents import Agent
+from ikigai.store.append_attempt import new_event_id
 from ikigai.store.database import Database
-from ikigai.store.log import new_event_id
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
 from tests.core.encoders import encoder, limits

@@ -1,0 +1,151 @@
+"""This module stores events at the end of a log: in one statement, and in each try under the same ids and numbers.
+
+One event outside of a transaction, as every message of the user is, takes the fewest steps. That writes and reads the
+formats of the server itself: a cursor of the driver takes nearly twice the processor time.
+"""
+
+import os
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+from uuid import UUID
+
+import msgspec
+from psycopg import pq
+
+from ikigai.core import codec
+from ikigai.core.codec import Row
+from ikigai.core.events import Event, StoredEvent, UsageReported
+from ikigai.core.ports import Meanwhile
+from ikigai.store import reading
+from ikigai.store.driver_connection import Connection, Cursor, PreparedStatement, execute_while
+from ikigai.store.sql import agents
+
+_UUID, _INTEGER, _TEXT = 2950, 23, 25  # OIDs, which are constant
+_APPEND = PreparedStatement(
+    b"ikigai_append", agents.APPEND_ONE.encode(), (_UUID, _INTEGER, _UUID, _TEXT, _TEXT, _TEXT, _INTEGER, _INTEGER)
+)
+
+
+class StoredRow(NamedTuple):
+    """The columns that the database adds or changes: id, time in seconds since 1970, and data as it keeps them."""
+
+    id: int
+    at: float
+    data: str | None
+
+
+class AppendTarget(NamedTuple):
+    """The log to append to: the id of its agent, the lock of its followers, and if a standby confirms each commit."""
+
+    agent: str
+    uuid: UUID
+    followers_lock: tuple[int, int]
+    replicated: bool
+
+
+class EventsElsewhere(Exception):
+    """The log has no such events at its end, and the ids are taken: recovered events are in another agent meanwhile."""
+
+
+class AppendAttempt:
+    """Events to append, under ids and numbers that stay the same in each try. `after` is the number before theirs."""
+
+    def __init__(
+        self,
+        target: AppendTarget,
+        events: Sequence[Event],
+        after: int,
+        ids: Sequence[UUID] = (),
+        spender: str = "",
+    ) -> None:
+        self._target = target
+        self.events = events
+        self.after = after
+        self.ids = list(ids) or [new_event_id() for _ in events]
+        self.rows = [codec.encode(_with_spender(event, spender)) for event in events]
+
+    @property
+    def last_seq(self) -> int:
+        return self.after + len(self.rows)
+
+    async def store(
+        self, cursor: Cursor, ends_reply: bool, meanwhile: Meanwhile | None = None
+    ) -> tuple[StoredEvent, ...]:
+        """Store the events and return them; return those of an earlier try if it was stored. With `ends_reply` delete
+        the reply draft. Raise EventsElsewhere.
+        """
+        target = self._target
+        is_in_transaction = cursor.connection.pgconn.transaction_status != pq.TransactionStatus.IDLE
+        if len(self.rows) == 1 and not ends_reply and not is_in_transaction:
+            row, seq = self.rows[0], self.last_seq
+            stored = await _append_one(cursor, target, seq, self.ids[0], row, meanwhile)
+            if stored:
+                event = codec.decode(row.kind, row.content, stored.data)
+                return (StoredEvent(stored.id, target.agent, seq, stored.at, event),)
+            return await self._stored_before(cursor)
+        if not self.rows:
+            return ()
+        kinds, contents, datas = (list(column) for column in zip(*self.rows, strict=True))
+        values = {"agent": target.uuid, "after": self.after, "ids": self.ids, "forget": ends_reply}
+        following, key = target.followers_lock
+        values |= {"kinds": kinds, "contents": contents, "datas": datas, "following": following, "key": key}
+        await execute_while(cursor, agents.APPEND_ALL, values, meanwhile)
+        rows = await cursor.fetchall()
+        return self._decoded(rows) if rows else await self._stored_before(cursor)
+
+    async def _stored_before(self, cursor: Cursor) -> tuple[StoredEvent, ...]:
+        """Return the events of an earlier try that was stored, but whose answer was lost."""
+        if self._target.replicated:  # perhaps because no standby had it
+            await cursor.execute(agents.WAIT_FOR_STANDBYS, (self._target.uuid,))
+        await cursor.execute(agents.STORED_BEFORE, (self.ids, self._target.uuid))
+        return self._decoded(await cursor.fetchall())
+
+    def _decoded(self, rows: Sequence[tuple[Any, ...]]) -> tuple[StoredEvent, ...]:
+        if len(rows) < len(self.rows):
+            raise EventsElsewhere
+        return tuple(reading.decode_row(self._target.agent, row[: reading.ROW_COLUMNS]) for row in rows)
+
+
+def _with_spender(event: Event, spender: str) -> Event:
+    """Return the event; a request with who sent it, where the agent belongs to another owner."""
+    if spender and isinstance(event, UsageReported) and not event.spent_by:
+        return msgspec.structs.replace(event, spent_by=spender)
+    return event
+
+
+async def prepare(cursor: Cursor) -> None:
+    """Prepare the statement ahead of the first message, which would wait for it."""
+    await cast("Connection", cursor.connection).prepare(_APPEND)
+
+
+async def _append_one(
+    cursor: Cursor, target: AppendTarget, seq: int, event_id: UUID, row: Row, meanwhile: Meanwhile | None
+) -> StoredRow | None:
+    """Store a row of the log; return None if one with this `event_id` is there. Run `meanwhile` during the commit."""
+    kind, content, data = row
+    values = (
+        target.uuid.bytes,
+        seq.to_bytes(4),
+        event_id.bytes,
+        kind.encode(),
+        None if content is None else content.encode(),
+        None if data is None else data.encode(),
+        *[number.to_bytes(4, signed=True) for number in target.followers_lock],
+    )
+    result = await cast("Connection", cursor.connection).execute_prepared(_APPEND, values, meanwhile)
+    if not result.ntuples:
+        return None
+    id, at, stored = (result.get_value(0, column) for column in range(3))
+    (id,), (at,) = struct.unpack("!q", id or b""), struct.unpack("!d", at or b"")
+    return StoredRow(id, at, None if stored is None else stored.decode())
+
+
+def new_event_id() -> UUID:
+    """Return a fresh id (version 7): ordered by time, so that the index over them grows at one end.
+
+    Such an id has no time before 1970, which a clock that was never set may show.
+    """
+    value = (max(0, time.time_ns() // 1_000_000) << 80) | int.from_bytes(os.urandom(10))
+    return UUID(int=value & ~(0xF << 76) & ~(3 << 62) | 7 << 76 | 2 << 62)

@@ -66,8 +66,8 @@ CLEAN = "select shobj_description(oid, 'pg_database') from pg_database where dat
 # A digest of everything in the database that is no row of a table: whoever makes or changes one of these renews its
 # xmin. Not of pg_class, which TRUNCATE renews too.
 MADE = """
-select md5(string_agg(concat_ws(' ', kind, id, made), ',' order by kind, id, made)) from (
-  select 'attribute', attrelid, concat_ws(' ', attnum, xmin) from pg_attribute where attrelid >= 16384
+select concat_ws(' ', count(*), sum(hashtextextended(concat_ws(' ', kind, id, made), 0))) from (
+  select 'attribute', attrelid, concat_ws(' ', attnum, xmin) from pg_attribute where attrelid >= 16384 and attnum > 0
   union all select 'default', oid, xmin::text from pg_attrdef
   union all select 'index', indexrelid, xmin::text from pg_index where indexrelid >= 16384
   union all select 'constraint', oid, xmin::text from pg_constraint where oid >= 16384
@@ -99,8 +99,9 @@ begin
   set local session_replication_role = replica;
   for each in
     select oid::regclass as name, pg_table_size(oid) > {kept_bytes} as is_large from pg_class
-    where relnamespace::regnamespace::text ~ '^"?ikigai(_index_.*)?$' and relkind = 'r'
-      and relname <> 'ikigai_migrations' and pg_relation_size(oid) > 0
+    where relkind = 'r' and relname <> 'ikigai_migrations' and pg_relation_size(oid) > 0 and relnamespace in (
+      select oid from pg_namespace where nspname = 'ikigai' or starts_with(nspname, 'ikigai_index_')
+    )
   loop
     if each.is_large then
       large := concat_ws(', ', large, each.name);
@@ -169,8 +170,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return twice the number of processors: most of these tests wait for a terminal, a server or a child process."""
-    return 2 * (os.cpu_count() or 1)
+    """Return three for two processors: many of these tests wait for a terminal, a server or a child process.
+
+    With each further process the tests are collected and the SDKs are loaded once more, for twelve seconds.
+    """
+    return (os.cpu_count() or 1) * 3 // 2
 
 
 def address(dsn: str, **changes: str) -> str:

@@ -218,10 +218,10 @@ def test_what_is_too_long_is_made_smaller(tmp_path: Path, name: str, size: tuple
 
 
 def test_sharp_things_stay_lossless(tmp_path: Path):
-    assert attach(saved(tmp_path, picture(3000, 2000), "a.png")).media_type == PNG
-    assert attach(saved(tmp_path, picture(3000, 2000), "a.gif")).media_type == PNG
-    assert attach(saved(tmp_path, picture(3000, 2000), "a.jpg")).media_type == JPEG
-    assert attach(saved(tmp_path, picture(3000, 2000), "a.webp")).media_type == WEBP
+    assert attach(saved(tmp_path, picture(3000, 500), "a.png")).media_type == PNG
+    assert attach(saved(tmp_path, picture(3000, 500), "a.gif")).media_type == PNG
+    assert attach(saved(tmp_path, picture(3000, 500), "a.jpg")).media_type == JPEG
+    assert attach(saved(tmp_path, picture(3000, 500), "a.webp")).media_type == WEBP
 
 
 def test_what_does_not_compress_is_written_lossily_and_smaller(tmp_path: Path):

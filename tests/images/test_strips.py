@@ -119,7 +119,7 @@ def noise(width: int, height: int) -> Pillow.Image:
 
 
 LARGE: dict[str, tuple[Callable[[], Pillow.Image], dict[str, Any]]] = {
-    "strips.png": (lambda: flat("RGBA", 9000, 9000), {"compress_level": 1}),
+    "strips.png": (lambda: Pillow.new("RGBA", (9000, 9000), "navy"), {"compress_level": 1}),
     "deep.png": (lambda: Pillow.frombytes("I;16", (9000, 9000), bytes(162_000_000)), {"compress_level": 1}),
     "whole.jpg": (lambda: flat("RGB", 6200, 6200), {}),
     "wide.jpg": (lambda: flat("RGB", 20_000, 5000), {}),

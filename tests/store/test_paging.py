@@ -100,7 +100,7 @@ from generate_series(1, %(events)s) n
 
 
 async def test_long_history_is_read_in_pages_and_little_of_it_is_held(database: Database, dsn: str) -> None:
-    events = 100_000
+    events = 50_000
     agent = await database.agents.create("long")
     with psycopg.connect(dsn) as connection:
         connection.execute("set session_replication_role = replica")  # the triggers are tested elsewhere

@@ -58,7 +58,7 @@ def totals(turns: int) -> ev.Totals:
 
 
 TURNS = 100_000
-LENGTHS = [20_000, pytest.param(TURNS, marks=pytest.mark.long)]
+LENGTHS = [10_000, pytest.param(TURNS, marks=pytest.mark.long)]
 """Numbers of turns in a log. What is read and measured is bounded alike for all."""
 RULES = [WindowRules(0), WindowRules(), WindowRules(0.5, True), WindowRules(0.1, True, 3_000)]
 

@@ -12,7 +12,7 @@ from ikigai.core import codec
 from ikigai.core.events import UserMessage
 from ikigai.core.messages import Document, DocumentKind, Message, Role, Text
 from ikigai.core.request.build import Request, append_event
-from ikigai.core.request.cross_model import document_text, is_encrypted
+from ikigai.core.request.cross_model import document_text
 from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.providers.anthropic.messages_api import MessagesEncoder
 from ikigai.providers.encoding import BodyEncoder
@@ -144,14 +144,3 @@ def test_encrypted_pdf_that_is_in_the_log_goes_as_text(name: str):
     assert encoder.envelope(request) + sum(map(encoder.message, request.messages)) + hidden == len(body)
     [message] = json.loads(body)[encoder.array]
     assert form in (message.get("content") or message["parts"]), "the other PDF goes along itself"
-
-
-@pytest.mark.parametrize("algorithm", ["RC4-40", "RC4-128"])
-def test_encrypted_pdf_is_known_wherever_its_trailer_stands(algorithm: str):
-    assert all(is_encrypted(encrypted(algorithm, "x" * length)) for length in range(4))
-
-
-def test_pdf_about_encryption_is_not_encrypted():
-    for words in ("/Encrypt", "the key /Encrypt of a trailer", "/Encryption 5 0 R"):
-        assert not is_encrypted(base64.b64encode(make_pdf(words)).decode())
-    assert not is_encrypted("no base64: L0VuY3J5cHQ=")

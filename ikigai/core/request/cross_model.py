@@ -19,7 +19,6 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -144,28 +143,12 @@ def _image_placeholder(image: Image) -> str:
 
 
 def _document(document: Document, cross_model: CrossModelFormat) -> Document | Text:
-    if cross_model.pdfs and document.data and not is_encrypted(document.data):
-        return document
+    if cross_model.pdfs and document.data:
+        from ikigai.core.request.pdf_encryption import is_encrypted  # few conversations have a PDF
+
+        if not is_encrypted(document.data):  # earlier versions stored such files, and imports may hold them
+            return document
     return Text(document_text(document))
-
-
-_ENCRYPTED = re.compile(rb"/Encrypt\s*(\d+\s+\d+\s+R|<<)")
-"""Matches the entry of an encrypted PDF in its trailer, which itself is never compressed nor encrypted."""
-_IN_BASE64 = tuple(
-    base64.b64encode(bytes(shift) + b"/Encrypt")[4 * (shift > 0) :].rstrip(b"=")[:-1].decode() for shift in range(3)
-)
-"""Its name in base64, at the three places where that can begin."""
-
-
-@lru_cache(maxsize=8)  # few, since it keeps them; a message is measured more than once
-def is_encrypted(pdf: str) -> bool:
-    """Return True if a PDF, in base64, is encrypted. Earlier versions stored such files, and imports may hold them."""
-    if not any(letters in pdf for letters in _IN_BASE64):  # far faster than to decode it
-        return False
-    try:
-        return bool(_ENCRYPTED.search(base64.b64decode(pdf)))
-    except ValueError:
-        return False
 
 
 def document_text(document: Document) -> str:

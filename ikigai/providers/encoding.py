@@ -6,7 +6,7 @@ message by message. A message is serialized once however often it is sent.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -120,8 +120,7 @@ class BodyEncoder(ABC):
         for message in reversed(request.messages):
             if self._written and message in self._written:
                 break
-            if message.role is not ASSISTANT:
-                size += sum(len(image.data) for image in message.images) + sum(len(pdf.data) for pdf in message.pdfs)
+            size += _data_size(message)
         return size
 
     def _pieces(self, request: Request) -> list[bytes]:
@@ -180,6 +179,20 @@ async def write_body(encoder: BodyEncoder, request: Request) -> bytes:
     if sum(map(len, entries)) < LARGE_BODY_BYTES:
         return b",".join(entries)
     return await asyncio.to_thread(b",".join, entries)
+
+
+async def write_countable(write: Callable[[Request], bytes], request: Request) -> bytes:
+    """Return the body for an endpoint that counts, as `write` makes it: in a thread, if it is large."""
+    if sum(map(_data_size, request.messages)) < LARGE_BODY_BYTES:
+        return write(request)
+    return await asyncio.to_thread(write, request)
+
+
+def _data_size(message: Message) -> int:
+    """Return the bytes of the pictures and PDFs that the user sent in this message, or a tool."""
+    if message.role is ASSISTANT:
+        return 0
+    return sum(len(image.data) for image in message.images) + sum(len(pdf.data) for pdf in message.pdfs)
 
 
 def is_json_object(text: str) -> bool:

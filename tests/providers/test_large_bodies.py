@@ -7,7 +7,7 @@ import pytest
 
 from ikigai.core.messages import Image, Message, Role, Text
 from ikigai.core.request.build import Request
-from ikigai.providers.encoding import LARGE_BODY_BYTES, write_body
+from ikigai.providers.encoding import LARGE_BODY_BYTES, write_body, write_countable
 from tests.providers.conftest import KEY
 from tests.providers.formats import FORMATS, Format
 
@@ -36,3 +36,15 @@ async def test_large_body_lets_the_event_loop_run(size: int):
         body = await write_body(encoder, request)
         assert ran == [True] * (size == LARGE_BODY_BYTES), f"keys are heard meanwhile, {said}"
         assert body == encoder.body(request)
+
+
+@pytest.mark.parametrize("size", [LARGE_BODY_BYTES // 2, LARGE_BODY_BYTES])
+async def test_counting_a_large_body_lets_the_event_loop_run(size: int):
+    form = FORMATS["messages"]
+    encoder = form.connect("http://127.0.0.1:1", KEY).encoder(form.name)  # type: ignore[attr-defined]
+    request = Request(form.name, (Message(Role.USER, (Image("image/png", "A" * size, 64, 64),)),))
+    encoder.body(request)
+    ran: list[bool] = []
+    asyncio.get_running_loop().call_soon(ran.append, True)
+    assert await write_countable(encoder.countable, request) == encoder.countable(request)
+    assert ran == [True] * (size == LARGE_BODY_BYTES), "keys are heard meanwhile"

@@ -18,7 +18,7 @@ from ikigai.providers.anthropic.messages_api import ANTHROPIC_VENDOR, MessagesEn
 from ikigai.providers.anthropic.messages_reader import MessagesReader
 from ikigai.providers.anthropic.models import THINKING_BUDGET
 from ikigai.providers.call_ids import call_ids
-from ikigai.providers.encoding import write_body
+from ikigai.providers.encoding import write_body, write_countable
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
@@ -135,7 +135,7 @@ class AnthropicProvider(StreamingProvider):
                     self._binding = False
                 else:
                     raise
-                if self._encoder(request.model, thoughts, self._binding).body(request) == body:
+                if await write_body(self._encoder(request.model, thoughts, self._binding), request) == body:
                     raise  # the refusal has another cause
                 log.debug("%s refused optional parts of the request; it is sent again without them", self.name)
 
@@ -169,7 +169,7 @@ class AnthropicProvider(StreamingProvider):
             client = await self.connected()
             answer = await client.post(
                 await self.count_path(client),
-                content=encoder.countable(request),
+                content=await write_countable(encoder.countable, request),
                 cast_to=object,
                 options={"headers": _content_headers(encoder.beta(request))},
             )

@@ -17,7 +17,7 @@ import msgspec
 from ikigai.core.request.build import Request
 from ikigai.providers.answer_limits import read_page
 from ikigai.providers.call_ids import call_ids
-from ikigai.providers.encoding import write_body
+from ikigai.providers.encoding import write_body, write_countable
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.generate_content_api import ContentsEncoder, ContentsReader
 from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
@@ -94,7 +94,7 @@ class GoogleProvider(StreamingProvider):
             # The conversation goes on without a signature that Google itself no longer knows.
             if not SIGNATURE_REFUSED.search(str(error.body)):
                 raise
-            unsigned = self._encoder(request.model, thoughts=False).body(request)
+            unsigned = await write_body(self._encoder(request.model, thoughts=False), request)
             if unsigned == body:
                 raise
             answer = await self._open_stream(client, request.model, unsigned)
@@ -117,7 +117,7 @@ class GoogleProvider(StreamingProvider):
         """
         try:
             client = await self.connected()
-            body = self.counting_body(request)
+            body = await write_countable(self.counting_body, request)
             answer = await client.read("post", f"{self.path(request.model)}:countTokens", body)
             return as_count(as_mapping(answer).get("totalTokens")) or None
         except Exception:

@@ -17,7 +17,7 @@ from ikigai.core.request.build import Request
 from ikigai.core.request.cache_diagnosis import has_paid_cache
 from ikigai.core.vendors import ChatDemand, ServerPreset
 from ikigai.providers.call_ids import call_ids
-from ikigai.providers.encoding import BodyEncoder, write_body
+from ikigai.providers.encoding import BodyEncoder, write_body, write_countable
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
@@ -181,7 +181,7 @@ class OpenAIProvider(StreamingProvider):
         thoughts = True
         while True:
             left_out, demands = self._left_out, self._demands[request.model]  # others may be refused meanwhile
-            body = await write_body(self._encoder_now(request.model, thoughts), request)
+            body = await self._body(request, thoughts)
             try:
                 return await self._send(client, request.model, body)
             except Exception as error:
@@ -191,44 +191,45 @@ class OpenAIProvider(StreamingProvider):
                     self._left_out |= refused
                 elif thoughts and REASONING_REFUSED.search(refusal):
                     thoughts = False
-                elif (self._responses and self._official) or not self._change_form(request, refusal, demands):
+                elif (self._responses and self._official) or not await self._change_form(request, refusal, demands):
                     raise
-                if self._body(request, thoughts) == body:
+                if await self._body(request, thoughts) == body:
                     raise  # the refusal has another cause
                 log.debug("%s refused optional parts of the request; it is sent again without them", self.name)
 
     def _encoder_now(self, model: str, thoughts: bool) -> BodyEncoder:
         """Return the encoder without what the server has refused so far."""
-        wanted = self._wanted.get(model, self._wants)
+        return self._encoder_returning(model, self._wanted.get(model, self._wants), thoughts)
+
+    def _encoder_returning(self, model: str, wanted: WantedThinking | None, thoughts: bool = True) -> BodyEncoder:
         return self._encoder(model, self._left_out, thoughts and wanted is not None, wanted or "")
 
-    def _body(self, request: Request, thoughts: bool) -> bytes:
-        return self._encoder_now(request.model, thoughts).body(request)
+    async def _body(self, request: Request, thoughts: bool) -> bytes:
+        return await write_body(self._encoder_now(request.model, thoughts), request)
 
-    def _change_form(self, request: Request, refusal: str, sent: frozenset[ChatDemand]) -> bool:
+    async def _change_form(self, request: Request, refusal: str, sent: frozenset[ChatDemand]) -> bool:
         """Send this model what the refusal insists on from now on; False if that changes nothing in the request, which
         met the demands `sent`.
         """
         wanted: set[ChatDemand] = {name for name, words in CHAT_DEMANDS.items() if words.search(refusal)}
         self._demands[request.model] |= wanted
-        return self._demands[request.model] != sent or self._change_returned_thinking(request, refusal)
+        return self._demands[request.model] != sent or await self._change_returned_thinking(request, refusal)
 
-    def _change_returned_thinking(self, request: Request, refusal: str) -> bool:
+    async def _change_returned_thinking(self, request: Request, refusal: str) -> bool:
         """Return more thinking to the model from now on, or none, as the refusal says; False if that changes nothing
         in the request.
         """
         model = request.model
-        known, body = self._wanted.get(model, self._wants), self._body(request, thoughts=True)
+        known, body = self._wanted.get(model, self._wants), await self._body(request, thoughts=True)
         ways: tuple[WantedThinking | None, ...] = ()
         if THINKING_MISSING.search(refusal):
             ways = ("calls", "all")
         elif THINKING_FIELDS_REFUSED.search(refusal):
             ways = (None,)
         for way in ways[ways.index(known) + 1 :] if known in ways else ways:
-            self._wanted[model] = way
-            if self._body(request, thoughts=True) != body:
+            if await write_body(self._encoder_returning(model, way), request) != body:
+                self._wanted[model] = way
                 return True
-        self._wanted[model] = known
         return False
 
     def path(self, model: str) -> str:
@@ -258,7 +259,7 @@ class OpenAIProvider(StreamingProvider):
             return None
         try:
             client = await self.connected()
-            body = self._encoder(request.model, self._left_out).countable(request)
+            body = await write_countable(self._encoder(request.model, self._left_out).countable, request)
             answer = await client.post(
                 "/responses/input_tokens", content=body, cast_to=object, options=_options("application/json")
             )

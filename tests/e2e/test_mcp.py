@@ -3,10 +3,12 @@
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +16,32 @@ from tests import ROOT
 from tests.e2e.account import Account, Wire, lines_of
 from tests.e2e.program import Program
 from tests.e2e.test_tools import TOOLS, asked, call, decisions
+from tests.support import starting
 from tests.support.wire_server import Received, completion
 
+HOST, FORKING = "ikigai.tools.mcp.host", "tests.e2e.forking_mcp"
 SCRIPT = str(ROOT / "tests" / "tools" / "mcp" / "scripted_server.py")
 READY = "ready"
+
+
+class ForkingAccount(Account):
+    """A user whose programs have the process for MCP servers forked: to load the SDK takes it a second of the CPU."""
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return super().environment(IKIGAI_TEST_HOSTS=starting.address(HOST), **more)
+
+    def run(
+        self, *arguments: str, input: str = "", module: str = FORKING, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        return super().run(*arguments, input=input, module=module, **env)
+
+    def terminal(self, *arguments: str, **options: Any) -> Program:
+        return super().terminal(*arguments, module=FORKING, **options)
+
+
+@pytest.fixture
+def account(account: Account) -> Account:
+    return account if starting.own_interpreter else ForkingAccount(account.home, account.dsn)
 
 
 def configure(account: Account, *modes: str, more: str = "") -> None:

@@ -522,6 +522,7 @@ PRESSURE = [(0.3, 1, 1), (0.6, 2, 2), (0.83, 3, 4), (0.87, 3, 4)]
 """Shares of the context, and parts; a request has no more than 0.9 of it: more parts come of their size alone."""
 
 
+@pytest.mark.ordinary("0.6-*", "0.87-*")
 @pytest.mark.parametrize(("share", "least", "most"), PRESSURE)
 async def test_more_parts_under_more_pressure(talking: Talking, share: float, least: int, most: int):
     talk = talking().said(many(400)).pressed(share)
@@ -601,6 +602,7 @@ async def test_two_thousand_turns_under_pressure(talking: Talking):
     assert max(len(received.body) for received in talk.server.requests) <= most < 4 * talk.limits.context
 
 
+@pytest.mark.ordinary("2000-*")
 @pytest.mark.parametrize(("context", "least"), [(2_000, 5), (8_000, 1)])
 async def test_turn_larger_than_the_context(talking: Talking, context: int, least: int):
     """Messages that memory left out of a turn are in the log and may match; at most four requests run at once."""

@@ -400,6 +400,7 @@ async def test_killed_program_blocks_no_more_than_it_had_sent(dsn: str) -> None:
         await world.close()
 
 
+@pytest.mark.ordinary("3")
 @pytest.mark.parametrize("number", [0, 3])
 def test_program_that_is_killed_again_and_again_stays_below_its_cap(dsn: str, number: int) -> None:
     caps = {"turn": Cap(), "run": Cap(), "day": Cap(Decimal("0.9")), "agent": Cap()}

@@ -83,6 +83,7 @@ async def test_three_that_send_to_each_other_in_a_ring_come_to_rest(house: House
     assert set(ring) & {agent.name for agent in [m.agent for m in house.all] if agent.id in house.manager.mailbox.held}
 
 
+@pytest.mark.ordinary("True")
 @pytest.mark.parametrize("waits", [False, True])
 async def test_worker_that_writes_to_itself_through_its_parent_comes_to_rest(house: House, waits: bool) -> None:
     """With its turns, or in a single turn that waits for each answer."""

@@ -171,6 +171,7 @@ def test_tools(golden: Account, variant: str):
 QUESTIONS = {"wide": (80, 24), "small": (40, 12)}
 
 
+@pytest.mark.ordinary("small")
 @pytest.mark.parametrize("size", QUESTIONS)
 def test_questions(golden: Account, size: str):
     """A question with all its choices, one of which is a rule for later, and messages that wait meanwhile."""

@@ -18,7 +18,7 @@ from ikigai.core.commands import table
 from ikigai.core.commands.spec import PrintMode
 from tests.cli.test_help_pages import parsers
 from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of
-from tests.e2e.test_mcp import SCRIPT
+from tests.e2e.test_mcp import SCRIPT, forking
 from tests.support import json_schema
 from tests.support.examples import walk
 from tests.support.wire_server import Answer, completion, failure
@@ -126,7 +126,8 @@ def test_subcommands(used: Account, people: tuple[str, str]):
     assert used.run("mcp", "add", "scripted", "--", sys.executable, SCRIPT, "good").returncode == 0
     for case, words in SUBCOMMANDS.items():
         words = tuple(people[0] if word == "ANNA" else word for word in words)
-        result = used.run(*words, IKIGAI_MODEL="wire/x", WIRE_KEY="key")
+        user = forking(used) if words[0] == "mcp" else used
+        result = user.run(*words, IKIGAI_MODEL="wire/x", WIRE_KEY="key")
         errors = result.stderr.replace("ikigai: No list yet from dead. To fetch it: ikigai models --refresh\n", "")
         assert (result.returncode, errors) == (0, "") and lines_of(result.stdout), case
         assert all(" " not in line.split(":")[0] for line in result.stdout.splitlines()), f"{case} is not compact"

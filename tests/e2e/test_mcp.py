@@ -39,9 +39,14 @@ class ForkingAccount(Account):
         return super().terminal(*arguments, module=FORKING, **options)
 
 
+def forking(account: Account) -> Account:
+    """Return the user of such programs, if programs are forked."""
+    return account if starting.own_interpreter else ForkingAccount(account.home, account.dsn)
+
+
 @pytest.fixture
 def account(account: Account) -> Account:
-    return account if starting.own_interpreter else ForkingAccount(account.home, account.dsn)
+    return forking(account)
 
 
 def configure(account: Account, *modes: str, more: str = "") -> None:

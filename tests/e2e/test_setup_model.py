@@ -46,6 +46,8 @@ def test_file_here_becomes_the_local_model(account: Account, tmp_path: Path):
     assert lines[0] == f"model      local/Tiny-Q4: installed, 98 MB, in {tmp_path / NAME}"
     assert lines[-1] == "ready      local/Tiny-Q4 will answer. Start with: ikigai"
     assert configured(account) == str(tmp_path / NAME)
+    file = account.home / ".config/ikigai/config.toml"
+    file.write_text(f'{file.read_text()}[models."local/Tiny-Q4"]\nmax_output = 8\n')
     said = account.run("-p", "Hello", "--output-format", "json")
     assert said.returncode == 0 and json.loads(said.stdout)["model"] == "local/Tiny-Q4"
     with_key = account.run("setup", "--model", str(tmp_path / NAME), OPENAI_API_KEY="sk-2")

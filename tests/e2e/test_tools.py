@@ -580,7 +580,8 @@ def test_output_of_the_users_own_command_is_in_the_log(account: Account, traces:
 def test_local_model_is_offered_no_tools_that_its_template_would_drop(account: Account):
     """Nothing is counted for them, no call runs without permission, and the user is told where they look."""
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
-    account.configure(f'[providers.local]\nmodel_file = "{smol_weights()}"\n')
+    model = f'[models."local/{smol_weights().stem}"]\nmax_output = 12\n'
+    account.configure(f'[providers.local]\nmodel_file = "{smol_weights()}"\n{model}')
     result = account.run("-c", "-p", "Use the tool read_file on note.txt.", "--max-turns", "1", **TOOLS)
     assert result.returncode == 0, result.stderr
     assert account.endings() == ["completed"] and not account.rows("approval", "tool_call")

@@ -19,6 +19,7 @@ from ikigai.app.json_records.usage_records import (
     UsageRecord,
     UsageRow,
 )
+from ikigai.app.list_limit import MAX_PRINTED_ROWS, parse_limit
 from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import ConfigError, as_config_error
 from ikigai.core.sanitize import clean_line
@@ -57,6 +58,13 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         help="from this day on (2026-11-30), or the last N days with today",
     )
     usage.add_argument("--agent", metavar="NAME|ID", help="only the requests of this agent")
+    usage.add_argument(
+        "--limit",
+        type=parse_limit,
+        metavar="N",
+        help="the newest N days or months, or the dearest N of the others; 0 lists all (default: 100, all with --json "
+        "and --csv)",
+    )
     usage.add_argument("--cache", action="store_true", help="what providers' caches served, and why they served less")
     format = usage.add_mutually_exclusive_group()
     format.add_argument("--json", action="store_true", help="one object: by, since, agent, rows, total")
@@ -74,11 +82,18 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
 
 def check_flags(arguments: argparse.Namespace) -> None:
     """Check the options against each other, and give --by its default. Raise ConfigError."""
-    if arguments.cache and (arguments.by or arguments.plot is not None):
-        option = "--by" if arguments.by else "--plot"
+    given = {
+        "--by": arguments.by is not None,
+        "--limit": arguments.limit is not None,
+        "--plot": arguments.plot is not None,
+    }
+    if arguments.cache and any(given.values()):
+        option = next(option for option, is_given in given.items() if is_given)
         raise ConfigError(
             f"--cache has rows of its own, so {option} does not apply to it.", "Leave out one of the two."
         )
+    if given["--plot"] and given["--limit"]:
+        raise ConfigError("--plot draws as much as fits, so --limit does not apply to it.", "Leave out one of the two.")
     arguments.by = arguments.by or "day"
 
 
@@ -112,10 +127,13 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
             return cache_usage.cache_record(report, arguments.since, agent)
         return cache_usage.format_cache_csv(report) if arguments.csv else cache_usage.format_cache(report)
     await database.sum_up_usage()
-    rows = await database.usage_totals_by(arguments.by, id, start)
+    # Scripts get all groups unless they ask for fewer.
+    default = 0 if arguments.json or arguments.csv else MAX_PRINTED_ROWS
+    most = default if arguments.limit is None else arguments.limit
+    rows, total, more = await database.usage_groups(arguments.by, id, start, most)
     if arguments.by == "user" and database.only_user:
         rows = _rename(rows, *database.only_user)
-    below, total = await spent_below(database, id, start) if id else None, sum_totals(of for _, of in rows)
+    below = await spent_below(database, id, start) if id else None
     if arguments.json:
         return UsageRecord(
             by=arguments.by,
@@ -132,7 +150,8 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
         return "There are no requests to add up."
     both = [("its agents", below), ("with them", sum_totals((total, below)))] if below else []
     text = format_table(arguments.by, [*rows, ("total", total), *both])
-    return f"{text}\n{_describe_prunes(total)}" if total.prunes else text
+    notes = [_describe_more(arguments.by, more)] * (more != 0) + [_describe_prunes(total)] * (total.prunes > 0)
+    return "\n".join([text, *notes])
 
 
 def _rename(rows: Sequence[tuple[str, UsageTotals]], old: str, new: str) -> list[tuple[str, UsageTotals]]:
@@ -157,6 +176,15 @@ def format_csv(by: str, rows: Sequence[tuple[str, UsageTotals]]) -> str:
         safe = f"'{name}" if name[:1] in "=+-@" else name
         table.writerow([safe, *msgspec.structs.astuple(msgspec.structs.replace(of, cost=of.known_cost))])
     return text.getvalue().rstrip("\n")
+
+
+def _describe_more(by: str, more: int | None) -> str:
+    """Return the message about groups that are not in the table but in the total."""
+    from ikigai.store.usage import PERIODS
+
+    groups = by if more == 1 else f"{by}s"
+    kind = f"earlier {groups}" if by in PERIODS else f"more {groups}"
+    return f"… and {kind if more is None else f'{more:,} {kind}'}, in the total too. To list all: --limit 0"
 
 
 def _describe_prunes(of: UsageTotals) -> str:

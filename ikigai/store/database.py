@@ -260,9 +260,15 @@ class Database:
     async def usage_totals_by(
         self, by: usage.By, agent: str | None = None, since: float | None = None
     ) -> list[tuple[str, UsageTotals]]:
-        """Return usage by day, model or agent; see `usage.read_totals_by`."""
+        """Return all groups of `usage_groups`."""
+        return (await self.usage_groups(by, agent, since)).rows
+
+    async def usage_groups(
+        self, by: usage.By, agent: str | None = None, since: float | None = None, most: int | None = None
+    ) -> usage.UsageGroups:
+        """Return usage by day, model or agent; see `usage.read_groups`."""
         async with self._session.use() as cursor:
-            return await usage.read_totals_by(cursor, by, agent, since)
+            return await usage.read_groups(cursor, by, agent, since, most)
 
     async def usage_over_time(
         self, most: int, agent: str | None = None, since: float | None = None

@@ -1,16 +1,19 @@
-"""This module adds up the usage ledger in the database: in all, by day, by model, by agent, over time."""
+"""This module adds up the usage ledger in the database: in all, by day, by model, by agent, over time.
+
+A report of the newest days or of the dearest agents does not read the others.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, LiteralString, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
 
 from ikigai.core.events import UsageReported
-from ikigai.core.views.usage_totals import UsageTotals
+from ikigai.core.views.usage_totals import UsageTotals, sum_totals
 from ikigai.store.driver_connection import Cursor
-from ikigai.store.reading import decode_row
+from ikigai.store.reading import decode_row, read_snapshot
 from ikigai.store.sql import summed_usage, usage
 
 if TYPE_CHECKING:
@@ -27,13 +30,18 @@ MAX_UNIT_SECONDS: dict[str, int] = {"hour": HOUR, "day": DAY + HOUR, "week": 7 *
 """Seconds that a period has at most, summer time and all."""
 USAGE_FIELDS = 13
 """Fields of `UsageTotals` that a row of the ledger has by itself."""
-_BY: dict[str, LiteralString] = {
-    "model": summed_usage.BY_MODEL,
-    "agent": summed_usage.BY_AGENT,
-    "tree": summed_usage.BY_TREE,
-    "folder": summed_usage.BY_FOLDER,
-    "user": usage.BY_USER,
-}
+PERIODS = "day", "month"
+"""Groups in the order of time, the newest last; the others are in the order of cost."""
+DAYS_PER_DAY = 3
+"""Days of the sums that a day of another time zone overlaps, at most."""
+
+
+class UsageGroups(NamedTuple):
+    """Usage in groups, and of all groups together. `more` groups were left out; None if they were not counted."""
+
+    rows: list[tuple[str, UsageTotals]]
+    total: UsageTotals
+    more: int | None = 0
 
 
 async def read_totals(
@@ -48,36 +56,88 @@ async def read_totals(
     if ids is not None:
         await cursor.execute(usage.USAGE_OF_EVENTS, {"ids": list(ids)}, prepare=False)
         return _totals((await cursor.fetchall())[0])
-    await cursor.execute(summed_usage.ALL, _which(agent, since), prepare=False)
-    return replace(_totals((await cursor.fetchall())[0]), prunes=0, pruned=0)
+    return replace(await _read_sum(cursor, _which(agent, since)), prunes=0, pruned=0)
 
 
-async def read_totals_by(
-    cursor: Cursor, by: By, agent: str | None = None, since: float | None = None
-) -> list[tuple[str, UsageTotals]]:
+async def read_groups(
+    cursor: Cursor, by: By, agent: str | None = None, since: float | None = None, most: int | None = None
+) -> UsageGroups:
     """Return usage in groups: days (2026-11-30) or months (2026-11) of the local time zone ascending, the others by
-    cost.
+    cost; the newest `most` days or months, or the dearest `most` of the others.
 
     An agent's requests are its own, without its ancestors'. A tree is an agent of the user with the subagents below it,
     a folder is that in which such an agent was last used, "" for none. A user is the role, or the user of this
     role, that sent the requests.
     """
     which = _which(agent, since)
-    if by not in ("day", "month"):
-        await cursor.execute(_BY[by], which, prepare=False)
-        return [(name, _totals(row)) for name, *row in await cursor.fetchall()]
+    async with read_snapshot(cursor):
+        if most and agent is None and since is None:  # else there are hardly more rows than of agents and days in use
+            if by == "agent":
+                return await _read_dearest_agents(cursor, which, most)
+            if by == "day" and (first := await _read_first_day(cursor, most)):
+                return await _read_newest_days(cursor, which, first, most)
+        if by in PERIODS:
+            rows = await _read_periods(cursor, "month" if by == "month" else "day", which)
+        else:
+            rows = await _read_rows(cursor, by, which)
+    shown = _cut(by, rows, most)
+    return UsageGroups(shown, sum_totals(of for _, of in rows), len(rows) - len(shown))
+
+
+def _cut(by: By, rows: list[tuple[str, UsageTotals]], most: int | None) -> list[tuple[str, UsageTotals]]:
+    if not most:
+        return rows
+    return rows[-most:] if by in PERIODS else rows[:most]
+
+
+async def _read_dearest_agents(cursor: Cursor, which: dict[str, Any], most: int) -> UsageGroups:
+    await cursor.execute(summed_usage.DEAREST_AGENTS, which | {"most": most}, prepare=False)
+    rows = [(name, _totals(row)) for name, *row in await cursor.fetchall()]
+    await cursor.execute(summed_usage.COUNT_AGENTS, which, prepare=False)
+    ((count,),) = await cursor.fetchall()
+    return UsageGroups(rows, await _read_sum(cursor, which), count - len(rows))
+
+
+async def _read_first_day(cursor: Cursor, most: int) -> float | None:
+    """Return a time from which on there are requests on more than `most` days; None if there may be fewer."""
+    await cursor.execute(summed_usage.FIRST_OF_DAYS, (DAYS_PER_DAY * (most + 1),), prepare=False)
+    return next((first for (first,) in await cursor.fetchall()), None)
+
+
+async def _read_newest_days(cursor: Cursor, which: dict[str, Any], first: float, most: int) -> UsageGroups:
+    rows = _cut("day", await _read_periods(cursor, "day", which | {"since": first}), most)
+    shown = [local_midnight(date.fromisoformat(day)) for day, _ in rows]
+    await cursor.execute(summed_usage.COUNT_DAYS, which | {"days": shown}, prepare=False)
+    counts = [count - len(rows) for (count,) in await cursor.fetchall()]
+    return UsageGroups(rows, await _read_sum(cursor, which), next(iter(counts), None))
+
+
+async def _read_periods(
+    cursor: Cursor, unit: Literal["day", "month"], which: dict[str, Any]
+) -> list[tuple[str, UsageTotals]]:
     first, last = await _bounds(cursor, which)
     if first is None or last is None:
         return []
     # A second earlier: a moment right after midnight may have been rounded.
-    unit: TimeUnit = "month" if by == "month" else "day"
     begin, end = _floor(unit, datetime.fromtimestamp(first - 1).date()), datetime.fromtimestamp(last).date()
-    days = [day for day in _days(begin, end) if day == _floor(unit, day)]
-    which["days"] = [local_midnight(day) for day in days]
-    await cursor.execute(summed_usage.BY_DAY, which, prepare=False)
-    totals = [(number, _totals(row)) for number, *row in await cursor.fetchall()]
-    names = [_period_name(unit, local_midnight(day)) for day in days]
-    return [(names[number - 1], of) for number, of in totals]
+    days = [local_midnight(day) for day in _days(begin, end) if day == _floor(unit, day)]
+    return [
+        (_period_name(unit, days[number - 1]), of)
+        for number, of in await _read_rows(cursor, "day", which | {"days": days})
+    ]
+
+
+async def _read_rows(cursor: Cursor, by: str, which: dict[str, Any]) -> list[tuple[Any, UsageTotals]]:
+    """Return the usage of each group; a day is the number of the moment in `which` at which it begins, from 1 on."""
+    is_of_time = which["since"] is not None or bool(which["days"])
+    report = summed_usage.report(by, which["agents"] is not None, is_of_time) if by != "user" else usage.BY_USER
+    await cursor.execute(report, which, prepare=False)
+    return [(group, _totals(row)) for group, *row in await cursor.fetchall()]
+
+
+async def _read_sum(cursor: Cursor, which: dict[str, Any]) -> UsageTotals:
+    ((_, total),) = await _read_rows(cursor, "all", which)
+    return total
 
 
 async def read_totals_over_time(
@@ -94,9 +154,8 @@ async def read_totals_over_time(
         return "hour", [], UsageTotals()
     # As above: a moment right after the hour may have been rounded.
     unit, began = next(periods for unit in TIME_UNITS if (periods := _periods(unit, first - 1, last, most)))
-    which["days"] = began
-    await cursor.execute(summed_usage.BY_DAY, which, prepare=False)
-    totals = {number: replace(_totals(row), prunes=0, pruned=0) for number, *row in await cursor.fetchall()}
+    rows = await _read_rows(cursor, "day", which | {"days": began})
+    totals = {number: replace(of, prunes=0, pruned=0) for number, of in rows}
     named = [(_period_name(unit, at), totals.get(number, UsageTotals())) for number, at in enumerate(began, 1)]
     while len(named) > 1 and not named[0][1].requests:
         del named[0]

@@ -1,10 +1,12 @@
-"""This module keeps the sums of the usage ledger by day, agent and model, behind the log."""
+"""This module keeps the sums of the usage ledger, by day, agent and model and over all of these, behind the log."""
 
 from uuid import UUID
 
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import summed_usage
 
+USAGE_LOCK = int.from_bytes(b"ikus")
+"""Key of the advisory lock under which one process at a time adds up."""
 STEP_REQUESTS = 2_000
 """Requests that one step adds up, at most."""
 
@@ -16,6 +18,9 @@ class UsageSums:
 
     async def take(self, cursor: Cursor, agent: UUID) -> int:
         """Add up the next requests of an agent; return how many events the sums are further then."""
+        await cursor.execute(summed_usage.TRY_LOCK, (USAGE_LOCK,))
+        if await cursor.fetchall() != [(True,)]:
+            return 0
         await cursor.execute(self.progress.begin, (agent,))
         await cursor.execute(summed_usage.TAKE, (agent,))
         for seq, after in await cursor.fetchall():

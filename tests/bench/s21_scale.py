@@ -15,10 +15,12 @@ import psycopg
 from psycopg import conninfo, sql
 
 from ikigai.app import agent_tree
+from ikigai.app.list_limit import MAX_PRINTED_ROWS
 from ikigai.core.state.loading import load_memory
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.sql import search as search_queries
+from ikigai.store.usage import By
 from tests.bench import histories, scale_data
 from tests.bench.figures import Figure
 from tests.bench.generator import RUN
@@ -147,10 +149,10 @@ class _Side:
             "last agent in a directory never used": lambda: database.agents.last("/nowhere"),
             "agent by the start of its id": lambda: database.agents.find(self._agents[7 % len(self._agents)].id[:18]),
             "db status": database.status,
-            "usage by day": lambda: database.usage_totals_by("day"),
-            "usage by model": lambda: database.usage_totals_by("model"),
-            "usage by agent": lambda: database.usage_totals_by("agent"),
-            "usage of 7 days": lambda: database.usage_totals_by("model", since=time.time() - 7 * 86_400),
+            "usage by day": lambda: self._spent("day"),
+            "usage by model": lambda: self._spent("model"),
+            "usage by agent": lambda: self._spent("agent"),
+            "usage of 7 days": lambda: self._spent("model", time.time() - 7 * 86_400),
             "export of an agent": self._export,
         }
 
@@ -190,6 +192,10 @@ class _Side:
         for where in ("up", "down", "left", "right"):
             await self._database.tree.relative(agent, where)
         assert await self._database.tree.subtree(agent.id)
+
+    async def _spent(self, by: By, since: float | None = None) -> None:
+        await self._database.sum_up_usage()
+        assert (await self._database.usage_groups(by, since=since, most=MAX_PRINTED_ROWS)).rows
 
     async def _export(self) -> None:
         export: Any = self._database.export(self._agents[2 % len(self._agents)])

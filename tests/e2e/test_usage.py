@@ -149,6 +149,9 @@ def test_since_and_days(account: Account, priced: Wire):
         (("--since", "2026-02-30"), "'2026-02-30' is not a date"),
         (("--since", "20261130"), "is not a date"),
         (("--since", "0d"), "is not a date"),
+        (("--limit", "-1"), "'-1' is not a number of rows; 0 lists all"),
+        (("--plot", "--limit", "5"), "--limit does not apply"),
+        (("--cache", "--limit", "5"), "--limit does not apply"),
         (("--by", "moon"), "There is no 'moon'. Did you mean month?"),
     ],
 )
@@ -337,6 +340,15 @@ def test_usage_by_tree_and_folder(account: Account, priced: Wire):
     by_tree = table(account.run("usage", "--by", "tree").stdout)
     assert by_tree[first][:2] == ["2", "107"] and by_tree[second][:2] == ["1", "50"] and "below" not in by_tree
     assert by_tree["total"][0] == "3"
+    for by in ("tree", "agent"):
+        dearest = account.run("usage", "--by", by, "--limit", "1").stdout
+        others = 1 if by == "tree" else 2
+        assert list(table(dearest))[:3] == [by, *list(table(account.run("usage", "--by", by).stdout))[1:2], "total"]
+        assert table(dearest)["total"][0] == "3"
+        assert f"… and {others} more {by}{'s' * (others > 1)}, in the total too. To list all: --limit 0" in dearest
+        limited = json.loads(account.run("usage", "--by", by, "--limit", "1", "--json").stdout)
+        assert len(limited["rows"]) == 1 and limited["total"]["requests"] == 3
+    assert "To list all" not in account.run("usage", "--by", "agent", "--limit", "0").stdout
     rows = json.loads(account.run("usage", "--by", "folder", "--json").stdout)["rows"]
     assert [row["requests"] for row in rows] == [2, 1] and rows[1]["folder"] == "/there" != rows[0]["folder"]
     assert account.run("usage", "--by", "folder", "--csv").stdout.startswith("folder,requests,")

@@ -5,6 +5,7 @@ Anna owns `docs`, which is shared for reading with `reader` and for writing with
 
 import asyncio
 import json
+import random
 import shutil
 import signal
 import sys
@@ -14,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -22,6 +23,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, IkigaiError, Rejected
+from ikigai.core.messages import Usage
 from ikigai.core.spending import SpendingQuery
 from ikigai.core.state.loading import load_memory
 from ikigai.core.transfer.redact import PurgeTarget
@@ -31,6 +33,7 @@ from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
 from ikigai.store.schema import read_migrations
 from ikigai.store.sql import word_packs
+from ikigai.store.usage_sums import UsageSums
 from tests.conftest import EMPTY_TABLES, LEAVE, MIGRATIONS, address, make_clean, own_database
 from tests.core.agent import RUN
 from tests.store.talk import Talk
@@ -158,6 +161,11 @@ READS = {
     "common segments": "select segment from ikigai.search_segments",
     "common packs": "select pieces from ikigai.search_packs",
     "common words": "select words from ikigai.search_blocks",
+    "common sums": "select * from ikigai.usage_days",
+    "common sums of models": "select * from ikigai.usage_models",
+    "common sums of days": "select * from ikigai.usage_model_days",
+    "common sums of agents": "select * from ikigai.usage_agents",
+    "common counts": "select * from ikigai.usage_counts",
     "common postings": "select * from ikigai.recall_postings",
     "common documents": "select * from ikigai.recall_documents",
     "statistics": "select most_common_vals from pg_stats where schemaname = 'ikigai' and tablename = 'messages'",
@@ -366,6 +374,114 @@ async def test_program_of_another_role_finds_nothing(team: Team) -> None:
         assert {turn.agent_id for turn in (await database.recall(f"where is the {SECRET}?")).turns} == shared
         assert bool(await database.prompts(100)) is bool(shared)
         assert (await database.status()).events == len(team.sql(role, "select id from messages"))
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_usage_is_that_of_the_ledger_that_a_role_may_read(team: Team, dsn: str, seed: int) -> None:
+    """Whatever is stored, shared, forked, purged and added up meanwhile, and by whom."""
+    draw = random.Random(seed)
+    anna, writer, reader = (team.databases[name] for name in ("anna", "writer", "reader"))
+    owner = await Database.open(dsn, MIGRATIONS)
+    databases = {"anna": anna, "writer": writer, "reader": reader, "stranger": team.databases["stranger"]}
+    role_of_reader = str(conninfo_to_dict(team.dsns["reader"])["user"])
+
+    async def spend() -> None:
+        database, agent = draw.choice(((anna, team.docs), (anna, team.notes), (writer, team.docs)))
+        log = await database.open_agent(agent)
+        for _ in range(draw.randrange(1, 4)):
+            used = Usage(draw.randrange(1_000), output=draw.randrange(1_000))
+            cost = draw.choice((None, draw.randrange(100) / 100))
+            await log.append((ev.UsageReported(draw.choice("abc"), used, cost=cost, out=draw.randrange(5)),))
+        await log.close()
+
+    async def spend_long_ago() -> None:
+        await (await anna.open_agent(team.docs)).close()  # lists it
+        team.sql(
+            "anna",
+            "insert into messages (event_id, agent_id, seq, kind, data, created_at) select gen_random_uuid(), %s,"
+            " max(seq) + 1, 'usage', '{\"model\": \"a\", \"cost\": 2}', now() - make_interval(days => %s)"
+            " from messages where agent_id = %s",
+            team.docs.id, draw.randrange(60), team.docs.id,
+        )  # fmt: skip
+
+    async def fork() -> None:
+        if rows := await reader.reader(team.docs).history(None, 1):
+            child = await reader.agents.create(parent=team.docs.id, forked_at=rows[0].id)
+            log = await reader.open_agent(child)
+            await log.append((ev.UsageReported("d", Usage(7), cost=0.5),))
+            await log.close()
+
+    async def share() -> None:
+        await anna.sharing.share(team.docs, role_of_reader, draw.choice(("read", "none")))
+
+    async def purge() -> None:
+        purge = anna.purge(None, ((1, 1 << 40),), draw.choice((team.docs, team.notes)).id)
+        await purge.carry_out(await purge.find())
+
+    async def add_up() -> None:
+        await draw.choice((owner, *databases.values())).indexer.usage.index_some()
+
+    async def die_while_adding_up() -> None:
+        database = draw.choice((owner, *databases.values()))
+        with suppress(ZeroDivisionError):
+            async with database._beside.use() as cursor, cursor.connection.transaction():
+                await UsageSums().take(cursor, UUID(team.docs.id))
+                raise ZeroDivisionError
+
+    async def unlist() -> None:
+        await draw.choice((owner, *databases.values())).indexer.usage.unlist_some()
+
+    async def made(name: str) -> None:
+        with suppress(Rejected):  # what is shared already, or not at all
+            await steps[name]()
+
+    steps: dict[str, Callable[[], Awaitable[None]]] = {
+        "spend": spend,
+        "spend long ago": spend_long_ago,
+        "fork": fork,
+        "share": share,
+        "purge": purge,
+        "add up": add_up,
+        "die": die_while_adding_up,
+        "unlist": unlist,
+    }
+    try:
+        for step in [*draw.choices([*steps], k=20), "spend", "spend long ago"]:
+            await made(step)
+        for name, database in [("owner", owner), *databases.items()]:
+            for _ in range(2):
+                await check_usage(database)
+                await database.indexer.usage.catch_up(60)
+            assert bool((await database.usage_totals()).requests) is (name != "stranger")
+    finally:
+        await owner.close()
+
+
+async def check_usage(database: Database) -> None:
+    """Compare the reports of a role with the rows of the ledger that it may read."""
+    async with database._session.use() as cursor:
+        await cursor.execute(
+            "select to_char(usage.created_at, 'YYYY-MM-DD'), model, name, input, coalesce(cost, 0), cost is null"
+            " from usage join agents on agents.id = agent_id"
+        )
+        rows = await cursor.fetchall()
+    for place, by in enumerate(("day", "model", "agent")):
+        whole: dict[str, list[Any]] = {}
+        for row in rows:
+            of = whole.setdefault(row[place], [0, 0, 0, 0])
+            whole[row[place]] = [of[0] + 1, of[1] + row[3], of[2] + row[4], of[3] + row[5]]
+        for most in (None, 1, 3):
+            found = await database.usage_groups(by, most=most)
+            figures = {name: [of.requests, of.input, of.cost, of.unpriced] for name, of in found.rows}
+            assert figures == {name: whole[name] for name in figures}, by
+            assert len(figures) == min(len(whole), most or len(whole))
+            assert found.more in (len(whole) - len(figures), *((None,) if by == "day" else ()))
+            assert found.total.requests == len(rows) and found.total.cost == sum(row[4] for row in rows)
+            if by == "day":
+                assert list(figures) == sorted(whole)[-len(figures) :] if figures else not whole
+            else:
+                costs = sorted((of[2] for of in whole.values() if of[3] < of[0]), reverse=True)[: most or None]
+                assert [of[2] for of in figures.values() if of[3] < of[0]] == costs
 
 
 async def test_index_of_a_role_holds_only_what_it_may_read(team: Team) -> None:

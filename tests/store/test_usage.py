@@ -2,11 +2,13 @@
 
 import json
 import random
+import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,14 +20,20 @@ from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.messages import Usage
 from ikigai.core.views.usage_totals import UsageTotals, sum_totals, totals_of
+from ikigai.store import schema
 from ikigai.store.database import Database
+from ikigai.store.sql import search as search_queries
 from ikigai.store.sql import summed_usage
 from ikigai.store.sql import usage as usage_queries
 from ikigai.store.sql import window_history as plotting_queries
+from ikigai.store.usage import By, UsageGroups
+from ikigai.store.usage_sums import UsageSums
+from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
 
 pytestmark = pytest.mark.fresh
 
+replace = msgspec.structs.replace
 MODELS = ("anthropic/a", "openai/b", "local/c")
 
 
@@ -203,6 +211,20 @@ async def test_ledger_is_found_by_its_index(dsn: str, database: Database) -> Non
             assert any("messages_usage" in line for (line,) in plan), plan
 
 
+GROUPED: tuple[By, ...] = ("day", "month", "model", "agent", "tree", "folder", "user")
+SUMS = "days", "quarters", "model_days", "models", "agents", "counts", "progress"
+
+
+def check_part(by: By, part: UsageGroups, whole: UsageGroups, most: int) -> bool:
+    """Compare the newest or dearest groups with all of them; return True if the others are counted."""
+    is_of_time = by in ("day", "month")
+    assert part.rows == (whole.rows[-most:] if is_of_time else whole.rows[:most])
+    total = replace(whole.total, prunes=part.total.prunes, pruned=part.total.pruned) if by == "user" else whole.total
+    assert part.total == total and not whole.more
+    assert part.more == len(whole.rows) - len(part.rows) or (part.more is None and by == "day")
+    return part.more is not None
+
+
 @pytest.mark.ordinary("America/New_York", "Pacific/Chatham")  # clocks are set there; days begin at a quarter past
 @pytest.mark.parametrize("here", ["UTC", "Asia/Kolkata", "America/New_York", "Pacific/Chatham"])
 async def test_sums_are_those_of_the_ledger(
@@ -227,11 +249,17 @@ async def test_sums_are_those_of_the_ledger(
                         (agent.id, kind, content, data, at, agent.id),
                     )
 
+    with psycopg.connect(dsn) as other:
+        ((of_server,),) = other.execute("select replace(current_setting('TimeZone'), 'Etc/', '')").fetchall()
+
     async def report() -> list[object]:
         found: list[object] = []
         for since in (None, begins + 86_400 * 3, begins + 1_234_567.891, begins + 900 * 1_111):
             for agent in (None, agents[0].id):
-                found += [await database.usage_totals_by(by, agent, since) for by in ("day", "month", "model", "agent")]
+                for by in GROUPED:
+                    found.append(whole := await database.usage_groups(by, agent, since))
+                    is_counted = check_part(by, await database.usage_groups(by, agent, since, 2), whole, 2)
+                    assert is_counted or here != of_server
                 found += [await database.usage_totals(agent, since), await database.usage_over_time(31, agent, since)]
         return found
 
@@ -252,14 +280,77 @@ async def test_sums_are_those_of_the_ledger(
         store(7)
         with psycopg.connect(dsn) as other:
             more = await report()
-            other.execute("delete from usage_days")
-            other.execute("delete from usage_quarters")
-            other.execute("delete from usage_progress")
+            for table in SUMS:
+                other.execute(f"delete from usage_{table}".encode())
             other.commit()
             assert more == await report() != ledger
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+async def test_step_of_an_earlier_version_adds_nothing(dsn: str, database: Database) -> None:
+    """It knows only some of the sums: what it would add to them would be missing in the others."""
+    talk = await Talk.open(database)
+    await talk.log.append(tuple(reports(5, 1)))
+    await database.indexer.usage.index_some()
+    begin = search_queries.progress_statements("usage", "usage_progress").begin
+    for agent in (talk.agent, await database.agents.create()):
+        with psycopg.connect(dsn) as other, pytest.raises(psycopg.errors.NotNullViolation):
+            other.execute(begin, (agent.id,))
+
+
+async def test_sums_of_an_earlier_version_are_added_up(empty_dsn: str, tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier"
+    earlier.mkdir()
+    for each in schema.read_migrations(MIGRATIONS)[:29]:
+        shutil.copy(each.file, earlier)
+    await (await Database.open(empty_dsn, earlier)).close()
+    names = ", ".join(UsageTotals.__struct_fields__)
+    with psycopg.connect(empty_dsn, options="-csearch_path=ikigai") as other:
+        for agent in range(3):
+            other.execute("insert into agents (id, name) values (%s, %s)", (UUID(int=agent), f"agent-{agent}"))
+            for day, model in ((1, "a"), (1, "b"), (2, "a")):
+                figures = ", ".join(str(agent + n * day) for n in range(len(UsageTotals.__struct_fields__)))
+                other.execute(
+                    f"insert into usage_days (day, agent_id, model, {names})"
+                    f" values (ikigai_usage_day(now()) - make_interval(days => %s), %s, %s, {figures})".encode(),
+                    (day, UUID(int=agent), model),
+                )
+        other.execute("insert into usage_progress (agent_id, seq) select id, 0 from agents")
+        other.execute("delete from search_behind")
+    database = await Database.open(empty_dsn, MIGRATIONS)
+    try:
+        for by in ("model", "agent"):
+            whole = await database.usage_groups(by)
+            by_days = dict((await database.usage_groups(by, since=1.0)).rows)
+            assert dict(whole.rows) == by_days and len(by_days) == (2 if by == "model" else 3)
+            assert whole.total == sum_totals(by_days.values())
+        with psycopg.connect(empty_dsn, options="-csearch_path=ikigai") as other:
+            days = other.execute("select model, sum(requests) from usage_model_days group by day, 1 order by day, 1")
+            assert days.fetchall() == [("a", 3), ("a", 3), ("b", 3)]
+    finally:
+        await database.close()
+
+
+async def test_one_process_at_a_time_adds_up_and_a_killed_one_adds_nothing(dsn: str, database: Database) -> None:
+    """Two could wait for each other's sums over all agents."""
+    for seed in range(2):
+        await (await Talk.open(database)).log.append(tuple(reports(5, seed)))
+    ledger = [await database.usage_groups(by) for by in GROUPED]
+    other = await Database.open(dsn, MIGRATIONS)
+    try:
+        agent = (await database.agents.all())[0]
+        with pytest.raises(ZeroDivisionError):
+            async with other._beside.use() as cursor, cursor.connection.transaction():
+                assert await UsageSums().take(cursor, UUID(agent.id))
+                assert await database.indexer.usage.index_some() == 0
+                assert [await database.usage_groups(by) for by in GROUPED] == ledger
+                raise ZeroDivisionError
+    finally:
+        await other.close()
+    assert await database.indexer.usage.catch_up(60) == 0
+    assert [await database.usage_groups(by) for by in GROUPED] == ledger
 
 
 async def test_reports_do_not_read_what_is_summed_up(dsn: str, database: Database) -> None:
@@ -275,7 +366,7 @@ async def test_reports_do_not_read_what_is_summed_up(dsn: str, database: Databas
             if further:
                 talk = await Talk.open(database, talk.agent)
                 await talk.log.append(tuple(reports(5, 1)))
-            for statement in (summed_usage.ALL, summed_usage.BY_MODEL, summed_usage.BY_AGENT, summed_usage.BY_TREE):
+            for statement in map(summed_usage.report, ("all", "model", "agent", "tree")):
                 which = {"since": None, "agents": None, "days": []}
                 ((plan,),) = other.execute(f"explain (analyze, format json) {statement}".encode(), which).fetchall()
                 of_log = [node for node in nodes(plan[0]["Plan"]) if node.get("Relation Name") == "messages"]

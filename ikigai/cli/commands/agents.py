@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ikigai.app import agent_tree
 from ikigai.app.json_records.agent_records import AgentRecord
 from ikigai.app.json_records.outcome_records import DoneRecord
+from ikigai.app.list_limit import parse_limit
 from ikigai.core.commands.parsers import parse_rename, parse_share
 from ikigai.core.errors import ConfigError, WrongArgument, as_config_error
 
@@ -51,7 +52,7 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         parser.add_argument("--everyone", **FLAG, help="include the agents of others that you may read")
         parser.add_argument(
             "--limit",
-            type=_parse_limit,
+            type=parse_limit,
             metavar="N",
             default=argparse.SUPPRESS,
             help="the N agents used last, and those above them; 0 lists all (default: 100, all with --json)",
@@ -61,14 +62,6 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     return agents
 
 
-def _parse_limit(text: str) -> int:
-    """Return a number of agents; 0 stands for all."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_LIMIT_DIGITS):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of agents; 0 lists all")
-    return int(text)
-
-
-MAX_LIMIT_DIGITS = 9
 SHARE = "ikigai agents share"
 NAMES_HELP = {"agent": "its name or id", "new": "its new name"}
 FLAG: dict[str, Any] = {"action": "store_true", "default": argparse.SUPPRESS}

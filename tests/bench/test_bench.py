@@ -37,6 +37,7 @@ from tests.providers.formats import FORMATS
 CONVERSATION = {"user", "assistant", "tool_call", "tool_started", "tool_result", "usage", "turn_end"}
 
 
+@pytest.mark.ordinary("4", "300")
 @pytest.mark.parametrize("events", [4, 10, 95, 300])
 def test_generated_history_has_the_requested_number_of_events(events: int) -> None:
     rows = list(history(events))

@@ -87,6 +87,7 @@ DIRECTIONS = pytest.mark.parametrize("direction", [TO_SERVER, TO_CLIENT], ids=["
 MAKERS = pytest.mark.parametrize("make", [one, several, command])
 
 
+@pytest.mark.ordinary("to server-one", "to client-several", "* *-command")
 @MAKERS
 @DIRECTIONS
 async def test_cut_stores_once(dsn: str, make: Callable[[int], tuple[ev.Event, ...]], direction: int) -> None:

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -328,10 +329,8 @@ NEWEST = {
 }
 
 
-@pytest.mark.parametrize("view", NEWEST)
-def test_newest_rows_of_an_agent_are_found_by_an_index(log: Log, view: str) -> None:
+def test_newest_rows_of_an_agent_are_found_by_an_index(log: Log) -> None:
     """Few rows are read, for an agent that wrote nearly everything and for one that wrote little long ago."""
-    query, index = NEWEST[view]
     quiet, loud = log.agent("quiet"), log.agent("loud")
     for agent, turns in ((quiet, 30), (loud, 10_000)):
         log.connection.execute(
@@ -350,7 +349,7 @@ def test_newest_rows_of_an_agent_are_found_by_an_index(log: Log, view: str) -> N
         for n in range(30):
             log.put(agent, "filter", str(n), {"ranges": [[1, 9]]})
     log.connection.execute("analyze messages")
-    for agent in (quiet, loud):
+    for agent, (query, index) in product((quiet, loud), NEWEST.values()):
         found = log.rows("explain (analyze, buffers, format json) " + query, agent)[0][0][0]["Plan"]
         # Where the log is read whole, be it once for each row, it is more than 20,000.
         assert found["Shared Hit Blocks"] + found["Shared Read Blocks"] < 1_500, json.dumps(found)

@@ -48,11 +48,11 @@ async def test_recall_ranks_whole_turns_by_stems(database: Database):
     await talk.log.close()
 
 
-@pytest.mark.parametrize("question", ["", "?!", "a", "the of and", "🦭", "zzyzx qqfoo", "\x00'\"\\", "x" * 100_000])
-async def test_recall_of_nothing_and_of_odd_questions(database: Database, question: str):
+async def test_recall_of_nothing_and_of_odd_questions(database: Database):
     talk = await Talk.open(database)
     await talk.turn("the harbor", "fine")
-    assert (await database.recall(question)).turns == ()
+    for question in ("", "?!", "a", "the of and", "🦭", "zzyzx qqfoo", "\x00'\"\\", "x" * 100_000):
+        assert (await database.recall(question)).turns == (), question[:20]
     await talk.log.close()
 
 

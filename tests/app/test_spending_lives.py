@@ -296,7 +296,7 @@ async def live(dsn: str, caps: dict[str, Cap], life: list[Step], seed: int) -> W
 
 
 @pytest.mark.parametrize(
-    "lives", [5, pytest.param(LONG_LIVES, id="long", marks=[pytest.mark.long, pytest.mark.timeout(4 * 3_600)])]
+    "lives", [3, pytest.param(LONG_LIVES, id="long", marks=[pytest.mark.long, pytest.mark.timeout(4 * 3_600)])]
 )
 def test_no_sum_of_real_costs_passes_a_cap(dsn: str, lives: int) -> None:
     # A life takes a real database: to shrink one would take minutes, and the events of any show what went wrong.

@@ -38,7 +38,7 @@ def ask(program: Program, account: Account, text: str) -> None:
 FILE = "one @notes.txt with its text"
 
 
-@pytest.mark.ordinary("chat-*", "responses-*")
+@pytest.mark.ordinary("chat-*")
 @pytest.mark.parametrize(
     ("api", "answer", "first"),
     [

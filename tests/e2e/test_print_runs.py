@@ -106,7 +106,7 @@ def test_last_is_that_of_the_role_and_the_user(account: Account, role: str):
 def test_slash_command_needs_a_conversation(account: Account):
     name = mine(account)
     before = account.rows()
-    for command in ("/clear", "/mark x", "/retry", "/forget last 1", "/fork", "/rename x", "/archive"):
+    for command in ("/clear", "/forget last 1", "/fork", "/rename x"):
         word = command.split()[0]
         refused(account.run(*ECHO, "-p", command), 2, f"{word} is for a conversation", "Add -c", "-r NAME")
         assert account.rows() == before and account.agents() == [name], command
@@ -125,10 +125,9 @@ def test_commands_that_name_their_agent_need_no_other(account: Account):
 def test_what_is_piped_in_is_never_a_command(account: Account):
     mine(account)
     texts = ("/clear", "/kill", "/exit now", "!ls")
-    for text in texts:
-        for arguments in (["-p"], ["-p", "-c", "--yes"], []):
-            assert account.run(*ECHO, *arguments, input=f"{text}\n").stdout == f"{text}\n"
-    assert account.said("user") == ["mine", *(text for text in texts for _ in range(3))]
+    for text, arguments in zip(texts, (["-p"], ["-p", "-c", "--yes"], [], ["-p", "-c", "--yes"]), strict=True):
+        assert account.run(*ECHO, *arguments, input=f"{text}\n").stdout == f"{text}\n"
+    assert account.said("user") == ["mine", *texts]
     assert not account.rows("clear", "agent_killed")
 
 

@@ -80,24 +80,15 @@ def test_key_that_comes_before_the_question_is_dropped(account: Account, wire: W
         assert not file.is_file() or b"canary" not in file.read_bytes(), file
 
 
-def test_doctor_runs_in_the_repl(account: Account):
+def test_doctor_runs_in_the_repl_and_lines_typed_meanwhile_are_sent_after_it(account: Account):
+    """Each Enter stays an Enter: as a line break it would join the commands into a message."""
     with account.terminal("-m", "scripted/echo") as program:
         program.ready().say("/doctor now")
         program.wait_for("Usage: /doctor [--online]")
         program.say("/doctor")
-        program.wait(lambda: "problem" in program.text() or "No problems" in program.text(), "the findings")
-        program.wait(lambda: program.text().rstrip().endswith("· local"), "the prompt")
-        program.say("still here")
-        program.settled()
-        program.leave()
-
-
-def test_lines_typed_while_the_doctor_runs_are_sent_after_it(account: Account):
-    """Each Enter stays an Enter: as a line break it would join the commands into a message."""
-    with account.terminal("-m", "scripted/echo") as program:
-        program.ready().say("/doctor")
         program.wait_for("encoding")  # before it, the doctor asks the terminal for its colors
         program.type("/theme\r/mark\rhello\r")
+        program.wait(lambda: "problem" in program.text() or "No problems" in program.text(), "the findings")
         program.wait_for("● hello")
         program.settled()
         assert "(configured)" in program.text() and "Mark" in program.text()

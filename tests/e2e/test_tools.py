@@ -129,18 +129,18 @@ def test_small_project_is_read_edited_and_tested(account: Account):
     assert account.endings() == ["completed"]
 
 
-def test_ten_calls_at_once_of_which_three_are_denied(account: Account):
-    model = account.script([shell(f"touch ran{number}") for number in range(10)], "I see.")
+def test_six_calls_at_once_of_which_three_are_denied(account: Account):
+    model = account.script([shell(f"touch ran{number}") for number in range(6)], "I see.")
     with account.terminal(*model, rows=40, env=TOOLS) as program:
         program.ready()
         program.say("go")
-        for number in range(10):
-            answer(program, "n" if number in (2, 5, 9) else "y", f"touch ran{number}")
+        for number in range(6):
+            answer(program, "n" if number in (0, 2, 5) else "y", f"touch ran{number}")
         program.wait_for("● I see.")
         program.leave()
-    assert sorted(file.name for file in account.home.glob("ran*")) == [f"ran{n}" for n in (0, 1, 3, 4, 6, 7, 8)]
-    assert [allowed for allowed, _, _ in decisions(account)] == [n not in (2, 5, 9) for n in range(10)]
-    assert [("user said no" in text) for text in account.said("tool_result")] == [n in (2, 5, 9) for n in range(10)]
+    assert sorted(file.name for file in account.home.glob("ran*")) == [f"ran{n}" for n in (1, 3, 4)]
+    assert [allowed for allowed, _, _ in decisions(account)] == [n not in (0, 2, 5) for n in range(6)]
+    assert [("user said no" in text) for text in account.said("tool_result")] == [n in (0, 2, 5) for n in range(6)]
     assert account.endings() == ["completed"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 from ikigai.agent.db_retry import DatabaseStatus
 from ikigai.agent.loop_options import RunServices
 from ikigai.agent.model_call import ModelCall, turn_request
+from ikigai.agent.request_ahead import RequestAhead
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.core.errors import Bug
 from ikigai.core.messages import ToolCall, ToolResult
-from ikigai.core.model import PreparedRequest, Provider
+from ikigai.core.model import Provider
 from ikigai.core.ports import Log, Tools, View
 from ikigai.core.request.build import Request
 from ikigai.core.state.decisions import work
@@ -39,8 +39,6 @@ from ikigai.core.state.redacted_inputs import redact_events, redact_result
 if TYPE_CHECKING:
     from ikigai.agent.forget import FilterPlanner, ForgetContext
 
-MAX_REQUEST_AGE_SECONDS = 60.0
-"""Seconds for which a request is taken that was built ahead: its cache's lifetime depends on the pause before it."""
 MIN_THREADED_CHARACTERS = 200_000
 """Characters of a result from which a thread searches it for secrets: 1 MB takes 5 ms, hostile text 500."""
 
@@ -88,9 +86,7 @@ class Jobs:
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still cleaning up
         self._model_calls: dict[Job, ModelCall] = {}
-        self._expected: tuple[Memory, Request | None, float] | None = None  # a memory, the request that it wants, when
-        self._prepared: tuple[Memory, Request, PreparedRequest] | None = None  # with the memory that was expected
-        self._sent: Request | None = None  # the prepared request, until its job has begun
+        self.ahead = RequestAhead(provider, self._wanted_request)
         self._planner: tuple[int, FilterPlanner] | None = None  # of the planning turn that begins with this event
 
     async def close(self, *others: asyncio.Task[None]) -> None:
@@ -132,42 +128,6 @@ class Jobs:
             self.discard(job)
         for job in sorted(wanted - self._jobs.keys(), key=lambda job: job.asked_by):
             self._jobs[job] = asyncio.create_task(self._run_job(job), name=f"{self._owner.memory.agent} {_name(job)}")
-
-    async def prepare(self, expected: Memory) -> None:
-        """Prepare the model call that the memory `expected` wants, while the events that it needs are being stored."""
-        self._prepared = None
-        if (
-            self._expected is None
-            or self._expected[0] is not expected
-            or time.monotonic() - self._expected[2] > MAX_REQUEST_AGE_SECONDS
-        ):
-            self._expected = expected, self._wanted_request(expected), time.monotonic()
-        request = self._expected[1]
-        if request and (prepared := await self._provider(expected.model).prepare(request)):
-            self._prepared = expected, request, prepared
-
-    def expect(self, expected: Memory) -> None:
-        """Have the model call built that the memory `expected` would want, as far as that goes without sending."""
-        request = self._wanted_request(expected)
-        self._expected = expected, request, time.monotonic()
-        if request:
-            self._provider(expected.model).expect(request)
-
-    def send_prepared(self, expected: Memory) -> bool:
-        """Send the request that was prepared for the memory `expected`, because the events behind it are stored.
-
-        Return True if it is sent with the next turn of the event loop: its job takes it.
-        """
-        prepared, self._prepared = self._prepared, None
-        if prepared is None or prepared[0] is not expected or not prepared[2].send():
-            return False
-        self._sent = prepared[1]
-        return True
-
-    @property
-    def is_sending(self) -> bool:
-        """True from when a prepared request is sent until its job has taken it."""
-        return self._sent is not None
 
     def _wanted_request(self, memory: Memory) -> Request | None:
         """Return the request of the model call that this memory wants besides the running jobs; None for none."""
@@ -238,7 +198,7 @@ class Jobs:
             self._owner.put_result(Failed(job, reason, ()))
             return
         provider, redactor = self._provider(memory.model), self._services.redactor()
-        request, self._sent = self._sent or self._turn_request(memory), None
+        request = self.ahead.take_sent() or self._turn_request(memory)
         model_call = self._model_calls[job] = ModelCall(
             job, memory, request, provider, self._price, redactor, self._services.request_cache()
         )

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ikigai.agent.apply_events import fold_rows, show_rows, show_rule
 from ikigai.agent.db_retry import DatabaseStatus, RetryUntilAvailable
@@ -16,6 +16,7 @@ from ikigai.agent.input_queue import InputQueue, as_new_message, typed_text
 from ikigai.agent.jobs import Jobs
 from ikigai.agent.lazy_condenser import LazyCondenser
 from ikigai.agent.loop_options import DEFAULTS, LoopOptions
+from ikigai.agent.request_ahead import TurnPrompt
 from ikigai.agent.usage_meter import Billing, preload
 from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
@@ -27,7 +28,6 @@ from ikigai.core.ports import Appended, Log, Meanwhile, Tools, View
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
 from ikigai.core.state import overflow
 from ikigai.core.state.decisions import decide, work
-from ikigai.core.state.fold import expect
 from ikigai.core.state.inputs import (
     NEEDS_IDLE,
     Condense,
@@ -81,25 +81,6 @@ NO_TOOLS_REMEDY = 'Remove tools = "yes" under [models] in the configuration, or 
 log = logging.getLogger(__name__)
 
 
-class _Prompt(NamedTuple):
-    """The default system prompt and the tools of MCP servers, as a turn that begins now would have them."""
-
-    default_system: str
-    mcp_tools: str
-
-
-class _Expected(NamedTuple):
-    """Events that may follow on `memory`, and memory behind them. They begin a turn with `message`, if that is known,
-    and `prompt`.
-    """
-
-    memory: Memory
-    events: tuple[Event, ...]
-    after: Memory
-    message: Submitted | None = None
-    prompt: _Prompt | None = None
-
-
 class AgentLoop:
     """Drives one agent. Put inputs into `inbox`; None ends the loop. `memory` is the fold of the log so far.
 
@@ -133,7 +114,6 @@ class AgentLoop:
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
         self.checks_mail = False  # which may begin a turn
         self._shrunk: tuple[Job | None, int] = (None, 0)  # the request that was shrunk, and how often
-        self._expected: _Expected | None = None
         self._forgetting: asyncio.Task[None] | None = None  # looks up the events named by ids and asks the user
 
     def put_input(self, incoming: Input) -> None:
@@ -222,7 +202,7 @@ class AgentLoop:
     @property
     def busy(self) -> bool:
         """True while a turn is open or something that was sent is not stored yet."""
-        is_storing = bool(self.unsaved) or self._jobs.is_sending
+        is_storing = bool(self.unsaved) or self._jobs.ahead.is_sending
         return self.memory.open is not None or is_storing or not self.inbox.empty()
 
     @property
@@ -345,18 +325,18 @@ class AgentLoop:
         input is refused.
         """
         changed = self._changed_instructions(self._prompt.instructions()) if self._prompt else ()
-        prompt, expected = self._turn_prompt(), self._expected
-        if expected and expected.memory is self.memory and expected.message == incoming and expected.prompt == prompt:
-            return (*changed, *expected.events)  # decided while the user paused
+        prompt = self._turn_prompt()
+        if decided := self._jobs.ahead.decided(self.memory, incoming, prompt):
+            return (*changed, *decided)
         events = decide(self.memory, incoming)
         return (*changed, *self._changed_prompt(prompt), *events) if events else ()
 
-    def _turn_prompt(self) -> _Prompt | None:
+    def _turn_prompt(self) -> TurnPrompt | None:
         """Return what a turn that begins now would have in its prompt; None where it keeps what there is."""
         memory, source = self.memory, self._prompt
-        return _Prompt(source.default_system(memory), source.mcp_tools(memory)) if source else None
+        return TurnPrompt(source.default_system(memory), source.mcp_tools(memory)) if source else None
 
-    def _changed_prompt(self, prompt: _Prompt | None) -> tuple[Event, ...]:
+    def _changed_prompt(self, prompt: TurnPrompt | None) -> tuple[Event, ...]:
         """Return the events about the parts of this prompt, where others are in force."""
         if prompt is None:
             return ()
@@ -479,9 +459,11 @@ class AgentLoop:
         if Filtered in kinds:
             self.unsaved = events = await self._with_sizes(events)
         asks = not (reload or self.billing.guard or kinds.isdisjoint(ASKS_MODEL))
-        appended = await self._append(events, reload, ids, partial(self._prepare_request, events) if asks else None)
+        prepare = partial(self._jobs.ahead.prepare, self.memory, events) if asks else None
+        appended = await self._append(events, reload, ids, prepare)
         self.unsaved = ()
-        if is_sent := self._send_prepared(events, appended):
+        can_send = not (appended.memory or self.queue.steering or self.billing.guard)  # a new cap has admitted nothing
+        if is_sent := can_send and self._jobs.ahead.send(self.memory, events, appended):
             await asyncio.sleep(0)  # the request goes before the fold and the screen, which take longer
         before = self.memory
         folded = fold_rows(before, appended.rows)
@@ -521,35 +503,8 @@ class AgentLoop:
         try:
             message, prompt = Submitted(text), self._turn_prompt()
             events = (*self._changed_prompt(prompt), *decide(self.memory, message))
-            self._jobs.expect(self._expect(events))
-            self._expected = self._expected and self._expected._replace(message=message, prompt=prompt)
+            self._jobs.ahead.expect(self.memory, events, message, prompt)
         except Rejected:
             return  # the user is told when it is sent
         except Exception:
             log.debug("No request was built ahead", exc_info=True)
-
-    def _send_prepared(self, events: tuple[Event, ...], appended: Appended) -> bool:
-        """Send the request that was prepared for these events, now that they are stored; return False if there is none.
-
-        Memory will want it: a request is a function of memory without the ids and times that the log gave.
-        """
-        expected = self._expected
-        if expected is None or expected.memory is not self.memory or appended.memory or self.queue.steering:
-            return False
-        if self.billing.guard:  # a cap that was set meanwhile has not admitted it
-            return False
-        is_as_expected = expected.events == events == tuple([row.event for row in appended.rows])
-        return is_as_expected and self._jobs.send_prepared(expected.after)
-
-    def _expect(self, events: tuple[Event, ...]) -> Memory:
-        """Return memory as it will be once these events are stored; the identical value if it was asked for before."""
-        if self._expected is None or self._expected.memory is not self.memory or self._expected.events != events:
-            self._expected = _Expected(self.memory, events, expect(self.memory, events))
-        return self._expected.after
-
-    async def _prepare_request(self, events: tuple[Event, ...]) -> None:
-        """Prepare the request that follows from these events; it is sent only when they are stored."""
-        try:
-            await self._jobs.prepare(self._expect(events))
-        except Exception:  # the request itself meets the error again, and tells the user
-            log.debug("No request was prepared", exc_info=True)

@@ -713,7 +713,7 @@ class Aging(Priced):
 async def test_request_that_was_expected_long_ago_is_built_anew(
     monkeypatch: pytest.MonkeyPatch, seconds: float, lifetime: str
 ):
-    monkeypatch.setattr("ikigai.agent.jobs.MAX_REQUEST_AGE_SECONDS", seconds)
+    monkeypatch.setattr("ikigai.agent.request_ahead.MAX_REQUEST_AGE_SECONDS", seconds)
     session = Session([])
     session.provider = provider = Preparing(["Hello."])
     session.runtime._jobs._services = services = Aging()
@@ -819,15 +819,16 @@ class Refusing:
 async def test_cap_that_is_set_while_a_message_is_stored_holds_for_its_request(monkeypatch: pytest.MonkeyPatch):
     session = Session([])
     steps = releasing(session, ["Hello."])
-    prepare = session.runtime._jobs.prepare
+    ahead = session.runtime._jobs.ahead
+    prepare = ahead.prepare
 
-    async def prepare_and_cap(expected: Memory) -> None:
-        await prepare(expected)
+    async def prepare_and_cap(memory: Memory, events: tuple[Any, ...]) -> None:
+        await prepare(memory, events)
         guard: Any = Refusing()
         session.runtime.billing.guard = guard
 
     async with session.running():
-        monkeypatch.setattr(session.runtime._jobs, "prepare", prepare_and_cap)
+        monkeypatch.setattr(ahead, "prepare", prepare_and_cap)
         session.tell(Submitted("hi"))
         await session.idle(1)
     assert [step.partition(" ")[0] for step, _ in steps] == ["prepared"]
@@ -1062,7 +1063,7 @@ async def test_bug_before_the_request_has_no_row_and_one_within_it_has(caplog: p
             raise RuntimeError("a bug")
         return Buggy()
 
-    session.runtime._jobs._provider = provider
+    session.runtime._jobs._provider = session.runtime._jobs.ahead._provider = provider
     async with session.running():
         session.tell(Submitted("one"))
         await session.idle(1)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
 from ikigai.core.commands.parsers import command_line
@@ -30,7 +30,7 @@ class InputQueue:
     `steering` waits for the next results of the open turn, `follow_up` for its end (inputs of NEEDS_IDLE).
     `before_open` holds lines as typed, including commands. They wait for another agent to be opened, or for the images
     of the message before them. `sent` holds the texts sent while the database was away. `unsaved` returns the events
-    that are not stored yet.
+    that are not stored yet. `entered` holds the user's messages that the loop has not taken, or is taking.
     """
 
     def __init__(self, view: View, unsaved: Callable[[], tuple[Event, ...]] = lambda: ()) -> None:
@@ -38,16 +38,33 @@ class InputQueue:
         self.follow_up: deque[Input] = deque()
         self.before_open: list[str] = []
         self.sent: list[str] = []
+        self.entered: deque[str] = deque()
         self._view, self._unsaved = view, unsaved
 
     def show(self) -> None:
         """Show all waiting input, oldest first."""
-        waiting = filter(None, map(typed_text, (*self.steering, *self.follow_up)))
-        self._view.queued((*self.unsaved_texts(), *waiting, *self.sent, *self.before_open))
+        waiting, unsaved = filter(None, map(typed_text, (*self.steering, *self.follow_up))), self.unsaved_texts()
+        behind = _without(self.entered, (*unsaved, *self.sent)) if unsaved else ()
+        self._view.queued((*unsaved, *waiting, *behind, *self.sent, *self.before_open))
 
     def unsaved_texts(self) -> list[str]:
         """Return the user's messages that are being stored."""
         return [event.text for event in self._unsaved() if isinstance(event, UserMessage) and not event.sender]
+
+    def unstored_texts(self) -> list[str]:
+        """Return the user's messages that are being stored, and behind them those that wait for that."""
+        unsaved = self.unsaved_texts()
+        return [*unsaved, *_without(self.entered, unsaved)]
+
+    def note_entered(self, incoming: Input) -> None:
+        """Keep the text of a message of the user that is put into the inbox."""
+        if _is_typed_message(incoming):
+            self.entered.append(incoming.text)
+
+    def note_taken(self, incoming: Input) -> None:
+        """Drop the text of a message that is stored, queued or refused; messages are taken in their order."""
+        if _is_typed_message(incoming) and self.entered:
+            self.entered.popleft()
 
     @staticmethod
     def must_wait(incoming: Input, has_turn: bool, is_selecting: bool) -> bool:
@@ -126,6 +143,19 @@ class InputQueue:
 def _is_command_result(incoming: Input) -> TypeGuard[Quote]:
     """Return True for the result of a user's command, which cannot be undone."""
     return isinstance(incoming, Quote) and incoming.is_command_output
+
+
+def _is_typed_message(incoming: Input) -> TypeGuard[Submitted | Steered]:
+    return isinstance(incoming, Steered) or (isinstance(incoming, Submitted) and not incoming.sender)
+
+
+def _without(texts: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return the texts that are left when each of the others has taken an equal one away."""
+    left = list(texts)
+    for text in others:
+        if text in left:
+            left.remove(text)
+    return left
 
 
 def as_new_message(incoming: Input) -> Input:

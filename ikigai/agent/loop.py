@@ -120,6 +120,7 @@ class AgentLoop:
         """Put an input into the inbox; while the database is away, show what the user sent as waiting."""
         if isinstance(incoming, Quote) and incoming.is_command_output and self._outputs and self.busy:
             incoming = self._outputs.save(incoming)
+        self.queue.note_entered(incoming)
         self.inbox.put_nowait(incoming)
         if self._db_status.unreachable and isinstance(incoming, NEEDS_IDLE):
             self.queue.sent.append(typed_text(incoming))
@@ -146,6 +147,7 @@ class AgentLoop:
             while (incoming := await self.inbox.get()) is not None or await self._is_waiting_for_user():
                 if incoming is not None:
                     await self._handle(incoming)
+                    self.queue.note_taken(incoming)
                 await self._start_waiting()
         finally:
             forgetting = (self._forgetting,) if self._forgetting else ()

@@ -22,6 +22,8 @@ ReadEvents: TypeAlias = Callable[[int | None, int], Awaitable[Sequence[StoredEve
 
 SAVE_INTERVAL = 0.5
 """Seconds from a key until the draft is saved, which a kill may lose. An entered line is saved at once."""
+STORE_SECONDS = 0.05
+"""Seconds from Enter until the message is saved in a file, too, unless the log has it: ten times what that takes."""
 CLOCK_SKEW = 5.0
 """Seconds by which a message in the log may seem older than its draft: the clocks are two."""
 MAX_SEARCHED_EVENTS = 50
@@ -81,6 +83,14 @@ class InputDrafts:
             elif self._save_timer is None:  # a task that waits would hold up the message that this key may send
                 loop = asyncio.get_running_loop()
                 self._save_timer = loop.call_later(SAVE_INTERVAL, self._begin_saving, self._files)
+
+    def sent(self) -> None:
+        """Save a message that was sent, unless the log has it in a moment."""
+        asyncio.get_running_loop().call_later(STORE_SECONDS, self._save_unstored)
+
+    def _save_unstored(self) -> None:
+        if self._unstored():
+            self.changed(entered=True)
 
     def _begin_saving(self, files: DraftFiles) -> None:
         self._cancel_timer()

@@ -186,6 +186,7 @@ class InputRouter:
             if model := incoming.values.get("model"):  # another SDK, maybe: not when Enter is pressed
                 self._session.track(asyncio.create_task(services.pool.preload(str(model)), name="preload"))
         agent_loop.put_input(incoming)
+        self._active_agent.drafts.sent()
 
     async def shell(self, line: str) -> None:
         """Run the user's own command: after one ! its output goes into the conversation, after two it does not."""

@@ -102,3 +102,22 @@ def test_kill_mid_stream_keeps_what_was_saved(tmp_path: Path, dsn: str):
         again = program.text()
     assert shown and all(line.strip("● ") in again for line in shown)
     check(dsn)
+
+
+def test_messages_that_a_stalled_database_has_not_stored_are_the_draft_of_the_next_run(tmp_path: Path, dsn: str):
+    """Also those that were entered behind the one that is being stored, in their order."""
+    env = {"IKIGAI_DATABASE_URL": dsn}
+    with psycopg.connect(dsn) as other:
+        with Program(tmp_path, "-m", "scripted/echo", env=env) as program:
+            program.wait_for("echo · ctx")
+            program.keeps()
+            other.execute("lock table ikigai.messages")
+            for text in ("first", "second", "third"):
+                program.say(text)
+            program.keeps("first\nsecond\nthird")
+            program.kill()
+        waits = "datname = current_database() and application_name like 'ikigai/%'"
+        other.execute(f"select pg_terminate_backend(pid, 60000) from pg_stat_activity where {waits}".encode())
+    with Program(tmp_path, "-m", "scripted/echo", env=env) as program:
+        program.wait_for("The unsent input of the last run is restored.")
+        program.wait(lambda: "❯ first second third" in program.words(), "the messages")

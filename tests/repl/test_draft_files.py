@@ -224,6 +224,25 @@ async def test_drafts_save_typed_text_in_a_moment_and_queued_text_at_once(
     assert [file.read_text() for file in files(folder)] == ["first\nsecond\nand back"]
 
 
+async def test_message_that_the_log_does_not_have_in_a_moment_is_saved(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
+    monkeypatch.setattr(typed, "SAVE_INTERVAL", 60.0)
+    screen, unstored = SimpleNamespace(unsent=""), ["sent"]
+    kept = typed.InputDrafts(itself_as_view(screen), lambda: "agent", dict, lambda: unstored)  # type: ignore[arg-type]
+
+    async def nothing(before: int | None, limit: int) -> list[StoredEvent]:
+        return []
+
+    await kept.recover("agent", None, nothing)
+    kept.sent()
+    async with asyncio.timeout(30):
+        while [file.read_text() for file in files(folder)] != ["sent"]:
+            await asyncio.sleep(0.01)
+    unstored.clear()
+    await kept.close(no_more())
+    assert files(folder) == []
+
+
 async def test_draft_leaves_out_text_queued_for_another_agent(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
     screen, here = SimpleNamespace(unsent="for the other"), ["one"]

@@ -60,14 +60,26 @@ def place(row: Sequence[Any]) -> Sequence[Any]:
     return row[:6]
 
 
-async def purged(database: Database, what: str | purge.Ids, agent: str | None = None) -> purge.PurgePlan:
+async def purged(database: Database, what: str | purge.Ids) -> purge.PurgePlan:
+    task, found = await _carried_out(database, what)
+    for done in await task.rewrite():
+        assert not done.why and not done.kept, done
+    return found
+
+
+async def purged_rows(database: Database, what: str | purge.Ids, agent: str | None = None) -> purge.PurgePlan:
+    """Purge without rewriting the tables, which takes most of the time."""
+    return (await _carried_out(database, what, agent))[1]
+
+
+async def _carried_out(
+    database: Database, what: str | purge.Ids, agent: str | None = None
+) -> tuple[purge.Purge, purge.PurgePlan]:
     wanted, ids = (PurgeTarget(what), EVERYTHING) if isinstance(what, str) else (None, what)
     task = database.purge(wanted, ids, agent)
     found = await task.find()
     await task.carry_out(found)
-    for done in await task.rewrite():
-        assert not done.why and not done.kept, done
-    return found
+    return task, found
 
 
 async def tools(talk: Talk) -> list[int]:
@@ -142,7 +154,7 @@ async def test_replay_agrees_with_the_purged_rows(dsn: str, database: Database) 
     await talk.turn("after", "it")
     assert talk.memory.window.turns[1].size == 5 * 4
     await talk.log.close()
-    await purged(database, SECRET)
+    await purged_rows(database, SECRET)
     again = await Talk.open(database, talk.agent, run)
     measure, turns = run.encoder("a/b").message, again.memory.window.turns
     assert [turn.size for turn in turns] == [sum(map(measure, turn.messages)) for turn in turns]
@@ -196,7 +208,7 @@ async def test_ids_and_ranges(dsn: str, database: Database) -> None:
     (picture,) = await stored(talk, ev.UserMessage("", (Image("image/png", "aGk=", 1, 1),)))
     await talk.log.close()
     said = {content: id for id, *_, content, _ in log(dsn) if content}
-    found = await purged(database, [(said["1"], said["1"]), (said["two"], picture.id), (said["2"], said["2"])])
+    found = await purged_rows(database, [(said["1"], said["1"]), (said["two"], picture.id), (said["2"], said["2"])])
     assert [hit.words for hit in found.hits] == ["1", "two", "2", "[image]"]
     assert [row[6] for row in log(dsn) if row[4] in ("user", "assistant")] == [
         "one",
@@ -219,7 +231,7 @@ async def test_ids_that_are_not_there(dsn: str, database: Database) -> None:
         with pytest.raises(Rejected, match=r"There (is|are) no event"):
             await database.purge(None, ids, agent).find()
     await one.log.close()
-    found = await purged(database, [(1, 10**6)], one.agent.id)
+    found = await purged_rows(database, [(1, 10**6)], one.agent.id)
     assert {hit.agent for hit in found.hits} == {one.agent.id}
     after = log(dsn)
     assert [row[6] for row in after if row[4] == "user"] == [PURGED_TEXT, "theirs"]
@@ -235,7 +247,7 @@ async def test_only_the_agent_that_is_named(dsn: str, database: Database) -> Non
         await stored(talk, ev.UserMessage("open"))
         await talk.log.save_draft(Draft(1, SECRET, ""))
         await talk.log.close()
-    found = await purged(database, SECRET, one.agent.id)
+    found = await purged_rows(database, SECRET, one.agent.id)
     assert found.drafts == (one.agent.id,) and len(found.hits) == 1
     assert rows(dsn, "select text from drafts order by agent_id = %s", UUID(one.agent.id)) == [
         (SECRET,),
@@ -249,7 +261,7 @@ async def test_draft_goes_with_what_it_answers(dsn: str, database: Database) -> 
     (asked,) = await stored(talk, ev.UserMessage("what is my key?"))
     await talk.log.save_draft(Draft(asked.id, "it is", ""))
     await talk.log.close()
-    assert (await purged(database, [(asked.id, asked.id)])).drafts == (talk.agent.id,)
+    assert (await purged_rows(database, [(asked.id, asked.id)])).drafts == (talk.agent.id,)
     again = await Talk.open(database, talk.agent)
     assert [message.text for message in next_request(again.memory).messages] == [PURGED_TEXT, PURGED_TEXT]
     check(dsn)
@@ -472,7 +484,7 @@ async def test_odd_rows_are_purged_like_others(dsn: str, database: Database) -> 
                 UUID(agent.id), seq, kind, SECRET, data.replace("%s", SECRET),
             )  # fmt: skip
     kinds = ["user", "assistant", "tool_call", "filter", "of a later program"]
-    assert [hit.left.kind for hit in (await purged(database, SECRET)).hits] == kinds * len(ODD)
+    assert [hit.left.kind for hit in (await purged_rows(database, SECRET)).hits] == kinds * len(ODD)
     assert not [row for row in log(dsn) if SECRET in repr(row) and row[4] != "usage"]
 
 

@@ -75,7 +75,9 @@ def late() -> Iterator[str]:
             continue
         for function in ast.walk(ast.parse(file.read_text())):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                nodes = (node for node in ast.walk(function) if isinstance(node, ast.stmt | ast.expr))
+                nodes = (
+                    node for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)
+                )
                 statements = (
                     _load(node, file) for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
                 )

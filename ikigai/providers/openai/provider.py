@@ -54,7 +54,8 @@ THINKING_MISSING = re.compile(r"must be passed back|reasoning_content.{0,20} is 
 """Matches the refusal, by DeepSeek and Moonshot, of a request for messages of the model without their thinking."""
 THINKING_FIELDS_REFUSED = re.compile(
     r"\breasoning(_content|_details)?\b|extra_content|thinking|extra.(input|field|forbidden)|additional propert"
-    r"|(unknown|unrecognized|unexpected|unsupported) (field|key|name|propert|param)|items are not persisted",
+    r"|(unknown|unrecognized|unexpected|unsupported) (field|key|name|propert|param)"
+    r"|items are not persisted|item\['content'\]",
     re.IGNORECASE,
 )
 """Matches the refusal of the fields that such thinking goes back in."""

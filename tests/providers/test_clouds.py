@@ -21,6 +21,7 @@ from ikigai.providers.models import ModelCatalog
 from ikigai.providers.pool import Endpoint, ProviderPool
 from tests.providers import cloud_wire
 from tests.providers.anthropic import messages_wire
+from tests.providers.bodies import chat_validated, contents_validated, messages_validated, responses_validated
 from tests.providers.conftest import collect, measured, reply
 from tests.providers.formats import FORMATS
 from tests.providers.google import gemini
@@ -238,9 +239,11 @@ async def test_other_models_of_bedrock_are_asked_by_the_class_of_openai(
     connect: Any, wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
 ):
     aws_credentials(monkeypatch)
+    wire_server.script = [completion("Hi")]
     pool = connect("bedrock", "/openai/v1", region="us-west-2")
-    assert reply(await send(pool, "bedrock/openai.gpt-oss-120b-1:0")).text.startswith("")
+    assert reply(await send(pool, "bedrock/openai.gpt-oss-120b-1:0")).text == "Hi"
     [request] = wire_server.requests
+    assert chat_validated(request.json) == request.json
     assert request.path == "/openai/v1/chat/completions"
     assert request.json["model"] == "openai.gpt-oss-120b-1:0"
     assert "/us-west-2/bedrock-mantle/aws4_request" in request.headers["authorization"]
@@ -313,6 +316,7 @@ async def test_address_of_azure(connect: Any, wire_server: WireServer, path: str
     assert request.headers["api-key"] == "azure-key-123456"
     assert "authorization" not in request.headers
     assert request.json["max_completion_tokens"] == 99
+    assert chat_validated(request.json) == request.json
 
 
 async def test_version_of_azure_comes_from_the_environment(
@@ -366,6 +370,7 @@ async def test_responses_on_azure(connect: Any, wire_server: WireServer):
     pool = connect("azure", key="azure-key-123456", api="responses")
     await send(pool, "azure/gpt-5")
     assert wire_server.requests[0].path == "/openai/v1/responses?api-version=v1"
+    assert responses_validated(wire_server.requests[0].json) == wire_server.requests[0].json
 
 
 async def test_azure_searches_over_responses(connect: Any, wire_server: WireServer):
@@ -407,6 +412,7 @@ async def test_gemini_on_vertex_is_asked_with_a_token_of_the_credentials(
     assert request.path == f"/v1beta1/{place}/gemini-3.8-flash:streamGenerateContent?alt=sse"
     assert request.headers["authorization"] == f"Bearer {TOKEN}"
     assert "x-goog-api-key" not in request.headers
+    assert contents_validated(request.json) == request.json
 
 
 async def test_gemini_on_vertex_is_counted_there(
@@ -506,7 +512,11 @@ def test_body_for_a_cloud_is_as_long_as_measured(encoder_class: Any):
     def check(request: Request):
         body = encoder.body(request)
         assert measured(encoder, request) == len(body)
-        assert json.loads(body)["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
+        decoded = json.loads(body)
+        assert decoded["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
+        of_messages = {"model": CLAUDE, "stream": True, **decoded}  # which stand in the path there
+        assert of_messages.pop("anthropic_version")
+        assert messages_validated(of_messages) == of_messages
 
     check()
 

@@ -98,6 +98,14 @@ async def dump(
     if target is None:
         await _finish(await _run(command, secrets, stdout=None))
         return limited
+    await _write_file(target, replace, command, secrets, on_progress)
+    return limited
+
+
+async def _write_file(
+    target: Path, replace: bool, command: list[str], secrets: dict[str, str], on_progress: DumpProgress
+) -> None:
+    """Run pg_dump into a file beside `target`, and rename that when it is whole."""
     partial: Path | None = None
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
@@ -118,7 +126,6 @@ async def dump(
     finally:
         if partial:
             partial.unlink(missing_ok=True)
-    return limited
 
 
 def _check_target(target: Path, replace: bool) -> None:

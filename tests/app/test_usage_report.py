@@ -10,7 +10,7 @@ from tests.conftest import MIGRATIONS
 
 
 async def by_user(database: Database) -> list[str]:
-    values = {"agent": None, "since": None, "cache": False, "by": "user", "json": False, "csv": True}
+    values = {"agent": None, "since": None, "cache": False, "by": "user", "limit": None, "csv": True, "json": False}
     text = await report_usage(database, argparse.Namespace(**values))
     assert isinstance(text, str)
     return [",".join(line.split(",")[:2]) for line in text.splitlines()]

@@ -96,7 +96,7 @@ class AgentServices:
             from ikigai.agent.prompt_cache import PromptCache
 
             self._cache = PromptCache(
-                lambda: self._services.database.cache_uses(self._agent.id),
+                lambda: self._services.database.usage.cache_uses(self._agent.id),
                 lambda memory: self._services.context_settings(memory).cache_ttl,
             )
             self._cache.load()

@@ -137,7 +137,7 @@ async def _cost(argument: str, config: Config, context: CommandContext) -> Comma
 
     request, database = parse_typed(argument), context.services.database
     rows = await usage_report.spent_so_far(database, context.session, context.agent.id)
-    cache = await database.cache_report(context.agent.id)
+    cache = await database.usage.cache_report(context.agent.id)
     figures = usage_report.cost_record(rows, cache)
     if not request.plot:
         from ikigai.app import cache_usage
@@ -212,7 +212,7 @@ async def _context(argument: str, config: Config, context: CommandContext) -> Co
     from ikigai.app.next_request_price import price_of_next
     from ikigai.core.views.next_price import price_words
 
-    _, use = await context.services.database.cache_uses(context.agent.id)
+    _, use = await context.services.database.usage.cache_uses(context.agent.id)
     price = await price_of_next(config, memory, use)
     figures = ContextRecord(
         **msgspec.structs.asdict(report), price=price.cold, cached_price=price.warm, cache_seconds=price.seconds

@@ -26,7 +26,7 @@ async def read_used(services: Services, memory: Memory) -> dict[CapScope, Money]
     query = SpendingQuery(
         run.id if run else "", day_start(), opened.first if opened else None, agents=True, turns=bool(opened)
     )
-    spent = await services.database.spent(memory.agent, query)
+    spent = await services.database.usage.spent(memory.agent, query)
     own = run.under_way(memory.agent) if run else NOTHING
     used: dict[CapScope, Money] = {"run": run.used if run else NOTHING}
     for scope, amount in spent.items():

@@ -122,15 +122,15 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
     if arguments.cache:
         from ikigai.app import cache_usage
 
-        report = await database.cache_report(id, start)
+        report = await database.usage.cache_report(id, start)
         if arguments.json:
             return cache_usage.cache_record(report, arguments.since, agent)
         return cache_usage.format_cache_csv(report) if arguments.csv else cache_usage.format_cache(report)
-    await database.sum_up_usage()
+    await database.usage.sum_up()
     # Scripts get all groups unless they ask for fewer.
     default = 0 if arguments.json or arguments.csv else MAX_PRINTED_ROWS
     most = default if arguments.limit is None else arguments.limit
-    rows, total, more = await database.usage_groups(arguments.by, id, start, most)
+    rows, total, more = await database.usage.groups(arguments.by, id, start, most)
     if arguments.by == "user" and database.only_user:
         rows = _rename(rows, *database.only_user)
     below = await spent_below(database, id, start) if id else None
@@ -195,20 +195,20 @@ def _describe_prunes(of: UsageTotals) -> str:
 
 async def spent_so_far(database: Database, session: Sequence[int] | None, agent: str) -> list[tuple[str, UsageTotals]]:
     """Return the rows of /cost; `session` has the ids of the usage events of this run, `agent` is an agent's id."""
-    own, below = await database.usage_totals(agent=agent), await spent_below(database, agent)
+    own, below = await database.usage.totals(agent=agent), await spent_below(database, agent)
     return [
-        *([("this session", await database.usage_totals(ids=session))] if session is not None else ()),
+        *([("this session", await database.usage.totals(ids=session))] if session is not None else ()),
         ("this agent", own),
         *([("its agents", below), ("with them", sum_totals((own, below)))] if below else ()),
-        ("today", await database.usage_totals(since=day_start(date.today()))),
-        ("in all", await database.usage_totals()),
+        ("today", await database.usage.totals(since=day_start(date.today()))),
+        ("in all", await database.usage.totals()),
     ]
 
 
 async def spent_below(database: Database, agent: str, since: float | None = None) -> UsageTotals | None:
     """Return the usage of all subagents below this agent, None if it has none."""
     below = descendants(await database.mail.tree(agent), agent)
-    return await database.usage_totals([each.id for each in below], since) if below else None
+    return await database.usage.totals([each.id for each in below], since) if below else None
 
 
 def format_costs(rows: Sequence[tuple[str, UsageTotals]]) -> str:

@@ -28,7 +28,7 @@ class ModelSource:
     async def page(self, typed: str, everything: bool, shown: Sequence[PickerRow]) -> tuple[Sequence[PickerRow], bool]:
         """Return all models that have every typed word in their names."""
         if self._rows is None:
-            recent = await self._services.database.recent_models(MAX_RECENT_MODELS)
+            recent = await self._services.database.usage.recent_models(MAX_RECENT_MODELS)
             self._rows = await asyncio.to_thread(self._read, recent)
         words = typed.lower().split()
         return [row for row in self._rows if all(word in row.value.lower() for word in words)], True

@@ -1,4 +1,4 @@
-"""This module gives the rest of the program the database: its agents, their logs, usage, search and purge.
+"""This module gives the rest of the program the database: its agents, their logs, reports of usage, search and purge.
 
 Modules that search or purge are imported on first use: a start needs neither.
 """
@@ -6,17 +6,15 @@ Modules that search or purge are imported on first use: a start needs neither.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from uuid import UUID
 
 from ikigai.core.events import StoredEvent
 from ikigai.core.record import Record
 from ikigai.core.state.loading import Loading
-from ikigai.core.views.usage_totals import UsageTotals
-from ikigai.store import history, reading, schema, usage
+from ikigai.store import history, reading, schema
 from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress
 from ikigai.store.agent_reader import AgentReader
 from ikigai.store.agents import Agent, Agents
@@ -28,15 +26,13 @@ from ikigai.store.log import AgentLog
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.sql import agents as queries
 from ikigai.store.undelivered_mail import MailStore
+from ikigai.store.usage import UsageReports
 from ikigai.store.write_access import OpenLogs
 
 if TYPE_CHECKING:
-    from ikigai.core.request.cache_diagnosis import CacheUse
-    from ikigai.core.spending import CapScope, Money, SpendingQuery
     from ikigai.core.transfer.position import UnsavedPosition
     from ikigai.core.transfer.redact import PurgeTarget
     from ikigai.core.transfer.unsaved import Unsaved
-    from ikigai.core.views.cache_report import CacheReport
     from ikigai.store.purge import Ids, Purge
     from ikigai.store.replica import ReplicaLag, ReplicaSession
     from ikigai.store.search.prompts import PromptLookup
@@ -46,7 +42,6 @@ if TYPE_CHECKING:
     from ikigai.store.sharing import Sharing
     from ikigai.store.transfer import Export, Import
     from ikigai.store.users import Users
-    from ikigai.store.window_history import WindowFill
 
 RECALL_VERSION = 20
 """The first version of the schema that lists the agents whose events recall may not know."""
@@ -54,8 +49,6 @@ PACKS_VERSION = 23
 """The first version of the schema with a packed index of words."""
 MAX_COUNTED_EVENTS, MAX_COUNTED_AGENTS = 100_000, 5_000
 """The numbers from which on the status estimates how many there are."""
-SUM_UP_SECONDS = 1.0
-"""Seconds before a report in which usage is summed up."""
 IDLE_TIMEOUT = 10.0
 """Seconds until the second connection of a program is closed: idle programs hold one each."""
 
@@ -102,6 +95,7 @@ class Database:
         self.agents = Agents(session)
         self.tree = AgentTree(session, self.agents)
         self.mail = MailStore(session)
+        self.usage = UsageReports(session, self.indexer.usage.catch_up)
 
     @classmethod
     async def open(
@@ -246,74 +240,12 @@ class Database:
 
         return PromptLookup(self._session, self._replica or self._beside, typed, here)
 
-    async def usage_totals(
-        self, agent: str | Sequence[str] | None = None, since: float | None = None, ids: Sequence[int] | None = None
-    ) -> UsageTotals:
-        """Return the usage of the ledger's requests; see `usage.read_totals`."""
-        async with self._session.use() as cursor:
-            return await usage.read_totals(cursor, agent, since, ids)
-
-    async def sum_up_usage(self) -> None:
-        """Bring the sums of usage up to date as far as there is time. Reports are exact without it, and slower."""
-        await self.indexer.usage.catch_up(SUM_UP_SECONDS)
-
-    async def usage_totals_by(
-        self, by: usage.By, agent: str | None = None, since: float | None = None
-    ) -> list[tuple[str, UsageTotals]]:
-        """Return all groups of `usage_groups`."""
-        return (await self.usage_groups(by, agent, since)).rows
-
-    async def usage_groups(
-        self, by: usage.By, agent: str | None = None, since: float | None = None, most: int | None = None
-    ) -> usage.UsageGroups:
-        """Return usage by day, model or agent; see `usage.read_groups`."""
-        async with self._session.use() as cursor:
-            return await usage.read_groups(cursor, by, agent, since, most)
-
-    async def usage_over_time(
-        self, most: int, agent: str | None = None, since: float | None = None
-    ) -> tuple[usage.TimeUnit, list[tuple[str, UsageTotals]], UsageTotals]:
-        """Return usage over time; see `usage.read_totals_over_time`."""
-        async with self._session.use() as cursor:
-            return await usage.read_totals_over_time(cursor, most, agent, since)
-
-    async def window_fills(self, agent: str, most: int, since: float | None = None) -> list[WindowFill]:
-        """Return how full the window of the agent with this id was, in its newest turns; see
-        `window_history.read_turns`.
-        """
-        from ikigai.store import window_history
-
-        async with self._session.use() as cursor:
-            return await window_history.read_turns(cursor, agent, most, since)
-
-    async def spent(self, agent: str, query: SpendingQuery) -> dict[CapScope, Money]:
-        """Return what was spent and is reserved by others, for the agent of this id; see `reservations.read_spent`."""
-        from ikigai.store import reservations
-
-        async with self._session.use() as cursor:
-            return await reservations.read_spent(self._session, cursor, UUID(agent), query)
-
     async def last_event_id(self) -> int:
         """Return the id of the newest event of all agents; 0 if there is none."""
         async with self._session.use() as cursor:
             await cursor.execute(queries.LAST_EVENT)
             ((newest,),) = await cursor.fetchall()
         return newest
-
-    async def cache_uses(self, agent: str) -> tuple[list[float], CacheUse | None]:
-        """See `usage.read_cache_uses`."""
-        async with self._session.use() as cursor:
-            return await usage.read_cache_uses(cursor, agent)
-
-    async def cache_report(self, agent: str | None = None, since: float | None = None) -> CacheReport:
-        """See `usage.read_cache_report`."""
-        async with self._session.use() as cursor:
-            return await usage.read_cache_report(cursor, agent, since)
-
-    async def recent_models(self, limit: int) -> list[str]:
-        """Return the models that were asked lately, the newest first."""
-        async with self._session.use() as cursor:
-            return await usage.read_recent_models(cursor, limit)
 
     async def chosen(self, agent: str, key: str) -> Any:
         """Return the value that the agent with this id has set itself for a setting, None for nothing."""

@@ -3,7 +3,7 @@
 A report of the newest days or of the dearest agents does not read the others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
@@ -12,13 +12,16 @@ import msgspec
 
 from ikigai.core.events import UsageReported
 from ikigai.core.views.usage_totals import UsageTotals, sum_totals
+from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import decode_row, read_snapshot
 from ikigai.store.sql import summed_usage, usage
 
 if TYPE_CHECKING:
     from ikigai.core.request.cache_diagnosis import CacheUse
+    from ikigai.core.spending import CapScope, Money, SpendingQuery
     from ikigai.core.views.cache_report import CacheReport
+    from ikigai.store.window_history import WindowFill
 
 replace = msgspec.structs.replace
 
@@ -34,6 +37,8 @@ PERIODS = "day", "month"
 """Groups in the order of time, the newest last; the others are in the order of cost."""
 DAYS_PER_DAY = 3
 """Days of the sums that a day of another time zone overlaps, at most."""
+SUM_UP_SECONDS = 1.0
+"""Seconds before a report in which usage is summed up."""
 
 
 class UsageGroups(NamedTuple):
@@ -272,3 +277,72 @@ async def read_recent_models(cursor: Cursor, limit: int) -> list[str]:
     """Return the models of the newest requests, the newest first."""
     await cursor.execute(usage.RECENT_MODELS, (limit,))
     return [model for (model,) in await cursor.fetchall()]
+
+
+class UsageReports:
+    """Reports of usage. Made by `Database`; `catch_up` brings the sums up to date, for so many seconds at most."""
+
+    def __init__(self, session: DatabaseSession, catch_up: Callable[[float], Awaitable[object]]) -> None:
+        self._session, self._catch_up = session, catch_up
+
+    async def totals(
+        self, agent: str | Sequence[str] | None = None, since: float | None = None, ids: Sequence[int] | None = None
+    ) -> UsageTotals:
+        """Return the usage of the ledger's requests; see `read_totals`."""
+        async with self._session.use() as cursor:
+            return await read_totals(cursor, agent, since, ids)
+
+    async def sum_up(self) -> None:
+        """Bring the sums of usage up to date as far as there is time. Reports are exact without it, and slower."""
+        await self._catch_up(SUM_UP_SECONDS)
+
+    async def totals_by(
+        self, by: By, agent: str | None = None, since: float | None = None
+    ) -> list[tuple[str, UsageTotals]]:
+        """Return all groups of `groups`."""
+        return (await self.groups(by, agent, since)).rows
+
+    async def groups(
+        self, by: By, agent: str | None = None, since: float | None = None, most: int | None = None
+    ) -> UsageGroups:
+        """Return usage by day, model or agent; see `read_groups`."""
+        async with self._session.use() as cursor:
+            return await read_groups(cursor, by, agent, since, most)
+
+    async def over_time(
+        self, most: int, agent: str | None = None, since: float | None = None
+    ) -> tuple[TimeUnit, list[tuple[str, UsageTotals]], UsageTotals]:
+        """Return usage over time; see `read_totals_over_time`."""
+        async with self._session.use() as cursor:
+            return await read_totals_over_time(cursor, most, agent, since)
+
+    async def window_fills(self, agent: str, most: int, since: float | None = None) -> "list[WindowFill]":
+        """Return how full the window of the agent with this id was, in its newest turns; see
+        `window_history.read_turns`.
+        """
+        from ikigai.store import window_history
+
+        async with self._session.use() as cursor:
+            return await window_history.read_turns(cursor, agent, most, since)
+
+    async def spent(self, agent: str, query: "SpendingQuery") -> "dict[CapScope, Money]":
+        """Return what was spent and is reserved by others, for the agent of this id; see `reservations.read_spent`."""
+        from ikigai.store import reservations
+
+        async with self._session.use() as cursor:
+            return await reservations.read_spent(self._session, cursor, UUID(agent), query)
+
+    async def cache_uses(self, agent: str) -> "tuple[list[float], CacheUse | None]":
+        """See `read_cache_uses`."""
+        async with self._session.use() as cursor:
+            return await read_cache_uses(cursor, agent)
+
+    async def cache_report(self, agent: str | None = None, since: float | None = None) -> "CacheReport":
+        """See `read_cache_report`."""
+        async with self._session.use() as cursor:
+            return await read_cache_report(cursor, agent, since)
+
+    async def recent_models(self, limit: int) -> list[str]:
+        """Return the models that were asked lately, the newest first."""
+        async with self._session.use() as cursor:
+            return await read_recent_models(cursor, limit)

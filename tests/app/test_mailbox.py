@@ -38,7 +38,7 @@ async def test_three_share_a_task_and_the_parent_waits_for_all(house: House) -> 
         "[Message from agent boss, not from the user]\n\nPart one",
         "Done one.",
     ]
-    assert (await house.database.usage_totals([each.id for each in tree])).requests == 6
+    assert (await house.database.usage.totals([each.id for each in tree])).requests == 6
 
 
 async def test_idle_parent_begins_a_turn_with_what_its_agents_say(house: House) -> None:

@@ -143,7 +143,7 @@ class World:
         top = await database.agents.create()
         made = await database.tree.fork(top, 0, (Forked(top.id, 0),), made=uuid4())
         self.agents = [top, made, await database.agents.create(), await database.agents.create()]
-        spent = (await database.spent(top.id, SpendingQuery("", day_start())))["day"]
+        spent = (await database.usage.spent(top.id, SpendingQuery("", day_start())))["day"]
         day = self.caps["day"]
         self.caps["day"] = Cap(day.usd and day.usd + spent.usd, day.tokens and day.tokens + spent.tokens)
         self.bill.sums["day", 0] = spent
@@ -346,9 +346,9 @@ async def test_killed_program_has_spent_the_whole_of_a_finished_request(dsn: str
         await reservations_written()
         database, _ = world.programs[0]
         query = SpendingQuery("", day_start())
-        before = (await database.spent(world.agents[0].id, query))["day"]
+        before = (await database.usage.spent(world.agents[0].id, query))["day"]
         await world.kill(1)
-        assert (await database.spent(world.agents[0].id, query))["day"] == before
+        assert (await database.usage.spent(world.agents[0].id, query))["day"] == before
         assert before.usd - world.bill.sums["day", 0].usd == cost(1, 7_000).usd
     finally:
         await world.close()
@@ -363,18 +363,18 @@ async def test_recovered_request_is_spent_once(dsn: str) -> None:
         await world.start(3)
         await world.kill(1)
         database, _ = world.programs[0]
-        lost = (await database.spent(world.agents[0].id, query))["day"]
+        lost = (await database.usage.spent(world.agents[0].id, query))["day"]
         assert lost.usd > 0
         for _ in range(2):
             await world.seat(3)
             for _ in range(1_000):  # until the new writer has released what the dead one had reserved
-                if (await database.spent(world.agents[0].id, query))["day"] == lost:
+                if (await database.usage.spent(world.agents[0].id, query))["day"] == lost:
                     break
                 await asyncio.sleep(0.01)
             await reservations_written()
-            assert (await database.spent(world.agents[0].id, query))["day"] == lost
+            assert (await database.usage.spent(world.agents[0].id, query))["day"] == lost
             await world.kill(1)
-            assert (await database.spent(world.agents[0].id, query))["day"] == lost
+            assert (await database.usage.spent(world.agents[0].id, query))["day"] == lost
     finally:
         await world.close()
 

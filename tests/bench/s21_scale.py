@@ -194,8 +194,8 @@ class _Side:
         assert await self._database.tree.subtree(agent.id)
 
     async def _spent(self, by: By, since: float | None = None) -> None:
-        await self._database.sum_up_usage()
-        assert (await self._database.usage_groups(by, since=since, most=MAX_PRINTED_ROWS)).rows
+        await self._database.usage.sum_up()
+        assert (await self._database.usage.groups(by, since=since, most=MAX_PRINTED_ROWS)).rows
 
     async def _export(self) -> None:
         export: Any = self._database.export(self._agents[2 % len(self._agents)])

@@ -332,7 +332,7 @@ async def found_by(database: Database, agent: Agent, event: int) -> list[str]:
         return export.events
 
     async def spend() -> bool:
-        return await database.usage_totals(agent.id) != await database.usage_totals([])
+        return await database.usage.totals(agent.id) != await database.usage.totals([])
 
     calls: dict[str, Callable[[], Awaitable[Any]]] = {
         "get": partial(database.agents.get, agent.id),
@@ -452,7 +452,7 @@ async def test_usage_is_that_of_the_ledger_that_a_role_may_read(team: Team, dsn:
             for _ in range(2):
                 await check_usage(database)
                 await database.indexer.usage.catch_up(60)
-            assert bool((await database.usage_totals()).requests) is (name != "stranger")
+            assert bool((await database.usage.totals()).requests) is (name != "stranger")
     finally:
         await owner.close()
 
@@ -471,7 +471,7 @@ async def check_usage(database: Database) -> None:
             of = whole.setdefault(row[place], [0, 0, 0, 0])
             whole[row[place]] = [of[0] + 1, of[1] + row[3], of[2] + row[4], of[3] + row[5]]
         for most in (None, 1, 3):
-            found = await database.usage_groups(by, most=most)
+            found = await database.usage.groups(by, most=most)
             figures = {name: [of.requests, of.input, of.cost, of.unpriced] for name, of in found.rows}
             assert figures == {name: whole[name] for name in figures}, by
             assert len(figures) == min(len(whole), most or len(whole))
@@ -898,7 +898,7 @@ async def test_day_of_a_role_has_what_it_spent_alone(team: Team) -> None:
         await log.close()
     for role, database in team.databases.items():
         query = SpendingQuery(str(uuid4()), time.time() - 3_600)
-        spent[role] = float((await database.spent(team.docs.id, query))["day"].usd)
+        spent[role] = float((await database.usage.spent(team.docs.id, query))["day"].usd)
     assert spent == {"anna": 1, "writer": 20, "reader": 0, "stranger": 0}
     spender = "select spent_by from usage where spent_by <> ''"
     assert team.sql("reader", spender) == [(conninfo_to_dict(team.dsns["writer"])["user"],)]
@@ -928,5 +928,5 @@ async def test_role_cannot_charge_another_one(team: Team) -> None:
         assert did_nothing(attack(team, "writer", change, mine.id)), kind
     query = SpendingQuery(str(uuid4()), time.time() - 3_600)
     for name in ROLES:
-        spent = (await team.databases[name].spent(team.docs.id, query))["day"].usd
+        spent = (await team.databases[name].usage.spent(team.docs.id, query))["day"].usd
         assert spent == (7 * (2 * len(lies) - 1) if name == "writer" else 0), name

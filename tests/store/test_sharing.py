@@ -186,7 +186,7 @@ async def test_role_that_had_rights_keeps_the_agents_that_it_used(empty_dsn: str
     talk = await Talk.open(database, last)
     await talk.turn("kept")
     await talk.log.close()
-    assert (await database.usage_totals()).requests == 1
+    assert (await database.usage.totals()).requests == 1
     found = await database.search("kept")
     assert not found.hits and found.behind > 0, "it is told that nothing was searched"
     await database.close()
@@ -222,8 +222,8 @@ async def test_spending_of_a_day_belongs_to_who_sent_the_request(anna: Database,
     for database, name, cost in ((anna, "docs", 1), (bela, "docs", 20), (bela, "notes", 300)):
         await spend(database, name, cost)
     query = SpendingQuery(str(uuid4()), time.time() - 60)
-    assert [(await each.spent(docs.id, query))["day"].usd for each in (anna, bela)] == [1, 320]
-    assert (await anna.spent(notes.id, SpendingQuery(str(uuid4()), 0, agents=True)))["agent"].usd == 300
+    assert [(await each.usage.spent(docs.id, query))["day"].usd for each in (anna, bela)] == [1, 320]
+    assert (await anna.usage.spent(notes.id, SpendingQuery(str(uuid4()), 0, agents=True)))["agent"].usd == 300
     with psycopg.connect(dsn) as other:
         spenders = "select cost, spent_by from usage order by id"
         assert other.execute(spenders).fetchall() == [(1, ""), (20, "bela"), (300, "")]
@@ -233,5 +233,5 @@ async def test_spending_of_a_day_belongs_to_who_sent_the_request(anna: Database,
         (anna, None, [("bela", 320), ("anna", 1)]),
         (anna, docs.id, [("bela", 20), ("anna", 1)]),
     ):
-        assert [(name, of.cost) for name, of in await database.usage_totals_by("user", agent, day)] == sums
-    assert await anna.usage_totals_by("user", since=time.time() + 60) == []
+        assert [(name, of.cost) for name, of in await database.usage.totals_by("user", agent, day)] == sums
+    assert await anna.usage.totals_by("user", since=time.time() + 60) == []

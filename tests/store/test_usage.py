@@ -66,36 +66,36 @@ async def test_sums_are_exact(database: Database) -> None:
     every = [report for made in stored.values() for report in made]
     everything = sum_totals(map(totals_of, every))
     assert everything.unpriced and everything.failed and everything.interrupted and everything.retried
-    assert await database.usage_totals() == everything
+    assert await database.usage.totals() == everything
     assert everything.cost == sum(Decimal(repr(report.cost)) for report in every if report.cost is not None)
 
     by_model: dict[str, UsageTotals] = defaultdict(UsageTotals)
     for report in every:
         by_model[report.model] += totals_of(report)
-    found = await database.usage_totals_by("model")
+    found = await database.usage.totals_by("model")
     assert dict(found) == by_model
     assert [of.cost for _, of in found] == sorted((of.cost for _, of in found), reverse=True)
 
     names = {agent.id: agent.name for agent in await database.agents.all()}
     by_agent = {names[id]: sum_totals(map(totals_of, made)) for id, made in stored.items()}
-    assert dict(await database.usage_totals_by("agent")) == by_agent
+    assert dict(await database.usage.totals_by("agent")) == by_agent
     today = datetime.now().date().isoformat()
-    assert await database.usage_totals_by("day") == [(today, everything)]
+    assert await database.usage.totals_by("day") == [(today, everything)]
 
     for id, made in stored.items():
-        assert await database.usage_totals(agent=id) == sum_totals(map(totals_of, made))
-        assert await database.usage_totals_by("agent", agent=id) == [(names[id], sum_totals(map(totals_of, made)))]
-        assert await database.usage_totals(ids=ids[id][:50]) == sum_totals(map(totals_of, made[:50]))
-    assert await database.usage_totals(ids=[]) == UsageTotals()
-    assert await database.usage_totals(since=time.time() + 3600) == UsageTotals()
-    assert await database.usage_totals(since=time.time() - 3600) == everything
+        assert await database.usage.totals(agent=id) == sum_totals(map(totals_of, made))
+        assert await database.usage.totals_by("agent", agent=id) == [(names[id], sum_totals(map(totals_of, made)))]
+        assert await database.usage.totals(ids=ids[id][:50]) == sum_totals(map(totals_of, made[:50]))
+    assert await database.usage.totals(ids=[]) == UsageTotals()
+    assert await database.usage.totals(since=time.time() + 3600) == UsageTotals()
+    assert await database.usage.totals(since=time.time() - 3600) == everything
 
 
 async def test_empty_ledger(database: Database) -> None:
     await Talk.open(database)
-    assert await database.usage_totals() == UsageTotals()
+    assert await database.usage.totals() == UsageTotals()
     for by in ("day", "model", "agent"):
-        assert await database.usage_totals_by(by) == []
+        assert await database.usage.totals_by(by) == []
 
 
 async def test_fork_has_spent_what_it_spent_itself(database: Database) -> None:
@@ -104,9 +104,9 @@ async def test_fork_has_spent_what_it_spent_itself(database: Database) -> None:
     (row,) = (await parent.log.append((ev.UsageReported("a/b", Usage(10), cost=2.0),))).rows
     child = await Talk.open(database, await database.agents.create(parent=parent.agent.id, forked_at=row.id))
     await child.log.append((ev.UsageReported("a/b", Usage(1), cost=4.0),))
-    assert (await database.usage_totals(agent=child.agent.id)).input == 1
-    assert (await database.usage_totals(agent=parent.agent.id)).input == 110
-    assert (await database.usage_totals()).cost == 7
+    assert (await database.usage.totals(agent=child.agent.id)).input == 1
+    assert (await database.usage.totals(agent=parent.agent.id)).input == 110
+    assert (await database.usage.totals()).cost == 7
 
 
 def put(dsn: str, at: datetime | None = None, data: str | None = None, count: int = 1) -> str:
@@ -146,12 +146,12 @@ async def test_days_are_those_of_where_one_is(dsn: str, database: Database) -> N
     for times in moments.values():
         for at in times:
             put(dsn, datetime.fromisoformat(at).replace(tzinfo=UTC))
-    found = await database.usage_totals_by("day")
+    found = await database.usage.totals_by("day")
     assert [(day, of.requests) for day, of in found] == [(day, len(times)) for day, times in moments.items()]
     assert {of.cost / of.requests for _, of in found} == {Decimal("0.5")}
     begins = datetime(2026, 11, 2).timestamp()
-    assert [day for day, _ in await database.usage_totals_by("day", since=begins)] == ["2026-11-02"]
-    assert (await database.usage_totals(since=begins)).requests == 2
+    assert [day for day, _ in await database.usage.totals_by("day", since=begins)] == ["2026-11-02"]
+    assert (await database.usage.totals(since=begins)).requests == 2
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ async def test_days_are_those_of_where_one_is(dsn: str, database: Database) -> N
 async def test_no_row_stops_a_report(dsn: str, database: Database, data: str) -> None:
     put(dsn, data=data)
     put(dsn)
-    spoken = await database.usage_totals()
+    spoken = await database.usage.totals()
     assert spoken.requests == 2 and spoken.cost >= Decimal("0.5") and spoken.unpriced == ("1e300" not in data)
-    assert sum(of.requests for _, of in await database.usage_totals_by("model")) == 2
+    assert sum(of.requests for _, of in await database.usage.totals_by("model")) == 2
     with psycopg.connect(dsn) as other:
         for view in ("usage", "usage_by_day", "usage_by_model"):
             assert other.execute(f"select * from {view}".encode()).fetchall()
@@ -183,8 +183,8 @@ async def test_views_say_what_the_reports_say(dsn: str, database: Database) -> N
         days = other.execute(f"select {columns} from usage_by_day".encode()).fetchall()
         models = other.execute(f"select model, {columns} from usage_by_model".encode()).fetchall()
         rows = other.execute("select model, purpose, failure, seconds, cost from usage order by id").fetchall()
-    assert sum_totals(UsageTotals(*day) for day in days) == await database.usage_totals()
-    assert {model: UsageTotals(*of) for model, *of in models} == dict(await database.usage_totals_by("model"))
+    assert sum_totals(UsageTotals(*day) for day in days) == await database.usage.totals()
+    assert {model: UsageTotals(*of) for model, *of in models} == dict(await database.usage.totals_by("model"))
     assert rows == [
         (
             report.model,
@@ -257,10 +257,10 @@ async def test_sums_are_those_of_the_ledger(
         for since in (None, begins + 86_400 * 3, begins + 1_234_567.891, begins + 900 * 1_111):
             for agent in (None, agents[0].id):
                 for by in GROUPED:
-                    found.append(whole := await database.usage_groups(by, agent, since))
-                    is_counted = check_part(by, await database.usage_groups(by, agent, since, 2), whole, 2)
+                    found.append(whole := await database.usage.groups(by, agent, since))
+                    is_counted = check_part(by, await database.usage.groups(by, agent, since, 2), whole, 2)
                     assert is_counted or here != of_server
-                found += [await database.usage_totals(agent, since), await database.usage_over_time(31, agent, since)]
+                found += [await database.usage.totals(agent, since), await database.usage.over_time(31, agent, since)]
         return found
 
     monkeypatch.setenv("TZ", here)
@@ -322,8 +322,8 @@ async def test_sums_of_an_earlier_version_are_added_up(empty_dsn: str, tmp_path:
     database = await Database.open(empty_dsn, MIGRATIONS)
     try:
         for by in ("model", "agent"):
-            whole = await database.usage_groups(by)
-            by_days = dict((await database.usage_groups(by, since=1.0)).rows)
+            whole = await database.usage.groups(by)
+            by_days = dict((await database.usage.groups(by, since=1.0)).rows)
             assert dict(whole.rows) == by_days and len(by_days) == (2 if by == "model" else 3)
             assert whole.total == sum_totals(by_days.values())
         with psycopg.connect(empty_dsn, options="-csearch_path=ikigai") as other:
@@ -337,7 +337,7 @@ async def test_one_process_at_a_time_adds_up_and_a_killed_one_adds_nothing(dsn: 
     """Two could wait for each other's sums over all agents."""
     for seed in range(2):
         await (await Talk.open(database)).log.append(tuple(reports(5, seed)))
-    ledger = [await database.usage_groups(by) for by in GROUPED]
+    ledger = [await database.usage.groups(by) for by in GROUPED]
     other = await Database.open(dsn, MIGRATIONS)
     try:
         agent = (await database.agents.all())[0]
@@ -345,12 +345,12 @@ async def test_one_process_at_a_time_adds_up_and_a_killed_one_adds_nothing(dsn: 
             async with other._beside.use() as cursor, cursor.connection.transaction():
                 assert await UsageSums().take(cursor, UUID(agent.id))
                 assert await database.indexer.usage.index_some() == 0
-                assert [await database.usage_groups(by) for by in GROUPED] == ledger
+                assert [await database.usage.groups(by) for by in GROUPED] == ledger
                 raise ZeroDivisionError
     finally:
         await other.close()
     assert await database.indexer.usage.catch_up(60) == 0
-    assert [await database.usage_groups(by) for by in GROUPED] == ledger
+    assert [await database.usage.groups(by) for by in GROUPED] == ledger
 
 
 async def test_reports_do_not_read_what_is_summed_up(dsn: str, database: Database) -> None:
@@ -389,7 +389,7 @@ async def test_prunes_since_a_time_are_found_by_an_index(dsn: str, database: Dat
 @pytest.mark.usefixtures("zone")
 async def test_stretches_of_time_are_as_long_as_it_takes(dsn: str, database: Database) -> None:
     async def units(most: int = 31, **which: Any) -> tuple[str, list[tuple[str, int]], int]:
-        unit, rows, earlier = await database.usage_over_time(most, **which)
+        unit, rows, earlier = await database.usage.over_time(most, **which)
         return unit, [(name, of.requests) for name, of in rows], earlier.requests
 
     def at(text: str) -> datetime:
@@ -433,15 +433,15 @@ async def test_turns_and_what_they_held(dsn: str, database: Database) -> None:
         )
         await talk.log.append(asked)
     await talk.log.append((ev.UserMessage("?"), ended, ev.UserMessage("?"), ev.UsageReported("a/b", Usage(5), out=5)))
-    turns = await database.window_fills(talk.agent.id, 240)
+    turns = await database.usage.window_fills(talk.agent.id, 240)
     assert [turn.tokens for turn in turns] == [*(1_000 * n if n % 5 else 10 for n in range(1, 21)), 5]
     assert [turn.out for turn in turns] == [*(n // 4 for n in range(1, 21)), 5]
-    assert await database.window_fills(talk.agent.id, 3) == turns[-3:]
-    assert await database.window_fills(talk.agent.id, 3, since=time.time() + 60) == []
-    assert await database.window_fills(put(dsn, data='{"usage": {"input": "x"}, "out": {}}', count=3), 9) == []
-    assert [turn.tokens for turn in await database.window_fills(put(dsn, data='{"usage": {"input": 1e300}}'), 9)] == [
-        10**300
-    ]
+    assert await database.usage.window_fills(talk.agent.id, 3) == turns[-3:]
+    assert await database.usage.window_fills(talk.agent.id, 3, since=time.time() + 60) == []
+    assert await database.usage.window_fills(put(dsn, data='{"usage": {"input": "x"}, "out": {}}', count=3), 9) == []
+    assert [
+        turn.tokens for turn in await database.usage.window_fills(put(dsn, data='{"usage": {"input": 1e300}}'), 9)
+    ] == [10**300]
 
 
 async def test_turns_are_not_looked_for_in_a_million_events(dsn: str, database: Database) -> None:

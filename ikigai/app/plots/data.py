@@ -67,12 +67,12 @@ async def gather_data(
     id = agent.id if agent else None
     notes = list[str]()
     if by not in _GROUPS:
-        unit, rows, earlier = await database.usage_over_time(MAX_BARS, id, since)
+        unit, rows, earlier = await database.usage.over_time(MAX_BARS, id, since)
         if earlier.requests:
             are = "1 request is" if earlier.requests == 1 else f"{earlier.requests:,} requests are"
             notes.append(f"{are} older than that.")
     else:
-        unit, found = by, await database.usage_totals_by(_GROUPS[by], id, since)
+        unit, found = by, await database.usage.totals_by(_GROUPS[by], id, since)
         rows = found if len(found) <= MAX_BARS else [*found[: MAX_BARS - 1], _others(found[MAX_BARS - 1 :])]
     rows = [(clean_line(name) or "?", of) for name, of in rows]
     if missing := sum(of.unpriced for _, of in rows):
@@ -98,7 +98,7 @@ def _others(found: Sequence[tuple[str, UsageTotals]]) -> tuple[str, UsageTotals]
 async def _window(
     database: Database, config: Config, agent: Agent | None, since: float | None, budget: int | None
 ) -> WindowHistory | None:
-    if agent is None or not (turns := await database.window_fills(agent.id, MAX_PLOTTED_TURNS, since)):
+    if agent is None or not (turns := await database.usage.window_fills(agent.id, MAX_PLOTTED_TURNS, since)):
         return None
     if budget is None:
         budget = await _budget(database, config, agent)

@@ -32,7 +32,7 @@ from tests.store.talk import Talk
 pytestmark = pytest.mark.fresh
 
 RUN = RunConfig({"model": "chat/large", "budget": 2_000}, limits, encoder, rules=WindowRules(prune_fraction=0))
-LENGTHS = (100, 1_000, 10_000)
+LENGTHS = (100, 1_000, 5_000)
 
 
 def turn(first: int, number: int) -> tuple[ev.Event, ...]:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ikigai.app.agent_manager import OpenAgent
 from ikigai.app.mailbox import MAX_UNATTENDED_TURNS
@@ -90,6 +91,9 @@ async def test_limits_of_nothing(database: Database, tmp_path: Path, limits: Sub
 
 
 async def test_depth_number_at_once_and_number_in_all(house: House) -> None:
+    limits = house.world.config.agents
+    assert (limits.depth, limits.at_once, limits.per_tree) == (2, 8, 50)
+    house.world.config = replace(house.world.config, agents=replace(limits, per_tree=11))
     boss = await house.member("boss", HANG)
     boss.agent_loop.put_input(Submitted("Think."))
     await until(lambda: boss.agent_loop.memory.open is not None)
@@ -104,10 +108,10 @@ async def test_depth_number_at_once_and_number_in_all(house: House) -> None:
     assert len(refused) == 1 and "8 agents are running" in str(refused[0]), "6 more, and not a 7th"
     killed, mails = await own.kill(first)
     assert killed == (first, second) and [mail.ending for mail in mails] == ["interrupted"]
-    for _ in range(42):
+    for _ in range(3):
         await own.start("?", model=quick)
         await until(lambda: sum(house.manager.is_running(id) for id in house.manager.agents) < 8)
-    with pytest.raises(Rejected, match="50 agents were created here"):
+    with pytest.raises(Rejected, match="11 agents were created here"):
         await own.start("?", model=quick)
     with pytest.raises(Rejected, match="is not one of your agents"):
         await own.kill("boss")

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -18,7 +19,7 @@ from psycopg import conninfo
 from ikigai.store.embedded import server as embedded
 from tests.conftest import address
 from tests.e2e.account import ECHO, WIRE, Account, Wire, refused, told_plainly
-from tests.e2e.program import command
+from tests.support import starting
 from tests.support.invariants import check
 from tests.support.wire_server import Answer, completion, failure
 
@@ -664,8 +665,8 @@ def test_errors_that_nobody_can_read(account: Account):
 def test_output_that_is_no_terminal_is_no_repl(account: Account):
     if not shutil.which("script"):
         pytest.skip("needs the program `script`")
-    line = " ".join(command(*ECHO, "hello"))
-    result = account.shell(f"script -qec '{line} >out' /dev/null; cat out")
+    line = f"{starting.shell_command()} {' '.join(ECHO)} hello >out"
+    result = account.shell(f"script -qec {shlex.quote(line)} /dev/null; cat out")
     assert result.stdout == "hello\n"
 
 

@@ -35,7 +35,7 @@ from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.store import connection
 from ikigai.store.database import Database
 from ikigai.store.follow import FollowUpdate
-from ikigai.terminal.output.live_reply import FoldedThinking, LiveReply, Rising
+from ikigai.terminal.output.live_reply import FinishedPiece, FoldedThinking, LiveReply
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
 from tests.store.proxy import TO_CLIENT, proxied
@@ -62,11 +62,11 @@ class Watcher:
 
     def show(self, block: TranscriptBlock) -> None:
         if block.speaker is Speaker.STOPPED and self.reply:
-            self.rise(self.reply.dropped())
+            self.finish(self.reply.dropped())
         if block.speaker is not Speaker.ASSISTANT:
             return
         if self.reply and self.reply.waits:
-            self.rise(self.reply.stored(block.text, len(block.thoughts)))
+            self.finish(self.reply.stored(block.text, len(block.thoughts)))
         else:
             self.said.append(block.text)
             self.thought += [thought.text for thought in block.thoughts]
@@ -74,13 +74,13 @@ class Watcher:
     def show_delta(self, asked_by: int, event: Delta | RetryScheduled) -> None:
         if self.reply is None or self.reply.asked_by != asked_by:
             self.reply = LiveReply(asked_by)
-        self.rise(self.reply.add(event))
+        self.finish(self.reply.add(event))
 
     def draft_saved(self, asked_by: int, characters: int) -> None:
         assert self.reply and self.reply.asked_by == asked_by
-        self.rise(self.reply.saved(characters))
+        self.finish(self.reply.saved(characters))
 
-    def rise(self, pieces: list[Rising]) -> None:
+    def finish(self, pieces: list[FinishedPiece]) -> None:
         for piece in pieces:
             if isinstance(piece, FoldedThinking):
                 self.thought.append(piece.text)

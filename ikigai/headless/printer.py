@@ -24,6 +24,7 @@ from ikigai.app.json_records.turn_records import (
 from ikigai.core import codec
 from ikigai.core.errors import ExitCode
 from ikigai.core.events import (
+    FALLBACK_KEY,
     AssistantMessage,
     Ending,
     Filtered,
@@ -104,6 +105,7 @@ class PrintView:
         self.notes: list[TranscriptBlock] = []
         self._turn = 0
         self._by_user = True  # the events stored last are the user's wish, and not the beginning of the run
+        self._fell_back = False  # the events stored last chose another model for the rest of the turn
         self._words: list[str] = []
         self._sources: tuple[Citation, ...] = ()
         self._shown = ""  # the end of the words that were written
@@ -202,10 +204,10 @@ class PrintView:
             whose = {"agent": self._agent, "agent_id": event.agent}
             words = {"kind": row.kind, "content": row.content, "data": data}
             self._write_record(record_of(EventRecord, event, at=timestamp(event.at), **whose, **words))
-        self._by_user = True
+        self._by_user, self._fell_back = True, False
         match event.event:
-            case SettingsChanged(_, origins):
-                self._by_user = "agent" in origins.values()
+            case SettingsChanged(values, origins):
+                self._by_user, self._fell_back = "agent" in origins.values(), bool(values.get(FALLBACK_KEY))
             case UserMessage():
                 self._turn = self._turn or event.id
             case AssistantMessage() as reply:
@@ -245,7 +247,9 @@ class PrintView:
                 self._write_words(text)
 
     def show(self, block: TranscriptBlock) -> None:
-        if block.speaker is Speaker.NOTE and self._by_user:
+        if block.speaker is Speaker.NOTE and self._fell_back:
+            self.notice(block.text)
+        elif block.speaker is Speaker.NOTE and self._by_user:
             self.notes.append(block)
 
     async def ask(self, question: Question) -> QuestionAnswer:

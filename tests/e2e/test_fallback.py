@@ -36,6 +36,7 @@ def test_turn_goes_on_and_the_next_one_tries_again(account: Account, wire: Wire,
     assert (first.returncode, record["text"], record["model"]) == (0, "From two.", "wire/two")
     assert record["usage"]["cost"] == pytest.approx(0.015)
     assert asked_models(wire) == ["one", "one", "two"]
+    assert first.stderr.count("This turn goes on with wire/two") == 1
     second = json.loads(account.run("-m", "wire/one", "-c", "-p", "Again", "--json").stdout)
     assert (second["text"], second["model"]) == ("From one.", "wire/one") and asked_models(wire)[3:] == ["one"]
     usage = [(data["model"], data.get("failure", "")) for _, _, data in account.rows("usage")]

@@ -1,7 +1,7 @@
 """This module completes the files that an @ in the input can mean, without holding up the event loop.
 
 A list of a hundred thousand paths takes git a fraction of a second and is reused for a while. A key searches it for a
-few milliseconds, so that there is an answer at once. The rest is searched between keys, and `changed` is called when
+few milliseconds, so that there is an answer at once. The rest is searched between keys, and `on_change` is called when
 that finds more.
 """
 
@@ -38,8 +38,8 @@ _URL = re.compile(r"https?:")
 class FileMentions:
     """The files of one folder.
 
-    `earlier` returns the texts sent before, the newest first; files that they mention come first. `changed` is called
-    when there are more matches.
+    `earlier` returns the texts sent before, the newest first; files that they mention come first. `on_change` is
+    called when there are more matches.
     """
 
     def __init__(self, folder: Path, earlier: Callable[[], Iterable[str]], on_change: Callable[[], object]) -> None:

@@ -4,6 +4,8 @@ Each has indexes of their own, made from what they may read: common ones would t
 others say. Connections find them before the common ones.
 """
 
+import logging
+
 from psycopg import errors, sql
 
 from ikigai.core.errors import BadDatabase, Rejected
@@ -14,6 +16,8 @@ from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.migration_turn import wait_for_turn
 from ikigai.store.sql import roles
+
+log = logging.getLogger(__name__)
 
 NO_SUCH_USER = "`ikigai db users list` shows the users."
 
@@ -116,10 +120,14 @@ class Users:
         async with self._session.use(patient=True) as cursor:
             owner = await _check_owner(cursor, "ikigai db migrate")
             for name in await self._behind(cursor):
-                async with cursor.connection.transaction():
-                    await wait_for_turn(cursor.connection, self._session.schema)
-                    if name in await self._behind(cursor):
-                        await self._grant(cursor, name, owner)
+                try:
+                    async with cursor.connection.transaction():
+                        await wait_for_turn(cursor.connection, self._session.schema)
+                        await cursor.execute(roles.WAIT_BRIEFLY)
+                        if name in await self._behind(cursor):
+                            await self._grant(cursor, name, owner)
+                except errors.LockNotAvailable:  # they must not keep the owner from starting
+                    log.warning("%s did not get their rights: a table of their index is in use", name)
 
     async def _behind(self, cursor: Cursor) -> list[str]:
         """Return the users whose indexes were made by another version."""

@@ -32,7 +32,7 @@ from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
 from ikigai.store.schema import read_migrations
-from ikigai.store.sql import word_packs
+from ikigai.store.sql import roles, word_packs
 from ikigai.store.usage_sums import UsageSums
 from tests.conftest import EMPTY_TABLES, LEAVE, MIGRATIONS, address, make_clean, own_database
 from tests.core.agent import RUN
@@ -718,6 +718,31 @@ async def test_start_of_the_owner_gives_users_what_a_killed_migration_left_out(
         owned = await Database.open(empty_dsn, migrations)
         assert admin.execute(pieces).fetchall() == after
         for user in users:
+            await owned.users.remove(user)
+        await owned.close()
+
+
+async def test_user_who_holds_a_table_of_their_index_does_not_keep_the_owner_from_starting(
+    empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roles, "WAIT_BRIEFLY", "select set_config('lock_timeout', '100ms', true)", raising=False)
+    held, other = sorted(f"user_{uuid4().hex[:8]}" for _ in range(2))
+    owned = await Database.open(empty_dsn, MIGRATIONS)
+    for user in (held, other):
+        await owned.users.add(user, PASSWORD)
+    await owned.close()
+    behind = "select array_agg(nspname::text) from pg_namespace where obj_description(oid, 'pg_namespace') = 'earlier'"
+    with psycopg.connect(empty_dsn, autocommit=True) as admin:
+        for user in (held, other):
+            admin.execute(f"comment on schema ikigai_index_{user} is 'earlier'".encode())
+        with psycopg.connect(address(empty_dsn, user=held, password=PASSWORD)) as client:
+            client.execute(f"select from ikigai_index_{held}.search_pieces".encode())
+            owned = await asyncio.wait_for(Database.open(empty_dsn, MIGRATIONS), 30)
+            assert admin.execute(behind).fetchall() == [([f"ikigai_index_{held}"],)]
+            await owned.close()
+        owned = await Database.open(empty_dsn, MIGRATIONS)
+        assert admin.execute(behind).fetchall() == [(None,)]
+        for user in (held, other):
             await owned.users.remove(user)
         await owned.close()
 

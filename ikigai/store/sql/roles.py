@@ -78,4 +78,6 @@ FORGET = (
     "delete from agent_uses where role = %s",
 )
 WAS_MADE_HERE = "select shobj_description(oid, 'pg_authid') = %s from pg_roles where rolname = %s"
+# A program of the user, or a client of theirs, may hold a table of the index as long as it likes.
+WAIT_BRIEFLY = "select set_config('lock_timeout', '5s', true)"
 LIST_ACCESSIBLE = "select ikigai_list_accessible(%s, null)"

@@ -34,6 +34,7 @@ from ikigai.store.embedded.server import find_binaries
 from ikigai.store.schema import read_migrations
 from ikigai.store.sql import roles, word_packs
 from ikigai.store.usage_sums import UsageSums
+from ikigai.store.users import Users
 from tests.conftest import EMPTY_TABLES, LEAVE, MIGRATIONS, address, make_clean, own_database
 from tests.core.agent import RUN
 from tests.store.talk import Talk
@@ -744,6 +745,44 @@ async def test_user_who_holds_a_table_of_their_index_does_not_keep_the_owner_fro
         assert admin.execute(behind).fetchall() == [(None,)]
         for user in (held, other):
             await owned.users.remove(user)
+        await owned.close()
+
+
+@pytest.mark.parametrize("is_summed", [True, False])
+async def test_usage_of_a_user_is_whole_while_their_index_is_of_an_earlier_version(
+    empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_summed: bool
+) -> None:
+    """A migration gives the users what it makes at its end, behind a long analysis, or not at all if it is killed."""
+    user, earlier = f"user_{uuid4().hex[:8]}", first_migrations(tmp_path / "m", 28)
+    owned = await Database.open(empty_dsn, earlier)
+    await owned.users.add(user, PASSWORD)
+    await owned.close()
+    theirs = address(empty_dsn, user=user, password=PASSWORD)
+    used = await Database.open(theirs, earlier)
+    log = await used.open_agent(await used.agents.create())
+    await log.append((ev.UsageReported("a/b", cost=5.0), ev.UsageReported("a/b", cost=5.0)))
+    await used.close()
+    with psycopg.connect(empty_dsn, options=f"-csearch_path=ikigai_index_{user},ikigai") as admin:
+        summed = "select agent_id, max(seq), max(id) from messages where %s group by 1"
+        admin.execute(f"insert into usage_progress (agent_id, seq, message) {summed}".encode(), (is_summed,))
+        admin.execute("delete from search_behind where index_name = 'usage' and %s", (is_summed,))
+
+    async def killed(_: object) -> None:
+        pass
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Users, "refresh", killed)
+        await (await Database.open(empty_dsn, MIGRATIONS)).close()
+    used = await Database.open(theirs, MIGRATIONS)
+    await used.usage.sum_up()
+    try:
+        for by in ("day", "model", "agent", "user"):
+            assert (await used.usage.groups(by)).total.requests == 2, by
+        assert (await used.usage.totals()).requests == 2
+    finally:
+        await used.close()
+        owned = await Database.open(empty_dsn, MIGRATIONS)
+        await owned.users.remove(user, owned.place.user)
         await owned.close()
 
 

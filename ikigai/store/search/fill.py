@@ -32,8 +32,12 @@ UNLIST_INTERVAL = 60.0
 """Seconds between two looks for listed agents that are indexed and not open."""
 UNLISTED_AT_ONCE = 1_000
 
-READ_ONLY_ERRORS = (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege)
-"""Errors of a read-only database."""
+READ_ONLY_ERRORS = (
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.UndefinedColumn,
+)
+"""Errors of a read-only database, and of an index that another version of the schema made."""
 
 
 class LoggedEvent(NamedTuple):

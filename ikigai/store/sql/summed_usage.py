@@ -84,6 +84,8 @@ SET = "update usage_progress set seq = %s, message = %s where agent_id = %s"
 # Adding up ----------------------------------------------------------------------------------------------------------
 
 _SINCE = "coalesce(to_timestamp(%(since)s::float8), '-infinity')"
+# True for a role without sums of its own, or with some of an earlier version: all is read from the ledger.
+_NO_SUMS = "row_security_active('usage_models'::regclass)"
 _OF_AGENTS = "(%(agents)s::uuid[] is null or {} = any(%(agents)s))"
 # What is read from the ledger: the events of agents that are not in the sums, and those of cut quarters.
 _SPENT = f"""
@@ -97,10 +99,10 @@ edges (at) as (
   from edges
 ), behind (agent_id, message) as materialized (
   select agent_id, coalesce(message, 0) from search_behind left join usage_progress using (agent_id)
-  where index_name = 'usage' and {_OF_AGENTS.format("agent_id")}
+  where index_name = 'usage' and not {_NO_SUMS} and {_OF_AGENTS.format("agent_id")}
   union all
   select id, 0 from agents
-  where row_security_active('search_behind'::regclass) and {_OF_AGENTS.format("id")}  -- a role without sums of its own
+  where {_NO_SUMS} and {_OF_AGENTS.format("id")}
 ), spent as (
   select usage.* from behind cross join lateral (
     select * from usage where agent_id = behind.agent_id and id > message and created_at >= {_SINCE} offset 0
@@ -111,7 +113,7 @@ edges (at) as (
     where created_at >= greatest(began, {_SINCE}) and created_at < began + interval '15 minutes' offset 0
   ) usage
   join usage_progress on usage_progress.agent_id = usage.agent_id and usage.id <= message
-  where {_OF_AGENTS.format("usage.agent_id")}
+  where not {_NO_SUMS} and {_OF_AGENTS.format("usage.agent_id")}
 )"""
 _QUARTERS = f"""
   select began as at, agent_id, model, {_NAMES} from usage_quarters
@@ -169,7 +171,8 @@ def report(by: str, of_agents: bool = False, of_time: bool = False) -> LiteralSt
     else:
         sums = _DAYS if of_time else _MODELS
     trees = f", {_TREES}" if by in ("tree", "folder") else ""
-    return f"with recursive {_SPENT}, sums as ({sums} union all {_OF_SPENT}) {trees} {select} {group}"
+    known = f"sums as (select * from ({sums}) known where not {_NO_SUMS} union all {_OF_SPENT})"
+    return f"with recursive {_SPENT}, {known} {trees} {select} {group}"
 
 
 # All that may be among the dearest: the agents that may not be in the sums yet, and by the sums as many more.

@@ -130,9 +130,11 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
     # Scripts get all groups unless they ask for fewer.
     default = 0 if arguments.json or arguments.csv else MAX_PRINTED_ROWS
     most = default if arguments.limit is None else arguments.limit
-    rows, total, more = await database.usage.groups(arguments.by, id, start, most)
-    if arguments.by == "user" and database.only_user:
-        rows = _rename(rows, *database.only_user)
+    only_user = database.only_user if arguments.by == "user" else None
+    rows, total, more = await database.usage.groups(arguments.by, id, start, 0 if only_user else most)
+    if only_user:  # rows that become one are counted as one
+        rows = _rename(rows, *only_user)
+        rows, more = rows[: most or None], max(0, len(rows) - most) if most else 0
     below = await spent_below(database, id, start) if id else None
     if arguments.json:
         return UsageRecord(
@@ -160,7 +162,7 @@ def _rename(rows: Sequence[tuple[str, UsageTotals]], old: str, new: str) -> list
     for name, of in rows:
         shown = new if name == old else name
         totals[shown] = sum_totals((totals.get(shown, UsageTotals()), of))
-    return list(totals.items())
+    return sorted(totals.items(), key=lambda row: (row[1].known_cost is None, -row[1].cost))
 
 
 def format_csv(by: str, rows: Sequence[tuple[str, UsageTotals]]) -> str:

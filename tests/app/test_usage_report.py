@@ -9,8 +9,8 @@ from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 
 
-async def by_user(database: Database) -> list[str]:
-    values = {"agent": None, "since": None, "cache": False, "by": "user", "limit": None, "csv": True, "json": False}
+async def by_user(database: Database, limit: int | None = None) -> list[str]:
+    values = {"agent": None, "since": None, "cache": False, "by": "user", "limit": limit, "csv": True, "json": False}
     text = await report_usage(database, argparse.Namespace(**values))
     assert isinstance(text, str)
     return [",".join(line.split(",")[:2]) for line in text.splitlines()]
@@ -27,6 +27,7 @@ async def test_only_user_of_an_embedded_server_is_named_and_not_its_role(dsn: st
         log = await database.open_agent(await database.agents.create())
         await log.append((ev.UsageReported("a/b", cost=1.0),))
         assert await by_user(database) == ["user,requests", f"{name or this_user()},{requests}"]
+        assert await by_user(database, 1) == await by_user(database)
         await database.close()
 
 

@@ -489,3 +489,32 @@ async def test_what_an_agent_has_chosen(database: Database) -> None:
     assert await database.chosen(parent.agent.id, "profile") == "small"
     await choose(parent, None)
     assert await database.chosen(parent.agent.id, "budget") is None
+
+
+async def test_days_are_counted_only_where_all_of_them_begin_as_in_the_sums(
+    dsn: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest days begin as those of the server, and those of the summer do not."""
+    agent = await database.agents.create()
+    summer = [datetime(2026, 7, day, hour, 30, tzinfo=UTC) for day in (1, 3, 5) for hour in (12, 23)]
+    winter = [datetime(2026, 11, day, 12, tzinfo=UTC) for day in range(2, 12)]
+    kind, content, data = codec.encode(ev.UsageReported("a/b", cost=1.0))
+    with psycopg.connect(dsn) as other:
+        for seq, at in enumerate([*summer, *winter], 1):
+            other.execute(
+                "insert into messages (event_id, agent_id, seq, kind, content, data, created_at)"
+                " values (gen_random_uuid(), %s, %s, %s, %s, %s, %s)",
+                (agent.id, seq, kind, content, data, at),
+            )
+    while await database.indexer.usage.index_some():
+        pass
+    monkeypatch.setenv("TZ", "Europe/London")  # the sums have days of UTC
+    time.tzset()
+    try:
+        whole = await database.usage.groups("day")
+        part = await database.usage.groups("day", most=2)
+        assert len(whole.rows) == 16 and part.rows == whole.rows[-2:]
+        assert part.more in (None, 14)
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -518,3 +518,15 @@ async def test_days_are_counted_only_where_all_of_them_begin_as_in_the_sums(
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+async def test_dearest_agents_of_one_cost_are_the_first_of_all(database: Database) -> None:
+    for n in range(12):
+        log = await database.open_agent(await database.agents.create(f"agent-{n:02}"))
+        await log.append((ev.UsageReported("local/a"),))
+        await log.close()
+    while await database.indexer.usage.index_some():
+        pass
+    assert await database.indexer.usage.unlist_some() == 12
+    whole = await database.usage.groups("agent")
+    assert (await database.usage.groups("agent", most=3)).rows == whole.rows[:3]

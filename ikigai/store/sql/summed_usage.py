@@ -148,11 +148,12 @@ _FOLDER = "coalesce((select directory from trees join agents on agents.id = root
 _AGENT = "(select name from agents where id = agent_id)"
 _KNOWN_COST = "case when sum(unpriced) < sum(requests) then sum(cost) end"
 _BY_COST = f"order by {_KNOWN_COST} desc nulls last, 1"  # a group without a known price comes last
+_BY_COST_AND_ID = f"order by {_KNOWN_COST} desc nulls last, agent_id"  # as the index has them
 
 _GROUPED: dict[str, tuple[LiteralString, LiteralString]] = {
     "all": (f"select null, {_TOTALS} from sums", ""),
     "model": (f"select model, {_TOTALS} from sums", f"group by model {_BY_COST}"),
-    "agent": (f"select {_AGENT}, {_TOTALS} from sums", f"group by agent_id {_BY_COST}"),
+    "agent": (f"select {_AGENT}, {_TOTALS} from sums", f"group by agent_id {_BY_COST_AND_ID}"),
     "tree": (f"select {_TREE}, {_TOTALS} from sums", f"group by 1 {_BY_COST}"),
     "folder": (f"select {_FOLDER}, {_TOTALS} from sums", f"group by 1 {_BY_COST}"),
     # Day n begins at the n-th of the given moments.
@@ -190,7 +191,7 @@ with {_SPENT}, shown (agent_id) as materialized (
   union all
   select agent_id, {_OF_ROW} from spent {_PRUNING}
 )
-select {_AGENT}, {_TOTALS} from sums group by agent_id {_BY_COST} limit %(most)s
+select {_AGENT}, {_TOTALS} from sums group by agent_id {_BY_COST_AND_ID} limit %(most)s
 """
 COUNT_AGENTS = f"""
 with {_SPENT}

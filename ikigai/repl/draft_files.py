@@ -43,6 +43,10 @@ class DraftFiles:
     async def save(self, agent: str, text: str) -> None:
         """Save `text` as the agent's draft; an empty draft has no file."""
         self._texts[agent] = "" if any(secret in text for secret in self._secrets) else LOGIN_LINE.sub("", text)
+        # Also where the caller is cancelled: the thread goes on, and the next save has to come after it.
+        await asyncio.shield(self._write_newest(agent))
+
+    async def _write_newest(self, agent: str) -> None:
         async with self._lock:
             if self._written.get(agent, "") != self._texts[agent]:
                 await asyncio.to_thread(self._write, agent, self._texts[agent])

@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -241,6 +242,39 @@ async def test_message_that_the_log_does_not_have_in_a_moment_is_saved(folder: P
     unstored.clear()
     await kept.close(no_more())
     assert files(folder) == []
+
+
+async def test_last_draft_comes_after_the_one_that_is_being_written(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
+    screen = SimpleNamespace(unsent="older")
+    kept = typed.InputDrafts(itself_as_view(screen), lambda: "agent", dict)  # type: ignore[arg-type]
+    begun, goes_on, create = threading.Event(), threading.Event(), DraftFiles._create_file
+
+    def create_slowly(self: DraftFiles, agent: str) -> tuple[int, Path]:
+        if begun.is_set():
+            return create(self, agent)
+        begun.set()
+        goes_on.wait(30)
+        return create(self, agent)
+
+    monkeypatch.setattr(DraftFiles, "_create_file", create_slowly)
+
+    async def nothing(before: int | None, limit: int) -> list[StoredEvent]:
+        return []
+
+    screen.unsent = ""
+    await kept.recover("agent", None, nothing)
+    screen.unsent = "older"
+    kept.changed(True)
+    async with asyncio.timeout(30):
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+    screen.unsent = "older and newer"
+    asyncio.get_running_loop().call_later(0.3, goes_on.set)
+    await kept.close(no_more())
+    goes_on.set()
+    await asyncio.get_running_loop().shutdown_default_executor()  # whatever still writes
+    assert [file.read_text() for file in files(folder)] == ["older and newer"]
 
 
 async def test_draft_leaves_out_text_queued_for_another_agent(folder: Path, monkeypatch: pytest.MonkeyPatch):

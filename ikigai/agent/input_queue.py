@@ -51,10 +51,12 @@ class InputQueue:
         """Return the user's messages that are being stored."""
         return [event.text for event in self._unsaved() if isinstance(event, UserMessage) and not event.sender]
 
-    def unstored_texts(self) -> list[str]:
-        """Return the user's messages that are being stored, and behind them those that wait for that."""
+    def unstored_texts(self, shown: Iterable[str] = ()) -> list[str]:
+        """Return the user's messages that are being stored, and behind them those that wait for that, without those
+        that are `shown`; of equal ones as many as are shown.
+        """
         unsaved = self.unsaved_texts()
-        return [*unsaved, *_without(self.entered, unsaved)]
+        return _without([*unsaved, *_without(self.entered, unsaved)], shown)
 
     def note_entered(self, incoming: Input) -> None:
         """Keep the text of a message of the user that is put into the inbox."""

@@ -260,7 +260,7 @@ class ActiveAgent:
         open_agent, unstored = self.open_agent, list[str]()
         if open_agent:
             waiting = open_agent.view.live_state.waiting
-            unstored += [text for text in open_agent.agent_loop.queue.unstored_texts() if text not in waiting]
+            unstored += open_agent.agent_loop.queue.unstored_texts(waiting)
         return [*unstored, *filter(None, [self._being_read])]
 
     def _draw(self, agent: Agent, history: list[StoredEvent], memory: Memory, is_switch: bool) -> None:

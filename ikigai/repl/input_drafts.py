@@ -171,7 +171,10 @@ def without_sent(draft: str, written: float, events: Sequence[StoredEvent]) -> s
     for each in events:
         if isinstance(each.event, UserMessage) and each.at > written - CLOCK_SKEW:
             sent, rest = f"{each.event.text}\n", storable(f"{draft}\n")
-            draft = draft[len(sent) :] if rest.startswith(sent) else draft
+            if rest.startswith(sent):
+                draft = draft[len(sent) :]
+            elif each.at > written and each.event.text.startswith(storable(draft)):  # it was completed and sent since
+                draft = ""
     return draft
 
 

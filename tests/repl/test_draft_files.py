@@ -297,3 +297,10 @@ async def test_draft_leaves_out_text_queued_for_another_agent(folder: Path, monk
     kept.changed(True)
     await there(0)
     await kept.close(no_more())
+
+
+def test_beginning_of_a_message_that_was_completed_and_sent_since_is_no_draft():
+    sent = [StoredEvent(1, "agent", 1, 100.3, UserMessage("hello world"))]
+    assert without_sent("hello wor", 100.0, sent) == ""
+    assert without_sent("hello wor", 100.4, sent) == "hello wor"  # typed since
+    assert without_sent("other", 100.0, sent) == "other"

@@ -13,6 +13,7 @@ receives the process id and, when the process has ended, its exit code. Each con
 such message, from `shell_command`.
 """
 
+import argparse
 import atexit
 import fcntl
 import gc
@@ -170,9 +171,15 @@ def compute_once() -> None:
     gettext.find = cache(gettext.find)
     load(Path(os.devnull), {}, {})
     run_options.run_parser().parse_intermixed_args(["-p", "a message"])
-    parser = subcommands.build_parser(run_options.common_options(), run_options.common_options())
+    common = run_options.common_options(argparse.SUPPRESS)  # as in main: it keeps the options before the name
+    parser = subcommands.build_parser(run_options.common_options(), common)
     subcommands.parse(parser, ["agents"])
-    subcommands.build_parser = lambda before, common: parser
+
+    def parser_of(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        assert common.argument_default == argparse.SUPPRESS, "options after the name leave those before it"
+        return parser
+
+    subcommands.build_parser = parser_of
     render("# One\n\nTwo **three** `four`.\n", 80, color=True)
     for text in ("\x1b[1m", "\x1b[1mé\u200d"):
         clean_line(clean(text))

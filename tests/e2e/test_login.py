@@ -248,7 +248,6 @@ def test_keys_and_who_answers_in_setup(account: Account, wire: Wire, addresses: 
     shutil.rmtree(key_file(account).parent)
 
 
-@pytest.mark.ordinary("chat")
 @pytest.mark.parametrize("api", ["chat", "anthropic"])
 def test_log_file_leaves_out_requests_that_sdks_log(account: Account, wire: Wire, api: str):
     account.configure(f'[providers.wire]\nbase_url = "{wire.server.base_url}"\napi = "{api}"\n')

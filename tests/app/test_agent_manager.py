@@ -480,7 +480,7 @@ async def test_background_processes_belong_to_one_agent(database: Database) -> N
     """Others cannot see, read or stop it; it ends with the agent that is killed, and so does what is told of that."""
     told = list[list[str]]()
     async with sailing(database) as manager:
-        manager._news = lambda: told.append([each.agent.name for each in manager.agents.values()])
+        manager._on_change = lambda: told.append([each.agent.name for each in manager.agents.values()])
         start = ScriptedCall("shell", {"command": "echo here; exec sleep 600", "background": True})
         plays(
             manager,

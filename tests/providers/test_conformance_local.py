@@ -248,7 +248,7 @@ async def test_answer_in_a_form(adapters: dict[str, Any], server: LocalServer, w
         schema=ANSWER_SCHEMA,
     )
     assert done.failure is None and done.stop in (StopReason.END, StopReason.LENGTH)  # it may not find an end
-    assert re.fullmatch(r'\s*\{\s*("ids"\s*:\s*\[[-\d,\s]*(\]\s*\}\s*)?)?', done.text)
+    assert re.fullmatch(r'\s*\{\s*("ids"\s*:\s*\[[-\d,\s]*(\]\s*(\}\s*)?)?)?', done.text)
     if done.stop is StopReason.END:
         assert all(isinstance(id, int) for id in json.loads(done.text)["ids"])
 

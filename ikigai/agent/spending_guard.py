@@ -79,7 +79,7 @@ class RunSpending:
         self.spent = spending.NOTHING  # by requests that have ended
         self.tickets: dict[str, list[Ticket]] = {}  # by agent: under way, or ended and not yet stored
         self.lock = asyncio.Lock()
-        self.told = set[tuple[CapScope, Cap, object]]()
+        self.reported = set[tuple[CapScope, Cap, object]]()
 
     @property
     def used(self) -> Money:
@@ -335,9 +335,9 @@ class SpendingGuard:
             cap = self._run.caps.of(scope)
             used = self._run.used if scope == "run" else self._sums.get(scope, spending.NOTHING) + amount
             in_tokens = spending.is_near(cap, used)
-            told: tuple[CapScope, Cap, object] = scope, cap, periods.get(scope)
-            if in_tokens is not None and told not in self._run.told:
-                self._run.told.add(told)
+            limit: tuple[CapScope, Cap, object] = scope, cap, periods.get(scope)
+            if in_tokens is not None and limit not in self._run.reported:
+                self._run.reported.add(limit)
                 amounts = spending.format_money(cap, used, in_tokens)
                 where = spending.SCOPE_WORDS[scope]
                 self._terms.view.notice(f"80 % of the spending cap for {where} is used: {amounts}. /limit shows it.")

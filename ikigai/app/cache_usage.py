@@ -35,8 +35,8 @@ def format_cache(report: CacheReport) -> str:
     for row in report.newest:
         at = datetime.fromtimestamp(row.at).strftime("%Y-%m-%d %H:%M")
         counts = f"{row.cached:,} of {row.input:,} read, {row.written:,} written, {row.missed:,} missed"
-        told = f", {clean_line(row.told)} by the provider" if row.told else ""
-        lines.append(f"  {at}  {clean_line(row.agent)}  {clean_line(row.model)}: {counts} ({row.cause}{told})")
+        reason = f", {clean_line(row.provider_reason)} by the provider" if row.provider_reason else ""
+        lines.append(f"  {at}  {clean_line(row.agent)}  {clean_line(row.model)}: {counts} ({row.cause}{reason})")
     return "\n".join(lines)
 
 
@@ -61,7 +61,8 @@ def cache_fields(report: CacheReport) -> CacheFields:
 def cache_record(report: CacheReport, since: date | None, agent: Agent | None) -> CacheRecord:
     """Return the whole report as a JSON object."""
     newest = tuple(
-        record_of(CacheMissFields, row, at=timestamp(row.at), provider=row.told or None) for row in report.newest
+        record_of(CacheMissFields, row, at=timestamp(row.at), provider=row.provider_reason or None)
+        for row in report.newest
     )
     return CacheRecord(
         since=since and since.isoformat(),

@@ -26,12 +26,12 @@ async def change_share(database: Database, request: ShareRequest, command: str =
     if request.level == "none":
         return f"{name} is not shared with {user} any more. To share it again: {undo} read"
     may = "read and continue" if request.level == "write" else "read"
-    told = f"{user} may {may} {name} now. To end that: {undo} none"
+    message = f"{user} may {may} {name} now. To end that: {undo} none"
     if has_same_login:
-        told += (
+        message += (
             f"\n{user} has your login of the database, which keeps nothing from {user}: this only lists {name} there."
         )
-    return told
+    return message
 
 
 def format_shares(shares: Sequence[Share], command: str = "/share") -> str:

@@ -22,7 +22,7 @@ async def watch(session: Session) -> None:
     """
     from ikigai.core.request.cache_diagnosis import seconds_left
 
-    told: CacheUse | None = None
+    noted: CacheUse | None = None
     while True:
         session.view.changed_idle.clear()
         open_agent = session.active_agent.open_agent
@@ -30,10 +30,10 @@ async def watch(session: Session) -> None:
         has_turns = agent_loop is not None and bool(agent_loop.memory.window.turns)
         cache = agent_loop.services.request_cache() if agent_loop and has_turns else None
         last = await cache.last_use() if cache else None
-        seconds = seconds_left(last, time.time()) if last and last is not told else None
+        seconds = seconds_left(last, time.time()) if last and last is not noted else None
         if last and seconds == 0 and (notice := await _notice(session, last)):
             session.view.note(notice)
-            told = last
+            noted = last
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(seconds, MAX_SLEEP_SECONDS) if seconds else None):
                 await session.view.changed_idle.wait()

@@ -40,8 +40,8 @@ async def wait_for_turn(
         await connection.execute(agents.READ_ACTIVITY_ANEW)
         migrating = await connection.execute(agents.MIGRATING, (key[0], key[1] & 0xFFFFFFFF))
         for (name,) in await migrating.fetchall():
-            if told := _PROGRESS.fullmatch(name or ""):
-                on_progress(int(told[1]), int(told[2]))
+            if progress := _PROGRESS.fullmatch(name or ""):
+                on_progress(int(progress[1]), int(progress[2]))
         await asyncio.sleep(TURN_POLL)
 
 

@@ -269,8 +269,8 @@ async def read_cache_report(cursor: Cursor, agent: str | None, since: float | No
     causes = tuple(MissCount(cause, count, int(missed)) for cause, count, missed in await cursor.fetchall())
     await cursor.execute(usage.NEWEST_MISSES, which, prepare=False)
     newest = tuple(
-        MissRow(at, agent, model, int(input), int(cached), int(written), int(missed), cause, told)
-        for at, agent, model, input, cached, written, missed, cause, told in await cursor.fetchall()
+        MissRow(at, agent, model, int(input), int(cached), int(written), int(missed), cause, reason)
+        for at, agent, model, input, cached, written, missed, cause, reason in await cursor.fetchall()
     )
     return CacheReport(*totals, causes, newest)
 

@@ -18,7 +18,7 @@ class MissCount(Record, frozen=True):
 
 
 class MissRow(Record, frozen=True):
-    """One request that missed, `at` seconds since 1970; tokens as in `Usage`. `told` is the provider's own word."""
+    """One request that missed, `at` seconds since 1970; tokens as in `Usage`. `provider_reason` is its provider's word."""
 
     at: float
     agent: str
@@ -28,7 +28,7 @@ class MissRow(Record, frozen=True):
     written: int
     missed: int
     cause: str
-    told: str
+    provider_reason: str
 
 
 class CacheReport(Record, frozen=True):

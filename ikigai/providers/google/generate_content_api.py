@@ -293,8 +293,8 @@ class ContentsReader:
 
     def _counted(self) -> Usage:
         """Return the usage so far, with the queries, each of which is charged for (gemini-api/docs/pricing)."""
-        told = [query for query in as_sequence(self._grounding.get("webSearchQueries")) if query]
-        return replace(self._usage, searches=max(len(told), self._queries))
+        queries = [query for query in as_sequence(self._grounding.get("webSearchQueries")) if query]
+        return replace(self._usage, searches=max(len(queries), self._queries))
 
     def _grounded(self) -> Iterator[Delta]:
         """Yield the sources of the reply, and its searches if they did not come as parts."""

@@ -32,7 +32,7 @@ MAX_SUMMED_POSTINGS = 20_000
 MAX_HAVING_ALL = 5_000
 """Documents that have all of some common stems: if there are more, one stem more is asked for."""
 SAMPLED_POSTINGS = 1_000
-"""Postings of a stem by which the weight of the heaviest ones is told."""
+"""Postings of a stem by which the weight of the heaviest ones is inferred."""
 DENSE_FACTOR = 8
 """Postings of a part for each document that is looked up: if there are fewer, going through all of them is faster."""
 MAX_SUMMED_LOOKUPS = 10_000

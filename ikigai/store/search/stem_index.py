@@ -61,9 +61,9 @@ class StemIndex:
         documents, seq, place = await asyncio.to_thread(_documents, events, place)
         if documents:
             await cursor.execute(stem_postings.FIGURES)
-            ((first, count, stems, told),) = await cursor.fetchall()
+            ((first, count, stems, by_language),) = await cursor.fetchall()
             await _add_documents(cursor, agent, first, documents)
-            languages = Counter(msgspec.json.decode(told, type=dict[str, int]))
+            languages = Counter(msgspec.json.decode(by_language, type=dict[str, int]))
             languages.update(document.language for document in documents)
             figures = first + len(documents), count + len(documents), stems + sum(map(_length, documents))
             await cursor.execute(stem_postings.SET_FIGURES, (*figures, msgspec.json.encode(languages).decode()))

@@ -23,7 +23,7 @@ FUNCTION_WORDS_FILE = Path(__file__).with_name("function_words.json")
 """The function words of each language that has a stemmer. With other words stems are made in another way."""
 DEFAULT_LANGUAGE = "english"
 MAX_SAMPLED_WORDS = 400
-"""Words from which the language of a text is told."""
+"""Words from which the language of a text is inferred."""
 MAX_QUERY_WORDS = 48
 """Different words of a question that are looked up, the longest."""
 MIN_FUNCTION_WORDS = 2

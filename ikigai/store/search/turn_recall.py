@@ -156,10 +156,10 @@ class TurnRecall:
     async def _rank(self, cursor: Cursor, question: str, limit: int, scope: RecallScope | None) -> _Ranked:
         """Return the best messages by their words and their meaning."""
         await cursor.execute(queries.FIGURES)
-        for _, documents, total, told in await cursor.fetchall():
+        for _, documents, total, by_language in await cursor.fetchall():
             if not total:  # an index that was begun, or from which all was purged
                 break
-            languages = msgspec.json.decode(told, type=dict[str, int])
+            languages = msgspec.json.decode(by_language, type=dict[str, int])
             common = common_languages(languages)
             words = await asyncio.to_thread(stems.query_words, question, common)
             counts = {stem: word.times for word in words for stem in word.stems}
@@ -197,10 +197,10 @@ async def _by_meaning(
     except ConfigError as error:
         log.debug("recall ranks by words alone", exc_info=True)
         return best, f"{error.what} Only words were compared. {error.remedy}"
-    told = {each.number: found for each, found in zip(best, near, strict=False) if found is not None}
-    nearest = best_beside(pairs, told)
+    scores = {each.number: found for each, found in zip(best, near, strict=False) if found is not None}
+    nearest = best_beside(pairs, scores)
     whole = [
-        None if each.number not in told else told[each.number] + NEIGHBOR_WEIGHT * nearest.get(each.number, 0.0)
+        None if each.number not in scores else scores[each.number] + NEIGHBOR_WEIGHT * nearest.get(each.number, 0.0)
         for each in best[: len(near)]
     ]
     order = semantic_order.fused_order(whole)

@@ -81,9 +81,9 @@ def load(folder: Path) -> WordVectors:
             raise ValueError("it holds other tokens than expected")
         return WordVectors(_open_weights(folder / WEIGHTS_FILE, max(tokens.values()) + 1), tokens)
     except (*DAMAGES, msgspec.MsgspecError, ImportError) as error:
-        told = (isinstance(error, OSError) and error.strerror) or str(error).strip() or type(error).__name__
+        reason = (isinstance(error, OSError) and error.strerror) or str(error).strip() or type(error).__name__
         remedy = f"Install them again: {extra_command('semantic')}"
-        why = told.splitlines()[0]
+        why = reason.splitlines()[0]
         raise ConfigError(f"The word vectors in {folder} cannot be read: {why}.", remedy) from error
 
 

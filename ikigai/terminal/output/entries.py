@@ -33,7 +33,7 @@ class Entries:
         self.links = False
         self.words = theme.words  # plain text alone is drawn
         self.marks: PromptMarks | None = None
-        self._denied = ""  # together with other calls, as the last result told
+        self._denied = ""  # together with other calls, as the last result says
 
     def fold(self, shown: Shown | FinishedPiece) -> None:
         """Remember the text of the newest block that is going to be shown in part."""

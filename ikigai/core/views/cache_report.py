@@ -18,7 +18,7 @@ class MissCount(Record, frozen=True):
 
 
 class MissRow(Record, frozen=True):
-    """One request that missed, `at` seconds since 1970; tokens as in `Usage`. `provider_reason` is its provider's word."""
+    """One request that missed, `at` seconds since 1970; tokens as in `Usage`. `provider_reason` is as it was sent."""
 
     at: float
     agent: str

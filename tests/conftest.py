@@ -170,11 +170,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return twice the number of processors: many of these tests wait for a terminal, a server or a child process.
+    """Return three for two processors: many of these tests wait for a terminal, a server or a child process.
 
     With each further process the tests are collected and the SDKs are loaded once more, for twelve seconds.
     """
-    return 2 * (os.cpu_count() or 1)
+    return (os.cpu_count() or 1) * 3 // 2
 
 
 def address(dsn: str, **changes: str) -> str:

@@ -112,9 +112,11 @@ async def _read_first_day(cursor: Cursor, most: int) -> float | None:
 async def _read_newest_days(cursor: Cursor, which: dict[str, Any], first: float, most: int) -> UsageGroups:
     rows = _cut("day", await _read_periods(cursor, "day", which | {"since": first}), most)
     begin, end = await _bounds(cursor, which)
-    # Days of two zones may begin together in winter alone.
+    # Days of two zones may begin together in winter alone: some of each month are compared, and all that are shown.
     days = _days(datetime.fromtimestamp((begin or first) - 1).date(), datetime.fromtimestamp(end or first).date())
-    await cursor.execute(summed_usage.COUNT_DAYS, which | {"days": [*map(local_midnight, days)]}, prepare=False)
+    compared = {day for day in days if day.day in (1, 15)}.union(date.fromisoformat(day) for day, _ in rows)
+    edges = [local_midnight(day) for day in sorted(compared)]
+    await cursor.execute(summed_usage.COUNT_DAYS, which | {"days": edges}, prepare=False)
     counts = [count - len(rows) for (count,) in await cursor.fetchall()]
     return UsageGroups(rows, await _read_sum(cursor, which), next(iter(counts), None))
 

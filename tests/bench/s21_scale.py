@@ -117,7 +117,8 @@ class _Side:
     @classmethod
     async def open(cls, dsn: str, turns: int) -> "_Side":
         database = await Database.open(dsn, histories.MIGRATIONS)
-        agents = await database.agents.all(limit=50)
+        listed = await database.agents.all(limit=1_000)
+        agents = [each for each in listed if each.name.startswith("agent-")][:50]  # not those of earlier runs
         status = await database.status()
         return cls(database, await _Talk.open(dsn, turns, name=""), agents, status.agents)
 

@@ -40,7 +40,7 @@ MAX_STATEMENTS = 1_000
 def measure(quick: bool, size: int | None = None) -> list[Figure]:
     events = size or (4_000 if quick else EVENTS)
     with _filled(events) as small, _filled(TIMES * events) as large:
-        figures = asyncio.run(compare(small, large, 3 if quick else 15))
+        figures = asyncio.run(compare(small, large, 3 if quick else 40))
         return [*figures, *_sizes(small, large)]
 
 
@@ -113,6 +113,7 @@ class _Side:
     def __init__(self, database: Database, talk: _Talk, agents: list[Agent], count: int) -> None:
         self._database, self._talk, self._agents = database, talk, agents
         self._random, self._prose, self._count = Random(5), Prose(Random(3)), count
+        self._ranks = Random(7)  # draws the same agents on both sides
 
     @classmethod
     async def open(cls, dsn: str, turns: int) -> "_Side":
@@ -162,7 +163,7 @@ class _Side:
             await self._talk.say(self._prose.text(WORDS))
 
     async def _load(self) -> None:
-        agent = self._agents[self._random.randrange(len(self._agents))]
+        agent = self._agents[self._ranks.randrange(len(self._agents))]
         await self._database.reader(agent).load(load_memory(RUN, agent.id))
 
     async def _page(self) -> None:
@@ -178,7 +179,7 @@ class _Side:
                 break
 
     async def _within(self, query: str) -> None:
-        await self._database.search(query, agent=self._agents[self._random.randrange(len(self._agents))].id)
+        await self._database.search(query, agent=self._agents[self._ranks.randrange(len(self._agents))].id)
 
     async def _behind(self) -> None:
         async with self._database._beside.use() as cursor:
@@ -189,7 +190,7 @@ class _Side:
         assert agent_tree.format_tree(await agent_tree.list_newest(self._database, agent_tree.MAX_LISTED_AGENTS))
 
     async def _relatives(self) -> None:
-        agent = self._agents[self._random.randrange(len(self._agents))]
+        agent = self._agents[self._ranks.randrange(len(self._agents))]
         for where in ("up", "down", "left", "right"):
             await self._database.tree.relative(agent, where)
         assert await self._database.tree.subtree(agent.id)

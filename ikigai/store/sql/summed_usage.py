@@ -112,8 +112,10 @@ edges (at) as (
     select * from usage
     where created_at >= greatest(began, {_SINCE}) and created_at < began + interval '15 minutes' offset 0
   ) usage
-  join usage_progress on usage_progress.agent_id = usage.agent_id and usage.id <= message
-  where not {_NO_SUMS} and {_OF_AGENTS.format("usage.agent_id")}
+  cross join lateral (  -- looked up for each event, and not joined: that would read the progress of all agents
+    select message from usage_progress where agent_id = usage.agent_id offset 0
+  ) summed
+  where usage.id <= summed.message and not {_NO_SUMS} and {_OF_AGENTS.format("usage.agent_id")}
 )"""
 _QUARTERS = f"""
   select began as at, agent_id, model, {_NAMES} from usage_quarters

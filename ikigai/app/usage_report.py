@@ -130,11 +130,7 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
     # Scripts get all groups unless they ask for fewer.
     default = 0 if arguments.json or arguments.csv else MAX_PRINTED_ROWS
     most = default if arguments.limit is None else arguments.limit
-    only_user = database.only_user if arguments.by == "user" else None
-    rows, total, more = await database.usage.groups(arguments.by, id, start, 0 if only_user else most)
-    if only_user:  # rows that become one are counted as one
-        rows = _rename(rows, *only_user)
-        rows, more = rows[: most or None], max(0, len(rows) - most) if most else 0
+    rows, total, more = await database.usage.groups(arguments.by, id, start, most)
     below = await spent_below(database, id, start) if id else None
     if arguments.json:
         return UsageRecord(
@@ -154,15 +150,6 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
     text = format_table(arguments.by, [*rows, ("total", total), *both])
     notes = [_describe_more(arguments.by, more)] * (more != 0) + [_describe_prunes(total)] * (total.prunes > 0)
     return "\n".join([text, *notes])
-
-
-def _rename(rows: Sequence[tuple[str, UsageTotals]], old: str, new: str) -> list[tuple[str, UsageTotals]]:
-    """Return the rows with the requests of `old` under `new`, which may have a row already."""
-    totals: dict[str, UsageTotals] = {}
-    for name, of in rows:
-        shown = new if name == old else name
-        totals[shown] = sum_totals((totals.get(shown, UsageTotals()), of))
-    return sorted(totals.items(), key=lambda row: (row[1].known_cost is None, -row[1].cost))
 
 
 def format_csv(by: str, rows: Sequence[tuple[str, UsageTotals]]) -> str:

@@ -89,6 +89,11 @@ class DatabaseSession:
         return self._revive is not None
 
     @property
+    def only_user(self) -> tuple[str, str] | None:
+        """The role and the user of an embedded server, where the role stands for its only user; None elsewhere."""
+        return (self.place.user, self.user) if self.is_embedded else None
+
+    @property
     def server(self) -> str:
         """The server of the present connection: its host, port, database, and what it calls its version."""
         if self._connected is None:

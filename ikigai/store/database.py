@@ -176,11 +176,6 @@ class Database:
         return self._session.place
 
     @property
-    def only_user(self) -> tuple[str, str] | None:
-        """The role and the user of an embedded server, where the role stands for its only user; None elsewhere."""
-        return (self._session.place.user, self._session.user) if self._session.is_embedded else None
-
-    @property
     def passwords(self) -> dict[str, str]:
         """The passwords of its connection, by name."""
         return self._session.passwords

@@ -65,16 +65,22 @@ async def read_totals(
 
 
 async def read_groups(
-    cursor: Cursor, by: By, agent: str | None = None, since: float | None = None, most: int | None = None
+    cursor: Cursor,
+    by: By,
+    agent: str | None = None,
+    since: float | None = None,
+    most: int | None = None,
+    only_user: tuple[str, str] | None = None,
 ) -> UsageGroups:
     """Return usage in groups: days (2026-11-30) or months (2026-11) of the local time zone ascending, the others by
     cost; the newest `most` days or months, or the dearest `most` of the others.
 
     An agent's requests are its own, without its ancestors'. A tree is an agent of the user with the subagents below it,
     a folder is that in which such an agent was last used, "" for none. A user is the role, or the user of this
-    role, that sent the requests.
+    role, that sent the requests; `only_user` has a role and the name of its only user.
     """
-    which = _which(agent, since)
+    role, name = only_user or (None, None)
+    which = _which(agent, since) | {"role": role, "only_user": name}
     async with read_snapshot(cursor):
         if most and agent is None and since is None:  # else there are hardly more rows than of agents and days in use
             if by == "agent":
@@ -311,7 +317,7 @@ class UsageReports:
     ) -> UsageGroups:
         """Return usage by day, model or agent; see `read_groups`."""
         async with self._session.use() as cursor:
-            return await read_groups(cursor, by, agent, since, most)
+            return await read_groups(cursor, by, agent, since, most, self._session.only_user)
 
     async def over_time(
         self, most: int, agent: str | None = None, since: float | None = None

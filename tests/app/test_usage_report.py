@@ -2,7 +2,9 @@
 
 import argparse
 
+from ikigai.app.plots.data import gather_data
 from ikigai.app.usage_report import report_usage
+from ikigai.config import Config
 from ikigai.core import events as ev
 from ikigai.store.address import this_user
 from ikigai.store.database import Database
@@ -28,6 +30,7 @@ async def test_only_user_of_an_embedded_server_is_named_and_not_its_role(dsn: st
         await log.append((ev.UsageReported("a/b", cost=1.0),))
         assert await by_user(database) == ["user,requests", f"{name or this_user()},{requests}"]
         assert await by_user(database, 1) == await by_user(database)
+        assert [user for user, _ in (await gather_data(database, Config(), "user")).rows] == [name or this_user()]
         await database.close()
 
 

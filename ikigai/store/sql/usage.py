@@ -25,11 +25,12 @@ select extract(epoch from created_at)::float8, (select name from agents where id
   written, missed, miss_cause, provider_diagnosis {_LEDGER} and miss_cause <> ''
 order by created_at desc, id desc limit 10
 """
-# A user is the one that sent a request: the owner of the agent, or another one. The sums do not tell them apart.
-_USER = """coalesce(nullif(spent_by, ''), (
+# A user is the one that sent a request: the owner of the agent, or another one. The sums do not tell them apart. The
+# only user of a role is named instead of it.
+_USER = """coalesce(nullif(coalesce(nullif(spent_by, ''), (
   select case when owner = session_user::text and owner_user <> '' then owner_user else owner end
   from agents where id = agent_id
-))"""
+)), %(role)s::text), %(only_user)s::text)"""
 BY_USER = f"""
 select {_USER}, {_SPENT} {_LEDGER}
 group by 1 order by case when count(cost) > 0 then sum(cost) end desc nulls last, 1

@@ -29,8 +29,6 @@ LAST_WORDS_CHARACTERS = 36
 """Characters of the last words."""
 MAX_MODEL_CHARACTERS = 32
 """Characters of a model name; a longer one is shown without its vendor."""
-MAX_LISTED_AGENTS = 100
-"""Agents that /agents and `ikigai agents list` show, those above them not counted."""
 
 _Fields = TypeVar("_Fields", bound="AgentFields")
 

@@ -170,9 +170,10 @@ async def _limit(argument: str, config: Config, context: CommandContext) -> Comm
 
 async def _agents(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     from ikigai.app import agent_tree
+    from ikigai.app.list_limit import MAX_PRINTED_ROWS
 
-    database, most = context.services.database, agent_tree.MAX_LISTED_AGENTS
-    listings = await agent_tree.list_newest(database, most, context.manager, unlisted=bool(argument))
+    database = context.services.database
+    listings = await agent_tree.list_newest(database, MAX_PRINTED_ROWS, context.manager, unlisted=bool(argument))
     text = agent_tree.format_tree(listings, context.agent.id)
 
     def draw(width: int, theme: Theme) -> str:

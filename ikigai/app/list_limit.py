@@ -1,9 +1,9 @@
-"""This module limits lists that are printed: how long they are by default, and the argument of --limit."""
+"""This module limits lists that are printed: how long they are by default, and what --limit makes of that."""
 
 import argparse
 
 MAX_PRINTED_ROWS = 100
-"""Rows that are printed as text, unless others are asked for."""
+"""Rows that are printed as text by default. Of a tree of agents, those above the listed ones are not counted."""
 MAX_LIMIT_DIGITS = 9
 
 
@@ -12,3 +12,10 @@ def parse_limit(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_LIMIT_DIGITS):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows; 0 lists all")
     return int(text)
+
+
+def resolve_limit(limit: int | None, is_for_script: bool) -> int | None:
+    """Return how many rows to print, None for all. Scripts get all unless `limit`, the value of --limit, is given."""
+    if limit is None:
+        return None if is_for_script else MAX_PRINTED_ROWS
+    return limit or None

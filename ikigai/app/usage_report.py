@@ -19,7 +19,7 @@ from ikigai.app.json_records.usage_records import (
     UsageRecord,
     UsageRow,
 )
-from ikigai.app.list_limit import MAX_PRINTED_ROWS, parse_limit
+from ikigai.app.list_limit import parse_limit, resolve_limit
 from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import ConfigError, as_config_error
 from ikigai.core.sanitize import clean_line
@@ -127,9 +127,7 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
             return cache_usage.cache_record(report, arguments.since, agent)
         return cache_usage.format_cache_csv(report) if arguments.csv else cache_usage.format_cache(report)
     await database.usage.sum_up()
-    # Scripts get all groups unless they ask for fewer.
-    default = 0 if arguments.json or arguments.csv else MAX_PRINTED_ROWS
-    most = default if arguments.limit is None else arguments.limit
+    most = resolve_limit(arguments.limit, arguments.json or arguments.csv)
     rows, total, more = await database.usage.groups(arguments.by, id, start, most)
     below = await spent_below(database, id, start) if id else None
     if arguments.json:

@@ -187,7 +187,7 @@ class _Side:
             await cursor.execute(search_queries.WORDS_PROGRESS.behind_by, prepare=False)
 
     async def _listed(self) -> None:
-        assert agent_tree.format_tree(await agent_tree.list_newest(self._database, agent_tree.MAX_LISTED_AGENTS))
+        assert agent_tree.format_tree(await agent_tree.list_newest(self._database, MAX_PRINTED_ROWS))
 
     async def _relatives(self) -> None:
         agent = self._agents[self._ranks.randrange(len(self._agents))]

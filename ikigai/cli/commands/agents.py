@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ikigai.app import agent_tree
 from ikigai.app.json_records.agent_records import AgentRecord
 from ikigai.app.json_records.outcome_records import DoneRecord
-from ikigai.app.list_limit import parse_limit
+from ikigai.app.list_limit import parse_limit, resolve_limit
 from ikigai.core.commands.parsers import parse_rename, parse_share
 from ikigai.core.errors import ConfigError, WrongArgument, as_config_error
 
@@ -77,9 +77,7 @@ async def run(database: Database, arguments: argparse.Namespace) -> str | Printe
     """Return what `ikigai agents` prints. Raise ConfigError for wrong arguments, Rejected, StoreError."""
     what = arguments.what
     if what == "list":
-        # Scripts get all agents unless they ask for fewer.
-        default = 0 if arguments.json else agent_tree.MAX_LISTED_AGENTS
-        most = (default if arguments.limit is None else arguments.limit) or None
+        most = resolve_limit(arguments.limit, arguments.json)
         listings = await agent_tree.list_newest(database, most, None, arguments.all, arguments.everyone)
         return agent_tree.agents_record(listings) if arguments.json else agent_tree.format_tree(listings)
     if what == "share":

@@ -200,7 +200,6 @@ def _search_progress(unpacked: int) -> str:
 
 async def _status(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config, write=False, old=True) as (lease, database):
-        from ikigai.store.database import MAX_COUNTED_AGENTS, MAX_COUNTED_EVENTS
         from ikigai.store.schema import read_migrations
 
         status = await database.status()
@@ -212,16 +211,12 @@ async def _status(config: Config, arguments: argparse.Namespace) -> None:
         print_answer(record_of(DatabaseRecord, status, **more))
         return
     kind = "embedded, " if lease else ""
-    counts = (
-        _about(status.agents, "agent", MAX_COUNTED_AGENTS),
-        _about(status.events, "event", MAX_COUNTED_EVENTS),
-    )
     older = f"; this ikigai has {newest}, `ikigai db migrate` brings it there" * (status.schema_version < newest)
     rows = (
         ("server", f"{kind}PostgreSQL {status.server} {status.where}"),
         ("database", f"{status.database}, schema {status.schema}, as {status.user}"),
         ("version", f"schema {status.schema_version}{older}"),
-        ("holds", ", ".join(counts)),
+        ("holds", status.holds),
         ("size", f"{status.size / 1e6:,.1f} MB, the log {status.messages_size / 1e6:,.1f} MB"),
         ("search", _search_progress(status.search_unpacked)),
         ("recall", _recall_progress(status.recall_behind, status.events)),
@@ -234,11 +229,6 @@ async def _status(config: Config, arguments: argparse.Namespace) -> None:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
-def _about(number: int, noun: str, counted: int) -> str:
-    """Return a number that is an estimate from `counted` on."""
-    return "about " * (number >= counted) + _count(number, noun)
 
 
 async def _migrate(config: Config, arguments: argparse.Namespace) -> None:

@@ -76,6 +76,15 @@ class DatabaseInfo(Record, frozen=True):
     recall_behind: int
     search_unpacked: int
 
+    @property
+    def holds(self) -> str:
+        """The numbers of agents and events in words, with "about" where they are estimates."""
+        numbers = (self.agents, "agent", MAX_COUNTED_AGENTS), (self.events, "event", MAX_COUNTED_EVENTS)
+        return ", ".join(
+            f"{'about ' * (number >= counted)}{number:,} {noun}{'s' * (number != 1)}"
+            for number, noun, counted in numbers
+        )
+
 
 class Database:
     """The database of one process. Made by `Database.open`, which may have migrated the schema from `version_before`,

@@ -53,14 +53,12 @@ async def check_database(config: Config) -> list[Finding]:
 
     kind = "embedded PostgreSQL" if lease else "PostgreSQL"
     text = f"{kind} {status.server} {status.where}, answers in {milliseconds:.0f} ms"
-    agents = "1 agent" if status.agents == 1 else f"{status.agents:,} agents"
-    holds = f"{agents}, {status.events:,} events, {status.size / 1e6:,.0f} MB"
     return [
         Finding("database", OK, text),
         _schema(status.schema_version, len(read_migrations(paths.shipped_path("migrations")))),
         *probes,
         _durable(status.durable),
-        Finding("holds", OK, holds),
+        Finding("holds", OK, f"{status.holds}, {status.size / 1e6:,.0f} MB"),
         *_unused(config),
         *findings,
     ]

@@ -104,7 +104,7 @@ class Database:
         self.agents = Agents(session)
         self.tree = AgentTree(session, self.agents)
         self.mail = MailStore(session)
-        self.usage = UsageReports(session, self.indexer.usage.catch_up)
+        self.usage = UsageReports(session, self.indexer)
 
     @classmethod
     async def open(

@@ -3,7 +3,7 @@
 A report of the newest days or of the dearest agents does not read the others.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ikigai.core.request.cache_diagnosis import CacheUse
     from ikigai.core.spending import CapScope, Money, SpendingQuery
     from ikigai.core.views.cache_report import CacheReport
+    from ikigai.store.search.indexer import Indexer
     from ikigai.store.window_history import WindowFill
 
 replace = msgspec.structs.replace
@@ -290,10 +291,10 @@ async def read_recent_models(cursor: Cursor, limit: int) -> list[str]:
 
 
 class UsageReports:
-    """Reports of usage. Made by `Database`; `catch_up` brings the sums up to date, for so many seconds at most."""
+    """Reports of usage. Made by `Database`; `indexer` keeps the sums."""
 
-    def __init__(self, session: DatabaseSession, catch_up: Callable[[float], Awaitable[object]]) -> None:
-        self._session, self._catch_up = session, catch_up
+    def __init__(self, session: DatabaseSession, indexer: "Indexer") -> None:
+        self._session, self._indexer = session, indexer
 
     async def totals(
         self, agent: str | Sequence[str] | None = None, since: float | None = None, ids: Sequence[int] | None = None
@@ -304,7 +305,7 @@ class UsageReports:
 
     async def sum_up(self) -> None:
         """Bring the sums of usage up to date as far as there is time. Reports are exact without it, and slower."""
-        await self._catch_up(SUM_UP_SECONDS)
+        await self._indexer.usage.catch_up(SUM_UP_SECONDS)
 
     async def totals_by(
         self, by: By, agent: str | None = None, since: float | None = None

@@ -39,7 +39,7 @@ class WindowHistory(Record, frozen=True):
 
 
 class PlotData(Record, frozen=True):
-    """The data of a plot. `rows` are totals by `by`: a unit of time, "model" or "agent"; `notes` stand below them."""
+    """The data of a plot. `rows` are totals by `by`: a unit of time, or a group; `notes` stand below them."""
 
     title: str
     by: str
@@ -48,13 +48,10 @@ class PlotData(Record, frozen=True):
     window: WindowHistory | None = None
 
 
-_GROUPS: dict[str, By] = {"model": "model", "agent": "agent", "tree": "tree", "folder": "folder", "user": "user"}
-
-
 async def gather_data(
     database: Database,
     config: Config,
-    by: str = "day",
+    by: By = "day",
     agent: Agent | None = None,
     since: float | None = None,
     window: Agent | None = None,
@@ -64,15 +61,17 @@ async def gather_data(
 
     `budget` is the one of `window`; None looks it up. `by` "day" or "month" means over time, in a unit that fits.
     """
+    from ikigai.store.usage import PERIODS
+
     id = agent.id if agent else None
     notes = list[str]()
-    if by not in _GROUPS:
+    if by in PERIODS:
         unit, rows, earlier = await database.usage.over_time(MAX_BARS, id, since)
         if earlier.requests:
             are = "1 request is" if earlier.requests == 1 else f"{earlier.requests:,} requests are"
             notes.append(f"{are} older than that.")
     else:
-        unit, found = by, await database.usage.totals_by(_GROUPS[by], id, since)
+        unit, found = by, await database.usage.totals_by(by, id, since)
         rows = found if len(found) <= MAX_BARS else [*found[: MAX_BARS - 1], _others(found[MAX_BARS - 1 :])]
     rows = [(clean_line(name) or "?", of) for name, of in rows]
     if missing := sum(of.unpriced for _, of in rows):

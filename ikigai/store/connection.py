@@ -265,7 +265,7 @@ class DatabaseSession:
         if is_pooled and await self._is_shared(connection, greeting.backend):
             raise BadDatabase(
                 f"The database {self.place} is behind a pooler in transaction mode, which cannot keep a lock.",
-                driver_errors.DIRECTLY,
+                driver_errors.CONNECT_DIRECTLY,
             )
         if is_pooled or self._is_mixed_up:  # a pool may not reset the sessions of programs that have ended
             await connection.execute(agents.RESET_SESSION)

@@ -41,8 +41,8 @@ _FULL = _away(
     "Close other programs that use it.",
 )
 _NOT_READY = _away("The database {place} is not ready yet.", "Try again in a moment.")
-DIRECTLY = "Connect to PostgreSQL directly, or to a pool in session mode."
-_MIXED_UP = _bad("The pooler of the database {place} mixes up the sessions of programs: {said}.", DIRECTLY)
+CONNECT_DIRECTLY = "Connect to PostgreSQL directly, or to a pool in session mode."
+_MIXED_UP = _bad("The pooler of the database {place} mixes up the sessions of programs: {said}.", CONNECT_DIRECTLY)
 _REFUSED = _bad(
     "The database {place} reported an error: {said}.", "Check the log file; `ikigai db status` may say more."
 )

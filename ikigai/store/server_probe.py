@@ -15,7 +15,7 @@ from ikigai.core.record import Record
 from ikigai.store.address import ServerAddress
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
-from ikigai.store.driver_errors import DIRECTLY
+from ikigai.store.driver_errors import CONNECT_DIRECTLY
 from ikigai.store.sql import agents
 
 PROBE_LOCK = int.from_bytes(b"ikip")
@@ -40,12 +40,12 @@ class ServerProbe(Record, frozen=True):
         if not self.keeps_locks:
             raise BadDatabase(
                 f"The database {place} does not keep session locks, so two programs could write to one agent.",
-                DIRECTLY,
+                CONNECT_DIRECTLY,
             )
         if not self.notifies:
             raise BadDatabase(
                 f"The database {place} delivers no notifications, so programs could not tell each other of events.",
-                DIRECTLY,
+                CONNECT_DIRECTLY,
             )
 
 

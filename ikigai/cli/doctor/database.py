@@ -67,7 +67,7 @@ async def check_database(config: Config) -> list[Finding]:
 async def _probe(database: Database) -> list[Finding]:
     """Return what the server does with a lock and a notification between two connections."""
     await import_module("ikigai.store.server_probe")
-    from ikigai.store.driver_errors import DIRECTLY
+    from ikigai.store.driver_errors import CONNECT_DIRECTLY
 
     try:
         found = await database.probe()
@@ -76,10 +76,12 @@ async def _probe(database: Database) -> list[Finding]:
     locks = "a session lock of one connection is refused to another"
     notices = "a notification of one connection reaches another"
     return [
-        Finding("locks", OK, locks) if found.keeps_locks else Finding("locks", BAD, f"not so: {locks}", DIRECTLY),
+        Finding("locks", OK, locks)
+        if found.keeps_locks
+        else Finding("locks", BAD, f"not so: {locks}", CONNECT_DIRECTLY),
         Finding("notifications", OK, notices)
         if found.notifies
-        else Finding("notifications", BAD, f"not so: {notices}", DIRECTLY),
+        else Finding("notifications", BAD, f"not so: {notices}", CONNECT_DIRECTLY),
     ]
 
 

@@ -32,12 +32,12 @@ UNLIST_INTERVAL = 60.0
 """Seconds between two looks for listed agents that are indexed and not open."""
 UNLISTED_AT_ONCE = 1_000
 
-READ_ONLY_ERRORS = (
+NOT_FILLABLE_ERRORS = (
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.UndefinedColumn,
 )
-"""Errors of a read-only database, and of an index that another version of the schema made."""
+"""Errors of a database that is read-only, and of an index that another version of the schema made."""
 
 
 class LoggedEvent(NamedTuple):
@@ -112,7 +112,7 @@ class Filler:
     async def catch_up(self, seconds: float) -> int:
         """Index for at most `seconds`; return how many events are not in the index then.
 
-        A read-only database is left as it is. Raise StoreError on other failures.
+        An index that this program cannot fill is left as it is. Raise StoreError on other failures.
         """
         until = time.monotonic() + seconds
         self._listed_until = 0.0  # the agents that were used last come first
@@ -122,7 +122,7 @@ class Filler:
             while time.monotonic() < until and await self.unlist_some():
                 pass
         except StoreError as error:
-            if not isinstance(error.__cause__, READ_ONLY_ERRORS):
+            if not isinstance(error.__cause__, NOT_FILLABLE_ERRORS):
                 raise
         return await self.behind()
 

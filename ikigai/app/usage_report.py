@@ -82,17 +82,12 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
 
 def check_flags(arguments: argparse.Namespace) -> None:
     """Check the options against each other, and give --by its default. Raise ConfigError."""
-    given = {
-        "--by": arguments.by is not None,
-        "--limit": arguments.limit is not None,
-        "--plot": arguments.plot is not None,
-    }
-    if arguments.cache and any(given.values()):
-        option = next(option for option, is_given in given.items() if is_given)
+    given = [name for name in ("by", "limit", "plot") if getattr(arguments, name) is not None]
+    if arguments.cache and given:
         raise ConfigError(
-            f"--cache has rows of its own, so {option} does not apply to it.", "Leave out one of the two."
+            f"--cache has rows of its own, so --{given[0]} does not apply to it.", "Leave out one of the two."
         )
-    if given["--plot"] and given["--limit"]:
+    if {"limit", "plot"} <= set(given):
         raise ConfigError("--plot draws as much as fits, so --limit does not apply to it.", "Leave out one of the two.")
     arguments.by = arguments.by or "day"
 

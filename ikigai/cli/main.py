@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai import __version__
-from ikigai.cli.run_options import MUST_HAVE_TEXT, check_options, common_options, read_message, run_parser
+from ikigai.cli.run_options import check_options, common_options, parse_run, read_message, run_parser
 from ikigai.core.errors import ConfigError, ExitCode, IkigaiError, Stopped, UsageError
 from ikigai.core.switch_words import SWITCH_WORDS
 from ikigai.system import paths
@@ -116,10 +116,7 @@ def _run(words: list[str]) -> int:
         if arguments.command == "config" and arguments.what in subcommands.configuration.OF_FILE:
             return subcommands.configuration.run_on_file(_config_file(arguments), arguments)
         return subcommands.run(_warned(_load_config(arguments)), arguments)
-    parser = run_parser()
-    arguments = parser.parse_intermixed_args(words)
-    if empty := [name for name in MUST_HAVE_TEXT if getattr(arguments, name) == ""]:
-        parser.error(f"argument --{empty[0]}: expected a value, not an empty one")
+    arguments = parse_run(words)
     if arguments.words[:1] in SUBCOMMANDS and not arguments.print:
         from ikigai.cli import mistyped
 

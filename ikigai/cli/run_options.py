@@ -71,6 +71,15 @@ def run_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def parse_run(words: list[str]) -> argparse.Namespace:
+    """Parse the words of a run. Raise UsageError."""
+    parser = run_parser()
+    arguments = parser.parse_intermixed_args(words)
+    if empty := [name for name in MUST_HAVE_TEXT if getattr(arguments, name) == ""]:
+        parser.error(f"argument --{empty[0]}: expected a value, not an empty one")
+    return arguments
+
+
 def _parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of requests; write 1 or more")

@@ -20,12 +20,12 @@ class ProgramCommand(Record, frozen=True):
 Meaning: TypeAlias = inputs.Command | ProgramCommand
 
 
-def parse_cost(argument: str) -> None:
+def check_cost(argument: str) -> None:
     if argument and argument.split(maxsplit=1)[0] != "--plot":
         raise WrongArgument(f"/cost does not take {quoted(argument)}.")
 
 
-def parse_agents(argument: str) -> None:
+def check_agents(argument: str) -> None:
     if argument not in ("", "--all"):
         raise WrongArgument(f"/agents does not take {quoted(argument)}.")
 
@@ -153,7 +153,7 @@ def parse_system(argument: str) -> Meaning | None:
     return inputs.Change({"system": {"default": None, '""': "", "''": ""}.get(argument, argument)})
 
 
-def parse_limit(argument: str) -> None:
+def check_limit(argument: str) -> None:
     from ikigai.core.commands import limit  # few set a cap
 
     limit.parse_limit(argument)

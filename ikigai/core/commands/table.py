@@ -108,11 +108,11 @@ COMMANDS: tuple[CommandSpec, ...] = (
         more="The terminal copies it (OSC 52), also over ssh; some terminals need a setting. c in the history copies "
         "other messages."),
     CommandSpec("cost", "[--plot [FILE]]", "show tokens and cost: this session, this agent, everything",
-        print_mode=PrintMode.SHOW, parser=parsers.parse_cost, completes="plot",
+        print_mode=PrintMode.SHOW, parser=parsers.check_cost, completes="plot",
         more="--plot draws tokens and cost over time, and how full the window was; into FILE.png or FILE.svg with "
         "the extra `plot`."),
     CommandSpec("limit", "[turn|run|day|agent AMOUNT|off]", "show the spending caps, or set one for this run",
-        print_mode=PrintMode.SHOW, parser=parsers.parse_limit, completes="caps",
+        print_mode=PrintMode.SHOW, parser=parsers.check_limit, completes="caps",
         more="AMOUNT is in US dollars (5, $0.50) or tokens (200k). A request starts only if the most that it can cost "
         "fits under every cap. `agent` counts its subagents; the keys of [limits] hold for every run."),
     CommandSpec("status", "", "show agent, model, context, database", print_mode=PrintMode.SHOW),
@@ -138,7 +138,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         "its open turn and goes on. Settings go with the child, marks do not; later changes of one do "
         "not affect the other."),
     CommandSpec("agents", "[--all]", "show the tree of agents: state, model, last words, process",
-        print_mode=PrintMode.SHOW, parser=parsers.parse_agents, completes="all",
+        print_mode=PrintMode.SHOW, parser=parsers.check_agents, completes="all",
         more="--all shows killed and archived ones, too. `ikigai agents` has more options."),
     CommandSpec("switch", "[NAME]", "switch to another agent; this one continues in the background",
         timing=CommandTiming.SWITCHING, completes="agents", aliases=("resume", "sessions"),

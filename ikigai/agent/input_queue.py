@@ -122,7 +122,7 @@ class InputQueue:
             if (incoming := inbox.get_nowait()) is not None:
                 left.append(incoming)
         left = [as_new_message(incoming) for incoming in left]
-        return [incoming for incoming in left if isinstance(incoming, Submitted) or _is_command_result(incoming)]
+        return [incoming for incoming in left if isinstance(incoming, Submitted) or is_command_result(incoming)]
 
     def requeue_steering(self) -> None:
         """Queue the steering messages first in `follow_up`, because the turn they were meant for has ended."""
@@ -131,7 +131,7 @@ class InputQueue:
 
     def return_to_prompt(self) -> None:
         """Return messages to the prompt and list the commands not done; results of past work go on waiting."""
-        results = [each for each in self.follow_up if isinstance(each, Condensed) or _is_command_result(each)]
+        results = [each for each in self.follow_up if isinstance(each, Condensed) or is_command_result(each)]
         self.follow_up = deque(incoming for incoming in self.follow_up if incoming not in results)
         if undone := [typed_text(incoming) for incoming in self.follow_up if not isinstance(incoming, Submitted)]:
             self._view.notice(f"Not run: {', '.join(undone)}.")
@@ -142,7 +142,7 @@ class InputQueue:
         self.follow_up = deque(results)
 
 
-def _is_command_result(incoming: Input) -> TypeGuard[Quote]:
+def is_command_result(incoming: Input) -> TypeGuard[Quote]:
     """Return True for the result of a user's command, which cannot be undone."""
     return isinstance(incoming, Quote) and incoming.is_command_output
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ikigai.agent.apply_events import fold_rows, show_rows, show_rule
 from ikigai.agent.db_retry import DatabaseStatus, RetryUntilAvailable
-from ikigai.agent.input_queue import InputQueue, as_new_message, typed_text
+from ikigai.agent.input_queue import InputQueue, as_new_message, is_command_result, typed_text
 from ikigai.agent.jobs import Jobs
 from ikigai.agent.lazy_condenser import LazyCondenser
 from ikigai.agent.loop_options import DEFAULTS, LoopOptions
@@ -118,13 +118,17 @@ class AgentLoop:
 
     def put_input(self, incoming: Input) -> None:
         """Put an input into the inbox; while the database is away, show what the user sent as waiting."""
-        if isinstance(incoming, Quote) and incoming.is_command_output and self._outputs and self.busy:
-            incoming = self._outputs.save(incoming)
+        if self.busy:
+            incoming = self._with_file(incoming)
         self.queue.note_entered(incoming)
         self.inbox.put_nowait(incoming)
         if self._db_status.unreachable and isinstance(incoming, NEEDS_IDLE):
             self.queue.sent.append(typed_text(incoming))
             self.queue.show()
+
+    def _with_file(self, incoming: Input) -> Input:
+        """Return the result of a command of the user with a file that keeps it, and any other input as it is."""
+        return self._outputs.save(incoming) if self._outputs and is_command_result(incoming) else incoming
 
     def put_result(self, incoming: Input) -> None:
         """Put the result of a job into the inbox."""
@@ -224,9 +228,7 @@ class AgentLoop:
         if isinstance(incoming, Steered) and self.memory.open is None:
             incoming = as_new_message(incoming)
         if self.queue.must_wait(incoming, self.memory.open is not None, self._is_selecting):
-            if isinstance(incoming, Quote) and incoming.is_command_output and self._outputs:
-                incoming = self._outputs.save(incoming)  # mail may have begun a turn since it was told
-            self.queue.wait_for_turn(incoming)
+            self.queue.wait_for_turn(self._with_file(incoming))  # mail may have begun a turn since `put_input`
             return
         if isinstance(incoming, Interrupted):
             incoming = await self._interrupt_streams()

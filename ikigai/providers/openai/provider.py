@@ -260,7 +260,7 @@ class OpenAIProvider(StreamingProvider):
             return None
         try:
             client = await self.connected()
-            body = await write_countable(self._encoder(request.model, self._left_out).countable, request)
+            body = await write_countable(self._encoder_now(request.model, thoughts=True).countable, request)
             answer = await client.post(
                 "/responses/input_tokens", content=body, cast_to=object, options=_options("application/json")
             )

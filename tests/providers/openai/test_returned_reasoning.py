@@ -128,6 +128,17 @@ async def test_plain_thinking_that_is_refused_is_left_out_from_then_on(
     assert [len(sent(each)) for each in wire_server.requests] == [0, 1, 0, 0]
 
 
+async def test_refused_thinking_is_not_counted(mine: OpenAIProvider, wire_server: WireServer):
+    refusal = failure(422, "input.1.ReasoningItem: Extra inputs are not permitted")
+    wire_server.script += [stream(IN_SUMMARY, CALL)]
+    wire_server.answer = lambda received: refusal if b"I look." in received.body else stream(ANSWER)
+    messages = history(await collect(mine, Request(MODEL, (USER,))))
+    await collect(mine, Request(MODEL, messages))
+    await mine.count(Request(MODEL, messages))
+    counted = wire_server.requests[-1]
+    assert counted.path == "/v1/responses/input_tokens" and "I look." not in counted.body.decode()
+
+
 async def test_openai_gets_back_what_it_encrypted_alone(wire_server: WireServer):
     """It stores nothing, and knows no item that comes back without its encrypted content."""
     provider = OpenAIProvider("openai", "https://api.openai.com/v1", KEY)

@@ -3,6 +3,8 @@
 An SDK and its HTTP client take two milliseconds to build a request, longer than a commit. A request that is expected
 waits before it takes a connection. Once it is wanted it waits in the last step before its first byte, with its
 connection. So nothing of it leaves this machine before `send` or `open` is called.
+
+A request that is only rehearsed ends at the first of these places: an SDK loads what all requests need for it.
 """
 
 import asyncio

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ReadEvents: TypeAlias = Callable[[int | None, int], Awaitable[Sequence[StoredEvent]]]
 
 SAVE_INTERVAL = 0.5
-"""Seconds from a key until the draft is saved, which a kill may lose. An entered line is saved at once."""
+"""Seconds from a key until the draft is saved, which a kill may lose. A line that is queued is saved at once."""
 STORE_SECONDS = 0.05
 """Seconds from Enter until the message is saved in a file, too, unless the log has it: ten times what that takes."""
 CLOCK_SKEW = 5.0
@@ -104,8 +104,8 @@ class InputDrafts:
     async def recover(self, id: str, open_agent: OpenAgent | None, read_events: ReadEvents) -> None:
         """Return the draft of a killed program to the input, without the messages that the log has.
 
-        A program may die between a message and the end of its draft. `newest` returns a number of the agent's events
-        before an id. If the log cannot be read, all of the draft is returned.
+        A program may die between a message and the end of its draft. `read_events` returns a number of the events
+        before an id, None for the newest. If the log cannot be read, all of the draft is returned.
         """
         if self._files is None:
             from ikigai.repl.draft_files import DraftFiles

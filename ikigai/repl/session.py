@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class Session:
     """The state that the parts of the REPL share.
 
-    `services` is None until they are open. `code` is the exit code.
+    `services` is None until they are open.
     """
 
     def __init__(self, config: Config, screen: Screen, active_agent: ActiveAgent) -> None:

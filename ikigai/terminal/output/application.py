@@ -168,7 +168,7 @@ class TerminalApp:
             self._app.exit(exception=error) if error else self._app.exit()
 
     def bind(self, keys: KeyBindings) -> None:
-        """Bind `keys` in the place of all before. After each key the draft may have changed."""
+        """Bind `keys` in the place of all before."""
         self._keys.bind(keys)
 
     def inserting(self) -> None:

@@ -167,9 +167,9 @@ class InputDrafts:
 
 
 def without_sent(draft: str, written: float, events: Sequence[StoredEvent]) -> str:
-    """Return `draft` without the messages stored since it was `written`, in seconds since 1970."""
+    """Return `draft` without the user's messages stored since it was `written`, in seconds since 1970."""
     for each in events:
-        if isinstance(each.event, UserMessage) and each.at > written - CLOCK_SKEW:
+        if isinstance(each.event, UserMessage) and not each.event.sender and each.at > written - CLOCK_SKEW:
             sent, rest = f"{each.event.text}\n", storable(f"{draft}\n")
             if rest.startswith(sent):
                 draft = draft[len(sent) :]

@@ -304,3 +304,9 @@ def test_beginning_of_a_message_that_was_completed_and_sent_since_is_no_draft():
     assert without_sent("hello wor", 100.0, sent) == ""
     assert without_sent("hello wor", 100.4, sent) == "hello wor"  # typed since
     assert without_sent("other", 100.0, sent) == "other"
+
+
+@pytest.mark.parametrize("draft", ["hello", "hello world", "hello world\nand more"])
+def test_draft_stays_when_another_agent_sent_a_message_that_begins_so(draft: str):
+    mail = [StoredEvent(7, "agent", 7, 100.5, UserMessage("hello world", sender="child"))]
+    assert without_sent(draft, 100.0, mail) == draft

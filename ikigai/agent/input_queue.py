@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from ikigai.core.commands.parsers import command_line
 from ikigai.core.events import Event, UserMessage
+from ikigai.core.sanitize import storable
 from ikigai.core.state.inputs import NEEDS_IDLE, Condensed, Input, Quote, Steered, Submitted, is_command
 
 if TYPE_CHECKING:
@@ -152,9 +153,9 @@ def _is_typed_message(incoming: Input) -> TypeGuard[Submitted | Steered]:
 
 
 def _without(texts: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Return the texts that are left when each of the others has taken an equal one away."""
-    left = list(texts)
-    for text in others:
+    """Return the texts, as they can be stored, that are left when each of the others has taken an equal one away."""
+    left = list(map(storable, texts))
+    for text in map(storable, others):
         if text in left:
             left.remove(text)
     return left

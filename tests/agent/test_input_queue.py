@@ -22,6 +22,16 @@ def made(*unsaved: UserMessage) -> tuple[InputQueue, Shown]:
     return InputQueue(view, lambda: unsaved), view  # pyright: ignore[reportArgumentType]
 
 
+def test_message_that_is_being_stored_is_listed_once_where_it_cannot_be_stored_as_it_was_entered():
+    queue, view = made(UserMessage("a\ufffdb"))
+    queue.note_entered(Submitted("a\0b"))
+    queue.note_entered(Submitted("\udcff"))
+    assert queue.unstored_texts() == ["a\ufffdb", "\ufffd"]
+    queue.sent.append("\udcff")
+    queue.show()
+    assert view.texts == ("a\ufffdb", "\udcff")
+
+
 def test_queue_shows_all_that_waits_in_the_order_it_will_be_taken():
     queue, view = made(UserMessage("being stored"))
     queue.follow_up += [Submitted("next"), Quote("ran", is_command_output=True), Clear()]

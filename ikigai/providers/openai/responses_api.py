@@ -176,7 +176,7 @@ def _items(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:
             case Thinking(_, signature, vendor) if vendor.endswith(PHASE_SUFFIX):
                 phase = signature
             case Thinking(_, signature):
-                for item in _reasoning_items(signature):
+                if item := _reasoning_item(signature):
                     place = _place(items, item["id"])
                     items[place : place + 1] = [item]
             case ToolCall(hosted=hosted) if hosted:
@@ -195,19 +195,19 @@ def _message_item(text: str, phase: str) -> dict[str, Any]:
     return message | {"phase": phase} if phase in ("commentary", "final_answer") else message
 
 
-def _reasoning_items(signature: str) -> list[dict[str, Any]]:
-    """Return the reasoning item of a signature; [] if the signature is not ours."""
+def _reasoning_item(signature: str) -> dict[str, Any] | None:
+    """Return the reasoning item of a signature; None if the signature is not ours."""
     try:
         thought = msgspec.json.decode(signature, type=ReasoningItem)
     except (ValueError, RecursionError):
-        return []
+        return None
     summary = [{"type": "summary_text", "text": part} for part in thought.summary]
     item: dict[str, Any] = {"type": "reasoning", "id": thought.id, "summary": summary}
     if thought.content:
         item["content"] = [{"type": "reasoning_text", "text": part} for part in thought.content]
     if thought.encrypted_content:
         item["encrypted_content"] = thought.encrypted_content
-    return [item]
+    return item
 
 
 def _is_plain(item: dict[str, Any]) -> bool:

@@ -172,7 +172,7 @@ class StreamingProvider(ABC):
         """Send the request; entered when the headers are here. Errors of SDK and network pass through."""
 
     @abstractmethod
-    async def first_request(self, client: Any) -> None:
+    async def send_rehearsal(self, client: Any) -> None:
         """Send a request without meaning, which is only rehearsed."""
 
     @abstractmethod
@@ -246,7 +246,7 @@ class StreamingProvider(ABC):
         with suppress(ImportError):  # the first request would import it, with the event loop waiting
             importlib.import_module("anyio._backends._asyncio")
         if not self.SIGN_IN:  # to sign a request in a cloud can take a token of its identity service
-            asyncio.run(rehearse(self.first_request(client)))
+            asyncio.run(rehearse(self.send_rehearsal(client)))
         return client
 
     def http_options(self) -> dict[str, Any]:

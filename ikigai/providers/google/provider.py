@@ -108,7 +108,7 @@ class GoogleProvider(StreamingProvider):
         path = f"{self.path(model)}:streamGenerateContent?alt=sse"
         return (await client.send("post", path, body, stream=True)).response_stream
 
-    async def first_request(self, client: "_Client") -> None:
+    async def send_rehearsal(self, client: "_Client") -> None:
         await self._open_stream(client, "", b"{}")
 
     async def count(self, request: Request) -> int | None:

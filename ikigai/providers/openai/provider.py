@@ -249,7 +249,7 @@ class OpenAIProvider(StreamingProvider):
             options=_options("text/event-stream"),
         )
 
-    async def first_request(self, client: Any) -> None:
+    async def send_rehearsal(self, client: Any) -> None:
         await self._send(client, "", b"{}")
 
     async def count(self, request: Request) -> int | None:

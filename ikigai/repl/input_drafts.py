@@ -85,12 +85,17 @@ class InputDrafts:
                 self._save_timer = loop.call_later(SAVE_INTERVAL, self._begin_saving, self._files)
 
     def sent(self) -> None:
-        """Save a message that was sent, unless the log has it in a moment."""
+        """Save a message that was sent, unless the log has it in a moment. Until then no draft is saved, which would
+        hold the message up.
+        """
+        self._cancel_timer()
         asyncio.get_running_loop().call_later(STORE_SECONDS, self._save_unstored)
 
     def _save_unstored(self) -> None:
         if self._unstored():
             self.changed(entered=True)
+        elif self._has_changed:
+            self.changed()
 
     def _begin_saving(self, files: DraftFiles) -> None:
         self._cancel_timer()

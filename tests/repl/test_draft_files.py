@@ -244,6 +244,30 @@ async def test_message_that_the_log_does_not_have_in_a_moment_is_saved(folder: P
     assert files(folder) == []
 
 
+async def test_draft_that_is_due_when_a_message_is_sent_is_saved_after_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
+    monkeypatch.setattr(typed, "SAVE_INTERVAL", 0.01)
+    monkeypatch.setattr(typed, "STORE_SECONDS", 60.0)
+    screen = SimpleNamespace(unsent="before")
+    kept = typed.InputDrafts(itself_as_view(screen), lambda: "agent", dict)  # type: ignore[arg-type]
+
+    async def nothing(before: int | None, limit: int) -> list[StoredEvent]:
+        return []
+
+    await kept.recover("agent", None, nothing)
+    kept.sent()
+    await asyncio.sleep(0.1)
+    assert files(folder) == []
+    monkeypatch.setattr(typed, "STORE_SECONDS", 0.01)
+    kept.sent()
+    async with asyncio.timeout(30):
+        while [file.read_text() for file in files(folder)] != ["before"]:
+            await asyncio.sleep(0.01)
+    await kept.close(no_more())
+
+
 async def test_last_draft_comes_after_the_one_that_is_being_written(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
     screen = SimpleNamespace(unsent="older")

@@ -150,7 +150,7 @@ def test_password_change_during_a_conversation_loses_nothing(tmp_path: Path, gua
             admin.execute(f"alter role guarded password '{password}'".encode())
             admin.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = 'guarded'")
 
-    with account.terminal(*ECHO, "--new", module="tests.e2e.hasty", columns=120) as program:
+    with account.terminal(*ECHO, "--new", module="tests.e2e.hasty", columns=200) as program:
         program.ready()
         change("another")
         try:

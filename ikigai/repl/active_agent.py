@@ -240,7 +240,8 @@ class ActiveAgent:
             text = "\n".join(filter(None, (open_agent.view.attach(self._view), text)))
         self._view.restore_input(text)
         self._show_background()
-        await self._view.drawn()  # before the draft, whose module is loaded for it
+        if not is_switch:
+            await self._view.drawn()  # before the first draft, whose module has to be loaded
         await self.drafts.recover(agent.id, self.open_agent, services.database.reader(agent).history)
 
     def _queued_texts(self) -> Mapping[str, Sequence[str]]:

@@ -28,6 +28,16 @@ def at(program: Program, name: str) -> None:
     program.wait(lambda: program.status().startswith(f"  {name} · "), f"{name} on screen")
 
 
+def until_open(program: Program) -> None:
+    """Wait until the agent on screen is open: before that no key leads away from it."""
+
+    def hinted() -> bool:
+        program.type(ALT_RIGHT)
+        return "no next sibling" in program.status()
+
+    program.wait(hinted, "the hint")
+
+
 def agree(program: Program, title: str) -> None:
     asked(program, title)
     program.type("y")
@@ -115,19 +125,16 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
         program.type("/fork --name one\rtyped for one")
         at(program, "one")
         program.wait_for_input("typed for one")
+        until_open(program)
         program.type(ALT_UP)
         at(program, root)
         program.wait_for_input("")
+        until_open(program)
         program.type(ALT_DOWN)
         at(program, "one")
         program.wait_for_input("typed for one")
         program.type("\x15")
-
-        def hinted() -> bool:  # no key leads away while an agent is still being opened
-            program.type(ALT_RIGHT)
-            return "no next sibling" in program.status()
-
-        program.wait(hinted, "the hint")
+        until_open(program)
         program.type("/fork --name one-more\r/rename busy\r")  # what is typed ahead means the agent that is gone to
         at(program, "busy")
         program.leave()

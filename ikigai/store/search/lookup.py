@@ -10,6 +10,7 @@ import time
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import accumulate
+from math import ceil
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -27,7 +28,9 @@ SEARCH_TIMEOUT = 2.0
 """Seconds that a search may take; the step under way then is finished."""
 MAX_SEGMENT = 2**31 - 1
 MAX_BATCH_PARTS = 64
-"""Parts of the index that are asked at once: the first one, and that after a hit, alone, then always twice as many."""
+"""Parts of the index that are asked at once: first one alone, then twice as many each time, and after hits as many as
+the others are likely to be in.
+"""
 TEXTS_PER_READ = 200
 """Texts that are read at once."""
 PIECES_PER_HIT = 2
@@ -113,9 +116,9 @@ class Lookup:
         last, count, chunk = 0, 0, limit
         if self._is_limited:
             self._most = PIECES_PER_HIT * limit
-        async for part in self._parts():
-            places, at = part.found or [], 0
-            logged = self._is_logged(part)
+        async for parts in self._parts():
+            places, at, known = [place for part in parts for place in part.found or ()], 0, count
+            logged = self._is_logged(parts[0])
             proven = self.proven and not logged
             while at < len(places):
                 chunk = min(chunk if proven else max(chunk, MIN_VERIFIED_TEXTS), TEXTS_PER_READ)
@@ -124,7 +127,6 @@ class Lookup:
                 for row in rows if proven else await asyncio.to_thread(self._verify_rows, rows, logged):
                     if row.id != last:
                         last, count = row.id, count + 1
-                        self._batch = 1  # the next part may well have the others
                         yield row
                         if count == limit:
                             return
@@ -132,6 +134,8 @@ class Lookup:
                 if self.late and at < len(places):
                     self.reached = places[at].message + 1
                     return
+            if count > known:
+                self._batch = min(ceil((limit - count) * len(parts) / (count - known)), MAX_BATCH_PARTS)
 
     def _verify_rows(self, rows: Sequence[PieceRow], whole: bool) -> list[PieceRow]:
         """Return the rows that hold every term, of each whole event the first piece that does."""
@@ -140,8 +144,10 @@ class Lookup:
         found = (next((piece for piece in _cut(row) if self.finder.finds(piece.said)), None) for row in rows)
         return [piece for piece in found if piece]
 
-    async def _parts(self) -> AsyncIterator[IndexPart]:
-        """Yield the segments with pieces that may hold every term by the index, newest first."""
+    async def _parts(self) -> AsyncIterator[list[IndexPart]]:
+        """Yield the segments with pieces that may hold every term by the index, newest first; in one list those that
+        were looked up together.
+        """
         await self._cursor.execute(search.WITH_BITMAPS)
         todo = await self._newest_last()
         while todo:
@@ -149,17 +155,31 @@ class Lookup:
                 batch = [part for part in todo[-self._batch : -1] if part.found is None and not self._is_logged(part)]
                 await self._look_up([*batch, todo[-1]])
                 self._batch = min(2 * self._batch, MAX_BATCH_PARTS)
-            part = todo.pop()
-            if part.level:
-                todo += self._below(part)
-            elif part.found:
-                yield part
-                if part.has_more:
+            if todo[-1].level:
+                todo += self._below(todo.pop())
+            elif found := self._pop_segments(todo):
+                yield found
+                if (last := found[-1]).has_more and last.found:
                     self._most *= 2
-                    todo.append(IndexPart(0, part.number, part.is_packed, before=part.found[-1].message))
+                    todo.append(IndexPart(0, last.number, last.is_packed, before=last.found[-1].message))
             if self.late and todo:
                 self.reached = self.reached or min(todo[-1].end, todo[-1].before, self._which.before)
                 return
+
+    def _pop_segments(self, todo: list[IndexPart]) -> list[IndexPart]:
+        """Take the segments that have been looked up from the end of `todo`, up to one with more pieces or one that is
+        read from the log; return those with pieces.
+        """
+        found: list[IndexPart] = []
+        while todo and not todo[-1].level and todo[-1].found is not None:
+            if found and self._is_logged(todo[-1]):
+                break
+            part = todo.pop()
+            if part.found:
+                found.append(part)
+            if part.has_more or self._is_logged(part):
+                break
+        return found
 
     async def _newest_last(self) -> list[IndexPart]:
         """Return the parts of the index that together have all segments before the bound, each once."""

@@ -16,8 +16,9 @@ from ikigai.core.messages import Citation, Text, ToolCall, ToolResult
 from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.search import lookup, packer, word_keys
-from ikigai.store.search.pack_lookup import BLOCKS_AHEAD, IndexPart, PackLookup
+from ikigai.store.search.pack_lookup import BLOCKS_AHEAD, IndexPart, PackLookup, Place
 from ikigai.store.search.search import SearchResult
 from ikigai.store.sql import purge, word_packs
 from tests.conftest import MIGRATIONS, address
@@ -621,6 +622,38 @@ async def test_words_are_found_through_packs_of_all_levels(
         ((several,),) = other.execute(of_prefix).fetchall()
     assert levels == [(0,), (1,), (2,), (3,)] and several > BLOCKS_AHEAD
     assert reads[0] == reads[-1], reads
+
+
+async def test_hits_of_many_segments_are_read_together(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
+    """As many segments are asked at once as the other hits are likely to be in."""
+    reads: list[int] = []
+    read_texts = lookup.read_texts
+
+    async def count_reads(cursor: Cursor, places: Sequence[Place], which: lookup.SearchScope):
+        reads.append(len(places))
+        return await read_texts(cursor, places, which)
+
+    written = list[int]()
+    for n in range(60):
+        with psycopg.connect(dsn) as other:
+            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((n << 14) + 5,))
+        written += await said(database, "words far apart", "far from apart", "and far apart again")
+    phrases = [id for n, id in enumerate(written) if n % 3 != 1]
+    for is_packed in (False, True):
+        if is_packed:
+            with psycopg.connect(dsn) as other:
+                other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 22,))
+            await said(database, "behind")
+            await database.indexer.words.catch_up(60)
+            await packed(database)
+        monkeypatch.setattr(lookup, "read_texts", count_reads)
+        reads.clear()
+        assert await found(database, '"far apart"', limit=1_000) == phrases[::-1]
+        assert len(reads) <= 8, reads
+        reads.clear()
+        assert await found(database, '"far apart"', limit=9) == phrases[:-10:-1]
+        assert len(reads) <= 3 and sum(reads) <= 40, reads
+        monkeypatch.undo()
 
 
 async def test_long_event_is_shown_by_its_first_hit_however_few_are_wanted(

@@ -338,8 +338,8 @@ class Database:
         where, version = str(self._session.place), self._session.greeting.schema_version
         behind = await self.indexer.stems.behind() if version >= RECALL_VERSION else rows
         unpacked = await self.indexer.packer.behind() if version >= PACKS_VERSION else 0
-        told = where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable
-        return DatabaseInfo(*told, behind, unpacked)
+        fields = where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable
+        return DatabaseInfo(*fields, behind, unpacked)
 
     async def close(self) -> None:
         """Release every write lock and disconnect. Never fails."""

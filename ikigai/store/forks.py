@@ -22,6 +22,7 @@ from ikigai.store.agents import Agent, Agents, check_name, name_taken
 from ikigai.store.append_attempt import new_event_id
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import DatabaseSession
+from ikigai.store.history import no_such_event
 from ikigai.store.sql import agent_lists, forks
 
 LEVELS_ABOVE = 20
@@ -87,7 +88,7 @@ class AgentTree:
             rows = await cursor.fetchall()
         agent = await self._agents.get(rows[0][0]) if rows else None
         if agent is None:
-            raise Rejected(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
+            raise no_such_event(id)
         _, in_turn, end = rows[0]
         if in_turn and end is None:
             raise Rejected(

@@ -92,16 +92,20 @@ async def read_result(cursor: Cursor, agent: str, call_id: str) -> str | None:
     return (rows[0][0] or "") if rows else None
 
 
+def no_such_event(id: int) -> Rejected:
+    return Rejected(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
+
+
 async def read_neighbors(cursor: Cursor, id: int, before: int, after: int) -> tuple[str, tuple[StoredEvent, ...]]:
     """Return the name of the agent of the event `id`, and the event with its neighbors in the conversation.
 
     Raise Rejected if there is no such event.
     """
     if not 0 < id <= NO_LIMIT:
-        raise Rejected(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
+        raise no_such_event(id)
     await cursor.execute(search.AGENT_OF, (id,), prepare=False)
     if not (rows := await cursor.fetchall()):
-        raise Rejected(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
+        raise no_such_event(id)
     ((agent, name),) = rows
     which = {"agent": agent, "id": id, "kinds": list(SEARCHED_KINDS), "before": before, "after": after}
     await cursor.execute(search.AROUND, which, prepare=False)

@@ -31,7 +31,7 @@ class Agent(Record, frozen=True):
     `forked_at` is the last event that it shares with its parent's lineage. `directory` is where it was last used.
     `killed_at` is None while it is alive, `archived_at` while it is in the lists. An `ephemeral` one is purged when the
     program that made it ends. `owner` is "" for one of the user's own, and `may_write` false for one that the user may
-    only read.
+    only read. `made` says that a tool made it.
     """
 
     id: str
@@ -47,6 +47,7 @@ class Agent(Record, frozen=True):
     ephemeral: bool = False
     owner: str = ""
     may_write: bool = True
+    made: bool = False
 
     def check_writable(self, what: str = "", error: type[IkigaiError] = Rejected) -> None:
         """Raise `error`, with `what` may not be done, if the user may only read the agent."""
@@ -83,7 +84,7 @@ class Agents:
             check_name(name)
         archived = self._session.unlisted
         async with self._session.use() as cursor:
-            return await _create(cursor, name, directory, parent, forked_at, ephemeral, archived)
+            return await create_agent(cursor, name, directory, parent, forked_at, ephemeral, archived)
 
     async def find(self, name_or_id: str) -> Agent:
         """Return the agent with this name, id, or unique start of an id (at least four characters): one's own before
@@ -148,7 +149,7 @@ class Agents:
         async with self._session.use() as cursor, cursor.connection.transaction():
             await cursor.execute(agents.FIRST_AGENT_TURN, (FIRST_AGENT_LOCK, schema_number(self._session.schema)))
             if not (found := await _last(cursor, self._session.user, where)):
-                found = await _create(cursor, "", directory)
+                found = await create_agent(cursor, "", directory)
                 await mark_used(cursor, self._session.user, UUID(found.id), None)
             return found
 
@@ -176,7 +177,7 @@ async def mark_used(cursor: Cursor, user: str, agent: UUID, directory: str | Non
     await cursor.execute(agents.USE_AGENT, use)
 
 
-async def _create(
+async def create_agent(
     cursor: Cursor,
     name: str,
     directory: str,
@@ -185,10 +186,11 @@ async def _create(
     ephemeral: bool = False,
     archived: bool = False,
 ) -> Agent:
+    """Create an agent as `Agents.create` does. Raise Rejected if the name is taken."""
     id, tried = uuid4(), 0
     while True:
         chosen = name or names.suggest_name(tried)
-        row = (id, chosen, parent, forked_at, storable(directory) or None, ephemeral, archived)
+        row = (id, chosen, parent, forked_at, storable(directory) or None, ephemeral, False, archived)
         await cursor.execute(agents.CREATE_AGENT, row)
         if cursor.rowcount:
             await cursor.execute(agents.AGENT_BY_ID, (id,))

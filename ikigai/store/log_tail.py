@@ -116,9 +116,9 @@ class LogTail:
             return False
         agent, attempt, name = self._agent, 0, self._agent.name
         while True:
-            row = (self._uuid, name, agent.parent, agent.forked_at, agent.directory or None, agent.ephemeral, False)
+            which = self._uuid, name, agent.parent, agent.forked_at, agent.directory or None
             try:
-                await cursor.execute(agents.CREATE_AGENT, row)
+                await cursor.execute(agents.CREATE_AGENT, (*which, agent.ephemeral, agent.made, False))
             except psycopg.errors.ForeignKeyViolation:
                 what = f"The database lost agent {agent.name} and its parent when another server took over."
                 raise Unavailable(what, "Open the parent in the program that used it.") from None

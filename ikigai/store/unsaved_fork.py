@@ -1,6 +1,6 @@
 """This module forks an agent with events that another process could not store, if the log has gone on without them."""
 
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import psycopg
 
@@ -12,12 +12,10 @@ from ikigai.core.state.loading import TURN_KINDS
 from ikigai.core.state.memory import replace
 from ikigai.core.transfer.position import UnsavedPosition
 from ikigai.core.transfer.unsaved import Unsaved
-from ikigai.store import names
-from ikigai.store.agents import Agent, check_name, name_taken
+from ikigai.store.agents import Agent, check_name, create_agent
 from ikigai.store.append_attempt import new_event_id
 from ikigai.store.connection import DatabaseSession
-from ikigai.store.driver_connection import Cursor
-from ikigai.store.sql import agents, transfer
+from ikigai.store.sql import transfer
 
 
 async def fork_with_unsaved(
@@ -43,7 +41,7 @@ async def fork_with_unsaved(
         rows += [codec.encode(_in_fork(event, opened, ids[1])) for event in unsaved.events[-place.missing :]]
         kinds, contents, datas = (list(column) for column in zip(*rows, strict=True))
         values = {
-            "agent": await _create(cursor, parent, at, name),
+            "agent": UUID((await create_agent(cursor, name, parent.directory, parent.id, at)).id),
             "ids": ids,
             "event_ids": [new_event_id() for _ in ids[place.missing :]]
             + list(map(UUID, unsaved.ids[-place.missing :])),
@@ -55,18 +53,6 @@ async def fork_with_unsaved(
         except psycopg.errors.UniqueViolation:
             raise Rejected("The log has these events already.", "Nothing was forked.") from None
     return str(values["agent"])
-
-
-async def _create(cursor: Cursor, parent: Agent, at: int, name: str) -> UUID:
-    id, attempt = uuid4(), 0
-    while True:
-        agent = (id, name or names.suggest_name(attempt), parent.id, at, parent.directory or None, False, False)
-        await cursor.execute(agents.CREATE_AGENT, agent)
-        if cursor.rowcount:
-            return id
-        if name:
-            raise name_taken(name)
-        attempt += 1
 
 
 def _copy_row(row: Row) -> Row:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -103,6 +103,22 @@ async def test_agent_that_the_server_lacks_is_made_again(dsn: str) -> None:
     await talk.turn("q1", "a1")
     assert rows(dsn)[: len(before)] == before and told
     assert (await database.agents.find(talk.agent.name)).id == talk.agent.id
+    await database.close()
+
+
+async def test_subagent_that_the_server_lacks_is_made_again_as_one(dsn: str) -> None:
+    database, talk, _ = await talk_of(dsn, 1)
+    at = await database.tree.fork_point(talk.agent)
+    made = await database.tree.fork(talk.agent, at, (ev.Forked(talk.agent.name, at),), "kid", made=uuid4())
+    kid = await Talk.open(database, made)
+    lose(
+        dsn,
+        1000,
+        f"delete from messages where agent_id = '{made.id}'; delete from search_behind;"
+        f" delete from agent_uses; delete from agents where id = '{made.id}';",
+    )
+    await kid.turn("q", "a")
+    assert [node.name for node in await database.mail.tree(talk.agent.id)] == [talk.agent.name, "kid"]
     await database.close()
 
 

@@ -136,12 +136,12 @@ select agents.id::text, agents.name, agents.parent::text, agents.forked_at, coal
        {OWNER},
        not row_security_active('agents'::regclass) or coalesce((
          select may_write from agent_access where role = {ROLE} and agent_access.agent_id = agents.id
-       ), false)
+       ), false), agents.made
 from (select * from agents where purged_at is null) agents
 """
 CREATE_AGENT = """
-insert into agents (id, name, parent, forked_at, directory, ephemeral, archived_at)
-values (%s, %s, %s, %s, %s, %s, case when %s then clock_timestamp() end)
+insert into agents (id, name, parent, forked_at, directory, ephemeral, made, archived_at)
+values (%s, %s, %s, %s, %s, %s, %s, case when %s then clock_timestamp() end)
 on conflict (owner, name) do nothing
 """
 FIRST_AGENT_TURN = "select pg_advisory_xact_lock(%s, %s)"

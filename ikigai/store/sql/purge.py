@@ -106,7 +106,8 @@ CHECKPOINT = "checkpoint"
 # One that another program has just made may not be open yet.
 EPHEMERAL = """
 select id, name from agents
-where ephemeral and purged_at is null and created_at <= clock_timestamp() - make_interval(secs => %s)
+where ephemeral and purged_at is null and (not row_security_active('agents'::regclass) or owner = session_user::text)
+  and created_at <= clock_timestamp() - make_interval(secs => %s)
 order by created_at
 """
 # The ledger stays: a usage event holds no words. Rows of the index are found by the ids of their events.

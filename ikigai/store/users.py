@@ -185,10 +185,10 @@ class Users:
         await cursor.execute(roles.GIVE, {"old": name, "heir": heir})
         for statement in roles.FORGET:
             await cursor.execute(statement, (name,))
-        if not await _has_role(cursor, name):
+        await cursor.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(self._prefix + name)))
+        if not await _has_role(cursor, name):  # it was dropped, or has another name now
             return Removed(owned, False)
         role, schema = sql.Identifier(name), sql.Identifier(self._session.schema)
-        await cursor.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(self._prefix + name)))
         for what in ("all tables in schema", "all sequences in schema", "schema"):
             await cursor.execute(sql.SQL("revoke all on {} {} from {}").format(sql.SQL(what), schema, role))
         await cursor.execute(roles.WAS_MADE_HERE, (roles.MADE_HERE, name))

@@ -65,6 +65,7 @@ class FollowedAgent:
         self._on_owner, self._on_name = on_owner, on_name
         self.name, self._view = agent.name, view
         self._of = "" if agent.may_write else agent.owner
+        self._shared_by = agent.owner
         self._retry = RetryUntilAvailable(DatabaseStatus(view), view, messages=WATCHING)
         self._run, self._last = services.run, services.database.reader(agent).last_counted
         self._follower: Follower = services.database.follow(agent, lambda: load_memory(self._run, agent.id))
@@ -164,6 +165,11 @@ class FollowedAgent:
             self._view.note(f"{self.name} is now called {news.name}.")
             self._on_name(news.name)
         if news.looked:
+            if self._shared_by and not news.name:
+                self._view.notice(
+                    f"{self._shared_by} no longer shares {self.name} with you: nothing new comes from it."
+                )
+                self._shared_by = ""
             self._check_owner(news.owner)
 
     def _has_other_model(self, used: UsageReported) -> bool:

@@ -60,7 +60,7 @@ class FollowUpdate(NamedTuple):
     `draft`.
 
     `memory` was loaded after the rows, if one of them changes the past or `reload` asked for it. `owner` is the lock
-    owner, and `name` is the agent's name now; `looked` says that both were read.
+    owner, and `name` is the agent's name now, "" if the user may not read its news; `looked` says that both were read.
     """
 
     rows: tuple[StoredEvent, ...] = ()

@@ -95,7 +95,8 @@ class AgentLog:
 
         Raise Unavailable if the database is out of reach or full: then either nothing or everything is stored. A second
         call with the very same sequence (the same object) returns what was stored. Raise AgentLocked if another process
-        wrote to the agent meanwhile, or if other events follow on ones that were stored unseen.
+        wrote to the agent meanwhile, if other events follow on ones that were stored unseen, or if its owner no longer
+        lets this user write to it.
         """
         async with self._session.use() as cursor:
             await self._ensure_lock(cursor, events)
@@ -118,6 +119,13 @@ class AgentLog:
                             await cursor.execute(forks.SET_KILLED, (killed, self._uuid))
             except (psycopg.errors.UniqueViolation, EventsElsewhere) as error:
                 raise self._written_elsewhere() from error
+            except psycopg.errors.InsufficientPrivilege as error:
+                if not self._owner:
+                    raise
+                raise AgentLocked(
+                    f"{self._owner} no longer shares agent {self.name} with you for writing.",
+                    "To go on in an agent of yours: /fork or /switch.",
+                ) from error
             self._last_seq, self._newest = attempt.last_seq, attempt.ids[-1] if attempt.ids else self._newest
             self._attempt = None
             self._has_draft = self._has_draft and not ends_reply

@@ -233,7 +233,14 @@ def unlisten(schema: str) -> bytes:
 
 NOTIFY = "select pg_notify(%s, %s)"
 FOLLOW = "select pg_advisory_lock_shared(%s, %s)"
-AGENT_NAME = "select name from agents where id = %s"
+# No row where it is gone, or where the user may read only the past that a fork of theirs shares with it.
+AGENT_NAME = f"""
+select name from agents
+where id = %s and (not row_security_active('agents'::regclass) or exists (
+  select from agent_access
+  where role = {ROLE} and agent_access.agent_id = agents.id and upto = 9223372036854775807
+))
+"""
 LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"
 NEWS = f"select {ROW} from messages where agent_id = %s and seq > %s order by seq limit %s"
 # Only the part after the known one of the same draft; all of another draft.

@@ -155,8 +155,8 @@ left join lateral (
   order by id desc limit 1
 ) chosen on true
 left join lateral (
-  select (coalesce(ikigai_number(data #> '{{usage,input}}'), 0)
-          + coalesce(ikigai_number(data #> '{{usage,output}}'), 0))::bigint as tokens
+  select least(coalesce(ikigai_number(data #> '{{usage,input}}'), 0)
+               + coalesce(ikigai_number(data #> '{{usage,output}}'), 0), 9223372036854775807)::bigint as tokens
   from (select id, kind, data from messages where agent_id = agents.id order by id desc limit 200) newest
   where kind = 'usage' and not data ? 'purpose' and data -> 'usage' ? 'input'  -- none where it was cut
   order by id desc limit 1

@@ -17,7 +17,7 @@ select agent::text, upto, (
 ), undos.ids, undos.names
 from line cross join lateral (
   select coalesce(array_agg(id), '{{}}') as ids,
-         coalesce(array_agg(coalesce(ikigai_number(data -> 'of'), 0)::bigint), '{{}}') as names
+         coalesce(array_agg(coalesce(ikigai_id(data -> 'of'), 0)), '{{}}') as names
   from messages
   where agent_id = agent and kind = 'undo' and id <= coalesce(upto, 9223372036854775807)
 ) undos

@@ -93,7 +93,7 @@ from unnest(%s::bigint[], %s::integer[]) with ordinality as wanted (id, start, p
 # The turn of each of these events: its first event, and its turn_end, null while it is open.
 TURNS_OF = """
 select wanted.id, agents.id::text, agents.name, coalesce(
-         (ended.data ->> 'first')::bigint,
+         ikigai_id(ended.data -> 'first'),
          (select min(opened.id) from messages as opened
           where opened.agent_id = self.agent_id and opened.kind = 'user' and opened.id > coalesce(
             (select max(earlier.id) from messages as earlier

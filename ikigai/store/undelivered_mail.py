@@ -42,7 +42,8 @@ where made and killed_at is null and (
   ) or exists (
     select from messages sent
     where kind = 'mail_sent' and data ->> 'to' = agents.id::text and data -> 'wants_reply' = 'true' and not exists (
-      select from messages taken where taken.kind = 'mail_taken' and ikigai_id(taken.data -> 'of') = sent.id
+      select from messages taken
+      where taken.kind = 'mail_taken' and ikigai_id(taken.data -> 'of') = sent.id and taken.agent_id = agents.id
     )
   )
 )

@@ -106,13 +106,18 @@ def test_backup_is_restored_and_the_standby_takes_over(team: Team, tmp_path: Pat
     said = user.run("-m", "scripted/echo", "-p", "before the copy")
     assert said.returncode == 0, said.stderr
     source = f"host={folder} port=5432 user=replication"
-    team.start("sh", str(SCRIPTS / "backup.sh"), "backup", BACKUP_FROM=source)
     copies = team.folder / "backup" / "base"
-    wait_until(lambda: copies.exists() and any(not copy.name.endswith(".new") for copy in copies.iterdir()))
+    expired = copies / "20000101T000000Z"
+    assert team.run("mkdir", "-p", str(expired)).returncode == 0
+    assert team.run("touch", "-d", "30 days ago", str(expired)).returncode == 0
+    team.start("sh", str(SCRIPTS / "backup.sh"), "backup", BACKUP_FROM=source)
+    wait_until(lambda: not expired.exists() and any(not copy.name.endswith(".new") for copy in copies.iterdir()))
 
     # What is said behind the copy is in the log alone.
     said = user.run("-m", "scripted/echo", "-p", "behind the copy")
     assert said.returncode == 0, said.stderr
+    with psycopg.connect(team.address("primary")) as admin:
+        admin.execute("create schema empty; create table empty.messages (); create table empty.agents ()")
     events = team.ask("primary", "select count(*) from ikigai.messages")
     everywhere = """
         select count(*) = 2 from pg_stat_replication
@@ -124,6 +129,8 @@ def test_backup_is_restored_and_the_standby_takes_over(team: Team, tmp_path: Pat
     drill = team.run("sh", str(SCRIPTS / "restore-drill.sh"), "backup")
     assert drill.returncode == 0, drill.stderr
     assert f" {events} events, the newest of " in drill.stdout
+    drill = team.run("sh", str(SCRIPTS / "restore-drill.sh"), "backup", SCHEMA="empty")
+    assert drill.returncode == 1 and "holds no events" in drill.stderr
     assert not list(team.folder.glob("drill.*"))
 
     assert team.run("pg_ctl", "-D", "standby", "-w", "promote").returncode == 0

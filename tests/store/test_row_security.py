@@ -24,6 +24,7 @@ from psycopg.conninfo import conninfo_to_dict
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, IkigaiError, Rejected
 from ikigai.core.messages import Usage
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.spending import SpendingQuery
 from ikigai.core.state.loading import load_memory
 from ikigai.core.transfer.redact import PurgeTarget
@@ -38,7 +39,7 @@ from ikigai.store.users import Users
 from tests.conftest import EMPTY_TABLES, LEAVE, MIGRATIONS, address, make_clean, own_database
 from tests.core.agent import RUN
 from tests.store.talk import Talk
-from tests.store.test_conflicts import Circle, in_circle
+from tests.store.test_conflicts import WAITING, Circle, in_circle
 from tests.store.test_schema import SCHEMA, description, folder
 from tests.support import kept_connections
 
@@ -199,6 +200,18 @@ TAKES = {
     "share by row": "insert into agent_shares (agent_id, role, may_write) values (%(agent)s, session_user, true)",
     "refresh": "select ikigai_refresh_access(session_user::text)",
     "forget": "select ikigai_forget(array(select generate_series(1, 50)::bigint))",
+    "forget what is not there": "select ikigai_forget('{1099511627776}')",
+    "trigger that gives access": "create temp table t (id uuid, owner text, made bool, parent uuid, forked_at bigint);"
+    " create trigger t after insert on t for each row execute function ikigai_grant_access();"
+    " insert into t values (%(agent)s, session_user, false, null, null)",
+    "trigger that acts as the owner": "create temp table search_behind (index_name text, agent_id uuid, primary key"
+    " (index_name, agent_id)); grant all on search_behind to public; create function pg_temp.act() returns trigger"
+    " language plpgsql as $$begin insert into ikigai.agent_access values (session_user, %(agent)s, 9, true)"
+    " on conflict do nothing;return null;end$$;"
+    " create trigger t after insert on search_behind for each row execute function pg_temp.act();"
+    " create temp table t (id uuid);"
+    " create trigger t after insert on t for each row execute function ikigai_list_behind();"
+    " insert into t values (%(agent)s)",
     "unsecure": "alter table messages disable row level security",
     "new policy": "create policy mine on messages using (true)",
     "truncate": "truncate messages",
@@ -300,7 +313,79 @@ async def test_role_stores_no_event_that_indexes_of_others_cannot_take(team: Tea
         " values (%s, %s, gen_random_uuid(), 1, 'mark')"
     )
     assert team.sql("anna", insert, mine.id, 1 << 45) == "42501"
-    assert team.sql("anna", insert, mine.id, (1 << 45) - 1) == 1
+
+
+async def test_role_stores_no_event_under_an_id_that_another_one_will_get(team: Team) -> None:
+    writer, anna = team.databases["writer"], team.databases["anna"]
+    mine = await writer.agents.create("mine")
+    insert = (
+        "insert into messages (agent_id, id, event_id, seq, kind) overriding system value"
+        " select %s, last_value + %s + n, gen_random_uuid(), n, 'mark' from messages_id_seq, generate_series(0, 4) as n"
+    )
+    for ahead in (1, 1 << 40):
+        assert team.sql("writer", insert, mine.id, ahead) == "42501"
+    talk = await Talk.open(anna, await anna.agents.find("docs"))
+    await talk.turn("stored at once")
+    await talk.log.close()
+    ((id,),) = team.sql("writer", "select nextval('messages_id_seq')")
+    taken = insert.replace("generate_series(0, 4)", "generate_series(1, 1)")
+    assert team.sql("writer", taken, mine.id, -1) == 1, id
+
+
+async def test_numbers_of_a_shared_agent_that_are_none_do_not_end_lists_and_recall(team: Team) -> None:
+    """Another program may have stored them; the agent itself is as readable as its rows are."""
+    writer, reader = team.databases["writer"], team.databases["reader"]
+    theirs = await writer.agents.create("theirs")
+    await writer.sharing.share(theirs, docs_reader(team), "read")
+    stored = (
+        ("user", "where is the heron?", None),
+        ("usage", None, {"model": "a/b", "usage": {"input": 10**400, "output": 1}, "cost": 10**400}),
+        ("assistant", "The heron is at the lake.", None),
+        ("turn_end", None, {"ending": "completed", "first": "x", "size": 10**30, "tokens": 10**30}),
+        ("undo", None, {"of": 10**30}),
+    )
+    insert = (
+        "insert into messages (event_id, agent_id, seq, kind, content, data)"
+        " values (gen_random_uuid(), %s, %s, %s, %s, %s)"
+    )
+    for seq, (kind, content, data) in enumerate(stored, 1):
+        assert team.sql("writer", insert, theirs.id, seq, kind, content, data and json.dumps(data)) == 1
+    assert {info.name: info.tokens for info in await reader.tree.all()} == {"docs": 0, "theirs": (1 << 63) - 1}
+    assert (await reader.search("heron")).hits
+    assert [turn.agent_id for turn in (await reader.recall("where is the heron?")).turns] == [theirs.id]
+    assert (await reader.usage.groups("agent")).total.requests == 2
+    assert await reader.reader(theirs).load(load_memory(RUN, theirs.id))
+
+
+@pytest.mark.parametrize("moment", ["infinity", "-infinity", "200000-01-01", "1899-12-31", "2099-01-01"])
+async def test_role_stores_no_time_that_reports_of_others_cannot_take(team: Team, moment: str) -> None:
+    mine = await team.databases["writer"].agents.create("mine")
+    event = (
+        "insert into messages (event_id, agent_id, seq, kind, created_at) values (gen_random_uuid(), %s, 1, 'mark', %s)"
+    )
+    assert team.sql("writer", event, mine.id, moment) == "42501"
+    assert team.sql("writer", event, mine.id, "2020-02-20") == 1
+    agent = "insert into agents (id, name, {0}) values (gen_random_uuid(), 'other', %s)"
+    for column in ("created_at", "last_used_at", "killed_at", "archived_at"):
+        assert team.sql("writer", agent.format(column), moment) == "42501", column
+        assert team.sql("writer", f"update agents set {column} = %s where id = %s", moment, mine.id) == "42501", column
+    purging = "select set_config('ikigai.purge', pg_current_xact_id()::text, true)"
+    change = f"{purging}; update messages set created_at = '{moment}' where agent_id = %(agent)s"
+    assert attack(team, "writer", change, mine.id) == "42501"
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("lock_key", "-1"), ("lock_key", "4294967296"), ("usd", "'NaN'"), ("sent_tokens", "1e18")]
+)
+async def test_reservation_of_another_role_does_not_end_the_sums_of_caps(team: Team, column: str, value: str) -> None:
+    writer, reader = team.databases["writer"], team.databases["reader"]
+    theirs = await writer.agents.create("theirs")
+    await writer.sharing.share(theirs, docs_reader(team), "read")
+    assert attack(team, "writer", WRITES["reserve"], theirs.id) == 1
+    changed = team.sql("writer", f"update reservations set {column} = {value} where agent_id = %s", theirs.id)
+    mine = await reader.agents.create("mine")
+    spent = await reader.usage.spent(mine.id, SpendingQuery(str(uuid4()), time.time() - 3_600))
+    assert spent["day"].usd == 0 and changed == "23514"
 
 
 async def test_leaky_function_is_shown_no_row_of_others(team: Team) -> None:
@@ -545,12 +630,74 @@ async def test_fork_of_a_shared_agent_keeps_the_past_and_gets_no_future(team: Te
     assert memory.window.turns
 
 
+async def test_past_of_a_fork_is_no_way_to_what_came_later(team: Team) -> None:
+    """Neither by another fork of the agent, nor by a fork of the fork, whether the share lasts or not."""
+    reader, anna, role = team.databases["reader"], team.databases["anna"], docs_reader(team)
+    docs = await reader.agents.find("docs")
+    at = await reader.tree.fork_point(docs)
+    mine = await reader.tree.fork(docs, at, (ev.Forked("docs", at),), "mine")
+    await anna.sharing.share(team.docs, role, "none")
+    talk = await Talk.open(anna, await anna.agents.find("docs"))
+    await talk.turn("said later")
+    await talk.log.save_draft(Draft(at, "and now"))
+    kid = await anna.tree.fork(team.docs, at, (ev.Forked("docs", at),), "kid", made=uuid4())
+    for what, agent in (("draft", team.docs), ("agent", kid), ("newest", kid)):
+        assert did_nothing(attack(team, "reader", READS[what], agent.id)), what
+        assert not did_nothing(attack(team, "anna", READS[what], agent.id)), what
+    await talk.log.close()
+    ((later,),) = team.sql("anna", "select max(id) from messages where agent_id = %s", team.docs.id)
+    fork = "insert into agents (id, name, parent, forked_at) values (gen_random_uuid(), %s, %s, %s)"
+    for number, upto in enumerate((at + 1, later)):
+        assert team.sql("reader", fork, f"further-{number}", team.docs.id, upto) == "42501"
+    below = await reader.tree.fork(mine, later, (ev.Forked("mine", later),), "below")
+    earlier = await reader.tree.fork(docs, at - 1, (ev.Forked("docs", at - 1),), "earlier")
+    for again in (False, True):  # also as it is worked out anew
+        if again:
+            await anna.sharing.share(team.notes, role, "read")
+            await anna.sharing.share(team.notes, role, "none")
+        assert team.sql("reader", "select max(id) from messages where agent_id = %s", team.docs.id) == [(at,)]
+        for agent, upto in ((mine, at), (below, at), (earlier, at - 1)):
+            line = "select upto from ikigai_lineage(%s) where agent_id = %s"
+            assert team.sql("reader", line, agent.id, team.docs.id) == [(upto,)]
+    stranger = str(conninfo_to_dict(team.dsns["stranger"])["user"])
+    with pytest.raises(Rejected, match=f"past of below belongs to another user, and {stranger} may not") as refused:
+        await reader.sharing.share(below, stranger, "read")
+    assert "Its owner can share the agent that was forked" in refused.value.remedy
+
+
 async def test_reader_is_told_who_owns_the_agent_and_what_to_do(team: Team) -> None:
     reader = team.databases["reader"]
     docs = await reader.agents.find("docs")
     with pytest.raises(AgentLocked, match=f"docs belongs to {docs.owner}, and you may only read it") as refused:
         await reader.open_agent(docs)
     assert "/fork continues in an agent of yours" in refused.value.remedy
+
+
+async def test_program_of_a_writer_lets_the_agent_go_when_its_share_has_ended(team: Team) -> None:
+    writer, anna = team.databases["writer"], team.databases["anna"]
+    docs = await writer.agents.find("docs")
+    log = await writer.open_agent(docs)
+    await log.append((ev.Marked("from the writer"),))
+    follower = team.databases["reader"].follow(team.docs, lambda: load_memory(RUN, team.docs.id))
+    await follower.begin()
+    assert (await follower.look()).name == "docs"
+    at = await team.databases["reader"].tree.fork_point(team.docs)
+    await team.databases["reader"].tree.fork(team.docs, at, (ev.Forked("docs", at),), "mine")
+    for role in ("writer", "reader"):
+        await anna.sharing.share(team.docs, str(conninfo_to_dict(team.dsns[role])["user"]), "none")
+    lost = (ev.Marked("too late"),)
+    with pytest.raises(AgentLocked, match=f"{docs.owner} no longer shares agent docs with you for writing"):
+        await log.append(lost)
+    assert log.unsaved(lost).events == lost
+    await log.close()
+    async with asyncio.timeout(60):
+        while not (news := await follower.look()).looked:
+            await asyncio.sleep(0.1)
+    assert news.name == "" and not news.rows, "a fork of its past is no way to its news"
+    await follower.close()
+    log = await anna.open_agent(team.docs)
+    await log.append((ev.Marked("of the owner"),))
+    await log.close()
 
 
 def docs_reader(team: Team) -> str:
@@ -596,12 +743,28 @@ async def test_mail_reaches_another_owner_only_from_who_may_write(team: Team) ->
         await talk.log.close()
     (mail,) = await anna.mail.waiting(team.docs.id)
     assert mail.text == "from writer"
+    for role in ("reader", "stranger"):
+        assert did_nothing(attack(team, role, READS["mail"], team.docs.id)), role
     # Only the log of the receiver says that a message has arrived.
     stranger = team.databases["stranger"]
     talk = await Talk.open(stranger, await stranger.agents.create("thief"))
     await talk.log.append((ev.MailTaken(mail.id, "writer"),))
     await talk.log.close()
     assert await anna.mail.waiting(team.docs.id) == (mail,)
+    log = await anna.open_agent(await anna.agents.find("docs"))
+    await log.append((mail.taken,))
+    await log.close()
+    assert await anna.mail.waiting(team.docs.id) == ()
+
+
+async def test_ephemeral_agent_of_another_role_is_not_purged(team: Team) -> None:
+    """It is shared, and no program has it open."""
+    anna, writer = team.databases["anna"], team.databases["writer"]
+    theirs = await anna.agents.create(ephemeral=True)
+    await anna.sharing.share(theirs, str(conninfo_to_dict(team.dsns["writer"])["user"]), "write")
+    mine = await writer.agents.create(ephemeral=True)
+    assert await writer.purge_ephemeral() == [mine.id]
+    assert await anna.purge_ephemeral() == [theirs.id]
 
 
 async def test_every_table_and_view_is_secured(dsn: str) -> None:
@@ -616,6 +779,93 @@ async def test_every_table_and_view_is_secured(dsn: str) -> None:
             " and not exists (select from unnest(proconfig) as s where s = 'search_path=ikigai, pg_temp')"
         )
         assert admin.execute(definers).fetchall() == []
+        public = (
+            "select proname from pg_proc where pronamespace = 'ikigai'::regnamespace"
+            " and has_function_privilege('public', oid, 'execute') and (prosecdef or prorettype = 'trigger'::regtype)"
+        )
+        called_by_users = {"ikigai_share", "ikigai_waiting_mail", "ikigai_forget", "ikigai_is_given"}
+        assert {name for (name,) in admin.execute(public)} == called_by_users
+
+
+async def test_two_shares_that_end_at_once_are_both_over(team: Team, dsn: str) -> None:
+    """Each works out anew what the other user may read, and does not see that the other share has ended, too."""
+    anna, writer, role = team.databases["anna"], team.databases["writer"], docs_reader(team)
+    theirs = await writer.agents.create("theirs")
+    await writer.sharing.share(theirs, role, "read")
+    options = "-csearch_path=ikigai"
+    with psycopg.connect(team.dsns["writer"], options=options) as other, psycopg.connect(dsn, autocommit=True) as admin:
+        assert other.execute("select ikigai_share(%s, %s, 'none')", (theirs.id, role)).fetchall() == [("done",)]
+        ending = asyncio.create_task(anna.sharing.share(team.docs, role, "none"))
+        while admin.execute(WAITING.encode()).fetchall() != [(1,)] and not ending.done():
+            await asyncio.sleep(0.02)
+        other.commit()
+        await ending
+    for agent in (team.docs, theirs):
+        assert did_nothing(attack(team, "reader", READS["agent"], agent.id))
+        assert did_nothing(attack(team, "reader", READS["log"], agent.id))
+    assert team.sql("reader", "select agent_id from agent_access") == []
+
+
+async def test_share_ends_while_its_user_reads_the_index(team: Team, dsn: str) -> None:
+    """A transaction that stays open keeps the index from being emptied. The next start of the owner makes it anew."""
+    role = docs_reader(team)
+    assert (await team.databases["reader"].search(SECRET)).hits
+    pieces = f'select from "ikigai_index_{role}".search_pieces'.encode()
+    with psycopg.connect(team.dsns["reader"]) as reader:
+        assert reader.execute(pieces).rowcount
+        await team.databases["anna"].sharing.share(team.docs, role, "none")
+        assert reader.execute("select from ikigai.messages").rowcount == 0
+    await (await Database.open(dsn, MIGRATIONS)).close()
+    with psycopg.connect(team.dsns["reader"]) as reader:
+        assert reader.execute(pieces).rowcount == 0
+
+
+async def test_tables_of_a_role_that_are_named_like_an_index_run_nothing_as_the_owner(team: Team, dsn: str) -> None:
+    """A role that is no user may be allowed to make schemas, and agents are shared with it, too."""
+    role = f"maker_{uuid4().hex[:8]}"
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        admin.execute(f"create role {role} login password '{PASSWORD}'".encode())
+        admin.execute(f'grant create on database "{admin.info.dbname}" to {role}'.encode())
+        try:
+            with psycopg.connect(address(dsn, user=role, password=PASSWORD), autocommit=True) as maker:
+                for statement in (
+                    f"create schema ikigai_index_{role}",
+                    f"set search_path = ikigai_index_{role}",
+                    "create table search_behind (index_name text, agent_id uuid)",
+                    "create function act() returns trigger language plpgsql as"
+                    " $$ begin raise exception 'runs as %', current_user; end $$",
+                    "create trigger act before insert on search_behind for each row execute function act()",
+                    f"grant usage on schema ikigai_index_{role} to public",
+                    "grant all on search_behind to public",
+                ):
+                    maker.execute(statement.encode())
+            await team.databases["anna"].sharing.share(team.docs, role, "read")
+            await team.databases["anna"].agents.find("docs")
+        finally:
+            admin.execute("delete from ikigai.agent_access where role = %s", (role,))
+            admin.execute(f"drop owned by {role}; drop role {role}".encode())
+
+
+async def test_functions_of_public_are_not_called_by_a_connection(team: Team, dsn: str) -> None:
+    """A connection of a user begins with the search_path of the role, which may have `public` in it."""
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        admin.execute("grant create on schema public to public")
+        try:
+            with psycopg.connect(team.dsns["stranger"], options="-csearch_path=public", autocommit=True) as stranger:
+                for taken in ("name", "varchar", "regnamespace"):
+                    stranger.execute(
+                        f"create function quote_ident({taken}) returns text language plpgsql as"
+                        " $$ begin raise exception 'runs as %', session_user; end $$".encode()
+                    )
+            database = await Database.open(team.dsns["reader"], MIGRATIONS)
+            assert (await database.agents.find("docs")).name == "docs"
+            await database.close()
+        finally:
+            admin.execute(
+                "drop function if exists public.quote_ident(name), public.quote_ident(varchar),"
+                " public.quote_ident(regnamespace)"
+            )
+            admin.execute("revoke create on schema public from public")
 
 
 async def test_removed_user_has_no_rights_and_its_agents_another_owner(team: Team, dsn: str) -> None:
@@ -629,6 +879,66 @@ async def test_removed_user_has_no_rights_and_its_agents_another_owner(team: Tea
     assert {agent.name for agent in await team.databases["writer"].agents.all()} == {"docs", "notes"}
     assert attack(team, "anna", "select 1", "") is None or attack(team, "anna", "select 1", "") != [(1,)]
     await admin.close()
+
+
+async def test_user_who_is_removed_leaves_nothing_to_a_later_one_of_that_name(team: Team, dsn: str) -> None:
+    """Nor is a role dropped that ikigai did not make. Of two agents of one name the heir has one under another."""
+    owned, anna, guest = await Database.open(dsn, MIGRATIONS), team.databases["anna"], f"guest_{uuid4().hex[:8]}"
+    heir = str(conninfo_to_dict(team.dsns["anna"])["user"])
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        admin.execute(f"create role {guest} login password '{PASSWORD}'".encode())
+        try:
+            await owned.users.add(guest)
+            await anna.sharing.share(team.docs, guest, "write")
+            used = await Database.open(address(dsn, user=guest, password=PASSWORD), MIGRATIONS)
+            mine = await used.agents.create("docs")
+            await (await used.open_agent(mine)).close()
+            await used.close()
+            removed = await owned.users.remove(guest, heir)
+            assert (removed.given, removed.dropped) == (1, False)
+            assert sorted(agent.name for agent in await anna.agents.all()) == ["docs", f"docs-{mine.id[:4]}", "notes"]
+            await owned.users.add(guest)
+            used = await Database.open(address(dsn, user=guest, password=PASSWORD), MIGRATIONS)
+            assert await used.agents.all(unlisted=True, everyone=True) == [] and await used.agents.last() is None
+            await used.close()
+            assert not [share for share in await anna.sharing.all() if share.user == guest]
+            await owned.users.remove(guest)
+        finally:
+            await owned.close()
+            admin.execute(f"drop owned by {guest}; drop role {guest}".encode())
+
+
+async def test_agents_of_a_role_that_was_renamed_go_to_its_new_name(dsn: str) -> None:
+    """They belong to the old name until its user is removed, which leaves no index of that name."""
+    old, new = (f"{name}_{uuid4().hex[:8]}" for name in ("old", "new"))
+    owned = await Database.open(dsn, MIGRATIONS)
+    await owned.users.add(old, PASSWORD)
+    used = await Database.open(address(dsn, user=old, password=PASSWORD), MIGRATIONS)
+    talk = await Talk.open(used, await used.agents.create("mine"))
+    await talk.turn("kept")
+    await talk.log.close()
+    await used.close()
+    try:
+        with psycopg.connect(dsn, autocommit=True) as admin:
+            admin.execute(f"alter role {old} rename to {new}".encode())
+        await owned.users.add(new)
+        removed = await owned.users.remove(old, new)
+        assert (removed.given, removed.dropped) == (1, False)
+        used = await Database.open(address(dsn, user=new, password=PASSWORD), MIGRATIONS)
+        assert len((await used.search("kept")).hits) == 1
+        last = await used.agents.find("mine")
+        assert last.owner == "" and last.may_write
+        await used.close()
+        with psycopg.connect(dsn) as admin:
+            indexes = "select nspname from pg_namespace where nspname in (%s, %s)"
+            names = f"ikigai_index_{old}", f"ikigai_index_{new}"
+            assert admin.execute(indexes, names).fetchall() == [(names[1],)]
+        assert (await owned.users.remove(new, owned.place.user)).dropped
+    finally:
+        with psycopg.connect(dsn, autocommit=True) as admin:
+            for name in (old, new):
+                admin.execute(f"drop schema if exists ikigai_index_{name} cascade".encode())
+        await owned.close()
 
 
 async def test_new_version_renews_users_without_the_right_to_make_schemas(

@@ -37,11 +37,13 @@ def greet(schema: str) -> bytes:
 
     A role that has indexes of its own finds their tables first; the owner of the tables has made that schema. To that
     owner it says if users lack what this version has. It asks for no roles: to plan that takes as long as all the rest.
+    The search_path is the user's own here. So functions get the types that they take: one of `public` that took others
+    would fit better.
     """
     name = f"{quoted(schema)}.ikigai_migrations"
     table = name.replace("%", "%%")
     own_index = f"""coalesce((
-      select quote_ident(nspname) || ', ' from pg_namespace
+      select quote_ident(nspname::text) || ', ' from pg_namespace
       where nspname::text = {_literal(schema + INDEX_INFIX)} || session_user::text
         and nspowner = (select relowner from pg_class where oid = {_literal(name)}::regclass::oid)
     ), '') || """

@@ -217,12 +217,15 @@ class Ranking:
         return found
 
     def word_weights(self, words: Iterable[QueryWord]) -> list[float]:
-        """Return what each word of the question weighs: as much as the heaviest of its stems that are known."""
-        unknown = stem_weight(self._documents, 0)
-        return [
-            max((self._weight[stem] for stem in word.stems if stem in self._weight), default=word.times * unknown)
-            for word in words
-        ]
+        """Return what each word of the question weighs: as much as the heaviest of its stems that are known.
+
+        A message of average length with each word scores their sum: a stem that several words have counts for each.
+        """
+        return [word.times * stem_weight(self._documents, self._having_rarest(word)) for word in words]
+
+    def _having_rarest(self, word: QueryWord) -> int:
+        """Return how many documents have the rarest stem of a word, 0 if none is known."""
+        return min((self._frequency[stem] for stem in word.stems if stem in self._frequency), default=0)
 
     def candidates(self) -> list[int]:
         """Return the numbers of the documents that may be the best."""

@@ -132,9 +132,13 @@ def query_words(question: str, languages: Iterable[str]) -> list[QueryWord]:
     return found
 
 
-def query_stems(question: str, languages: Iterable[str]) -> dict[str, int]:
-    """Return the stems of `query_words` with their counts."""
-    return {stem: word.times for word in query_words(question, languages) for stem in word.stems}
+def count_question_stems(words: Iterable[QueryWord]) -> Counter[str]:
+    """Return the stems of words of a question, each with how often the question has a word of it."""
+    found = Counter[str]()
+    for word in words:
+        for stem in word.stems:
+            found[stem] += word.times
+    return found
 
 
 def _pairs(run: str) -> list[str]:

@@ -162,7 +162,7 @@ class TurnRecall:
             languages = msgspec.json.decode(by_language, type=dict[str, int])
             common = common_languages(languages)
             words = await asyncio.to_thread(stems.query_words, question, common)
-            counts = {stem: word.times for word in words for stem in word.stems}
+            counts = stems.count_question_stems(words)
             runs = await _read_runs(cursor, scope) if scope else None
             await cursor.execute(queries.POSTINGS, (list(counts),), binary=True, prepare=False)
             rows = await cursor.fetchall()
@@ -296,7 +296,8 @@ def _terms(question: str) -> tuple[Term, ...]:
     """Return the words of a question and their stems, for showing where they are in a text."""
     words = [fold(word) for word in stems.split_words(question)]
     language = stems.detect_language(stems.split_words(question))
-    found = dict.fromkeys([*stems.query_stems(question, ()), *(w for w in words if not stems.is_common(w, language))])
+    asked = stems.count_question_stems(stems.query_words(question, ()))
+    found = dict.fromkeys([*asked, *(word for word in words if not stems.is_common(word, language))])
     return tuple(_term(word) for word in found if word)
 
 

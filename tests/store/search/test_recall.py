@@ -17,7 +17,7 @@ from ikigai.store.search import stem_index, turn_recall
 from ikigai.store.search.neighbors import likely_best
 from ikigai.store.search.postings import Ranking, Run, coded_length, length_code, pack_documents
 from ikigai.store.search.stem_index import parts_to_merge
-from ikigai.store.search.stems import count_stems, detect_language, query_stems, split_words
+from ikigai.store.search.stems import count_question_stems, count_stems, detect_language, query_words, split_words
 from ikigai.store.search.turn_recall import RecallScope, common_languages
 from ikigai.store.sql import purge as purge_queries
 from ikigai.store.sql import stem_postings
@@ -302,6 +302,16 @@ async def test_recall_is_the_same_where_few_documents_are_read(database: Databas
     was_enabled: list[bool] = []
     made = turn_recall._with_excerpts
     monkeypatch.setattr(turn_recall, "_with_excerpts", lambda *args: was_enabled.append(gc.isenabled()) or made(*args))
+def test_words_of_one_stem_weigh_what_a_message_with_them_scores():
+    words = query_words("The heron and the herons of the river: herons?", ())
+    counts = count_question_stems(words)
+    assert counts == {"heron": 3, "river": 1}
+    documents = [(n, Counter(said.split()), 2) for n, said in enumerate(("heron river", "sea sky", "heron sea"))]
+    rows = [(stem, 0, packed) for stem, packed in pack_documents(documents).items() if stem in counts]
+    ranking = Ranking(rows, counts, 3, 2.0)
+    assert ranking.scores([0])[0] == pytest.approx(sum(ranking.word_weights(words)))
+
+
     monkeypatch.setattr(turn_recall, "MIN_READ_DOCUMENTS", 1)
     monkeypatch.setattr(turn_recall, "READ_PER_TURN", 1)
     few = await database.recall("Which harbor has a crane?", 1)
@@ -361,8 +371,9 @@ def test_languages_are_told_and_stemmed():
         assert detect_language(split_words(text)) == language
         told, stems = count_stems(text)
         assert told == language and stems
-    assert set(query_stems("house", ["english"])) & set(count_stems("the houses of the town are")[1])
-    assert set(query_stems("Haus Garten", ["german"])) & set(count_stems("die Gärten und Hauses sind")[1])
+    assert set(query_words("house", ["english"])[0].stems) & set(count_stems("the houses of the town are")[1])
+    asked = count_question_stems(query_words("Haus Garten", ["german"]))
+    assert set(asked) & set(count_stems("die Gärten und Hauses sind")[1])
     assert count_stems("snake_case東京都")[1].keys() == {"snake", "case", "東京", "京都"}
 
 

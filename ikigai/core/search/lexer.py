@@ -61,13 +61,18 @@ class _Folds(dict[int, str]):
     """The folded form of each character; filled as characters are met."""
 
     def __missing__(self, code: int) -> str:
-        bare = _patterns().marks.sub("", unicodedata.normalize("NFKD", chr(code)))
+        bare = remove_marks(unicodedata.normalize("NFKD", chr(code)))
         folded = unicodedata.normalize("NFC", bare).casefold()
         found = self[code] = "".join(_OTHER_LETTERS.get(each, each) for each in folded)
         return found
 
 
 _FOLDS = _Folds()
+
+
+def remove_marks(text: str) -> str:
+    """Return the text without accents, points and vowel signs that are characters of their own."""
+    return text if text.isascii() else _patterns().marks.sub("", text)
 
 
 def fold_offsets(text: str) -> list[tuple[int, int]]:

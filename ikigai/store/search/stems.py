@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, fold, is_unspaced, split_tokens
+from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, fold, is_unspaced, remove_marks, split_tokens
 
-ANALYSIS = 1
+ANALYSIS = 2
 """Number of this way to make stems; an index that was made in another way is made anew."""
 FUNCTION_WORDS_FILE = Path(__file__).with_name("function_words.json")
 """The function words of each language that has a stemmer. With other words stems are made in another way."""
@@ -72,8 +72,10 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text in lower case, with their accents."""
-    return split_tokens(unicodedata.normalize("NFC", text).lower().replace("_", " "))
+    """Return the words of a text in lower case, with their accents. Marks of which no letter has one go: they would cut
+    a word in two.
+    """
+    return split_tokens(remove_marks(unicodedata.normalize("NFC", text).lower()).replace("_", " "))
 
 
 def detect_language(words: Iterable[str], default: str = DEFAULT_LANGUAGE) -> str:

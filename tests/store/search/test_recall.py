@@ -85,6 +85,21 @@ async def test_recall_in_mixed_scripts(database: Database):
 
 async def test_answer_is_found_by_its_question(database: Database):
     """The reply has none of the words, and a turn that mentions one of them is no better."""
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("İstanbul'da bir ev", "istanbul"),
+        ("هذا كِتَابٌ جديد", "كتاب"),
+        ("אמרנו שָׁלוֹם לכולם", "שלום"),
+        ("Ọlọ́run wa", "olorun"),
+        ("the cafe\u0301 on the pier", "cafés"),
+    ],
+)
+def test_marks_that_are_characters_cut_no_word(said: str, asked: str):
+    indexed = count_stems(said)[1]
+    assert any(stem in indexed for word in query_words(asked, ()) for stem in word.stems), (indexed, asked)
+
+
     talk = await Talk.open(database)
     await talk.turn("question about the marathon shoes", "Get the blue ones.")
     await talk.turn("other shoes", "No.")

@@ -55,7 +55,7 @@ class HitsRecord(PrintedRecord, tag="hits"):
 
 
 class RecalledMessageFields(JsonObject):
-    """A message of a recalled turn. `score` ranks messages as that of turns does."""
+    """A message of a recalled turn, or the event of a tool in it that matches best. `score` ranks it as turns are."""
 
     id: Id
     kind: str

@@ -66,9 +66,10 @@ class RecallScope(Record, frozen=True):
 
 
 class RecalledMessage(Record, frozen=True):
-    """A message of a recalled turn; `at` is seconds since 1970, `excerpt` is on one line.
+    """A message of a recalled turn, or the event of a tool in it that matches best.
 
-    `score` is 0 if neither it nor a message beside it has a word of the question.
+    `at` is seconds since 1970, `excerpt` is on one line. `score` is 0 if neither it nor a message beside it has a word
+    of the question.
     """
 
     id: int
@@ -147,7 +148,7 @@ class TurnRecall:
             async with self._session.use() as cursor:
                 ranked = await self._rank(cursor, question, limit, scope)
                 turns = await _read_turns(cursor, ranked.best, limit)
-                said = await _read_said(cursor, [turn for turn, _ in turns])
+                said = await _read_said(cursor, turns)
             scores = {each.message: each.score for each in reversed(ranked.best)}  # the best of a message's pieces
             width = most_characters // max(1, len(turns))
             made = await asyncio.to_thread(_with_excerpts, question, turns, said, scores, width)
@@ -260,10 +261,14 @@ async def _read_turns(cursor: Cursor, best: Sequence[ScoredDocument], limit: int
     return list(found.items())[:limit]
 
 
-async def _read_said(cursor: Cursor, turns: Sequence[_Turn]) -> dict[int, list[tuple[int, str, float, str]]]:
-    """Return for the first event of each turn the messages in it: id, kind, time, text."""
-    columns = [UUID(turn.agent_id) for turn in turns], [turn.first for turn in turns], [turn.last for turn in turns]
-    await cursor.execute(queries.SAID_IN, columns, prepare=False)
+async def _read_said(
+    cursor: Cursor, turns: Sequence[tuple[_Turn, ScoredDocument]]
+) -> dict[int, list[tuple[int, str, float, str]]]:
+    """Return for the first event of each turn what was said in it, and its best event: id, kind, time, text."""
+    if not turns:
+        return {}
+    rows = [(UUID(turn.agent_id), turn.first, turn.last, best.message, best.start) for turn, best in turns]
+    await cursor.execute(queries.SAID_IN, list(map(list, zip(*rows, strict=True))), prepare=False)
     said: dict[int, list[tuple[int, str, float, str]]] = {}
     for first, *message in await cursor.fetchall():
         said.setdefault(first, []).append(tuple(message))

@@ -106,13 +106,18 @@ left join lateral (
   where agent_id = self.agent_id and kind = 'turn_end' and id > self.id order by id limit 1
 ) ended on true
 """
-# What was said in these turns.
+# What was said in these turns, and the event of each that matches best, from the character on where that part begins.
 SAID_IN = f"""
-select turn.first, said.id, said.kind, extract(epoch from said.created_at)::float8, said.content
-from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) as turn (agent, first, last) cross join lateral (
-  select id, kind, created_at, left({SEARCHED_TEXT}, 16000) as content from messages
-  where agent_id = turn.agent and id between turn.first and coalesce(turn.last, 9223372036854775807)
-    and kind in ('user', 'assistant')
-  order by id limit 20
-) said order by turn.first, said.id
+select turn.first, said.id, kind, extract(epoch from created_at)::float8,
+       substr({SEARCHED_TEXT}, case said.id when turn.best then turn.start else 0 end + 1, 16000)
+from unnest(%s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[], %s::integer[])
+  as turn (agent, first, last, best, start)
+cross join lateral (
+  select turn.best as id
+  union all
+  (select id from messages
+   where agent_id = turn.agent and id between turn.first and coalesce(turn.last, 9223372036854775807)
+     and kind in ('user', 'assistant') and id <> turn.best
+   order by id limit 19)
+) said join messages using (id) order by turn.first, said.id
 """

@@ -10,10 +10,12 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.messages import Text
+from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.core.transfer.redact import PurgeTarget
+from ikigai.store import schema
 from ikigai.store.database import Database
 from ikigai.store.search import stem_index, turn_recall
+from ikigai.store.search.fill import STEP_EVENTS
 from ikigai.store.search.neighbors import likely_best
 from ikigai.store.search.postings import Ranking, Run, coded_length, length_code, pack_documents
 from ikigai.store.search.stem_index import parts_to_merge
@@ -83,8 +85,6 @@ async def test_recall_in_mixed_scripts(database: Database):
     await talk.log.close()
 
 
-async def test_answer_is_found_by_its_question(database: Database):
-    """The reply has none of the words, and a turn that mentions one of them is no better."""
 @pytest.mark.parametrize(
     ("said", "asked"),
     [
@@ -100,6 +100,8 @@ def test_marks_that_are_characters_cut_no_word(said: str, asked: str):
     assert any(stem in indexed for word in query_words(asked, ()) for stem in word.stems), (indexed, asked)
 
 
+async def test_answer_is_found_by_its_question(database: Database):
+    """The reply has none of the words, and a turn that mentions one of them is no better."""
     talk = await Talk.open(database)
     await talk.turn("question about the marathon shoes", "Get the blue ones.")
     await talk.turn("other shoes", "No.")
@@ -300,6 +302,16 @@ def test_ranking_equals_naive_bm25(monkeypatch: pytest.MonkeyPatch):
             assert set(within.candidates()) <= {7, 8, 9, *range(4_090, 4_101)}
 
 
+def test_words_of_one_stem_weigh_what_a_message_with_them_scores():
+    words = query_words("The heron and the herons of the river: herons?", ())
+    counts = count_question_stems(words)
+    assert counts == {"heron": 3, "river": 1}
+    documents = [(n, Counter(said.split()), 2) for n, said in enumerate(("heron river", "sea sky", "heron sea"))]
+    rows = [(stem, 0, packed) for stem, packed in pack_documents(documents).items() if stem in counts]
+    ranking = Ranking(rows, counts, 3, 2.0)
+    assert ranking.scores([0])[0] == pytest.approx(sum(ranking.word_weights(words)))
+
+
 def test_documents_beside_others_that_match_are_likely_to_be_the_best():
     documents = [(n, Counter(stems), 5) for n, stems in enumerate(["ab", "c", "a", "c", "a", "a", "c", "a"])]
     rows = [(stem, 0, packed) for stem, packed in pack_documents(documents).items() if stem != "c"]
@@ -317,16 +329,6 @@ async def test_recall_is_the_same_where_few_documents_are_read(database: Databas
     was_enabled: list[bool] = []
     made = turn_recall._with_excerpts
     monkeypatch.setattr(turn_recall, "_with_excerpts", lambda *args: was_enabled.append(gc.isenabled()) or made(*args))
-def test_words_of_one_stem_weigh_what_a_message_with_them_scores():
-    words = query_words("The heron and the herons of the river: herons?", ())
-    counts = count_question_stems(words)
-    assert counts == {"heron": 3, "river": 1}
-    documents = [(n, Counter(said.split()), 2) for n, said in enumerate(("heron river", "sea sky", "heron sea"))]
-    rows = [(stem, 0, packed) for stem, packed in pack_documents(documents).items() if stem in counts]
-    ranking = Ranking(rows, counts, 3, 2.0)
-    assert ranking.scores([0])[0] == pytest.approx(sum(ranking.word_weights(words)))
-
-
     monkeypatch.setattr(turn_recall, "MIN_READ_DOCUMENTS", 1)
     monkeypatch.setattr(turn_recall, "READ_PER_TURN", 1)
     few = await database.recall("Which harbor has a crane?", 1)
@@ -397,6 +399,72 @@ async def test_recall_of_a_reply_without_text(database: Database):
     await talk.store((ev.UserMessage("open walrus"), ev.AssistantMessage((Text(""),))))
     (turn,) = (await database.recall("walrus")).turns
     assert turn.last is None and turn.first == turn.id
+    await talk.log.close()
+
+
+async def test_log_of_a_version_without_recall_is_indexed_behind_the_migration(empty_dsn: str):
+    with psycopg.connect(empty_dsn, autocommit=True) as other:
+        other.execute("create schema ikigai")
+        other.execute("set search_path = ikigai")
+        for version, file in schema.read_migrations(MIGRATIONS)[:14]:
+            other.execute(file.read_bytes())
+            other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (version, file.stem[5:]))
+        other.execute("insert into agents (id, name) values (gen_random_uuid(), 'old')")
+        other.execute(
+            "insert into messages (event_id, agent_id, seq, kind, content)"
+            " select gen_random_uuid(), id, n, 'user', 'note of pier' || n from agents, generate_series(1, 600) n"
+        )
+    await (await Database.open(empty_dsn, MIGRATIONS)).close()
+    database = await Database.open(empty_dsn, MIGRATIONS)
+    behind = [(await database.status()).recall_behind]
+    while await database.indexer.stems.index_some():
+        behind.append((await database.status()).recall_behind)
+    assert behind == [600, 600 - STEP_EVENTS, 0]
+    (turn,) = (await database.recall("pier423")).turns
+    assert [said.excerpt for said in turn.messages if said.id == turn.id] == ["note of pier423"]
+    await database.close()
+
+
+async def test_user_counts_a_little_more_and_a_neighbor_half(database: Database):
+    talk = await Talk.open(database)
+    await talk.turn("the gray heron", "the gray heron")
+    with semantic.without():
+        (turn,) = (await database.recall("gray heron")).turns
+    user, reply = turn.messages
+    assert turn.id == user.id and user.score == turn.score
+    assert turn.word_score == pytest.approx(1.15 * 1.5 * turn.own_score, abs=1e-3)
+    assert reply.score == pytest.approx(1.5 * turn.own_score, abs=1e-3)
+    await talk.log.close()
+
+
+async def test_best_message_has_most_of_the_excerpt_and_each_other_one_a_share(database: Database):
+    talk = await Talk.open(database)
+    await talk.turn("heron " + "reed " * 2_000, "the gray gray heron " + "pond " * 2_000)
+    (turn,) = (await database.recall("gray heron", most_characters=1_000)).turns
+    user, reply = turn.messages
+    assert turn.id == reply.id
+    assert 250 < len(user.excerpt) < 330 and 650 < len(reply.excerpt) < 730
+    await talk.log.close()
+
+
+async def test_excerpts_show_what_matches_wherever_it_stands(database: Database):
+    """It is far behind in a long message, in the output of a tool, and in the last reply of a long turn."""
+    talk = await Talk.open(database)
+    await talk.turn(
+        "a long report: " + "reed pond " * 4_000 + "the heron is called Gertrude " + "mud " * 9_000, "Read."
+    )
+    call = ToolCall("c", "read_file", '{"path": "seals.txt"}')
+    begun = (ev.UserMessage("look"), ev.AssistantMessage((Text("I read it."),)), call)
+    await talk.store((*begun, ToolResult("c", "The walrus is called Egon.")))
+    await talk.store([ev.AssistantMessage((Text(f"step {n}"),)) for n in range(40)])
+    await talk.store((ev.AssistantMessage((Text("The otter is called Olga."),)),))
+    facts = ("heron", "Gertrude", "user"), ("walrus", "Egon", "tool_result"), ("otter", "Olga", "assistant")
+    for animal, name, kind in facts:
+        turn = (await database.recall(f"the {animal}", limit=1)).turns[0]
+        (best,) = (said for said in turn.messages if said.id == turn.id)
+        assert (best.kind, name in best.excerpt) == (kind, True), animal
+        assert [said.id for said in turn.messages] == sorted(said.id for said in turn.messages)
+        assert len(turn.messages) <= 20
     await talk.log.close()
 
 

@@ -113,6 +113,7 @@ class AgentLoop:
         self.can_ask = options.can_ask
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
         self.checks_mail = False  # which may begin a turn
+        self._is_recalling = False  # for a message that is stored after it
         self._shrunk: tuple[Job | None, int] = (None, 0)  # the request that was shrunk, and how often
         self._forgetting: asyncio.Task[None] | None = None  # looks up the events named by ids and asks the user
 
@@ -208,7 +209,7 @@ class AgentLoop:
     @property
     def busy(self) -> bool:
         """True while a turn is open or something that was sent is not stored yet."""
-        is_storing = bool(self.unsaved) or self._jobs.ahead.is_sending
+        is_storing = bool(self.unsaved) or self._jobs.ahead.is_sending or self._is_recalling
         return self.memory.open is not None or is_storing or not self.inbox.empty()
 
     @property
@@ -312,11 +313,14 @@ class AgentLoop:
             return incoming
         if isinstance(incoming, Submitted) and incoming.sender:
             return incoming
+        self._is_recalling = True
         try:
             recalled = await self.services.recall_for(self.memory, text)
         except BaseException:  # the loop ends here, and what waits is returned to the user
             self.queue.follow_up.appendleft(incoming)
             raise
+        finally:
+            self._is_recalling = False
         if recalled is None:
             return incoming
         return replace(incoming, recalled=replace(recalled, text=self.services.redactor().foreign(recalled.text)))

@@ -1364,6 +1364,24 @@ async def test_late_steering_message_begins_the_next_turn_and_esc_returns_it():
     assert session.view.told("returned") == ["fourth"]
 
 
+async def test_turns_are_recalled_anew_for_a_message_that_is_sent_again():
+    asked, busy = list[str](), list[bool]()
+
+    async def recall(memory: Memory, message: str) -> TurnsRecalled:
+        asked.append(message)
+        busy.append(session.runtime.busy)
+        return TurnsRecalled(f"[excerpt {len(asked)}]", (1,))
+
+    async with Session(["One.", "Two."], recall=recall).running() as session:
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+        session.tell(inputs.Retry())
+        await session.idle(2)
+        sent = repr(session.provider.requests[-1].messages)
+    assert busy == [True, True], "the message is not stored yet"
+    assert asked == ["hi", "hi"] and "[excerpt 2]" in sent and "[excerpt 1]" not in sent
+
+
 @pytest.mark.parametrize("fails", [True, False])
 async def test_message_is_returned_when_the_loop_ends_while_turns_are_recalled_for_it(fails: bool):
     asked = asyncio.Event()

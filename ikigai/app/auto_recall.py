@@ -6,6 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ikigai.app.recall_commands import format_excerpts
 from ikigai.core.errors import StoreError
 from ikigai.core.sanitize import clean_line
@@ -70,7 +72,9 @@ async def find_turns(
 
 
 def _match(turn: RecalledTurn) -> RecallMatch:
-    said = [each for each in turn.messages if each.excerpt]
-    name = next((clean_line(each.excerpt) for each in said if each.id == turn.id), "")
+    """Return the match with what the user and the model said: nobody has asked for the output of a tool."""
+    said = tuple(each for each in turn.messages if each.excerpt and each.kind in ("user", "assistant"))
+    name = next((each.excerpt for each in said if each.id == turn.id), said[0].excerpt if said else "")
+    excerpts = format_excerpts((replace(turn, messages=said),))
     ids = tuple(each.id for each in said)
-    return RecallMatch(turn.first, turn.last, turn.word_score, format_excerpts((turn,)), ids, name)
+    return RecallMatch(turn.first, turn.last, turn.word_score, excerpts, ids, turn.id, clean_line(name))

@@ -55,7 +55,7 @@ class RecallSuggestions:
         self._screen.status.suggest_recalled(())
         if not turns or memory is None or services is None or memory.agent != self._agent:
             return False
-        able = [turn for turn in turns if recall_choice.is_recallable(memory, turn.first, turn.last)]
+        able = [turn for turn in turns if recall_choice.is_recallable(memory, turn)]
         recalled = recall_choice.join_excerpts(able, services.context_settings(memory).auto_recall_tokens)
         if recalled is None:
             return False

@@ -1,6 +1,8 @@
 """Automatic recall over a real database: facts that left the window are in the request that asks for them."""
 
+from pathlib import Path
 from random import Random
+from typing import Literal
 
 import psycopg
 import pytest
@@ -8,18 +10,30 @@ from msgspec.structs import replace
 
 from ikigai.app import auto_recall
 from ikigai.app.auto_recall import find_turns, recall_for
-from ikigai.core.events import Forked, UsageReported
+from ikigai.config import Config
+from ikigai.config.records import ContextSettings
+from ikigai.core.events import AssistantMessage, Ending, Forked, TurnsRecalled, UsageReported, UserMessage
 from ikigai.core.forget.selection import EventRange, select_events
-from ikigai.core.messages import StopReason, Text
-from ikigai.core.search.recall_choice import CLEAR_SHARE, RecallMatch, choose_turns, is_recallable, join_excerpts
+from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.search.recall_choice import (
+    CLEAR_SHARE,
+    RECALL_SHARE,
+    RecallMatch,
+    choose_turns,
+    is_recallable,
+    join_excerpts,
+)
 from ikigai.core.state.decisions import decide, work
-from ikigai.core.state.fold import expect
+from ikigai.core.state.effective_settings import RunConfig
+from ikigai.core.state.fold import end_turn, expect
 from ikigai.core.state.inputs import CallModel, Clear, Filter, Replied, RewindAt, Submitted, Undo
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import next_request
+from ikigai.core.transfer.redact import PURGED_TEXT
 from ikigai.core.views.context_report import build_report
 from ikigai.repl.completions import complete_undo
 from ikigai.store.database import Database
+from tests.app.house import House
 from tests.bench.prose import Prose
 from tests.core.agent import RUN
 from tests.store.talk import Talk
@@ -48,14 +62,15 @@ async def ask(talk: Talk, database: Database, question: str) -> str:
     return repr(request.messages)
 
 
-async def with_secret(database: Database) -> Talk:
+async def with_secret(database: Database, run: RunConfig = SMALL, is_indexed: bool = True) -> Talk:
     """A talk whose second turn is out of the window and names the walrus."""
-    talk = await Talk.open(database, run=SMALL)
+    talk = await Talk.open(database, run=run)
     await talk.turn("Good morning.", "Hello.")
     await talk.turn("The walrus is called Gertrude.", "A good name for a walrus.")
     for n in range(12):
         await talk.turn(f"Filler {n} about nothing, " + "blah " * 100, "Fine. " + "yes " * 100)
-    await database.indexer.stems.catch_up(30)
+    if is_indexed:
+        await database.indexer.stems.catch_up(30)
     assert "Gertrude" not in repr(next_request(talk.memory))
     return talk
 
@@ -97,8 +112,8 @@ async def test_fork_inherits_recalled_excerpts_and_recalls_from_its_ancestors(da
     forked = await database.tree.fork(talk.agent, end, (Forked(talk.agent.name, end),), "child")
     child = await Talk.open(database, forked, run=SMALL)
     assert child.memory.window.turns[-1].recalled and "Gertrude" in repr(child.memory.window)
-    assert await recall_for(database, child.memory, "the walrus", TOKENS)
     await child.happen(Undo())
+    assert await recall_for(database, child.memory, "the walrus", TOKENS)
     assert "Gertrude" not in repr(child.memory.window) and child.memory == await child.reloaded()
     parent = await database.reader(talk.agent).load(load_memory(SMALL, talk.agent.id))
     assert parent.window.turns[-1].recalled, "the child's undo is its own"
@@ -155,9 +170,7 @@ async def test_forgotten_cleared_and_rewound_turns_are_not_recalled(database: Da
         await talk.happen(Clear())
     else:
         await talk.happen(RewindAt(turns[0].turn.end))
-    for n in range(12):
-        await talk.turn(f"More {n}, " + "blah " * 100, "Fine. " + "yes " * 100)
-    await database.indexer.stems.catch_up(30)
+    await slide(talk, database)
     assert await recall_for(database, talk.memory, question, TOKENS) is None
     await talk.log.close()
 
@@ -184,8 +197,128 @@ async def test_excerpts_keep_to_their_tokens_and_to_clear_matches(database: Data
     assert whole and whole.ids == (2, 3)
     assert small and len(small.text.encode()) <= 55 * 4 and small.ids == (2,)
     assert join_excerpts(old, 10) is None
-    assert not is_recallable(memory, start, start + 3) and not is_recallable(memory, 2, None)
+    sent, unfinished = RecallMatch(start, start + 3, 1.0, "", ()), RecallMatch(2, None, 1.0, "", ())
+    assert is_recallable(memory, old[0]) and not is_recallable(memory, sent) and not is_recallable(memory, unfinished)
+    many = [RecallMatch(2, 5, 9.0, f"e{n}", (n,)) for n in range(2, 8)]
+    assert choose_turns(memory, many, 9.0, 0.5) == tuple(many[:3])
+    purged = RecallMatch(2, 5, 9.0, f"it is {PURGED_TEXT}", (2,))
+    assert choose_turns(memory, [purged, *many], 9.0, 0.5) == tuple(many[:3])
     await talk.log.close()
+
+
+async def test_excerpts_that_are_in_the_window_are_not_sent_again(database: Database):
+    talk, question = await with_secret(database), "What was the name of the walrus?"
+    assert "Gertrude" in await ask(talk, database, question)
+    assert repr(next_request(talk.memory)).count("is called Gertrude") == 1
+    assert await recall_for(database, talk.memory, question, TOKENS) is None
+    await talk.happen(Undo())
+    assert await recall_for(database, talk.memory, question, TOKENS), "an undo took them out of the window"
+    await talk.log.close()
+
+
+async def slide(talk: Talk, database: Database) -> None:
+    """Push all turns out of the window."""
+    for n in range(12):
+        await talk.turn(f"More {n}, " + "blah " * 100, "Fine. " + "yes " * 100)
+    await database.indexer.stems.catch_up(30)
+
+
+async def test_first_turn_that_is_kept_in_the_window_is_not_recalled(database: Database):
+    keeping = replace(SMALL, rules=replace(SMALL.rules, keep_first_turn=True))
+    talk = await with_secret(database, keeping)
+    first = talk.memory.window.first
+    assert first and talk.memory.cutoff and first.end < talk.memory.cutoff
+    assert await recall_for(database, talk.memory, "What was the name of the walrus?", TOKENS)
+    matches = await find_turns(database, talk.memory, "Good morning hello", TOKENS, RECALL_SHARE, catch_up=0.0)
+    assert first.id not in {each.first for each in matches}
+    unkept = replace(talk.memory, window=replace(talk.memory.window, first=None))
+    matches = await find_turns(database, unkept, "Good morning hello", TOKENS, RECALL_SHARE, catch_up=0.0)
+    assert first.id in {each.first for each in matches}
+    await talk.log.close()
+
+
+async def test_index_is_brought_up_to_date_before_excerpts_are_sent(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(auto_recall, "CATCH_UP_SECONDS", 60.0)
+    talk, question = await with_secret(database, is_indexed=False), "What was the name of the walrus?"
+    assert not await find_turns(database, talk.memory, question, TOKENS, CLEAR_SHARE, catch_up=0.0)
+    assert await recall_for(database, talk.memory, question, TOKENS)
+    await talk.log.close()
+
+
+async def test_turn_whose_own_excerpts_were_undone_is_recalled(database: Database):
+    talk, question = await with_secret(database), "What was the name of the walrus?"
+    await ask(talk, database, question)
+    await talk.happen(Undo())
+    await slide(talk, database)
+    recalled = await recall_for(database, talk.memory, question, TOKENS)
+    assert recalled and question in recalled.text
+    await talk.log.close()
+
+
+async def test_output_of_tools_recalls_what_was_said_about_it(database: Database):
+    talk = await with_secret(database)
+    call = ToolCall("c", "read_file", '{"path": "otters.txt"}')
+    await talk.store((UserMessage("Look into that file."), AssistantMessage((Text("I do."),)), call))
+    await talk.store((ToolResult("c", "The otter is called Olga."), AssistantMessage((Text("Done."),))))
+    await talk.store((end_turn(talk.memory, (), Ending.COMPLETED),))
+    await slide(talk, database)
+    (turn,) = await find_turns(database, talk.memory, "the otter called Olga", TOKENS, CLEAR_SHARE, catch_up=0.0)
+    assert turn.name == "Look into that file." and "Done." in turn.excerpts and "Olga" not in turn.excerpts
+    selection = await talk.log.load(select_events(talk.run, talk.agent.id, (EventRange(turn.best, turn.best),)))
+    await talk.happen(Filter((), selection.ids, selection.messages))
+    assert not await find_turns(database, talk.memory, "the otter called Olga", TOKENS, CLEAR_SHARE, catch_up=0.0)
+    await talk.log.close()
+
+
+async def test_turn_with_a_forgotten_message_is_not_recalled(database: Database):
+    talk, question = await with_secret(database), "What was the name of the walrus?"
+    recalled = await recall_for(database, talk.memory, question, TOKENS)
+    assert recalled
+    id = recalled.ids[-1]
+    selection = await talk.log.load(select_events(talk.run, talk.agent.id, (EventRange(id, id),)))
+    assert selection.ids == (id,) and not selection.ranges
+    await talk.happen(Filter((), selection.ids, selection.messages))
+    assert await recall_for(database, talk.memory, question, TOKENS) is None
+    await talk.log.close()
+
+
+async def test_turn_begins_without_what_a_slow_or_broken_database_would_recall(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
+    talk, question = await with_secret(database), "What was the name of the walrus?"
+    monkeypatch.setattr(auto_recall, "RECALL_SECONDS", 0.0)
+    assert await recall_for(database, talk.memory, question, TOKENS) is None
+    monkeypatch.setattr(auto_recall, "RECALL_SECONDS", 60.0)
+    assert await recall_for(database, talk.memory, question, TOKENS)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("alter table recall_index rename to recall_index_of_another_version")
+    assert await recall_for(database, talk.memory, question, TOKENS) is None
+    await talk.log.close()
+
+
+@pytest.mark.parametrize(
+    ("mode", "tokens", "is_sent"), [("off", 800, False), ("suggest", 800, False), ("on", 20, False), ("on", 800, True)]
+)
+async def test_loop_sends_excerpts_along_only_where_that_is_chosen(
+    database: Database, tmp_path: Path, mode: Literal["off", "suggest", "on"], tokens: int, is_sent: bool
+):
+    talk = await with_secret(database)
+    await talk.log.close()
+    context = ContextSettings(auto_recall=mode, auto_recall_tokens=tokens, sliding_context_tokens=2_000)
+    house = House(database, tmp_path, Config(model="scripted/echo", context=context))
+    member = await house.open(talk.agent.name)
+    member.agent_loop.put_input(Submitted(question := "What was the name of the walrus?"))
+    await house.rested()
+    history = [row.event for row in await house.history(talk.agent.name)]
+    asked = next(n for n, event in enumerate(history) if isinstance(event, UserMessage) and event.text == question)
+    sent = [event for event in history if isinstance(event, TurnsRecalled)]
+    assert bool(sent) == is_sent == isinstance(history[asked + 1], TurnsRecalled)
+    assert all("Gertrude" in event.text for event in sent)
+    await house.manager.close()
+    await house.world.tool_runtime.close()
+    await house.world.pool.close()
 
 
 @pytest.mark.timeout(1200)

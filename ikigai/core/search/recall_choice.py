@@ -1,12 +1,14 @@
 """This module chooses what is recalled for a message by itself: turns that match it and have left the window.
 
 A turn matches by its score as a share of what the message weighs: of the score of a message of average length that has
-each of its words. A turn that was cleared, rewound, forgotten or purged is never recalled.
+each of its words. A turn that was cleared, rewound, forgotten or purged is never recalled, nor are excerpts that an
+earlier message in the window has brought back already.
 """
 
 from collections.abc import Sequence
 
 from ikigai.core.events import TurnsRecalled
+from ikigai.core.messages import Role
 from ikigai.core.record import Record
 from ikigai.core.state.memory import Memory
 from ikigai.core.tokens import BYTES_PER_TOKEN
@@ -29,7 +31,7 @@ HEADER = "[excerpts of earlier turns of this conversation that are no longer in 
 
 class RecallMatch(Record, frozen=True):
     """A turn that matches a message: its events from `first` to `last` (None while it is open), the score of its words,
-    and excerpts of the events `ids`. `name` are words of the best of them in one line.
+    and excerpts of the events `ids`. `best` is the event that matches best, `name` are words of it in one line.
     """
 
     first: int
@@ -37,15 +39,18 @@ class RecallMatch(Record, frozen=True):
     score: float
     excerpts: str
     ids: tuple[int, ...]
+    best: int = 0
     name: str = ""
 
 
-def is_recallable(memory: Memory, first: int, last: int | None) -> bool:
+def is_recallable(memory: Memory, match: RecallMatch) -> bool:
     """Return True if the turn belongs to memory, and only the window or a summary leaves it out of the context."""
-    start, kept = memory.cutoff, memory.window.first
+    start, kept, first, last = memory.cutoff, memory.window.first, match.first, match.last
     if start is None or last is None or last >= start or first <= (memory.cleared or 0):
         return False
-    if (kept and kept.id <= last and first <= kept.end) or memory.has_removed(first, last):
+    if kept and kept.id <= last and first <= kept.end:
+        return False
+    if any(memory.has_removed(id, id) for id in (match.best, *match.ids)):
         return False
     return not any(low < last and first < high for low, high in memory.excluded_intervals)
 
@@ -53,12 +58,20 @@ def is_recallable(memory: Memory, first: int, last: int | None) -> bool:
 def choose_turns(
     memory: Memory, matches: Sequence[RecallMatch], weight: float, least_share: float
 ) -> tuple[RecallMatch, ...]:
-    """Return the turns to recall of these matches, in their order. `weight` is what the message weighs."""
-    able = [
-        each for each in matches if is_recallable(memory, each.first, each.last) and PURGED_TEXT not in each.excerpts
-    ]
+    """Return the turns to recall of these matches, in their order. `weight` is what the message weighs.
+
+    A turn whose excerpts are in the window already takes the place of a worse one, and is left out.
+    """
+    able = [each for each in matches if is_recallable(memory, each) and PURGED_TEXT not in each.excerpts]
     least = max(least_share * weight, BEST_SHARE * max((each.score for each in able), default=0.0))
-    return tuple(each for each in able if each.score >= least)[:MAX_RECALLED_TURNS]
+    chosen = [each for each in able if each.score >= least][:MAX_RECALLED_TURNS]
+    return tuple(each for each in chosen if not _is_quoted(memory, each.excerpts))
+
+
+def _is_quoted(memory: Memory, excerpts: str) -> bool:
+    """Return True if a message of the user in the window has these excerpts already."""
+    said = (message for turn in memory.window.turns for message in turn.messages if message.role is Role.USER)
+    return any(excerpts in message.text for message in said)
 
 
 def join_excerpts(turns: Sequence[RecallMatch], max_tokens: int) -> TurnsRecalled | None:

@@ -32,7 +32,6 @@ class RecallSuggestions:
         self._search: asyncio.Task[None] | None = None
         self._turns: tuple[recall_choice.RecallMatch, ...] = ()
         self._agent = ""  # whose turns these are
-        self._has_added = False  # excerpts, to this text
 
     def changed(self) -> None:
         """Take note that the text in the input may have changed: stop the search, and begin another in a moment."""
@@ -45,7 +44,6 @@ class RecallSuggestions:
     def clear(self) -> None:
         """Suggest nothing: the text was sent or deleted."""
         self._stop()
-        self._has_added = False
         self._show(())
 
     def add(self) -> bool:
@@ -60,7 +58,6 @@ class RecallSuggestions:
         if recalled is None:
             return False
         self._stop()
-        self._has_added = True
         self._screen.append(services.redaction.redactor().foreign(recalled.text))
         return True
 
@@ -74,12 +71,14 @@ class RecallSuggestions:
     def _begin(self) -> None:
         """Look for turns that match the text, if it is a message."""
         memory, services, text = self._session.memory, self._session.services, self._screen.typed.strip()
-        is_wanted = MIN_CHARACTERS <= len(text) <= MAX_CHARACTERS and not (self._has_added or self._view.bare)
-        if not is_wanted or text.startswith("!") or table.is_command(text):
+        is_fit = MIN_CHARACTERS <= len(text) <= MAX_CHARACTERS and recall_choice.HEADER not in text
+        if not is_fit or self._view.bare or text.startswith("!") or table.is_command(text):
             self._show(())
         elif memory is None or services is None:  # the conversation is still being opened
             self._pause = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._begin)
-        elif memory.cutoff is not None and services.context_settings(memory).auto_recall == "suggest":
+        elif memory.cutoff is None or services.context_settings(memory).auto_recall != "suggest":
+            self._show(())
+        else:
             self._search = asyncio.create_task(self._look(memory, text), name="suggestion")
             self._session.track(self._search)
 

@@ -39,9 +39,11 @@ def make_loop(
     """Return the loop of an agent, with these options and the services of the run."""
 
     async def recall(question: str) -> str:
-        from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS, format_excerpts
+        from ikigai.app.recall_commands import find_excerpts, format_excerpts
 
-        return format_excerpts((await services.database.recall(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)).turns)
+        turns = (await find_excerpts(services.database, question)).turns
+        # The turn that asks is in the context, and its call has all words of the question.
+        return format_excerpts([turn for turn in turns if turn.last or turn.agent_id != agent.id])
 
     own = AgentServices(services, agent, memory, view)
     tools = services.tool_runtime.registry(services.database.reader(agent).result, recall, subagents, agent.id)

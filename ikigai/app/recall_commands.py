@@ -12,9 +12,9 @@ from ikigai.agent.one_shot import complete
 from ikigai.app.export import named_or_last
 from ikigai.app.json_records.history_records import RecalledMessageFields, RecalledTurnFields, RecallRecord
 from ikigai.app.json_records.record_fields import record_of, timestamp
-from ikigai.app.search_results import format_time, parse_event_id
+from ikigai.app.search_results import behind_notice, format_time, parse_event_id
 from ikigai.core.commands.arguments import quoted
-from ikigai.core.errors import IkigaiError, Rejected, WrongArgument
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
 from ikigai.core.events import UsageReported
 from ikigai.core.forget.matching import describe_row
 from ikigai.core.messages import StopReason
@@ -31,6 +31,7 @@ MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS = 12, 12_000
 """Turns that a question is answered from, and the characters of their excerpts in all."""
 PRINTED_TURN_CHARACTERS = 600
 """Characters of the excerpts of a turn that `ikigai history recall` prints."""
+NOTHING_FOUND = "No message contains these words."
 RECALL_ANSWER_TOKENS = 1500
 MAX_QUOTED_CHARACTERS = 8_000
 """Characters of an event that are brought back."""
@@ -48,9 +49,9 @@ async def answer_from_log(
 
     Raise Rejected if nothing matches, IkigaiError if the model gives no answer.
     """
-    found = await database.recall(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)
+    found = await find_excerpts(database, question)
     if not (turns := found.turns):
-        raise Rejected("No message contains these words.", "/search also finds parts of words: *part*")
+        raise Rejected(NOTHING_FOUND, "/search also finds parts of words: *part*")
     text = f"{format_excerpts(turns)}\n\nQuestion: {question}"
     done = await complete(
         provider, model, RECALL_SYSTEM_PROMPT, text, purpose="recall", max_output=RECALL_ANSWER_TOKENS, price=price
@@ -66,6 +67,11 @@ async def answer_from_log(
         f"{answer}\nSources: {sources}. /search #ID shows one, /quote ID adds one to the context.{notice}",
         done.usage,
     )
+
+
+async def find_excerpts(database: Database, question: str) -> Recalled:
+    """Return the turns from which a model answers a question: of /recall, and of the tool. Raise StoreError."""
+    return await database.recall(question, MAX_EXCERPTS, MAX_EXCERPT_CHARACTERS)
 
 
 def format_excerpts(turns: Sequence[RecalledTurn]) -> str:
@@ -87,6 +93,8 @@ async def print_recall(database: Database, arguments: argparse.Namespace) -> str
     from ikigai.store.search.turn_recall import RecallScope
 
     question, limit, scope = " ".join(arguments.question), arguments.limit, None
+    if not question.strip():
+        raise ConfigError("There is no question.", "Write one, or words of what was said.")
     if arguments.agent:
         scope = RecallScope(await database.lineage((await named_or_last(database, arguments.agent)).id))
     found = await database.recall(question, limit, limit * PRINTED_TURN_CHARACTERS, scope)
@@ -101,10 +109,9 @@ def _lines(found: Recalled) -> list[str]:
         lines.append(f"#{turn.id}  {when}  {clean_line(turn.agent)}  score {turn.score:.2f}")
         lines += [f"  {said.kind}: {said.excerpt}" for said in turn.messages if said.excerpt]
     if not found.turns:
-        lines.append("No message contains these words.")
+        lines.append(NOTHING_FOUND)
     if found.behind:
-        events = "1 event is" if found.behind == 1 else f"{found.behind:,} events are"
-        lines.append(f"{events} not in the index yet and may contain more; ask again later.")
+        lines.append(behind_notice(found.behind, "ask"))
     return [*lines, found.notice] if found.notice else lines
 
 

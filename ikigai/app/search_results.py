@@ -141,8 +141,13 @@ def _notices(result: SearchResult) -> Iterator[str]:
     if result.reached is not None:
         yield f"The search stopped at #{result.reached}, when its time was over."
     if result.behind:
-        events = "1 event is" if result.behind == 1 else f"{result.behind:,} events are"
-        yield f"{events} not in the index yet and may contain more; search again later."
+        yield behind_notice(result.behind, "search")
+
+
+def behind_notice(behind: int, act: str) -> str:
+    """Return a sentence about the events that an index lacks; `act` is the verb for trying again."""
+    events = "1 event is" if behind == 1 else f"{behind:,} events are"
+    return f"{events} not in the index yet and may contain more; {act} again later."
 
 
 def hits_record(query: str, result: SearchResult, known: Collection[int] | None = None) -> HitsRecord:

@@ -5,16 +5,18 @@ import argparse
 import pytest
 
 from ikigai.agent.usage_meter import no_price
+from ikigai.app import recall_commands
 from ikigai.app.json_records.history_records import RecallRecord
-from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, answer_from_log, print_recall, quote_event
-from ikigai.core.errors import IkigaiError, Rejected
+from ikigai.app.recall_commands import answer_from_log, find_excerpts, format_excerpts, print_recall, quote_event
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.state.decisions import work
-from ikigai.core.state.inputs import Filter, NoteClosed
+from ikigai.core.state.inputs import Filter, NoteClosed, Submitted
 from ikigai.core.state.memory import next_request
 from ikigai.providers.retry import RetryingProvider
 from ikigai.store.database import Database
-from ikigai.tools.recall import Recall, RecallArguments
+from ikigai.store.search.turn_recall import Recalled
+from tests.app.house import House, call
 from tests.store.talk import Talk
 from tests.support.wire_server import WireServer, completion, failure
 
@@ -80,19 +82,19 @@ async def test_quote_rejects_an_unusable_argument(database: Database, argument: 
     await talk.log.close()
 
 
-async def test_tool_brings_excerpts_with_ids(database: Database):
+async def test_tool_of_a_model_brings_the_excerpts_that_the_command_answers_from(house: House, database: Database):
     talk = await forgetful(database)
-
-    async def found(question: str) -> str:
-        from ikigai.app.recall_commands import format_excerpts
-
-        return format_excerpts((await database.recall(question, 3, MAX_EXCERPT_CHARACTERS)).turns)
-
-    output = await Recall(found).run(RecallArguments("walrus"), lambda text: None)
-    assert "[#" in output.text and "The walrus was turquoise." in output.text
-    nothing = await Recall(found).run(RecallArguments("zeppelin"), lambda text: None)
-    assert nothing.text.startswith("No message contains these words")
     await talk.log.close()
+    asking = await house.member(
+        "asking", [call("recall", question="walrus")], [call("recall", question="zeppelin")], "Turquoise."
+    )
+    asking.agent_loop.put_input(Submitted("Which colour?"))
+    await house.rested()
+    found, nothing = await house.results("asking")
+    turns = (await find_excerpts(database, "walrus")).turns
+    assert found == format_excerpts([turn for turn in turns if turn.agent == talk.agent.name])
+    assert "[#" in found and "The walrus was turquoise." in found
+    assert nothing == "No message contains these words."
 
 
 def asked(*question: str, agent: str | None = None, json: bool = False, limit: int = 20) -> argparse.Namespace:
@@ -112,7 +114,17 @@ async def test_recalled_turns_are_printed_with_their_ids_and_scores(database: Da
     assert turn.first == turn.messages[0].id and turn.id in {said.id for said in turn.messages}
     assert max(said.score for said in turn.messages) == turn.score > 0
     assert await print_recall(database, asked("zeppelin")) == "No message contains these words."
+    with pytest.raises(ConfigError, match="There is no question"):
+        await print_recall(database, asked("", " \t"))
     await talk.log.close()
+
+
+def test_recall_says_what_it_lacks():
+    assert recall_commands._lines(Recalled()) == ["No message contains these words."]
+    assert recall_commands._lines(Recalled(behind=1, notice="Words alone."))[1:] == [
+        "1 event is not in the index yet and may contain more; ask again later.", "Words alone.",
+    ]  # fmt: skip
+    assert recall_commands._lines(Recalled(behind=1_234))[1].startswith("1,234 events are not in the index yet")
 
 
 async def test_recall_of_a_fork_reads_what_it_inherits_alone(database: Database):

@@ -64,6 +64,7 @@ REFUSED = [
     (("show", "x"), "'x' is not an event id"),
     (("show", "99"), "There is no event #99."),
     (("list", "--agent", "nobody"), "There is no agent nobody."),
+    (("recall", " "), "There is no question."),
     ((), "name one of search, recall, list"),
 ]
 """Arguments that are refused, and words of the refusal."""

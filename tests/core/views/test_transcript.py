@@ -46,6 +46,12 @@ SHOWN: list[tuple[ev.Event, Speaker | None, str]] = [
     (ev.TurnEnded(ev.Ending.COMPLETED), None, ""),
     (ev.TurnEnded(ev.Ending.INTERRUPTED), Speaker.STOPPED, "interrupted"),
     (ev.TurnEnded(ev.Ending.FAILED, "Too many requests."), Speaker.STOPPED, "Too many requests."),
+    (ev.TurnsRecalled("x" * 400, (3, 5)), Speaker.NOTE, "Recalled #3, #5: 100 tokens. To undo this: /undo"),
+    (
+        ev.TurnsRecalled("é" * 2_200, tuple(range(1, 9))),
+        Speaker.NOTE,
+        "Recalled #1, #2, #3, #4, #5, #6 and 2 more: 1.1k tokens. To undo this: /undo",
+    ),
     (ev.Marked("m"), Speaker.NOTE, "Mark m set. /rewind m returns here."),
     (ev.SettingsChanged({"budget": 200_000}, {"budget": "agent"}), Speaker.NOTE, "Budget: 200k tokens"),
     (ev.SettingsChanged({"budget": 0}, {"budget": "--budget"}), Speaker.NOTE, "Budget: off (from --budget)"),

@@ -144,6 +144,7 @@ KEYS: list[tuple[str, str, str, str, list[str]]] = [
     ("Ctrl+Z", "\x1a", DRAFT, "one two¦", ["suspend"]),
     ("Alt+P", ESC + "p", DRAFT, "one two¦", ["submit /model"]),
     ("Tab", "/und\t", EMPTY, "/undo¦", ["offered"]),
+    ("Tab where nothing completes the text", "\t", DRAFT, "one two¦", ["add_recalled"]),
     ("Tab Shift+Tab", f"/rewind \t\t{ESC}[Z", EMPTY, "/rewind one¦", ["offered"]),
     ("Shift+Tab", ESC + "[Z", DRAFT, "one two¦", ["cycle_approval"]),
     ("Alt+Up", ESC + "[1;3A", EMPTY, "¦", ["go_to up"]),
@@ -253,6 +254,10 @@ async def test_esc_of_vi_while_busy_or_asked_leaves_insert_mode_first():
 
 async def test_at_a_question_ctrl_s_leaves_queued_messages_where_they_are():
     assert await press("\x13", "", asked=True) == ("¦", [])
+
+
+async def test_at_a_question_tab_adds_no_earlier_turns():
+    assert "add_recalled" not in (await press("\t", DRAFT, asked=True))[1]
 
 
 async def test_sending_goes_back_to_insert_mode():

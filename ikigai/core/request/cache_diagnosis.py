@@ -79,13 +79,13 @@ def readable(usage: Usage) -> int:
 def _cause(previous: CacheUse, present: CacheUse) -> MissCause:
     before, now = previous.report.prefix, present.report.prefix
     assert before and now
-    told = PROVIDER_CAUSES.get(present.report.usage.diagnosis)
+    reported = PROVIDER_CAUSES.get(present.report.usage.diagnosis)
     if previous.report.model != present.report.model:
         return "model"
     if is_expired(previous, present.at):
         return "expired"
-    if told not in (None, "history"):
-        return told
+    if reported not in (None, "history"):
+        return reported
     if before.tools != now.tools:
         return "tools"
     if before.system != now.system:
@@ -96,7 +96,7 @@ def _cause(previous: CacheUse, present: CacheUse) -> MissCause:
         return "history"
     if (before.start, before.cut) != (now.start, now.cut):
         return "window"
-    return "history" if before.history != now.history else told or "unknown"
+    return "history" if before.history != now.history else reported or "unknown"
 
 
 def is_expired(use: CacheUse, at: float) -> bool:

@@ -101,8 +101,8 @@ class Packer:
     async def _go_on(self, cursor: Cursor, packing: _Packing) -> _Packing | None:
         """Take the next events of the segment, or store the pack; return None if it is done with."""
         which = {"after": packing.ids[-1] if packing.ids else packing.first - 1, "last": packing.last}
-        most = {"kinds": list(SEARCHED_KINDS), "events": STEP_EVENTS, "most": STEP_CHARACTERS}
-        await cursor.execute(packs.INDEXED_EVENTS, which | most, prepare=False)
+        limits = {"kinds": list(SEARCHED_KINDS), "events": STEP_EVENTS, "most": STEP_CHARACTERS}
+        await cursor.execute(packs.INDEXED_EVENTS, which | limits, prepare=False)
         if events := [_Event(*row) for row in await cursor.fetchall()]:
             await asyncio.to_thread(packing.add, events)
             return packing

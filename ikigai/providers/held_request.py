@@ -9,7 +9,7 @@ A request that is only rehearsed ends at the first of these places: an SDK loads
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any, Generic, TypeVar
@@ -121,6 +121,51 @@ class HeldRequest(Generic[T]):
         """End the request; return when its connection is closed."""
         self.discard()
         await asyncio.wait([self._opening])
+
+
+class RequestSlot(Generic[T]):
+    """The place of the one request that a provider holds back; `open_answer` sends a request and returns its answer."""
+
+    def __init__(self, open_answer: Callable[[Request], Coroutine[Any, Any, T]]) -> None:
+        self._open_answer = open_answer
+        self.held: HeldRequest[T] | None = None
+
+    async def prepare(self, request: Request) -> HeldRequest[T] | None:
+        """Hold back a request that `take` will probably be called with next. Return None where another is under way."""
+        held = self.held
+        if held and held.is_under_way:
+            return None  # `take` is about to be called with it, for another agent
+        if held is None or held.request != request or not held.want():
+            held = self._hold(request)
+        await held.built()
+        return held
+
+    def expect(self, request: Request) -> None:
+        """Begin to build a request that `prepare` may be called with later, unless a wanted one is held."""
+        held = self.held
+        if held is None or not held.is_usable or not (held.is_wanted or held.request == request):
+            self._hold(request, is_expected=True)
+
+    def take(self, request: Request) -> HeldRequest[T] | None:
+        """Return the held request if it is an equal one that can be used, and hold it no longer."""
+        held = self.held
+        if held is None or held.request != request or not held.is_usable:
+            return None
+        self.held = None
+        return held
+
+    async def discarded(self) -> None:
+        """End the request that is held; return when its connection is closed."""
+        held, self.held = self.held, None
+        if held:
+            await held.discarded()
+
+    def _hold(self, request: Request, is_expected: bool = False) -> HeldRequest[T]:
+        """Begin to build a request in the place of the one that was held before."""
+        if self.held:
+            self.held.discard()
+        self.held = HeldRequest(request, self._open_answer(request), is_expected)
+        return self.held
 
 
 async def hold_back(request: Any) -> None:

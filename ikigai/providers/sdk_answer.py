@@ -7,7 +7,7 @@ from ikigai.providers.event_stream import decode_events
 
 
 class SdkAnswer:
-    """`streaming.OpenStream` over the SDK's httpx2 response."""
+    """`open_stream.OpenStream` over the SDK's httpx2 response."""
 
     def __init__(self, response: Any) -> None:
         self.headers: Mapping[str, str] = response.headers

@@ -11,10 +11,10 @@ import logging
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
@@ -30,7 +30,6 @@ from ikigai.core.request.reply import (
     HostedDelta,
     ProviderEvent,
     StreamFailed,
-    StreamFinished,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -47,8 +46,9 @@ from ikigai.providers.answer_limits import (
 )
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
-from ikigai.providers.held_request import HeldRequest, hold_back, rehearse
+from ikigai.providers.held_request import RequestSlot, hold_back, rehearse
 from ikigai.providers.models import ModelTraits
+from ikigai.providers.open_stream import NoStream, OpenedAnswer, OpenStream, StreamReader
 from ikigai.providers.preconnect import ConnectionOpener
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
 from ikigai.system import gc_pause
@@ -72,47 +72,6 @@ REFUSAL_STATUSES = (400, 404, 422)
 E = TypeVar("E", bound=BodyEncoder)
 
 log = logging.getLogger(__name__)
-
-
-class StreamReader(Protocol):
-    """The state of one stream so far: pure, fed with decoded chunks."""
-
-    request_id: str
-
-    @property
-    def whole(self) -> bool:
-        """True once the end marker came."""
-        ...
-
-    def events(self, chunk: object) -> list[Delta | UsageUpdate | StreamFailed]:
-        """Return the events of one chunk; a StreamFailed is the last. A chunk of an unknown shape has none."""
-        ...
-
-    def end(self) -> StreamFinished | StreamFailed:
-        """Return the last event of a stream that has ended: whole only if the end marker came."""
-        ...
-
-
-class OpenStream(Protocol):
-    """The open answer to one request: `chunks` are the decoded events of its stream, `pieces` its raw bytes instead."""
-
-    headers: Mapping[str, str]
-
-    def chunks(self) -> AsyncIterator[object]: ...
-
-    def pieces(self) -> AsyncIterator[bytes]: ...
-
-
-class NoStream(Exception):
-    """The server answered with success, but not with a stream; `body` is the beginning of its content."""
-
-    def __init__(self, body: object) -> None:
-        super().__init__("not a stream")
-        self.body = body
-
-
-OpenedAnswer: TypeAlias = tuple[AbstractAsyncContextManager[OpenStream], OpenStream]
-"""An open answer, and the manager that closes it."""
 
 
 class StreamingProvider(ABC):
@@ -155,7 +114,7 @@ class StreamingProvider(ABC):
         self._connecting = asyncio.Lock()
         self._client: Any = None
         self._opener: ConnectionOpener | None = None
-        self._held: HeldRequest[OpenedAnswer] | None = None
+        self._slot = RequestSlot[OpenedAnswer](lambda request: self._open_answer(self._client, request))
         self._without_schema = set[str]()  # models that refused a schema
 
     # ── what a vendor brings ──
@@ -199,33 +158,14 @@ class StreamingProvider(ABC):
             self._opener.open()
 
     async def prepare(self, request: Request) -> PreparedRequest | None:
-        if self._client is None:
-            return None
-        held = self._held
-        if held and held.is_under_way:
-            return None  # `stream` is about to take it, for another agent
-        if held is None or held.request != request or not held.want():
-            held = self._hold(request)
-        await held.built()
-        return held
+        return await self._slot.prepare(request) if self._client is not None else None
 
     def expect(self, request: Request) -> None:
-        held = self._held
-        is_held = held is not None and held.is_usable and (held.is_wanted or held.request == request)
-        if self._client is not None and not is_held:
-            self._hold(request, is_expected=True)
-
-    def _hold(self, request: Request, is_expected: bool = False) -> HeldRequest[OpenedAnswer]:
-        """Begin to build a request in the place of the one that was held before."""
-        if self._held:
-            self._held.discard()
-        self._held = HeldRequest(request, self._open_answer(self._client, request), is_expected)
-        return self._held
+        if self._client is not None:
+            self._slot.expect(request)
 
     async def close(self) -> None:
-        held, self._held = self._held, None
-        if held:
-            await held.discarded()
+        await self._slot.discarded()
         client, self._client = self._client, None
         opener, self._opener = self._opener, None
         if opener:
@@ -311,10 +251,9 @@ class StreamingProvider(ABC):
 
     async def _open_prepared(self, client: Any, request: Request) -> OpenedAnswer:
         """Return the open answer to the request that was prepared, if it is an equal one."""
-        held = self._held
-        if held is None or held.request != request or not held.is_usable:
+        held = self._slot.take(request)
+        if held is None:
             return await self._open_answer(client, request)
-        self._held = None
         try:
             return await held.open()
         except asyncio.CancelledError:

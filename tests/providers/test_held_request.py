@@ -139,7 +139,7 @@ async def test_expected_request_takes_no_connection_before_it_is_wanted(
 ) -> None:
     wire_server.script = [Answer(form.stream((Text("Hello"),), StopReason.END))]
     await expected(vendor, "typed")
-    building = vendor._held
+    building = vendor._slot.held
     await asyncio.sleep(0.1)
     assert not wire_server._open and wire_server.requests == []
     request = await vendor.prepare(ask("typed"))
@@ -165,9 +165,9 @@ async def test_only_the_text_that_is_sent_leaves(provider: OpenAIProvider, wire_
     wire_server.script = [completion("Hello")]
     await expected(provider, "type")
     await expected(provider, "typed")
-    building = provider._held
+    building = provider._slot.held
     provider.expect(ask("typed"))
-    assert provider._held is building, "the text is as it was"
+    assert provider._slot.held is building, "the text is as it was"
     request = await provider.prepare(ask("typed!"))
     assert request is not building and request and request.send()
     assert isinstance((await collect(provider, ask("typed!")))[-1], StreamFinished)
@@ -189,7 +189,7 @@ async def test_request_that_was_expected_for_long_is_built_again(
 ) -> None:
     wire_server.script = [completion("Hello")]
     await expected(provider, "after lunch")
-    building = provider._held
+    building = provider._slot.held
     monkeypatch.setattr("ikigai.providers.held_request.MAX_EXPECTED_SECONDS", 0.0)
     assert await provider.prepare(ask("after lunch")) is not building
     assert isinstance((await collect(provider, ask("after lunch")))[-1], StreamFinished)

@@ -15,7 +15,7 @@ from ikigai.providers.anthropic.cloud_messages import BedrockMessagesEncoder
 from ikigai.providers.anthropic.provider import AnthropicProvider
 from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
 from ikigai.providers.models import ListedModel
-from ikigai.providers.streaming import OpenStream
+from ikigai.providers.open_stream import OpenStream
 
 
 class BedrockProvider(AnthropicProvider):
@@ -70,7 +70,7 @@ class BedrockProvider(AnthropicProvider):
 
 
 class _EventStreamAnswer:
-    """`streaming.OpenStream` over AWS's binary framing, which the SDK decodes."""
+    """`OpenStream` over AWS's binary framing, which the SDK decodes."""
 
     def __init__(self, response: Any, decoder: Any) -> None:
         self.headers: Mapping[str, str] = response.headers

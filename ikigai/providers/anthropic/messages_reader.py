@@ -57,7 +57,7 @@ class _OpenBlock(msgspec.Struct):
 
 
 class MessagesReader:
-    """The state of one stream so far: the blocks begun, the stop reason, the usage (`streaming.StreamReader`).
+    """The state of one stream so far: the blocks begun, the stop reason, the usage (`open_stream.StreamReader`).
 
     `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one. With
     `diagnoses` the server says why its cache missed.

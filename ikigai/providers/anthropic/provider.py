@@ -22,8 +22,9 @@ from ikigai.providers.encoding import write_body, write_countable
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
+from ikigai.providers.open_stream import NoStream, OpenStream, StreamReader
 from ikigai.providers.sdk_answer import SdkAnswer
-from ikigai.providers.streaming import NoStream, OpenStream, StreamingProvider, StreamReader
+from ikigai.providers.streaming import StreamingProvider
 from ikigai.providers.vendor import MACHINE_HEADERS
 
 MODELS_PER_PAGE = 1000

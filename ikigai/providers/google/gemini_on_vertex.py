@@ -9,7 +9,7 @@ from ikigai.providers import clouds
 from ikigai.providers.google.provider import API_VERSION, GoogleProvider
 from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
 from ikigai.providers.models import ListedModel
-from ikigai.providers.streaming import NoStream
+from ikigai.providers.open_stream import NoStream
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 PUBLISHERS = ("google", "anthropic")

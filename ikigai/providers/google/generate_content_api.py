@@ -232,7 +232,7 @@ def _part(block: Text | Image | Document | ToolCall | ToolResult) -> dict[str, A
 
 
 class ContentsReader:
-    """The state of one stream so far (`streaming.StreamReader`): the calls, the end marker, the usage.
+    """The state of one stream so far (`open_stream.StreamReader`): the calls, the end marker, the usage.
 
     `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one.
     """

@@ -22,8 +22,9 @@ from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.generate_content_api import ContentsEncoder, ContentsReader
 from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
 from ikigai.providers.models import ListedModel
+from ikigai.providers.open_stream import NoStream, StreamReader
 from ikigai.providers.sdk_answer import SdkAnswer
-from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader
+from ikigai.providers.streaming import StreamingProvider
 
 API_VERSION = re.compile(r"/(v\d+(?:alpha|beta)?\d*)/?$")
 """The version of the API at the end of an address; the default v1beta alone has everything used here."""

@@ -49,7 +49,7 @@ class _Call:
 
 
 class ChatReader:
-    """The state of one stream so far (`streaming.StreamReader`): the calls begun, the end marker, the usage.
+    """The state of one stream so far (`open_stream.StreamReader`): the calls begun, the end marker, the usage.
 
     `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one. With
     `has_costs` the usage names the cost in dollars.

@@ -21,6 +21,7 @@ from ikigai.providers.encoding import BodyEncoder, write_body, write_countable
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.json_shape import as_count, as_mapping
 from ikigai.providers.models import ListedModel
+from ikigai.providers.open_stream import NoStream, StreamReader
 from ikigai.providers.openai.chat_api import ChatEncoder, WantedThinking
 from ikigai.providers.openai.chat_reader import ChatReader
 from ikigai.providers.openai.chat_thinking import chat_vendor
@@ -29,7 +30,7 @@ from ikigai.providers.openai.responses_api import ResponsesEncoder
 from ikigai.providers.openai.responses_reader import ResponsesReader
 from ikigai.providers.openai.terms import OptionalPart
 from ikigai.providers.sdk_answer import SdkAnswer
-from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader
+from ikigai.providers.streaming import StreamingProvider
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, MACHINE_HEADERS, PIECE_TIMEOUT
 
 LISTING_TIMEOUT = 30.0

@@ -67,7 +67,7 @@ REFUSAL_CODES = frozenset(
 
 
 class ResponsesReader:
-    """The state of one stream so far (`streaming.StreamReader`): the outputs, the end marker, the usage.
+    """The state of one stream so far (`open_stream.StreamReader`): the outputs, the end marker, the usage.
 
     `vendor` signs the model's thoughts, `taken` are ids of earlier calls. A call without an id of its own, or with one
     that is taken, gets a new one. With `diagnoses` the server says why its cache missed. With `plain` thinking

@@ -50,9 +50,13 @@ class Tty:
             self.write(("\r" if self.dumb else reset) + prompt)
 
     def take_early(self) -> bytes:
-        """Leave drawing to the caller from here on. Return the bytes that were typed early, once."""
-        early, self.early, self._prompted = self.early, b"", False
+        """Return the bytes that were typed early, once."""
+        early, self.early = self.early, b""
         return early
+
+    def hand_over(self) -> None:
+        """Leave drawing to the caller, who erases the prompt from now on."""
+        self._prompted = False
 
     def raw(self) -> None:
         """Enter raw mode: keys arrive one by one, unechoed, without signals from keys, flow control or translation."""

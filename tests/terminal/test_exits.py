@@ -55,6 +55,26 @@ def test_signal_restores_the_terminal(
             assert "embedded" not in console.text
 
 
+UNSTARTED = """
+import os, signal
+from ikigai.terminal.tty import Tty
+tty = Tty()
+tty.open("❯ ")
+from ikigai.terminal.render.theme import terminal_theme
+from ikigai.terminal.screen import Screen, ScreenOptions
+from tests.support.silent_handler import SilentHandler
+screen = Screen(tty, terminal_theme(os.environ), SilentHandler(), ScreenOptions())
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_signal_just_before_the_screen_draws_erases_the_first_prompt(tmp_path: Path):
+    with Console(tmp_path, [sys.executable, "-c", UNSTARTED]) as console:
+        assert console.ended() == -signal.SIGTERM
+        console.assert_restored()
+        assert "❯".encode() in console.raw and console.text == ""
+
+
 @pytest.mark.usefixtures("own_interpreter")
 def test_program_ends_when_the_terminal_goes_away(tmp_path: Path):
     with Console(tmp_path) as console:

@@ -117,6 +117,7 @@ class TerminalApp:
             loop.add_signal_handler(number, self._on_signal_number, number)
         loop.add_signal_handler(signal.SIGTSTP, self.suspend)
         loop.add_signal_handler(signal.SIGCONT, self._resume)
+        self._tty.hand_over()
         try:
             await self._app.run_async(set_exception_handler=False, handle_sigint=False)
         except EOFError:

@@ -71,6 +71,9 @@ model between the results of tools and a message of the user, also one between t
 output limit.
 """
 
+CostField: TypeAlias = Literal["", "cost", "cost_in_usd_ticks"]
+"""A cost in dollars, or in ten-billionths of a dollar."""
+
 
 class ServerPreset(Record, frozen=True):
     """A server with OpenAI's Chat Completions. It is a provider once it has a key, or is named with a model.
@@ -80,7 +83,7 @@ class ServerPreset(Record, frozen=True):
     else it wants back is seen in its replies). `effort` is the form in which it takes a level: "effort"
     (reasoning_effort), "reasoning" (an object with the effort), "switch" (reasoning_effort, but thinking disabled at
     off), "extremes" (reasoning_effort, none or high).
-    `has_costs` says that its usage names the cost in dollars, `demands` are the forms that it insists on. `key_path`,
+    `cost_field` is the field of its usage that names the cost, `demands` are the forms that it insists on. `key_path`,
     behind the address, answers good keys alone, where the list of models is public.
     `models_path`, behind the host, is that of the list where it is not /models behind the address. `prices` is the name
     of the server in genai-prices, where its address does not say it.
@@ -91,7 +94,7 @@ class ServerPreset(Record, frozen=True):
     source: str
     keeps_thinking: bool = False
     effort: str = "effort"
-    has_costs: bool = False
+    cost_field: CostField = ""
     demands: tuple[ChatDemand, ...] = ()
     key_path: str = ""
     models_path: str = ""
@@ -113,7 +116,12 @@ PRESETS: dict[str, ServerPreset] = {
         effort="extremes",
         demands=("short_ids", "reply_after_results"),  # mistralai.github.io/mistral-common/usage/tools
     ),
-    "xai": ServerPreset("https://api.x.ai/v1", ("XAI_API_KEY",), "https://docs.x.ai/llms.txt"),
+    "xai": ServerPreset(
+        "https://api.x.ai/v1",
+        ("XAI_API_KEY",),
+        "https://docs.x.ai/llms.txt",
+        cost_field="cost_in_usd_ticks",  # docs.x.ai/developers/cost-tracking
+    ),
     "groq": ServerPreset(
         "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), "https://console.groq.com/docs/api-reference"
     ),
@@ -122,7 +130,7 @@ PRESETS: dict[str, ServerPreset] = {
         ("OPENROUTER_API_KEY",),
         "https://openrouter.ai/docs/use-cases/reasoning-tokens",
         effort="reasoning",
-        has_costs=True,
+        cost_field="cost",
         key_path="/key",  # docs/api/api-reference/api-keys/get-current-key
     ),
     "moonshot": ServerPreset(

@@ -14,6 +14,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
+from ikigai.core.vendors import CostField
 from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.failures import RequestTarget, failure_in_stream
@@ -51,8 +52,8 @@ class _Call:
 class ChatReader:
     """The state of one stream so far (`open_stream.StreamReader`): the calls begun, the end marker, the usage.
 
-    `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one. With
-    `has_costs` the usage names the cost in dollars.
+    `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one. The
+    usage names the cost in `cost_field`.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class ChatReader:
         taken: frozenset[str] = frozenset(),
         new_id: Callable[[], str] = new_id,
         *,
-        has_costs: bool = False,
+        cost_field: CostField = "",
     ) -> None:
         self.request_id = ""
         self._target = target
@@ -69,7 +70,7 @@ class ChatReader:
         self._ids = CallIds(taken, new_id)
         self._calls: list[_Call] = []
         self._refused = False
-        self._has_costs = has_costs
+        self._cost_field: CostField = cost_field
         self._usage = Usage()
         self._vendor = chat_vendor(target.name, target.model)
         self._tags = ThinkTags()
@@ -92,7 +93,7 @@ class ChatReader:
         for choice in as_sequence(chunk.get("choices"))[:1]:
             events += self._deltas(as_mapping(choice))
         if usage := _find_usage(chunk):
-            self._usage = _read_usage(usage, self._has_costs)
+            self._usage = _read_usage(usage, self._cost_field)
             if not self._finish:
                 events.append(UsageUpdate(self._usage, self.request_id))
         if self._finish == "error":
@@ -227,20 +228,39 @@ def _find_usage(chunk: dict[str, Any]) -> dict[str, Any]:
     return next((usage for place in places if (usage := as_mapping(place.get("usage")))), {})
 
 
-def _read_usage(usage: dict[str, Any], has_costs: bool) -> Usage:
+def _read_usage(usage: dict[str, Any], cost_field: CostField) -> Usage:
+    """Return the usage. xAI counts thinking beside the reply, within the total alone."""
     prompt = as_mapping(usage.get("prompt_tokens_details"))
-    cached = (prompt.get("cached_tokens"), usage.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"))
-    cost: Any = usage.get("cost")
-    is_cost = has_costs and type(cost) in (int, float) and 0 <= cost < MAX_COST
+    cached = (prompt.get("cached_tokens"), *(usage.get(name) for name in CACHED_FIELDS))
+    input, output = as_count(usage.get("prompt_tokens")), as_count(usage.get("completion_tokens"))
+    thinking = as_count(as_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    if as_count(usage.get("total_tokens")) == input + output + thinking:
+        output += thinking
     return Usage(
-        input=as_count(usage.get("prompt_tokens")),
-        output=as_count(usage.get("completion_tokens")),
-        cached=max(map(as_count, cached)),  # Moonshot's and DeepSeek's places are the other two
-        thinking=as_count(as_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+        input=input,
+        output=output,
+        cached=max(map(as_count, cached)),
+        thinking=thinking,
         written=as_count(prompt.get("cache_write_tokens")),
-        cost=float(cost) if is_cost else None,
+        cost=_read_cost(usage, cost_field),
     )
 
 
+CACHED_FIELDS = ("cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens")
+"""Places of the cached tokens besides the usual one: of Moonshot and Together, of DeepSeek, of Mistral."""
+
+
+def _read_cost(usage: dict[str, Any], field: CostField) -> float | None:
+    """Return the cost in dollars. With a key of the user's own, OpenRouter names its fee and the vendor's price."""
+    parts: list[Any] = [usage.get(field)]
+    if usage.get("is_byok") is True:
+        parts.append(as_mapping(usage.get("cost_details")).get("upstream_inference_cost"))
+    if not field or any(type(part) not in (int, float) for part in parts):
+        return None
+    cost = sum(parts) / (TICKS_PER_DOLLAR if field == "cost_in_usd_ticks" else 1)
+    return cost if 0 <= cost < MAX_COST else None
+
+
+TICKS_PER_DOLLAR = 10_000_000_000
 MAX_COST = 1e6
 """Dollars from which a figure is no cost of one request."""

@@ -151,7 +151,7 @@ class OpenAIProvider(StreamingProvider):
             diagnoses = self._diagnoses(request.model)
             vendor = self._vendor(request.model)
             return ResponsesReader(target, vendor, taken, diagnoses=diagnoses, plain=not self._official)
-        return ChatReader(target, taken, has_costs=self._preset.has_costs)
+        return ChatReader(target, taken, cost_field=self._preset.cost_field)
 
     def connect(self) -> tuple[Any, Any]:
         import openai

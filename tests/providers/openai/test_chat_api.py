@@ -303,12 +303,12 @@ def test_usage_is_read_at_its_other_places(last: object, cached: int):
 
 @pytest.mark.parametrize(("cost", "read"), [(0.25, 0.25), (0, 0.0), (-1, None), ("1", None), (True, None), ({}, None)])
 def test_cost_is_read_where_the_server_bills_in_dollars(cost: object, read: float | None):
-    for has_costs in (True, False):
-        reader = ChatReader(RequestTarget("openrouter", "m", "http://x"), has_costs=has_costs)
+    for field in ("cost", ""):
+        reader = ChatReader(RequestTarget("openrouter", "m", "http://x"), cost_field=field)
         reader.events(chunk(finish="stop", usage=COUNTS | {"cost": cost}))
         end = reader.end()
         assert isinstance(end, StreamFinished)
-        assert end.usage.cost == (read if has_costs else None)
+        assert end.usage.cost == (read if field else None)
 
 
 def test_call_in_the_form_before_tools():

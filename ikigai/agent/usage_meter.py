@@ -275,7 +275,8 @@ class UsageMeter:
         input = usage.input or int(report.size * MIN_TOKENS_PER_BYTE)
         cached = usage.cached if usage.input else input
         searches = max(usage.searches, self._searches)
-        least = Usage(input, max(usage.output, received), cached, usage.thinking, usage.written, searches=searches)
+        output = max(usage.output, received)
+        least = msgspec.structs.replace(usage, input=input, output=output, cached=cached, searches=searches)
         return least, True
 
 

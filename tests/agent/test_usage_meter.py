@@ -165,6 +165,18 @@ async def test_last_count_stands_and_that_of_the_end_before_all():
     assert report.usage == Usage(10, 3)
 
 
+async def test_all_that_was_counted_before_a_cut_is_priced():
+    counted, priced = Usage(10, 3, 4, 0, 5, written_1h=5, searches=1), list[Usage]()
+
+    def seen(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
+        priced.append(usage)
+        return 1.0, "list"
+
+    cut = StreamFailed(FailureKind.CUT, "Cut.")
+    (report,) = reports(await metered(Played(UsageUpdate(counted), TextDelta("x"), cut), seen))
+    assert report.is_minimum and counted in priced
+
+
 async def test_stream_without_an_end_was_cut():
     *_, last, report = await metered(Played(TextDelta("x")))
     assert isinstance(last, StreamFailed) and last.kind is FailureKind.CUT

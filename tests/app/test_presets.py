@@ -1,10 +1,13 @@
 """Every preset of a provider: its key, its address, and a turn with a call at a server with its vendor's quirks."""
 
 import json
-from collections.abc import Callable
+import re
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+import genai_prices
 import pytest
 
 from ikigai import config as configuration
@@ -18,7 +21,8 @@ from ikigai.core.vendors import PRESETS, VENDORS
 from ikigai.providers.failures import ProviderRequestFailed
 from tests.providers.conftest import collect, reply
 from tests.providers.conftest import wire_server as wire_server
-from tests.support.wire_server import DONE, Answer, Received, WireServer, call_delta, chunk, failure, sse
+from tests.support.vendor_proxy import VendorProxy, host_of
+from tests.support.wire_server import DONE, Answer, Received, WireServer, call_delta, chunk, completion, failure, sse
 
 KEY = "sk-canary-0123456789"
 JSON = {"Content-Type": "application/json"}
@@ -38,40 +42,115 @@ KEYED = [name for name, preset in PRESETS.items() if preset.key_variables]
 def test_presets_are_no_vendors_and_name_their_source():
     assert not PRESETS.keys() & VENDORS.keys()
     assert all(preset.source.startswith("https://") for preset in PRESETS.values())
-    variables = [name for preset in PRESETS.values() for name in preset.key_variables]
-    assert len(variables) == len(set(variables))
+    assert {*SITES, *LOCAL_ADDRESSES} == PRESETS.keys()
 
 
-@pytest.mark.parametrize("name", PRESETS)
-async def test_preset_is_asked_at_its_address(tmp_path: Path, name: str):
-    pool = factories.make_pool(load(tmp_path))
-    endpoint = pool._endpoint(name)
-    assert endpoint.base_url == PRESETS[name].base_url
-    if name in KEYED:
-        with pytest.raises(IkigaiError, match=f"There is no key for {name}.*") as refused:
+class VendorSite(NamedTuple):
+    """A vendor's server: the usual variable of its key, where it is asked, and what `ikigai login` asks it."""
+
+    variable: str
+    chat: str
+    listing: tuple[str, ...]
+
+
+SITES = {
+    "deepseek": VendorSite(
+        "DEEPSEEK_API_KEY", "https://api.deepseek.com/chat/completions", ("https://api.deepseek.com/models",)
+    ),
+    "mistral": VendorSite(
+        "MISTRAL_API_KEY", "https://api.mistral.ai/v1/chat/completions", ("https://api.mistral.ai/v1/models",)
+    ),
+    "xai": VendorSite("XAI_API_KEY", "https://api.x.ai/v1/chat/completions", ("https://api.x.ai/v1/models",)),
+    "groq": VendorSite(
+        "GROQ_API_KEY", "https://api.groq.com/openai/v1/chat/completions", ("https://api.groq.com/openai/v1/models",)
+    ),
+    "openrouter": VendorSite(  # its list is public, and says nothing of the key
+        "OPENROUTER_API_KEY",
+        "https://openrouter.ai/api/v1/chat/completions",
+        ("https://openrouter.ai/api/v1/key", "https://openrouter.ai/api/v1/models"),
+    ),
+    "moonshot": VendorSite(
+        "MOONSHOT_API_KEY", "https://api.moonshot.ai/v1/chat/completions", ("https://api.moonshot.ai/v1/models",)
+    ),
+    "cerebras": VendorSite(
+        "CEREBRAS_API_KEY", "https://api.cerebras.ai/v1/chat/completions", ("https://api.cerebras.ai/v1/models",)
+    ),
+    "together": VendorSite(
+        "TOGETHER_API_KEY", "https://api.together.ai/v1/chat/completions", ("https://api.together.ai/v1/models",)
+    ),
+    "fireworks": VendorSite(
+        "FIREWORKS_API_KEY",
+        "https://api.fireworks.ai/inference/v1/chat/completions",
+        ("https://api.fireworks.ai/inference/v1/models",),
+    ),
+    "github": VendorSite(
+        "GITHUB_TOKEN",
+        "https://models.github.ai/inference/chat/completions",
+        ("https://models.github.ai/catalog/models",),
+    ),
+}
+LOCAL_ADDRESSES = {
+    "ollama": "http://localhost:11434/v1",
+    "lmstudio": "http://localhost:1234/v1",
+    "vllm": "http://localhost:8000/v1",
+    "llamacpp": "http://localhost:8080/v1",
+}
+"""The usual addresses of servers without a key. A test that listened there would meet those of this machine."""
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("certificates")
+
+
+@pytest.mark.parametrize("name", SITES)
+async def test_vendor_is_asked_at_its_address_with_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificates: Path, name: str
+):
+    """All vendors' keys are set, and each server knows its own key alone."""
+    site = SITES[name]
+    keys = {each.variable: f"key-of-{other}" for other, each in SITES.items()}
+    listed = Answer(b'{"data": [{"id": "x/y"}]}', headers=JSON)
+    catalog = Answer(b'[{"id": "x/y", "limits": {}}]', headers=JSON)
+
+    def answer(received: Received) -> Answer:
+        if received.headers.get("authorization") != f"Bearer key-of-{name}":
+            return failure(401, "Another vendor's key.")
+        url = f"https://{host_of(received)}{received.path}"
+        if url == site.chat:
+            return completion("Hi")
+        return failure(404, "Nothing is here.") if url not in site.listing else catalog if name == "github" else listed
+
+    async with VendorProxy(certificates, [str(urlsplit(each.chat).hostname) for each in SITES.values()]) as proxy:
+        proxy.answer = answer
+        proxy.use(monkeypatch)
+        for variable, key in keys.items():
+            monkeypatch.setenv(variable, key)
+        config = load(tmp_path, **keys)
+        assert config.keys == {other: f"environment {each.variable}" for other, each in SITES.items()}
+        pool = factories.make_pool(config)
+        try:
+            assert pool.default_model(config.keys) in ("", pool.local_model()), "no model of it is chosen unasked"
             pool.require(name)
-        assert f"ikigai login {name}" in refused.value.remedy
-        assert PRESETS[name].key_variables[0] in refused.value.remedy
-    else:
-        pool.require(name)
-
-
-@pytest.mark.parametrize("name", KEYED)
-def test_key_of_a_preset_comes_from_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
-    variable = PRESETS[name].key_variables[0]
-    monkeypatch.setenv(variable, KEY)
-    config = load(tmp_path, **{variable: KEY})
-    assert config.keys == {name: f"environment {variable}"}
-    pool = factories.make_pool(config)
-    pool.require(name)
-    assert pool._endpoint(name).key() == KEY
-    assert pool.default_model(config.keys) in ("", pool.local_model()), "no model of it is chosen unasked"
+            assert reply(await collect(pool.provider(f"{name}/model-x"), Request("model-x", (USER,)))).text == "Hi"
+            assert [model.id for model in await pool.listed(name)] == ["x/y"]
+        finally:
+            await pool.close()
+    asked = [f"https://{host_of(received)}{received.path}" for received in proxy.requests]
+    assert asked == [site.chat, *site.listing]
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_table_of_a_preset_needs_no_address(tmp_path: Path, name: str):
+def test_preset_without_its_key_is_refused_and_a_local_one_needs_none(tmp_path: Path, name: str):
     config = load(tmp_path, f"[providers.{name}]\ncontext = 1000\n")
-    assert factories.server_address(config, name) == PRESETS[name].base_url
+    pool = factories.make_pool(config)
+    if name in LOCAL_ADDRESSES:
+        assert factories.server_address(config, name) == LOCAL_ADDRESSES[name]
+        pool.require(name)
+        return
+    with pytest.raises(IkigaiError, match=f"There is no key for {name}.*") as refused:
+        pool.require(name)
+    assert f"ikigai login {name}" in refused.value.remedy and SITES[name].variable in refused.value.remedy
 
 
 def thinking(field: str) -> dict[str, Any]:
@@ -82,82 +161,76 @@ def thinking(field: str) -> dict[str, Any]:
     return {field: "I look."}
 
 
-def at_end(**more: Any) -> dict[str, Any]:
-    return chunk(finish="tool_calls", **more)
+def effort(name: str) -> dict[str, str]:
+    return {"reasoning_effort": name}
 
 
-def in_choice(usage: dict[str, Any]) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls", "usage": usage}]}
+USUAL_LEVELS = effort("high"), effort("none"), effort("low")
+SWITCHED_LEVELS = effort("high"), {"thinking": {"type": "disabled"}}, effort("low")
 
 
-QUIRKS: dict[str, tuple[str, Callable[[], dict[str, Any]], int, dict[str, Any], dict[str, Any]]] = {
-    "deepseek": (
-        "reasoning_content",
-        lambda: at_end(usage=USAGE | {"prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 26}),
-        64,
-        {"thinking": {"type": "disabled"}},
-        {"reasoning_effort": "high"},
+class Quirks(NamedTuple):
+    """Where a server's thinking stands, and how it takes the levels high, off and low.
+
+    It `wants_thinking` with every call, or `own_forms` of calls: ids of nine letters, and a reply behind results.
+    """
+
+    thinking: str = "reasoning_content"
+    levels: tuple[dict[str, Any], ...] = USUAL_LEVELS
+    wants_thinking: bool = False
+    own_forms: bool = False
+
+
+QUIRKS = {
+    "deepseek": Quirks(levels=SWITCHED_LEVELS, wants_thinking=True),
+    "mistral": Quirks("content", (effort("high"), effort("none"), effort("high")), own_forms=True),
+    "groq": Quirks("reasoning"),
+    "openrouter": Quirks(
+        "reasoning_details", tuple({"reasoning": {"effort": name}} for name in ("high", "none", "low"))
     ),
-    "mistral": (
-        "content",
-        lambda: at_end(usage=USAGE),
-        0,
-        {"reasoning_effort": "none"},
-        {"reasoning_effort": "high"},
-    ),
-    "groq": (
-        "reasoning",
-        lambda: at_end(x_groq={"usage": USAGE}),
-        0,
-        {"reasoning_effort": "none"},
-        {"reasoning_effort": "high"},
-    ),
-    "openrouter": (
-        "reasoning_details",
-        lambda: at_end(usage=USAGE | {"cost": 0.25, "prompt_tokens_details": {"cached_tokens": 8}}),
-        8,
-        {"reasoning": {"effort": "none"}},
-        {"reasoning": {"effort": "high"}},
-    ),
-    "moonshot": (
-        "reasoning_content",
-        lambda: in_choice(USAGE | {"cached_tokens": 32}),
-        32,
-        {"thinking": {"type": "disabled"}},
-        {"reasoning_effort": "high"},
-    ),
+    "moonshot": Quirks(levels=SWITCHED_LEVELS, wants_thinking=True),
+    "cerebras": Quirks("reasoning"),
+    "together": Quirks("reasoning"),
+    "ollama": Quirks("reasoning"),
 }
-"""Where a server's thinking stands, its last chunk, the cached tokens in that, and how it takes off and high. The
-others have what is usual: reasoning_content or reasoning, usage in the last chunk, reasoning_effort.
-"""
+"""The others have what is usual."""
 
 
-def quirks(name: str) -> tuple[str, Callable[[], dict[str, Any]], int, dict[str, Any], dict[str, Any]]:
-    field = "reasoning" if name in ("ollama", "cerebras", "together") else "reasoning_content"
-    usual = {"reasoning_effort": "none"}, {"reasoning_effort": "high"}
-    return QUIRKS.get(name) or (field, lambda: at_end(usage=USAGE), 0, *usual)
+def expected_messages(quirks: Quirks, id: str) -> list[dict[str, Any]]:
+    """Return `foreign` and two messages of the user as a server with these quirks takes them; `id` is the call's."""
+    call = {"id": id, "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+    wanted = {"reasoning_content": ""} if quirks.wants_thinking else {}
+    bridge = [{"role": "assistant", "content": "[empty]"}] if quirks.own_forms else []
+    return [
+        {"role": "user", "content": "How many files?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]} | wanted,
+        {"role": "tool", "tool_call_id": id, "content": "4 files"},
+        *bridge,
+        {"role": "user", "content": "How many files?"},
+        {"role": "user", "content": "How many files?"},
+    ]
 
 
 @pytest.mark.parametrize("name", PRESETS)
 async def test_turn_with_a_call_at_a_server_with_the_quirks_of_its_vendor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire_server: WireServer, name: str
 ):
-    field, end, cached, off, high = quirks(name)
-    for variable in PRESETS[name].key_variables:
-        monkeypatch.setenv(variable, KEY)
+    quirks = QUIRKS.get(name, Quirks())
     variables = dict.fromkeys(PRESETS[name].key_variables, KEY)
+    for variable in variables:
+        monkeypatch.setenv(variable, KEY)
     config = load(tmp_path, f'[providers.{name}]\nbase_url = "{wire_server.base_url}"\n', **variables)
     pool = factories.make_pool(config)
     provider: Any = pool.provider(f"{name}/model-x")
-    sent = thinking(field)
+    sent = thinking(quirks.thinking)
 
     def answer(received: Received) -> Answer:
         said = [one for one in received.json["messages"] if one["role"] == "assistant"]
         if not said:
-            call = call_delta(0, id="c", name="ls", arguments="{}")
-            return Answer(sse(chunk(sent), chunk({"tool_calls": [call]}), end(), DONE))
-        kept = sent[field]
-        if said[0].get(field) != kept:
+            call = call_delta(0, id="callsNine", name="ls", arguments="{}")
+            end = chunk(finish="tool_calls", usage=USAGE)
+            return Answer(sse(chunk(sent), chunk({"tool_calls": [call]}), end, DONE))
+        if received is wire_server.requests[1] and said[0].get(quirks.thinking) != sent[quirks.thinking]:
             return failure(400, "The `reasoning_content` in the thinking mode must be passed back to the API.")
         return Answer(sse(chunk({"content": "4"}), chunk(finish="stop"), DONE))
 
@@ -165,37 +238,31 @@ async def test_turn_with_a_call_at_a_server_with_the_quirks_of_its_vendor(
     try:
         found = await collect(provider, Request("model-x", (USER,), level="high"))
         ended = found[-1]
-        assert isinstance(ended, StreamFinished)
-        assert (ended.usage.input, ended.usage.output, ended.usage.cached) == (90, 20, cached)
-        assert ended.usage.cost == (0.25 if name == "openrouter" else None)
-        assert reply(found).thinking == "I look."
+        assert isinstance(ended, StreamFinished) and reply(found).thinking == "I look."
         messages = [USER]
         for event in reply_events(reply(found).blocks(), ended.stop, f"{name}/model-x"):
             join(messages, event)
-        join(messages, ToolResult("c", "4 files"))
+        join(messages, ToolResult("callsNine", "4 files"))
         request = Request("model-x", tuple(messages), level="off")
-        found = await collect(provider, request)
-        assert isinstance(found[-1], StreamFinished), found[-1]
+        interrupted = Request("model-x", (*foreign(), USER, USER), level="low", max_output=100)
+        encoder: Any = pool.encoder(f"{name}/model-x")
+        for each in (request, interrupted):
+            found = await collect(provider, each)
+            assert isinstance(found[-1], StreamFinished), found[-1]
+            assert encoder.body(each) == wire_server.requests[-1].body, "measured as it is sent"
     finally:
         await pool.close()
-    assert len(wire_server.requests) == 2, "nothing had to be sent twice"
-    for received, level in zip(wire_server.requests, (high, off), strict=True):
+    assert len(wire_server.requests) == 3, "nothing had to be sent twice"
+    for received, level in zip(wire_server.requests, quirks.levels, strict=True):
         body = received.json
         assert {key: body[key] for key in ("reasoning_effort", "reasoning", "thinking") if key in body} == level
         assert received.path == "/v1/chat/completions"
-        if name in KEYED:
-            assert received.headers["authorization"] == f"Bearer {KEY}"
-    encoder: Any = pool.encoder(f"{name}/model-x")
-    assert encoder.body(request) == wire_server.requests[-1].body, "measured as it is sent"
-
-
-@pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.keeps_thinking])
-async def test_calls_of_other_models_get_empty_thinking_at_once(tmp_path: Path, wire_server: WireServer, name: str):
-    config = load(tmp_path, f'[providers.{name}]\nbase_url = "{wire_server.base_url}"\n')
-    pool = factories.make_pool(config)
-    body = json.loads(pool.encoder(f"{name}/model-x").body(Request("model-x", foreign())))  # type: ignore[attr-defined]
-    assert body["messages"][1]["reasoning_content"] == ""
-    await pool.close()
+        assert received.headers["authorization"] == f"Bearer {KEY if name in KEYED else 'none'}"
+    body = wire_server.requests[-1].json
+    id = body["messages"][2]["tool_call_id"]
+    assert re.fullmatch("[a-zA-Z0-9]{9}", id) if quirks.own_forms else id == "c"
+    assert body["messages"] == expected_messages(quirks, id)
+    assert body["max_tokens"] == 100 and "max_completion_tokens" not in body
 
 
 def foreign() -> tuple[Message, ...]:
@@ -234,26 +301,34 @@ async def test_key_of_openrouter_is_tried_where_it_counts(tmp_path: Path, wire_s
 
 
 PRICED = {
-    "deepseek": "deepseek-chat",
-    "mistral": "mistral-large-latest",
-    "xai": "grok-4",
-    "groq": "openai/gpt-oss-120b",
-    "openrouter": "openai/gpt-5",
-    "moonshot": "kimi-k2-0905-preview",
-    "cerebras": "gpt-oss-120b",
-    "together": "MiniMaxAI/MiniMax-M3",
-    "fireworks": "accounts/fireworks/models/deepseek-v4-pro",
+    "deepseek": ("deepseek", "deepseek-chat"),
+    "mistral": ("mistral", "mistral-large-latest"),
+    "xai": ("x-ai", "grok-4"),
+    "groq": ("groq", "openai/gpt-oss-120b"),
+    "openrouter": ("openrouter", "openai/gpt-5"),
+    "moonshot": ("moonshotai", "kimi-k2-0905-preview"),
+    "cerebras": ("cerebras", "gpt-oss-120b"),
+    "together": ("together", "MiniMaxAI/MiniMax-M3"),
+    "fireworks": ("fireworks", "accounts/fireworks/models/deepseek-v4-pro"),
 }
-"""A model of each preset with a price list; GitHub's is free, and those without a key run on this machine."""
+"""The price list of each preset in genai-prices, and a model in it. GitHub's is free, and those without a key run on
+this machine.
+"""
 
 
-@pytest.mark.parametrize("name", KEYED)
+@pytest.mark.parametrize("name", PRESETS)
 def test_requests_to_a_preset_are_priced(tmp_path: Path, name: str):
-    price = factories.make_price(load(tmp_path))
-    cost, source = price(f"{name}/{PRICED.get(name, 'openai/gpt-4.1')}", Usage(1_000, 100), 1_795_000_000.0)
-    assert (cost is not None and cost > 0 and source.startswith("genai-prices")) is (name in PRICED)
+    at = 1_795_000_000.0
+    book, model = PRICED.get(name, ("", "openai/gpt-4.1"))
+    cost, source = factories.make_price(load(tmp_path))(f"{name}/{model}", Usage(1_000_000, 100_000, 400_000), at)
+    if book:
+        usage = genai_prices.Usage(input_tokens=1_000_000, cache_read_tokens=400_000, output_tokens=100_000)
+        day = datetime.fromtimestamp(at, UTC)
+        listed = genai_prices.calc_price(usage, model, provider_id=book, genai_request_timestamp=day)
+        assert cost == pytest.approx(float(listed.total_price), abs=1e-9) and cost > 0
+    assert source.startswith("genai-prices") is bool(book) is (cost is not None)
     moved = load(tmp_path, f'[providers.{name}]\nbase_url = "https://elsewhere.example/v1"\n')
-    assert factories.make_price(moved)(f"{name}/{PRICED.get(name, 'x')}", Usage(1_000, 100), 0)[0] is None
+    assert factories.make_price(moved)(f"{name}/{model}", Usage(1_000, 100), 0)[0] is None
 
 
 async def test_failure_names_the_preset(tmp_path: Path, wire_server: WireServer):

@@ -114,8 +114,16 @@ def format_progress(done: int, total: int | None, unit: ProgressUnit) -> str:
     """Return a bar where the total is known, else the count."""
     if unit == "steps":
         return f"{done:,} of {total:,}" if total else f"{done:,}"
-    amount = f"{done / 1e6:,.1f} MB" if unit == "bytes" else f"{done:,} {unit}"
+    if unit == "bytes":
+        amount = f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB" if total else f"{done / 1e6:,.1f} MB"
+    else:
+        amount = f"{done:,} {unit}"
     if not total:
         return amount
     share = min(1.0, done / total)
     return f"{'█' * int(share * BAR_CELLS):░<{BAR_CELLS}} {int(share * 100)} %  {amount}"
+
+
+def format_size(size: int) -> str:
+    """Return a number of bytes in MB or GB."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

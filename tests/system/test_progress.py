@@ -141,4 +141,4 @@ def test_measures() -> None:
         and format_progress(1_234, None, "events") == "1,234 events"
     )
     assert format_progress(3, 9, "steps") == "3 of 9" and format_progress(5, 0, "bytes") == "0.0 MB"
-    assert format_progress(1, 3, "bytes") == "█" * 10 + "░" * 20 + " 33 %  0.0 MB"
+    assert format_progress(1, 3, "bytes") == "█" * 10 + "░" * 20 + " 33 %  0.0 of 0.0 MB"

@@ -27,7 +27,7 @@ from ikigai.providers.pool import ProviderPool
 from ikigai.system import paths
 from ikigai.system.output import format_table, print_lines
 from ikigai.system.own_command import own_command
-from ikigai.system.progress import Far, show_progress, show_waiting
+from ikigai.system.progress import Far, format_size, show_progress, show_waiting
 
 MODEL_FILE: KeyPath = ("providers", "local", "model_file")
 """The key of the configuration that names the file of the local model."""
@@ -117,8 +117,7 @@ async def _install_model(config: Config, text: str) -> Config:
     source = model_source.read_source(text, paths.data_dir() / "models", os.environ)
     name = model_source.check_name(source if isinstance(source, Path) else source.remotes[0][1])
     if isinstance(source, Path):
-        with source.open("rb") as opened:
-            model_source.check_gguf(opened.read(8))
+        model_source.check_file(source)
         file, how = source, "installed"
     else:
         file, how = await _download(source)
@@ -129,7 +128,7 @@ async def _install_model(config: Config, text: str) -> Config:
         finally:
             server.close()
     settings_file.set_value(Path(config.file), MODEL_FILE, str(file))
-    print_lines(f"model      {name}: {how}, {_size(file)}, in {file}")
+    print_lines(f"model      {name}: {how}, {format_size(file.stat().st_size)}, in {file}")
     if config.kind(MODEL_FILE) == "environment":
         variable = config.settings[MODEL_FILE].place
         raise IkigaiError(f"{variable} names another file, and overrides {config.file}.", f"Unset {variable}.")
@@ -152,7 +151,7 @@ async def _download(source: Any) -> tuple[Path, str]:
             try:
                 await downloader.run()
             except asyncio.CancelledError:
-                sys.stderr.write("\nThe download was interrupted. Run the same command again: it continues.\n")
+                sys.stderr.write(f"\nThe download was interrupted. {downloader.next_step}\n")
                 raise
         checked = checked and bool(downloader.sha256)
     return source.remotes[0][1], "downloaded" if checked else "downloaded (the server names no checksum)"
@@ -163,19 +162,14 @@ def _between(top: Path, folder: Path) -> list[Path]:
     return [each for each in reversed((folder, *folder.parents)) if each == top or top in each.parents]
 
 
-def _size(file: Path) -> str:
-    size = file.stat().st_size
-    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
-
-
 def _print_suggestions() -> None:
     from ikigai.providers.local import suggestions
 
     memory = suggestions.memory_megabytes()
     rows = [("model", "size", "license", "")]
     for each in suggestions.read_suggestions():
-        size = f"{each.megabytes / 1000:.2f} GB" if each.megabytes >= 1000 else f"{each.megabytes} MB"
-        rows.append((each.model, size, each.license, "" if suggestions.fits(each, memory) else "needs more memory"))
+        fit = "" if suggestions.fits(each, memory) else "needs more memory"
+        rows.append((each.model, format_size(each.megabytes * 1_000_000), each.license, fit))
     print_lines(f"Models to begin with (this machine has {memory / 1000:.1f} GB of memory):")
     print_lines(format_table(rows))
     print_lines("Install one, or any other GGUF file: ikigai setup --model hf:OWNER/REPO/FILE.gguf")

@@ -1,8 +1,7 @@
 """This module downloads one large file: it continues after an interruption, and checks what the server names.
 
-The bytes go into FILE.part, with FILE.part.json beside it, which says what they are part of. Once the file is whole and
-checked it gets its name. A later download continues with Range. With If-Range, or by the same checksum, no parts of two
-different files are joined. Nothing of the address is stored: it may hold a password or a signature.
+A later download continues with Range. With If-Range, or by the same checksum, no parts of two different files are
+joined.
 """
 
 from __future__ import annotations
@@ -11,17 +10,19 @@ import asyncio
 import hashlib
 import os
 import re
+import shlex
 import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import msgspec
-
 from ikigai.core.errors import IkigaiError
 from ikigai.core.record import Record
+from ikigai.providers.failures import RequestTarget, failure_of_exception
 from ikigai.providers.local.named_checksum import content_range, named_sha256, strong_validator
+from ikigai.providers.local.part_file import PartFile, PartState
+from ikigai.system.progress import format_size
 
 if TYPE_CHECKING:
     import httpx2
@@ -34,8 +35,10 @@ MAX_TRIES = 5
 """Tries in a row that bring nothing, after which a download that had begun ends."""
 SPARE_BYTES = 64 << 20
 """Bytes that stay free on the disk."""
-MAX_STATE_BYTES = 4096
-"""Bytes of a .part.json: one that is longer was not written here."""
+HEAD_BYTES = 4096
+"""Bytes of a file that are looked at before any is stored."""
+CHECKED_BYTES = 8 << 20
+"""Bytes of a file that are read at once for its checksum: between them Ctrl+C is seen."""
 SIZE = re.compile(r"[0-9]{1,18}")
 """The size of a file in a header; a longer number is none."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -54,24 +57,16 @@ class Remote(Record, frozen=True):
     plain_etag: bool = False
 
 
-class PartState(Record, frozen=True):
-    """The file that a part belongs to: its size in bytes (0 if unknown), SHA-256 and ETag, "" for what is unknown."""
-
-    size: int = 0
-    sha256: str = ""
-    validator: str = ""
-
-
 class DownloadFailed(IkigaiError):
     """A download that ended early; what came stays for the next one unless it was wrong."""
 
 
 class _Interrupted(Exception):
-    """The connection ended, or the server is busy; `reason` says which."""
+    """The connection ended, or the server is busy; `reason` says which, `remedy` helps where nothing came."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, remedy: str = "Try again later.") -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason, self.remedy = reason, remedy
 
 
 class Downloader:
@@ -85,30 +80,45 @@ class Downloader:
     ) -> None:
         self._remote, self._target, self._accept, self._report = remote, target, accept, report
         self._pause = pause
-        self._part = target.with_name(f"{target.name}.part")
-        self._state_file = target.with_name(f"{target.name}.part.json")
+        self._part = PartFile(target)
         self._has_begun = False
         self.sha256 = ""
         """The checksum that the server named; "" for none."""
 
+    @property
+    def next_step(self) -> str:
+        """How to go on after an interruption."""
+        if not self._part.size:
+            return "Run the command again."
+        if not self._part.read_state()[1]:
+            return "Run the command again. It begins anew: the server does not name the version of the file."
+        return "Run the command again: it continues."
+
     async def run(self) -> None:
-        """Download the file, unless it is there already. Raise IkigaiError, and say how to go on."""
-        failures, before = 0, self._part_size()
+        """Download the file, unless it is there already; wait while another program does. Raise IkigaiError, and say
+        how to go on.
+        """
+        try:
+            async with self._part.locked(lambda: self._report(self._part.size, None)):
+                await self._run_tries()
+        except OSError as error:
+            raise DownloadFailed(
+                f"{self._target} cannot be written: {error.strerror or error}.",
+                f"Correct that. {self.next_step}",
+            ) from None
+
+    async def _run_tries(self) -> None:
+        failures, largest = 0, self._part.size
         while True:
             try:
                 await self._try()
                 return
             except _Interrupted as interrupted:
-                failures = 0 if self._part_size() > before else failures + 1
-                before = self._part_size()
+                failures = 0 if self._part.size > largest else failures + 1
+                largest = max(largest, self._part.size)
                 if not self._has_begun or failures >= MAX_TRIES:
-                    raise self._failure(interrupted.reason) from None
+                    raise self._failure(interrupted) from None
                 await asyncio.sleep(self._pause * 2**failures)
-            except OSError as error:
-                raise DownloadFailed(
-                    f"{self._target} cannot be written: {error.strerror or error}.",
-                    "Correct that, and run the command again: it continues.",
-                ) from None
 
     async def _try(self) -> None:
         import httpx2
@@ -117,38 +127,38 @@ class Downloader:
         try:
             async with httpx2.AsyncClient(timeout=limits) as client:
                 await self._transfer(client)
-        except (httpx2.TransportError, httpx2.InvalidURL, httpx2.RemoteProtocolError) as error:
-            if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
-                raise DownloadFailed("The address is not one of http:// or https://.", "Correct it.") from None
-            raise _Interrupted(str(error) or type(error).__name__) from None
+        except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
+            raise DownloadFailed("The address is not one of http:// or https://.", "Correct it.") from None
+        except httpx2.TransportError as error:
+            raise _lost_connection(error) from None
 
     async def _transfer(self, client: httpx2.AsyncClient) -> None:
         """Make one request, and store what comes."""
-        state, have = self._read_state()
+        state, have = self._part.read_state()
         async with self._opened(client, state, have) as (answer, named):
             self.sha256 = named.sha256
             if self._target.is_file():
-                self._compare(named)
+                await self._compare(named)
                 return
             if have and (
                 (answer.status_code != 206 and answer.status_code != 416)
                 or not self._continues(answer.headers, state, named, have)
             ):
                 if answer.status_code in (206, 416):
-                    self._discard()
+                    self._part.discard()
                     self._has_begun = True
-                    raise _Interrupted("the file on the server has changed")
+                    raise _Interrupted("The file on the server has changed.")
                 have = 0
             if answer.status_code in (206, 416) and not have:
                 raise DownloadFailed("The server sent a part of the file, not the file.", "Try another address.")
             self._has_begun = True
             if answer.status_code != 416:
-                _check_space(self._target.parent, named.size - have if named.size else 0)
-                self._state_file.write_bytes(msgspec.json.encode(named))
+                self._check_space(named.size - have if named.size else 0)
+                self._part.write_state(named)
                 have = await self._store(answer, named, have)
         if named.size and have < named.size:
-            raise _Interrupted("the connection ended early")
-        self._finish(named)
+            raise _Interrupted("The connection ended early.")
+        await self._finish(named)
 
     @asynccontextmanager
     async def _opened(
@@ -196,87 +206,103 @@ class Downloader:
     async def _store(self, answer: httpx2.Response, named: PartState, have: int) -> int:
         """Append the body to the part; return the size of the part."""
         head = b""
-        with self._part.open("ab" if have else "wb") as file:
+        with self._part.path.open("ab" if have else "wb") as file:
             os.fchmod(file.fileno(), 0o600)
             self._report(have, named.size or None)
             async with aclosing(answer.aiter_raw()) as pieces:
                 async for piece in pieces:
-                    if not have or head:
+                    if not have:
                         head += piece
                         if len(head) < HEAD_BYTES:
                             continue
                         self._check_head(head)
-                        piece, head = head, b""
-                    _write(file, piece)
-                    have += len(piece)
-                    self._report(have, named.size or None)
-                    if named.size and have > named.size:
-                        self._discard()
-                        raise DownloadFailed("The server sent more than the file.", "Try another address.")
-            if head:
+                        piece = head
+                    have = self._add(file, piece, named, have)
+            if not have:
                 self._check_head(head)
+                have = self._add(file, head, named, have)
+        return have
+
+    def _add(self, file: BinaryIO, piece: bytes, named: PartState, have: int) -> int:
+        """Append a piece to the part; return the size of the part."""
+        _write(file, piece)
+        have += len(piece)
+        self._report(have, named.size or None)
+        if named.size and have > named.size:
+            self._part.discard()
+            raise DownloadFailed("The server sent more than the file.", "Try another address.")
         return have
 
     def _check_head(self, head: bytes) -> None:
         try:
             self._accept(head)
         except IkigaiError:
-            self._discard()
+            self._part.discard()
             raise
 
-    def _finish(self, named: PartState) -> None:
+    async def _finish(self, named: PartState) -> None:
         """Check the whole file and give it its name."""
-        with self._part.open("rb+") as file:
-            if named.sha256 and hashlib.file_digest(file, "sha256").hexdigest() != named.sha256:
-                self._discard()
-                raise DownloadFailed(
-                    f"{self._target.name} does not have the checksum that the server names; it was deleted.",
-                    "Run the command again. If that repeats itself, the file on the server is damaged.",
-                )
+        if named.sha256 and await _sha256(self._part.path) != named.sha256:
+            self._part.discard()
+            raise DownloadFailed(
+                f"{self._target.name} does not have the checksum that the server names; it was deleted.",
+                "Run the command again. If that repeats itself, the file on the server is damaged.",
+            )
+        with self._part.path.open("rb+") as file:
             os.fsync(file.fileno())
-        self._part.replace(self._target)
-        self._state_file.unlink(missing_ok=True)
+        self._part.finish()
 
-    def _compare(self, named: PartState) -> None:
+    async def _compare(self, named: PartState) -> None:
         """Raise IkigaiError if the file that is here is not the one on the server."""
-        with self._target.open("rb") as file:
-            if named.sha256:
-                same = hashlib.file_digest(file, "sha256").hexdigest() == named.sha256
-            else:
-                same = named.size in (0, os.fstat(file.fileno()).st_size)
+        if named.sha256:
+            same = await _sha256(self._target) == named.sha256
+        else:
+            same = named.size in (0, self._target.stat().st_size)
         if not same:
             raise DownloadFailed(
                 f"{self._target} is here already, and differs from the file on the server.",
                 "To download that one, delete or rename the file first.",
             )
 
-    def _failure(self, reason: str) -> DownloadFailed:
-        if not self._has_begun and not self._part_size():
-            return DownloadFailed(f"Nothing was downloaded: {reason}.", "Check the address and the network.")
-        size = self._part_size() / 1e6
-        return DownloadFailed(
-            f"The download stopped at {size:,.1f} MB: {reason}.", "Run the command again: it continues."
-        )
+    def _check_space(self, needed: int) -> None:
+        folder = self._target.parent
+        free = shutil.disk_usage(folder).free
+        if needed and free < needed + SPARE_BYTES:
+            raise DownloadFailed(
+                f"{folder} has {format_size(free)} free, and the download needs {format_size(needed + SPARE_BYTES)}.",
+                f"Free some space there. {self.next_step}",
+            )
 
-    def _part_size(self) -> int:
-        return self._part.stat().st_size if self._part.is_file() else 0
-
-    def _read_state(self) -> tuple[PartState, int]:
-        """Return the state and size of the part; no size where nothing says what it is part of."""
-        try:
-            with self._state_file.open("rb") as file:
-                state = msgspec.json.decode(file.read(MAX_STATE_BYTES), type=PartState)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            return PartState(), 0
-        return (state, self._part_size()) if state.sha256 or state.validator else (PartState(), 0)
-
-    def _discard(self) -> None:
-        self._part.unlink(missing_ok=True)
-        self._state_file.unlink(missing_ok=True)
+    def _failure(self, interrupted: _Interrupted) -> DownloadFailed:
+        if size := self._part.size:
+            return DownloadFailed(f"The download stopped at {size / 1e6:,.1f} MB. {interrupted.reason}", self.next_step)
+        remedy = interrupted.remedy
+        if self._target.is_file():
+            remedy = f"The file is here. To use it: ikigai setup --model {shlex.quote(str(self._target))}"
+        return DownloadFailed(f"Nothing was downloaded. {interrupted.reason}", remedy)
 
 
-HEAD_BYTES = 4096
-"""Bytes of a file that are looked at before any is stored."""
+def _lost_connection(error: httpx2.TransportError) -> _Interrupted:
+    """Return the interruption for an error of the connection, in words."""
+    import httpx2
+
+    url = error.request.url
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+        target = RequestTarget("The server", "", f"{url.scheme}://{url.netloc.decode()}")
+        failure = failure_of_exception(target, error, begun=False)
+        return _Interrupted(failure.text, failure.remedy)
+    if isinstance(error, httpx2.TimeoutException):
+        return _Interrupted(f"{url.host} sent nothing for {READ_SECONDS:g} seconds.")
+    return _Interrupted(f"The connection to {url.host} was cut.")
+
+
+async def _sha256(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as opened:
+        while piece := opened.read(CHECKED_BYTES):
+            digest.update(piece)
+            await asyncio.sleep(0)
+    return digest.hexdigest()
 
 
 def _write(file: BinaryIO, piece: bytes) -> None:
@@ -302,22 +328,13 @@ def _check_status(status: int, url: httpx2.URL, has_token: bool) -> None:
     if status in (200, 206, 416):
         return
     if status in BUSY:
-        raise _Interrupted(f"{url.host} answered with HTTP {status}")
+        raise _Interrupted(f"{url.host} answered with HTTP {status}.")
     remedy = "Check the address."
     if status in (401, 403):
         remedy = (
-            "The token in HF_TOKEN may not read it: accept the terms of the model on its page."
+            "Check the token in HF_TOKEN, and accept the terms of the model on its page."
             if has_token
-            else "If it needs an account there, put a token into HF_TOKEN (for hf: addresses)."
+            else "Check the address. If the file needs an account there, put a token into HF_TOKEN (for hf: addresses)."
         )
     what = "has no such file" if status in (404, 410) else "refused the download"
     raise DownloadFailed(f"{url.host} {what} (HTTP {status}).", remedy)
-
-
-def _check_space(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if needed and free < needed + SPARE_BYTES:
-        raise DownloadFailed(
-            f"{folder} has {free / 1e9:,.1f} GB free, and the download needs {needed / 1e9:,.1f} GB.",
-            "Free some space there, then run the command again: it continues.",
-        )

@@ -20,6 +20,7 @@ SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", 
 """The name of one file of a model that is split into several; llama.cpp loads the first one and finds the others."""
 MAX_SHARDS = 200
 USAGE = "Write a GGUF file, its web address, or hf:OWNER/REPO/FILE.gguf. `ikigai setup --model` lists some."
+OTHER_ADDRESS = "Use the address of the file itself, not of a page about it."
 _NAME = r"[A-Za-z0-9][\w.-]*"
 _HF = re.compile(rf"hf:(?P<repo>{_NAME}/{_NAME})/(?P<file>(?:[\w.+-]+/)*[\w.+-]+\.gguf)", re.ASCII | re.IGNORECASE)
 
@@ -53,21 +54,34 @@ def read_source(text: str, models: Path, environ: Mapping[str, str]) -> ModelDow
     if re.match(r"[a-z][a-z0-9+.-]+://", text, re.IGNORECASE):
         raise Rejected(f"{text.partition('://')[0]}:// is not an address that ikigai can download from.", USAGE)
     file = Path(os.path.expanduser(text)).absolute()  # noqa: PTH111 - that of pathlib raises for an unknown user
-    if not file.is_file():
-        what = "is not a file" if file.exists() else "does not exist"
+    try:
+        is_file, exists = file.is_file(), file.exists()
+    except OSError as error:  # a folder that may not be searched, or a name that is too long
+        raise Rejected(f"{text[:200]} cannot be read: {error.strerror}.", USAGE) from None
+    if not is_file:
+        what = "is not a file" if exists else "does not exist"
         raise Rejected(f"{text[:200]} {what}.", USAGE)
     return file
 
 
-def check_gguf(head: bytes) -> None:
+def check_file(file: Path) -> None:
+    """Raise IkigaiError if a file cannot be read, or is not a GGUF file that llama.cpp can read."""
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(8)
+    except OSError as error:
+        raise Rejected(f"{file} cannot be read: {error.strerror}.", "Check its permissions.") from None
+    check_gguf(head, str(file), USAGE)
+
+
+def check_gguf(head: bytes, name: str = "This", remedy: str = OTHER_ADDRESS) -> None:
     """Raise IkigaiError if a file that begins so is not a GGUF file that llama.cpp can read."""
-    remedy = "Use the address of the file itself, not of a page about it."
     if head[:4] != b"GGUF":
         is_page = head.lstrip()[:1] == b"<"
-        raise IkigaiError(f"This is not a GGUF file{', but a web page' if is_page else ''}.", remedy)
+        raise IkigaiError(f"{name} is not a GGUF file{', but a web page' if is_page else ''}.", remedy)
     version = int.from_bytes(head[4:8], "little")
     if version not in (2, 3):
-        raise IkigaiError(f"This is a GGUF file of version {version}, which llama.cpp cannot read.", USAGE)
+        raise IkigaiError(f"{name} is a GGUF file of version {version}, which llama.cpp cannot read.", USAGE)
 
 
 def check_name(file: Path) -> str:

@@ -1,5 +1,6 @@
 """Downloads of large files: continued after every kind of interruption, and checked by what the server names."""
 
+import asyncio
 import base64
 import errno
 import hashlib
@@ -211,14 +212,100 @@ async def test_redirects_that_never_end_or_lose_tls(tmp_path: Path) -> None:
 async def test_server_that_is_not_there(tmp_path: Path) -> None:
     with FileServer() as server:
         pass
-    with pytest.raises(DownloadFailed, match="Nothing was downloaded: "):
+    with pytest.raises(DownloadFailed) as raised:
         await fetch(server, tmp_path / "m.gguf")
+    assert raised.value.what == (
+        f"Nothing was downloaded. The server cannot be reached at {server.url}: connection refused."
+    )
+    (tmp_path / "m.gguf").write_bytes(BODY)
+    with pytest.raises(DownloadFailed) as raised:
+        await fetch(server, tmp_path / "m.gguf")
+    assert raised.value.remedy == f"The file is here. To use it: ikigai setup --model {tmp_path / 'm.gguf'}"
+    assert left(tmp_path) == ["m.gguf"]
+
+
+async def test_busy_server_is_said_to_be_busy(tmp_path: Path) -> None:
+    with FileServer({"/m.gguf": Hosted(b"later", 503)}) as server, pytest.raises(DownloadFailed) as raised:
+        await fetch(server, tmp_path / "m.gguf")
+    assert str(raised.value) == "Nothing was downloaded. 127.0.0.1 answered with HTTP 503. Try again later."
+
+
+async def test_empty_and_short_answers_are_no_model(tmp_path: Path) -> None:
+    short = Hosted(BODY[:1000])
+    with FileServer({"/empty.gguf": Hosted(b""), "/short.gguf": short}) as server:
+        with pytest.raises(IkigaiError, match="not a GGUF file"):
+            await fetch(server, tmp_path / "empty.gguf", "/empty.gguf")
+        assert left(tmp_path) == []
+        await fetch(server, tmp_path / "short.gguf", "/short.gguf")
+    assert (tmp_path / "short.gguf").read_bytes() == short.body
+
+
+async def test_part_without_a_version_begins_anew_and_says_so(tmp_path: Path) -> None:
+    target = tmp_path / "m.gguf"
+    with FileServer({"/m.gguf": Hosted(BODY, cut=100_000, cuts=1)}) as server:
+        with pytest.raises(DownloadFailed, match=r"The connection to 127\.0\.0\.1 was cut\. .*It begins anew"):
+            await _once(server, target)
+        await fetch(server, target)
+    assert ranges(server) == ["", ""] and target.read_bytes() == BODY
+
+
+async def test_cuts_at_changing_places_come_to_an_end(tmp_path: Path) -> None:
+    """No piece of the file survives a cut here, so each try begins anew."""
+    with FileServer({"/m.gguf": Hosted(BODY, cut=100_000)}) as server:
+        hosted = server.files["/m.gguf"]
+
+        class Changing(dict[str, Hosted]):
+            def get(self, key: str, default: Hosted | None = None) -> Hosted | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+                hosted.cut = 100_000 + 50_000 * (len(server.requests) % 2)
+                return hosted
+
+        server.files = Changing()
+        with pytest.raises(DownloadFailed, match="begins anew"):
+            await fetch(server, tmp_path / "m.gguf")
+    assert len(server.requests) <= 2 * download.MAX_TRIES
+
+
+async def test_program_waits_for_another_that_downloads_the_same_file(tmp_path: Path) -> None:
+    target, waits = tmp_path / "m.gguf", asyncio.Event()
+    hosted = Hosted(BODY, etag='"1"', cut=100_000, hang=True)
+    with FileServer({"/m.gguf": hosted}) as server:
+        first = asyncio.create_task(fetch(server, target))
+        await asyncio.to_thread(server.hanging.wait)
+        remote = Remote(server.url + "/m.gguf")
+        second = asyncio.create_task(Downloader(remote, target, check_gguf, lambda done, total: waits.set()).run())
+        await waits.wait()
+        assert ranges(server) == [""]
+        hosted.cut = None
+        first.cancel()
+        await second
+        assert ranges(server) == ["", "bytes=100000-"]
+        await asyncio.gather(*(fetch(server, tmp_path / "n.gguf", "/m.gguf") for _ in range(5)))
+    assert target.read_bytes() == (tmp_path / "n.gguf").read_bytes() == BODY
+    assert left(tmp_path) == ["m.gguf", "n.gguf"]
+
+
+async def test_checksum_of_a_large_file_lets_other_tasks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "CHECKED_BYTES", 1000)
+    target, turns = tmp_path / "m.gguf", 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    target.write_bytes(BODY)
+    counting = asyncio.create_task(count())
+    assert await download._sha256(target) == SHA
+    counting.cancel()
+    assert turns > len(BODY) / 1000 / 2
 
 
 async def test_full_disk_is_seen_before_the_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(0, 0, 64 << 20))
-    with FileServer({"/m.gguf": Hosted(BODY)}) as server, pytest.raises(DownloadFailed, match=r"has 0\.1 GB free"):
+    words = "has 67 MB free, and the download needs 68 MB"
+    with FileServer({"/m.gguf": Hosted(BODY)}) as server, pytest.raises(DownloadFailed, match=words):
         await fetch(server, tmp_path / "m.gguf")
     assert left(tmp_path) == []
 

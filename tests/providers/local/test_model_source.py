@@ -6,7 +6,7 @@ import pytest
 
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.providers.local import suggestions
-from ikigai.providers.local.model_source import ModelDownload, check_gguf, check_name, read_source
+from ikigai.providers.local.model_source import ModelDownload, check_file, check_gguf, check_name, read_source
 
 MODELS = Path("/data/models")
 
@@ -55,6 +55,7 @@ def test_file_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("nowhere.gguf", "does not exist"),
         ("~nobody-of-this-name/x.gguf", "does not exist"),
         ("/", "is not a file"),
+        ("x" * 5_000, "cannot be read: File name too long"),
         ("hf:owner/file.gguf", "does not name a GGUF file"),
         ("hf:../../etc/passwd.gguf", "does not name a GGUF file"),
         ("hf:a/b/../../c.gguf", "does not name a GGUF file"),
@@ -78,6 +79,14 @@ def test_beginning_of_a_file_tells_if_it_can_be_a_model():
     for head, what in ((b"GGUF\1\0\0\0", "version 1"), (b"\n<html>", "but a web page"), (b"", "not a GGUF file")):
         with pytest.raises(IkigaiError, match=what):
             check_gguf(head)
+
+
+def test_file_that_is_no_model_is_named(tmp_path: Path):
+    (tmp_path / "notes.gguf").write_text("Not a model.")
+    for file, what in ((tmp_path / "notes.gguf", r"notes\.gguf is not a GGUF file"), (tmp_path, "Is a directory")):
+        with pytest.raises(IkigaiError, match=what) as raised:
+            check_file(file)
+        assert "address of the file itself" not in raised.value.remedy
 
 
 def test_name_is_one_that_can_be_typed():

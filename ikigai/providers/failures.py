@@ -42,13 +42,16 @@ SEARCH_REFUSED = (
 )
 """Matches a message of Anthropic, OpenAI or Google about their own web search: the account or the model has none."""
 
-BAD_KEY = r"(?i)api key (not valid|expired|not found)"
-"""Matches a message with status 400 for what other servers report with 401."""
+BAD_KEY = r"(?i)(incorrect|invalid) api key|api key (not valid|expired|not found)"
+"""Matches a message with status 400, of Google or xAI, for what other servers report with 401."""
 
 QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error"})
-NO_CREDIT = r"(?i)credit balance is too low|reached your specified .{0,20}usage limit"
-"""Matches Anthropic's message with status 400, or 429, for what others report with 402: no credit, or a limit that its
-owner set.
+NO_CREDIT = (
+    r"(?i)credit balance is too low|reached your specified .{0,20}usage limit"
+    r"|(used all available|run out of|have any) credits|reaching the monthly spending limit"
+)
+"""Matches messages for what others report with 402, no credit or a limit that its owner set: of Anthropic with status
+400 or 429, of xAI with 403 or 429, of Fireworks with 412.
 """
 PLAN_MESSAGE = r"(?i)check your plan and billing"
 """Matches a message for used-up credit, which Google also sends when requests come too fast: only then it

@@ -44,6 +44,12 @@ from tests.support.wire_server import DONE, Answer, WireServer, chunk, failure, 
         (failure(503, Retry_After="3"), FailureKind.OVERLOADED, "openai could not answer (503).", 3),
         (failure(529), FailureKind.OVERLOADED, "openai could not answer (529).", None),
         (Answer(b"<html>no</html>", 502), FailureKind.OVERLOADED, "openai could not answer (502).", None),
+        (
+            Answer(b'{"code": "Invalid argument", "error": "Incorrect API key provided: na***ys."}', 400),
+            FailureKind.AUTH,
+            "openai did not accept the key (400): Incorrect API key provided: na***ys.",
+            None,
+        ),
         (Answer(b"plain words", 400), FailureKind.REFUSED, "openai refused the request (400): plain words.", None),
         (
             Answer(b'[{"error": {"code": 404, "message": "no such"}}]', 404),
@@ -75,6 +81,27 @@ async def test_status(
     assert broke.text == words.replace("{address}", wire_server.base_url)
     assert broke.remedy.endswith(".")
     assert len(wire_server.requests) == 1
+
+
+XAI_LIMIT = (
+    "Your team 1-2 has either used all available credits or reached its monthly spending limit. To continue making API"
+    " requests, please purchase more credits or raise your spending limit."
+)
+XAI_NEW = "Your newly created team doesn't have any credits yet. You can purchase credits on https://console.x.ai."
+XAI_OUT = "You have run out of credits or need a Grok subscription."
+FIREWORKS = (
+    "Account me is suspended, possibly due to reaching the monthly spending limit or failure to pay past invoices."
+)
+
+
+@pytest.mark.parametrize(("status", "message"), [(429, XAI_LIMIT), (403, XAI_NEW), (403, XAI_OUT), (412, FIREWORKS)])
+async def test_used_up_credit_in_the_words_of_a_vendor(
+    provider: OpenAIProvider, wire_server: WireServer, status: int, message: str
+):
+    wire_server.script = [failure(status, message)]
+    [broke] = await collect(provider)
+    assert isinstance(broke, StreamFailed)
+    assert broke.kind is FailureKind.QUOTA and f"openai: the credit is used up ({status})" in broke.text
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ CONNECT_SECONDS = 0.05
 """Seconds in which the servers on this machine take a connection, together."""
 ANSWER_SECONDS = 3.0
 """Seconds that a server has to describe all its models, once it took a connection."""
+MAX_CONNECTIONS = 8
+"""Requests to one server at a time: Ollama describes each model in an answer of its own, which may take 0.1 s."""
 MAX_ANSWER_BYTES = 1 << 20
 MAX_MODELS = 200
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,199}")
@@ -101,6 +103,7 @@ def _make_client(base_url: str) -> "httpx.AsyncClient":
         base_url=base_url,
         headers={"Accept-Encoding": "identity"},
         timeout=ANSWER_SECONDS,
+        limits=httpx.Limits(max_connections=MAX_CONNECTIONS),
         verify=False,  # no TLS: reading all certificates takes up to a second
         trust_env=False,  # a proxy is not meant for servers on this machine
         follow_redirects=False,
@@ -128,7 +131,8 @@ async def _list_ollama(ask: Ask) -> list[ListedModel]:
         for entry in map(as_mapping, as_sequence(as_mapping(await ask("/api/ps")).get("models")))
     }
     names.sort(key=lambda name: name not in loaded)
-    models = [_ollama_model(name, as_mapping(await ask("/api/show", {"model": name})), loaded) for name in names]
+    shown = await asyncio.gather(*(ask("/api/show", {"model": name}) for name in names))
+    models = [_ollama_model(name, as_mapping(facts), loaded) for name, facts in zip(names, shown, strict=True)]
     return [model for model in models if model]
 
 

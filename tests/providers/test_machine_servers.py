@@ -76,6 +76,22 @@ async def test_nothing_is_asked_where_nothing_listens(monkeypatch: pytest.Monkey
         assert await find_servers(dict.fromkeys(SERVERS, address)) == []
 
 
+async def test_many_models_of_ollama_are_asked_for_at_once():
+    names = [f"m{number}:1b" for number in range(20)]
+
+    def answer(received: Received) -> Answer:
+        if received.path == "/api/tags":
+            return answer_json({"models": [{"name": name} for name in names]})
+        shown = answer_json({"capabilities": ["completion"], "parameters": "num_ctx 4096"})
+        shown.pause = 0.05
+        return shown
+
+    async with WireServer() as server:
+        server.answer = answer
+        [found] = await find_servers({"ollama": server.base_url})
+    assert [model.id for model in found.models] == names and 1 < server.busiest <= machine_servers.MAX_CONNECTIONS
+
+
 @pytest.mark.parametrize("name", SERVERS)
 async def test_server_of_another_kind_is_not_taken_for_one(name: str):
     for other, answer in SERVERS.items():

@@ -20,8 +20,9 @@ import codecs
 import errno
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -73,12 +74,14 @@ class LocalMentions(NamedTuple):
     """Parts of a message that were read from this machine.
 
     `parts` are attachments, and the URLs and SERVER:URIs between them, in the order of the message. `doubtful` are
-    sentences about files that the user is asked about. `unknown` are the words with an @ that name nothing.
+    sentences about files that the user is asked about. `unknown` are the words with an @ that name nothing. `unsent`
+    says by its name why a PDF itself does not go along.
     """
 
     parts: tuple[Attachment | str, ...] = ()
     doubtful: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    unsent: Mapping[str, str] = MappingProxyType({})
 
 
 class Attached(NamedTuple):
@@ -96,7 +99,7 @@ def read_mentions(text: str, folder: Path | None = None, servers: Collection[str
     """
     folder = folder or Path(paths.current_directory() or "/")
     parts = dict[str, Attachment | str]()
-    doubtful, unknown = dict[str, None](), list[str]()
+    doubtful, unknown, unsent = dict[str, None](), list[str](), dict[str, str]()
     for mention in find_mentions(text):
         if mention.url:
             parts[mention.url] = mention.url
@@ -107,12 +110,14 @@ def read_mentions(text: str, folder: Path | None = None, servers: Collection[str
             if len(parts) >= MAX_ATTACHMENTS and str(path) not in parts:
                 raise Rejected("A message can have at most 20 attachments.", "Send it in several messages.")
             if str(path) not in parts:
-                parts[str(path)] = _read(path, name)
+                parts[str(path)], why = _read(path, name)
+                if why:
+                    unsent[storable(clean_line(name))] = why
             if doubt := _doubt(path, name, folder):
                 doubtful[doubt] = None
         elif not mention.is_code:
             unknown.append(f"@{mention.names[-1]}")
-    return LocalMentions(tuple(parts.values()), tuple(doubtful), tuple(unknown))
+    return LocalMentions(tuple(parts.values()), tuple(doubtful), tuple(unknown), unsent)
 
 
 async def attach(
@@ -153,19 +158,23 @@ def _redacted(document: Document, text: str) -> Document:
 
 
 def notices(local: LocalMentions, attached: Attached, services: Services, model: str) -> list[str]:
-    """Return the notices about what a message brings: images that the model sees none of, PDFs that it gets as text,
-    and words with an @ that name nothing.
+    """Return the notices about what a message brings: images that the model sees none of, PDFs that it gets as text or
+    not at all, empty files, and words with an @ that name nothing.
     """
     found = [unseen_notice(model)] if attached.images and not services.sees_images(model) else []
-    pdfs = [each for each in attached.documents if each.kind is DocumentKind.PDF]
-    if not services.takes_pdfs(model):
-        as_text, why = pdfs, f"{model} takes no PDFs"
-    else:
-        as_text = [each for each in pdfs if not each.data]
-        why = "it is too large to be sent, encrypted, or holds a key of yours"
-    if as_text:
-        names = ", ".join(clean_line(each.name) for each in as_text)
-        found.append(f"Only the text of {names} is sent: {why}.")
+    takes_pdfs, as_text = services.takes_pdfs(model), dict[str, list[str]]()
+    for document in attached.documents:
+        name = clean_line(document.name)
+        if document.kind is DocumentKind.PDF and not (takes_pdfs and document.data):
+            reason = local.unsent.get(document.name, "its text holds a key of yours")
+            why = reason if takes_pdfs else f"{model} takes no PDFs"
+            if document.text:
+                as_text.setdefault(why, []).append(name)
+            else:
+                found.append(f"{name} has no text, and the file itself is not sent: {why}.")
+        elif document.kind is DocumentKind.FILE and not document.text:
+            found.append(f"{name} is empty.")
+    found += [f"Only the text of {', '.join(names)} is sent: {why}." for why, names in as_text.items()]
     return [*found, *filter(None, [unknown_notice(local.unknown)])]
 
 
@@ -231,18 +240,20 @@ def _doubt(path: Path, name: str, folder: Path) -> str:
     return ""
 
 
-def _read(path: Path, name: str) -> Attachment:
+def _read(path: Path, name: str) -> tuple[Attachment, str]:
+    """Return what goes along, and of a PDF why the file itself does not. Raise Rejected."""
     shown = clean_line(name)
     try:
         if path.is_dir():
             entries, count = list_entries(path)
             text = "".join(f"{entry}\n" for entry in entries)
-            return Document(storable(name), storable(text), DocumentKind.FOLDER, count if count > len(entries) else 0)
+            whole = count if count > len(entries) else 0
+            return Document(storable(name), storable(text), DocumentKind.FOLDER, whole), ""
         with open_file(path) as file:
             if pdf_files.is_pdf(file):
                 return pdf_files.read_pdf(file, shown, os.fstat(file.fileno()).st_size, MAX_DOCUMENT_BYTES)
             if image := read_picture(file, shown):
-                return image
+                return image, ""
             data, size = read_prefix(file, MAX_DOCUMENT_BYTES + 1), os.fstat(file.fileno()).st_size
     except NotRegularFile as error:
         if path.is_symlink():
@@ -259,7 +270,7 @@ def _read(path: Path, name: str) -> Attachment:
         bad = first_binary_byte(data)
         what = f"{shown} is a binary file: byte 0x{data[bad]:02x} at offset {bad:,} of {max(size, len(data)):,} bytes."
         raise Rejected(what, "Text files, folders, pictures (PNG, JPEG, WebP, GIF) and PDFs can be attached.")
-    return Document(storable(name), text, whole=max(size, len(data)) if len(data) > MAX_DOCUMENT_BYTES else 0)
+    return Document(storable(name), text, whole=max(size, len(data)) if len(data) > MAX_DOCUMENT_BYTES else 0), ""
 
 
 def _decode(data: bytes) -> str | None:

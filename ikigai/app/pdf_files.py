@@ -40,9 +40,9 @@ def is_pdf(file: BinaryIO) -> bool:
     return start == PDF_START
 
 
-def read_pdf(file: BinaryIO, name: str, size: int, max_text_bytes: int) -> Document:
-    """Return the attachment of a PDF of `size` bytes, with at most `max_text_bytes` of its text; block. Raise Rejected
-    if it cannot be read.
+def read_pdf(file: BinaryIO, name: str, size: int, max_text_bytes: int) -> tuple[Document, str]:
+    """Return the attachment of a PDF of `size` bytes, with at most `max_text_bytes` of its text, and why the file
+    itself does not go along, "" if it does; block. Raise Rejected if it cannot be read.
     """
     if size > MAX_PDF_BYTES:
         raise Rejected(f"{name} is a PDF of more than {MAX_PDF_BYTES // 1_000_000} MB.", "Attach a part of it.")
@@ -54,16 +54,26 @@ def read_pdf(file: BinaryIO, name: str, size: int, max_text_bytes: int) -> Docum
     pages, text = int(str(answer["pages"])), storable(str(answer["text"])).encode()
     if not pages:
         raise Rejected(f"{name} has no pages.", "Remove the @. Nothing was sent.")
-    # Vendors refuse encrypted files, also those that need no password, and every further request would hold it.
-    is_sent = len(data) <= MAX_SENT_PDF_BYTES and pages <= MAX_SENT_PDF_PAGES and not answer["locked"]
-    return Document(
+    unsent = _problem(len(data), pages, bool(answer["locked"]))
+    document = Document(
         storable(name),
         text[:max_text_bytes].decode(errors="ignore"),
         DocumentKind.PDF,
         whole=len(text) if len(text) > max_text_bytes else 0,
-        data=base64.b64encode(data).decode() if is_sent else "",
+        data="" if unsent else base64.b64encode(data).decode(),
         pages=pages,
     )
+    return document, unsent
+
+
+def _problem(size: int, pages: int, is_locked: bool) -> str:
+    """Return why a file of `size` bytes does not go along; "" if it does."""
+    if size > MAX_SENT_PDF_BYTES:
+        return f"it has more than {MAX_SENT_PDF_BYTES // 1_000_000} MB"
+    if pages > MAX_SENT_PDF_PAGES:
+        return f"it has more than {MAX_SENT_PDF_PAGES} pages"
+    # Vendors refuse encrypted files, also those that need no password, and every further request would hold it.
+    return "it is encrypted" if is_locked else ""
 
 
 def _ask_child(data: bytes, max_characters: int) -> dict[str, object]:

@@ -4,12 +4,14 @@ import base64
 import io
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pypdf
 import pytest
 
 from ikigai.app import pdf_files
-from ikigai.app.attachments import MAX_DOCUMENT_BYTES, read_mentions
+from ikigai.app.attachments import MAX_DOCUMENT_BYTES, Attached, notices, read_mentions
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import Document, DocumentKind
 from tests.support.pdf import make_pdf
@@ -112,3 +114,29 @@ def test_compressed_bomb_ends_within_the_limits(folder: Path):
     """The 100 MB of a page are not read: it has no text, and the file goes along."""
     found = read(folder, make_pdf("x", content=zlib.compress(b"q Q " * 25_000_000, 1), filters="/FlateDecode"))
     assert (found.text, found.pages) == ("", 1)
+
+
+def said(folder: Path, data: bytes, takes_pdfs: bool = True) -> list[str]:
+    """Return the notices about a PDF for a model that takes such files, or does not."""
+    (folder / "a.pdf").write_bytes(data)
+    local = read_mentions("@a.pdf")
+    attached = Attached(documents=tuple(part for part in local.parts if isinstance(part, Document)))
+    services = SimpleNamespace(sees_images=lambda model: True, takes_pdfs=lambda model: takes_pdfs)
+    return notices(local, attached, cast(Any, services), "m/x")
+
+
+def test_notice_says_why_a_pdf_goes_along_as_text(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    assert said(folder, make_pdf("Hi")) == []
+    assert said(folder, make_pdf("Hi"), takes_pdfs=False) == ["Only the text of a.pdf is sent: m/x takes no PDFs."]
+    assert said(folder, encrypted("")) == ["Only the text of a.pdf is sent: it is encrypted."]
+    monkeypatch.setattr(pdf_files, "MAX_SENT_PDF_PAGES", 1)
+    assert said(folder, make_pdf("Hi", "Ho")) == ["Only the text of a.pdf is sent: it has more than 1 pages."]
+    monkeypatch.setattr(pdf_files, "MAX_SENT_PDF_BYTES", 10)
+    assert said(folder, make_pdf("Hi")) == ["Only the text of a.pdf is sent: it has more than 0 MB."]
+
+
+def test_notice_says_that_nothing_of_a_file_can_be_read(folder: Path):
+    assert said(folder, make_pdf(""), takes_pdfs=False) == [
+        "a.pdf has no text, and the file itself is not sent: m/x takes no PDFs."
+    ]
+    assert said(folder, b"") == ["a.pdf is empty."]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ikigai.agent.one_shot import complete_request
-from ikigai.core.errors import IkigaiError, Rejected
+from ikigai.core.errors import IkigaiError, NoModel, Rejected
 from ikigai.core.messages import StopReason
 from ikigai.core.sanitize import storable
 from ikigai.core.state.fallback import is_down, next_fallback, on_fallback
@@ -32,7 +32,7 @@ async def ask_side_question(services: Services, loop: AgentLoop, question: str, 
     """
     memory = loop.memory
     if not memory.model:
-        raise Rejected("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup")
+        raise NoModel()
     first, price, asked = memory.model, loop.billing, storable(question)
     while True:
         following, request = next_fallback(memory), side_request(memory, services.turn_prompt(memory), asked)

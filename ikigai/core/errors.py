@@ -7,6 +7,7 @@
     ├── TimedOut             --timeout has passed                             exit code 124
     ├── Rejected             a request of the user that this state does not allow
     │   ├── NotReady         no conversation is open yet
+    │   ├── NoModel          no model is chosen
     │   └── WrongArgument    an argument that a command does not take
     ├── Bug                  an unexpected exception, shown instead of a traceback
     ├── Stopped              a signal that ended the program             exit code 128 + its number
@@ -130,6 +131,16 @@ class NotReady(Rejected):
 
     def __init__(self) -> None:
         super().__init__("The conversation is being opened.", "Try again in a moment.")
+
+
+class NoModel(Rejected):
+    """A message, or a question, for which no model is chosen."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "There is no model to ask.",
+            "Choose one with /model PROVIDER/NAME or -m PROVIDER/NAME, or run: ikigai login or ikigai setup",
+        )
 
 
 class WrongArgument(Rejected):

@@ -78,11 +78,11 @@ CostField: TypeAlias = Literal["", "cost", "cost_in_usd_ticks"]
 class ServerPreset(Record, frozen=True):
     """A server with OpenAI's Chat Completions. It is a provider once it has a key, or is named with a model.
 
-    `source` is the page of its documentation that the row was made from. Without `key_variables` it runs on this
-    machine and needs no key. `keeps_thinking` says that it refuses a call that comes back without its thinking (what
-    else it wants back is seen in its replies). `effort` is the form in which it takes a level: "effort"
-    (reasoning_effort), "reasoning" (an object with the effort), "switch" (reasoning_effort, but thinking disabled at
-    off), "extremes" (reasoning_effort, none or high).
+    `source` is the page of its documentation that the row was made from, `keys_page` the one where its users create
+    keys. Without `key_variables` it runs on this machine and needs no key. `keeps_thinking` says that it refuses a call
+    that comes back without its thinking (what else it wants back is seen in its replies). `effort` is the form in which
+    it takes a level: "effort" (reasoning_effort), "reasoning" (an object with the effort), "switch" (reasoning_effort,
+    but thinking disabled at off), "extremes" (reasoning_effort, none or high).
     `cost_field` is the field of its usage that names the cost, `demands` are the forms that it insists on. `key_path`,
     behind the address, answers good keys alone, where the list of models is public.
     `models_path`, behind the host, is that of the list where it is not /models behind the address. `prices` is the name
@@ -98,6 +98,7 @@ class ServerPreset(Record, frozen=True):
     demands: tuple[ChatDemand, ...] = ()
     key_path: str = ""
     models_path: str = ""
+    keys_page: str = ""
     prices: str = ""
 
 
@@ -106,6 +107,7 @@ PRESETS: dict[str, ServerPreset] = {
         "https://api.deepseek.com",
         ("DEEPSEEK_API_KEY",),
         "https://api-docs.deepseek.com/guides/thinking_mode",
+        keys_page="https://platform.deepseek.com/api_keys",
         keeps_thinking=True,
         effort="switch",
     ),
@@ -113,6 +115,7 @@ PRESETS: dict[str, ServerPreset] = {
         "https://api.mistral.ai/v1",
         ("MISTRAL_API_KEY",),
         "https://docs.mistral.ai/capabilities/reasoning/",
+        keys_page="https://console.mistral.ai/api-keys",
         effort="extremes",
         demands=("short_ids", "reply_after_results"),  # mistralai.github.io/mistral-common/usage/tools
     ),
@@ -121,14 +124,19 @@ PRESETS: dict[str, ServerPreset] = {
         ("XAI_API_KEY",),
         "https://docs.x.ai/llms.txt",
         cost_field="cost_in_usd_ticks",  # docs.x.ai/developers/cost-tracking
+        keys_page="https://console.x.ai",
     ),
     "groq": ServerPreset(
-        "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), "https://console.groq.com/docs/api-reference"
+        "https://api.groq.com/openai/v1",
+        ("GROQ_API_KEY",),
+        "https://console.groq.com/docs/api-reference",
+        keys_page="https://console.groq.com/keys",
     ),
     "openrouter": ServerPreset(
         "https://openrouter.ai/api/v1",
         ("OPENROUTER_API_KEY",),
         "https://openrouter.ai/docs/use-cases/reasoning-tokens",
+        keys_page="https://openrouter.ai/settings/keys",
         effort="reasoning",
         cost_field="cost",
         key_path="/key",  # docs/api/api-reference/api-keys/get-current-key
@@ -137,27 +145,34 @@ PRESETS: dict[str, ServerPreset] = {
         "https://api.moonshot.ai/v1",
         ("MOONSHOT_API_KEY",),
         "https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model",
+        keys_page="https://platform.moonshot.ai/console/api-keys",
         keeps_thinking=True,
         effort="switch",
     ),
     "cerebras": ServerPreset(
-        "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), "https://inference-docs.cerebras.ai/resources/openai"
+        "https://api.cerebras.ai/v1",
+        ("CEREBRAS_API_KEY",),
+        "https://inference-docs.cerebras.ai/resources/openai",
+        keys_page="https://cloud.cerebras.ai",
     ),
     "together": ServerPreset(
         "https://api.together.ai/v1",
         ("TOGETHER_API_KEY",),
         "https://docs.together.ai/docs/inference/openai-compatibility",
+        keys_page="https://api.together.ai/settings/api-keys",
         prices="together",
     ),
     "fireworks": ServerPreset(
         "https://api.fireworks.ai/inference/v1",
         ("FIREWORKS_API_KEY",),
         "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
+        keys_page="https://app.fireworks.ai/settings/users/api-keys",
     ),
     "github": ServerPreset(
         "https://models.github.ai/inference",
         ("GITHUB_TOKEN",),
         "https://docs.github.com/en/rest/models/inference",
+        keys_page="https://github.com/settings/personal-access-tokens",
         models_path="/catalog/models",  # docs.github.com/en/rest/models/catalog
     ),
     "ollama": ServerPreset("http://localhost:11434/v1", (), "https://docs.ollama.com/api/openai-compatibility"),

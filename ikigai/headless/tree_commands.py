@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ikigai.app import agent_tree
 from ikigai.core.commands import fork
 from ikigai.core.commands.parsers import parse_one_agent, parse_rename
-from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.errors import ConfigError, IkigaiError, NoModel
 from ikigai.core.state.settings import with_choices
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ def check_model(services: Services, settings: Choices) -> None:
     """Raise an IkigaiError if these settings name no model, or one that no provider serves."""
     model = settings.get("model")
     if not model:
+        if services.config.keys:
+            raise NoModel()
         raise IkigaiError(
             "There is no model: no key, and no local model.",
             "Run: ikigai login    or ikigai setup, or name a server in the configuration.",

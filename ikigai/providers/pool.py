@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.errors import ConfigError, IkigaiError, NoModel
 from ikigai.core.model import Encoder, ModelLimits, Provider
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
@@ -188,9 +188,7 @@ class ProviderPool:
         if name == "local":
             return LocalProvider(self._local, self._local_client)
         if not name:
-            raise IkigaiError(
-                "There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup"
-            )
+            raise NoModel()
         vendor = self._vendor(name, self._key(name), client.vendor)
         self._encoders[client] = vendor.encoder
         return RetryingProvider(vendor)

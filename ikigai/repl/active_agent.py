@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -181,8 +182,10 @@ class ActiveAgent:
         for notice in opening_notices(services, chosen):
             self._view.notice(notice)
         if not (self._is_new or chosen.run.resolve(chosen.own).get("model")):  # the first screen says so, too
-            self._view.notice("There is no model yet: no key, and no local model.")
-            self._view.notice("`ikigai login` stores a key, `ikigai setup` fetches a small local model.")
+            from ikigai.repl.first_screen import missing_model
+
+            for notice in missing_model(services.config.keys):
+                self._view.notice(notice)
 
     def _show_read_only(self, corrupt: CorruptLineage | None) -> None:
         what, remedy = (corrupt.what, corrupt.remedy) if corrupt else ("", "")
@@ -234,7 +237,7 @@ class ActiveAgent:
         if self._is_new and open_agent:
             from ikigai.repl.first_screen import first_lines
 
-            self._status.show_first_screen(first_lines, memory)
+            self._status.show_first_screen(partial(first_lines, services.config.keys), memory)
         text = self.drafts.pop(agent.id)
         if open_agent:
             text = "\n".join(filter(None, (open_agent.view.attach(self._view), text)))

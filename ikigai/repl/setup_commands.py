@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ikigai.app.factories import model_list_file
 from ikigai.config.terminal import THEME_NAMES
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import NotReady, Rejected, WrongArgument
 from ikigai.core.tool_selection import ToolSelection
 from ikigai.core.vendors import sellers
+from ikigai.providers import model_list_cache
 from ikigai.providers.models import default_model
 
 if TYPE_CHECKING:
@@ -71,10 +73,11 @@ def _take_key(session: Session, provider: str) -> str:
         services.config = msgspec.structs.replace(services.config, keys=session.config.keys)
         services.pool.renew(provider)
     now = session.memory.model if session.memory else ""
-    model = default_model([provider])
-    if now.startswith(f"{provider}/") or not model:
+    if now.startswith(f"{provider}/"):
         return "The key is used from the next message on."
-    return f"To use it: /model {model}"
+    if services and (listing := model_list_cache.load(model_list_file()).get(provider)):
+        services.pool.known.learn(provider, listing.models)  # it came when the key was tried
+    return f"To use it: /model {default_model([provider]) or f'{provider}/NAME'}"
 
 
 async def run_doctor(session: Session, arguments: argparse.Namespace, argument: str) -> None:

@@ -263,7 +263,42 @@ def test_log_file_leaves_out_requests_that_sdks_log(account: Account, wire: Wire
 def test_key_of_a_preset_is_tried_and_stored(account: Account, wire: Wire, name: str):
     wire.answers(LIST, LIST)
     account.configure(f'[providers.{name}]\nbase_url = "{wire.server.base_url}"\n')
+    has_list = bool(PRESETS[name].key_variables)  # those on this machine are asked when they are looked for
     result = account.run("login", name, input=f"{SECRET}\n")
-    assert result.stdout == f"The key of {name} works; it is stored in {key_file(account)}.\n"
+    assert result.stdout.splitlines() == [
+        f"The key of {name} works; it is stored in {key_file(account)}.",
+        f"To use it: ikigai -m {name}/MODEL" + (f"; ikigai models {name} lists its models." if has_list else "."),
+    ]
     assert wire.requests[-1].headers["authorization"] == f"Bearer {SECRET}"
     assert stored(account) == {name: SECRET}
+
+
+def test_preset_shows_its_models_after_login(account: Account, wire: Wire):
+    servers = (f'[providers.{name}]\nbase_url = "{wire.server.base_url}"\n' for name in ("groq", "moonshot"))
+    account.configure("".join(servers))
+    wire.answers(LIST)
+    assert account.run("login", "groq", input=SECRET).returncode == 0
+    listed = account.run("models", "groq")
+    assert "groq/gpt-5-mini" in listed.stdout and listed.stderr == ""
+    wire.answers(LIST)
+    with account.terminal(columns=100) as program:
+        program.ready()
+        program.wait_for("/model groq/NAME chooses a model.")
+        program.say("/login moonshot")
+        program.wait_for("Create a key at https://platform.moonshot.ai/console/api-keys")
+        program.wait_for("Key for moonshot (hidden):")
+        program.type(f"{SECRET}\r")
+        program.wait_for("To use it: /model moonshot/NAME")
+        program.say("/model")
+        program.wait_for("moonshot/gpt-5-mini")
+        program.type("\x1b")
+        program.wait(lambda: "Esc leaves" not in program.text(), "the end of the list")
+        program.leave()
+
+
+def test_key_of_a_server_on_this_machine_is_not_demanded(account: Account):
+    with account.terminal("login", "ollama", columns=100) as program:
+        program.wait_for("ollama needs no key, unless its server was started with one.")
+        program.wait_for("Key for ollama (hidden):")
+        program.type("\x03")
+        assert program.ended() == 130

@@ -6,17 +6,21 @@ import argparse
 import getpass
 import re
 import sys
+import time
 from typing import Any
 
-from ikigai.app.factories import make_pool, platform_of
+from ikigai.app.factories import make_pool, model_list_file, platform_of
 from ikigai.cli.ask import interruptible, read_answer
 from ikigai.config import Config, login_keys
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.request.reply import FailureKind
-from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS, sellers, unknown_provider
+from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS, ServerPreset, VendorInfo, sellers, unknown_provider
+from ikigai.providers import model_list_cache
 from ikigai.providers.failures import ProviderRequestFailed
+from ikigai.providers.models import ListedModel, default_model
 from ikigai.system import paths
 from ikigai.system.output import format_table, print_lines
+from ikigai.system.progress import show_waiting
 
 LACKS_LISTING_RIGHT = re.compile(r"\(403\)|permission|scope", re.IGNORECASE)
 """Words by which a provider says that a key is good, but not for listing models."""
@@ -52,7 +56,8 @@ async def run_login(config: Config, arguments: argparse.Namespace) -> int:
         print_lines(f"The key of {provider} was removed." if removed else f"No key of {provider} was stored.")
         return 0
     key = login_keys.check_key(_read_typed_key(provider) if sys.stdin.isatty() else _read_piped_key())
-    problem = await _try_key(config, provider, key)
+    async with show_waiting("Trying the key"):
+        problem, listed = await _try_key(config, provider, key)
     try:
         paths.make_private(file.parent)
     except OSError as error:
@@ -63,6 +68,8 @@ async def run_login(config: Config, arguments: argparse.Namespace) -> int:
         print_lines(f"The error was: {problem}")
     if (place := config.keys.get(provider, "login")) != "login":
         print_lines(f"{place.partition(' ')[2]} is also set and overrides it.")
+    if hint := _first_step(config, provider, _save_list(provider, listed)):
+        print_lines(hint)
     return 0
 
 
@@ -98,10 +105,11 @@ def _choose_provider(config: Config, provider: str, asks: bool) -> str:
 
 def _read_typed_key(provider: str) -> str:
     """Return the key as typed or pasted at the terminal, which does not show it."""
-    if vendor := VENDORS.get(provider):
-        print_lines(f"Create a key at {vendor.keys_page}")
-    elif preset := PRESETS.get(provider):
-        print_lines(f"About this provider: {preset.source}")
+    seller = sellers().get(provider)
+    if isinstance(seller, ServerPreset) and not seller.key_variables:
+        print_lines(f"{provider} needs no key, unless its server was started with one.")
+    elif isinstance(seller, ServerPreset | VendorInfo):
+        print_lines(f"Create a key at {seller.keys_page}")
     elif cloud := CLOUDS.get(provider):
         print_lines(f"Without a key, the credentials of its own sign-in are used: {cloud.sign_in}")
     with interruptible():
@@ -122,22 +130,42 @@ def _read_piped_key() -> str:
     return text.decode(errors="replace")
 
 
-async def _try_key(config: Config, provider: str, key: str) -> str:
-    """Ask the provider for its models with this key; return "" if it answers, else why nothing is known.
+async def _try_key(config: Config, provider: str, key: str) -> tuple[str, list[ListedModel]]:
+    """Ask the provider for its models with this key. Return "" and its list if it answers, else why nothing is known.
 
     Raise Rejected if the provider refuses the key.
     """
     try:
-        models = await make_pool(config).listed(provider, key, KEY_TIMEOUT)
+        listed = await make_pool(config).listed(provider, key, KEY_TIMEOUT)
     except TimeoutError:
-        return f"{provider} did not answer within {KEY_TIMEOUT:g} seconds."
+        return f"{provider} did not answer within {KEY_TIMEOUT:g} seconds.", []
     except ConfigError:
         raise
     except IkigaiError as error:
         is_refusal = isinstance(error, ProviderRequestFailed) and error.kind is FailureKind.AUTH
         if is_refusal and not LACKS_LISTING_RIGHT.search(error.what):
             raise Rejected(error.what, "Nothing was stored. Copy the key again, or make another one.") from None
-        return str(error)
+        return str(error), []
     cloud = CLOUDS.get(platform_of(config, provider))
     is_listed = cloud is None or cloud.lists_models
-    return "" if models or not is_listed else f"{provider} answered, but listed no model."
+    return "" if listed or not is_listed else f"{provider} answered, but listed no model.", listed
+
+
+def _save_list(provider: str, listed: list[ListedModel]) -> bool:
+    """Store the list of the provider for `/model` and `ikigai models`; return False if it has none to store.
+
+    A server on this machine describes its models better when it is looked for.
+    """
+    preset = PRESETS.get(provider)
+    if not listed or (preset and not preset.key_variables):
+        return False
+    return model_list_cache.save(model_list_file(), provider, listed, time.time())
+
+
+def _first_step(config: Config, provider: str, has_list: bool) -> str:
+    """Return how to talk to a model of this provider; "" if `ikigai` alone does."""
+    default = default_model([provider])
+    if (config.model or default_model([*config.keys, provider])).startswith(f"{provider}/"):
+        return ""
+    models = f"; ikigai models {provider} lists its models" if has_list else ""
+    return f"To use it: ikigai -m {default or f'{provider}/MODEL'}{models}."

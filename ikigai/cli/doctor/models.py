@@ -70,6 +70,8 @@ def _answering(config: Config, pool: ProviderPool) -> Finding:
     try:
         model = config.model or pool.default_model(config.keys)
         if not model:
+            if provider := next(iter(config.keys), ""):
+                return Finding("model", BAD, "none chosen", f"Choose one: ikigai config set model {provider}/NAME")
             return Finding("model", BAD, "none available", "Run: ikigai login    or: ikigai setup")
         chosen = parse_model(model)
         pool.check(str(chosen["model"]), str(chosen.get("level") or ""))

@@ -58,7 +58,7 @@ follows from it.
 
 from ikigai.core import tokens
 from ikigai.core.agents.mail import join_messages
-from ikigai.core.errors import Rejected
+from ikigai.core.errors import NoModel, Rejected
 from ikigai.core.events import (
     FALLBACK_KEY,
     Cleared,
@@ -383,7 +383,7 @@ def _submitted(memory: Memory, message: UserMessage) -> tuple[Event, ...]:
     """Return the message as it is stored. Raise Rejected if no request has room for it."""
     message = replace(message, text=storable(message.text), sender=storable(message.sender))
     if not memory.model:
-        raise Rejected("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup")
+        raise NoModel()
     message_bytes = measure(memory, append_event((), message))
     size = tokens.count_tokens(memory.provider, memory.model, memory.envelope + message_bytes)
     if size > SURE_OVERFLOW_FACTOR * memory.limits.context:

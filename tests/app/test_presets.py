@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import genai_prices
 import pytest
+from genai_prices.data_snapshot import get_snapshot
 
 from ikigai import config as configuration
 from ikigai.app import factories
@@ -316,6 +317,14 @@ this machine.
 """
 
 
+def seller_at(address: str) -> str:
+    """Return the price list of an address; "" if genai-prices knows none."""
+    try:
+        return get_snapshot().find_provider(None, None, address).id
+    except LookupError:
+        return ""
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_requests_to_a_preset_are_priced(tmp_path: Path, name: str):
     at = 1_795_000_000.0
@@ -326,6 +335,9 @@ def test_requests_to_a_preset_are_priced(tmp_path: Path, name: str):
         day = datetime.fromtimestamp(at, UTC)
         listed = genai_prices.calc_price(usage, model, provider_id=book, genai_request_timestamp=day)
         assert cost == pytest.approx(float(listed.total_price), abs=1e-9) and cost > 0
+        assert (PRESETS[name].prices or seller_at(PRESETS[name].base_url)) == book, "others may have its models, too"
+    else:
+        assert not PRESETS[name].prices
     assert source.startswith("genai-prices") is bool(book) is (cost is not None)
     moved = load(tmp_path, f'[providers.{name}]\nbase_url = "https://elsewhere.example/v1"\n')
     assert factories.make_price(moved)(f"{name}/{model}", Usage(1_000, 100), 0)[0] is None

@@ -52,10 +52,10 @@ TURNS = {
 
 
 class Bookkeeper:
-    """Answers requests to all vendors, and adds up what it said by the model."""
+    """Answers requests to all vendors, and adds up what it said by the model. It states a `share` of the figures."""
 
     def __init__(self, draw: Random) -> None:
-        self.draw = draw
+        self.draw, self.share = draw, 1.0
         self.outcomes: list[str] = []  # of the next requests
         self.told: dict[str, UsageTotals] = defaultdict(UsageTotals)
         self._vendors = {vendor.url: vendor for vendor in (SPARE, *VENDORS)}
@@ -87,12 +87,12 @@ class Bookkeeper:
         return Answer(vendor.stream(reply), end="hang" if outcome == "hang" else "clean")
 
     def _reply(self, vendor: Vendor, outcome: str) -> Reply:
-        """Return a reply with random usage, which also the beginning of the stream states now and then."""
-        usage = vendor.draw(self.draw)
+        """Return a reply with random usage; part of it may be stated at the beginning of the stream, too."""
+        usage = vendor.draw(self.draw, self.share)
         begun = replace(usage, output=1, thinking=0, cost=None, searches=0)
         says = {"lost": "", "call": UNKNOWN_CALL["name"]}.get(outcome, TEXT)
         ends = outcome in ("whole", "call")
-        early = begun if self.draw.random() < 0.5 else None
+        early = begun if self.draw.random() < self.share else None
         if vendor.book == "openai":  # its usage stands in the last event alone
             early = replace(early, cached=0, written=0) if early and not says else None
         return Reply(usage, early, says, ends)
@@ -114,13 +114,14 @@ async def take_turn(house: House, member: OpenAgent, books: Bookkeeper, vendor: 
     await house.rested(member)
 
 
-@pytest.mark.parametrize("turns", [10, pytest.param(300, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("turns", [24, pytest.param(300, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
 async def test_usage_is_the_sum_of_what_servers_said(
     dsn: str, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
 ):
     draw = Random(turns)
     books = Bookkeeper(draw)
-    kinds = [*TURNS]
+    first = [(vendor, "a reply") for vendor in VENDORS] + list(zip(VENDORS, TURNS, strict=False))
+    random = [(draw.choice(VENDORS), draw.choice([*TURNS])) for _ in range(turns - len(first))]
     keys = {seller.key_variables[0]: "sk-of-a-test-0123456789" for seller in sellers().values() if seller.key_variables}
     for name, key in keys.items():
         monkeypatch.setenv(name, key)
@@ -133,9 +134,9 @@ async def test_usage_is_the_sum_of_what_servers_said(
         try:
             for vendor in VENDORS:
                 await house.world.pool.preload(vendor.model)
-            for number in range(turns):
-                kind = kinds[number % len(kinds)] if number < len(VENDORS) else draw.choice(kinds)
-                await take_turn(house, member, books, VENDORS[number % len(VENDORS)], kind)
+            for number, (vendor, kind) in enumerate(first + random):
+                books.share = 1.0 if number < len(first) else 0.6
+                await take_turn(house, member, books, vendor, kind)
         finally:
             await house.manager.close()
             await house.world.tool_runtime.close()

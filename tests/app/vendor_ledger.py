@@ -229,10 +229,10 @@ class Vendor(NamedTuple):
     prices: tuple[str, str, str, str] = ("1.5", "7.25", "0.125", "1.875")
     fee: int = 0
 
-    def draw(self, draw: Random) -> Usage:
-        """Return random usage; each figure is missing now and then."""
+    def draw(self, draw: Random, share: float) -> Usage:
+        """Return random usage; this `share` of the figures is stated."""
         input, output = draw.randrange(1, 20_000), draw.randrange(1, 3_000)
-        has = {name: name in self.figures and draw.random() < 0.7 for name in Usage.__struct_fields__}
+        has = {name: name in self.figures and draw.random() < share for name in Usage.__struct_fields__}
         cached = draw.randrange(input) if has["cached"] else 0
         written = draw.randrange(input - cached + 1) if has["written"] else 0
         return Usage(
@@ -270,21 +270,6 @@ SPARE = Vendor("spare/m", "spare.example/v1/chat/completions", chat(), ("cached"
 VENDORS = [
     Vendor("mine/m", "mine.example/v1/chat/completions", chat(), ("cached", "written", "thinking")),
     Vendor(
-        "openai/gpt-6.1-sol",
-        "api.openai.com/v1/responses",
-        responses,
-        ("cached", "written", "thinking", "searches"),
-        "openai",
-        fee=10,
-    ),
-    Vendor(
-        "anthropic/claude-sonnet-5-5",
-        "api.anthropic.com/v1/messages",
-        messages,
-        ("cached", "written", "written_1h", "thinking", "searches"),
-        "anthropic",
-    ),
-    Vendor(
         "google/gemini-3.8-flash",
         "generativelanguage.googleapis.com/v1beta/models/gemini-3.8-flash:streamGenerateContent",
         contents,
@@ -300,6 +285,14 @@ VENDORS = [
         "deepseek",
     ),
     Vendor(
+        "openai/gpt-6.1-sol",
+        "api.openai.com/v1/responses",
+        responses,
+        ("cached", "written", "thinking", "searches"),
+        "openai",
+        fee=10,
+    ),
+    Vendor(
         "mistral/mistral-large-latest",
         "api.mistral.ai/v1/chat/completions",
         chat(flat("num_cached_tokens")),
@@ -312,6 +305,13 @@ VENDORS = [
         chat(flat("cached_tokens"), in_the_choice),
         ("cached", "thinking"),
         "moonshotai",
+    ),
+    Vendor(
+        "anthropic/claude-sonnet-5-5",
+        "api.anthropic.com/v1/messages",
+        messages,
+        ("cached", "written", "written_1h", "thinking", "searches"),
+        "anthropic",
     ),
     Vendor(
         "groq/openai/gpt-oss-120b",
@@ -329,3 +329,4 @@ VENDORS = [
         "openrouter",
     ),
 ]
+"""In this order they meet the kinds of turns: OpenAI a failure that states usage, Anthropic an interruption."""

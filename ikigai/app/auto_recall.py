@@ -65,7 +65,7 @@ async def find_turns(
         return ()
     scope = RecallScope(await database.lineage(memory.agent), memory.cutoff)
     width = max(0, max_tokens * BYTES_PER_TOKEN - FRAME_BYTES) // MAX_RECALLED_TURNS
-    found = await database.recall(message, ASKED_TURNS, ASKED_TURNS * width, scope, catch_up)
+    found = await database.recall(message, ASKED_TURNS, ASKED_TURNS * width, scope, catch_up, width)
     least = RARE_SHARE * found.rare_weight
     own = [turn for turn in found.turns if turn.own_score >= max(OWN_SHARE * turn.word_score, least)]
     return choose_turns(memory, [_match(turn) for turn in own], found.weight, least_share)

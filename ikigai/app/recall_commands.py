@@ -97,7 +97,8 @@ async def print_recall(database: Database, arguments: argparse.Namespace) -> str
         raise ConfigError("There is no question.", "Write one, or words of what was said.")
     if arguments.agent:
         scope = RecallScope(await database.lineage((await named_or_last(database, arguments.agent)).id))
-    found = await database.recall(question, limit, limit * PRINTED_TURN_CHARACTERS, scope)
+    most = limit * PRINTED_TURN_CHARACTERS
+    found = await database.recall(question, limit, most, scope, turn_characters=PRINTED_TURN_CHARACTERS)
     return recall_record(question, found) if arguments.json else "\n".join(_lines(found))
 
 

@@ -29,6 +29,7 @@ from ikigai.core.state.fold import end_turn, expect
 from ikigai.core.state.inputs import CallModel, Clear, Filter, Replied, RewindAt, Submitted, Undo
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import next_request
+from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.core.transfer.redact import PURGED_TEXT
 from ikigai.core.views.context_report import build_report
 from ikigai.repl.completions import complete_undo
@@ -221,6 +222,28 @@ async def slide(talk: Talk, database: Database) -> None:
     for n in range(12):
         await talk.turn(f"More {n}, " + "blah " * 100, "Fine. " + "yes " * 100)
     await database.indexer.stems.catch_up(30)
+
+
+async def test_turn_beside_one_that_matches_is_not_recalled_for_a_word_of_it(database: Database):
+    talk = await Talk.open(database, run=SMALL)
+    await talk.turn("Good morning.", "The walrus Gertrude lives in the harbor.")
+    await talk.turn("The harbor is wide.", "It is.")
+    await slide(talk, database)
+    question = "the walrus Gertrude of the harbor"
+    (turn,) = await find_turns(database, talk.memory, question, TOKENS, RECALL_SHARE, catch_up=0.0)
+    assert "Gertrude" in turn.excerpts
+    await talk.log.close()
+
+
+async def test_long_turn_is_recalled_with_what_there_is_room_for(database: Database):
+    talk = await Talk.open(database, run=SMALL)
+    long = f"{'mud' * 20} " * 40
+    await talk.turn(f"{long}The walrus is called Gertrude. {long}", long)
+    await slide(talk, database)
+    recalled = await recall_for(database, talk.memory, "What was the name of the walrus?", TOKENS)
+    assert recalled and "Gertrude" in recalled.text
+    assert TOKENS < len(recalled.text.encode()) <= TOKENS * BYTES_PER_TOKEN
+    await talk.log.close()
 
 
 async def test_first_turn_that_is_kept_in_the_window_is_not_recalled(database: Database):

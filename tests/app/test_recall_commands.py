@@ -127,6 +127,15 @@ def test_recall_says_what_it_lacks():
     assert recall_commands._lines(Recalled(behind=1_234))[1].startswith("1,234 events are not in the index yet")
 
 
+async def test_recalled_turns_are_printed_with_600_characters_each(database: Database):
+    talk = await Talk.open(database)
+    await talk.turn("a walrus " + "mud " * 1_000, "Hm.")
+    told = await print_recall(database, asked("walrus", json=True, limit=3))
+    assert isinstance(told, RecallRecord)
+    assert 400 < sum(len(said.excerpt) for turn in told.turns for said in turn.messages) < 650
+    await talk.log.close()
+
+
 async def test_recall_of_a_fork_reads_what_it_inherits_alone(database: Database):
     parent = await Talk.open(database)
     await parent.turn("walrus before the fork", "yes")

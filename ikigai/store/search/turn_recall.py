@@ -135,9 +135,11 @@ class TurnRecall:
         most_characters: int = 12_000,
         scope: RecallScope | None = None,
         catch_up: float = CATCH_UP_SECONDS,
+        turn_characters: int | None = None,
     ) -> Recalled:
-        """Return the turns that may answer the question, with excerpts of `most_characters`. Raise StoreError.
+        """Return the turns that may answer the question, with excerpts of `most_characters` in all. Raise StoreError.
 
+        Of one turn they have at most `turn_characters`: without that, a single turn has them all.
         The index is brought up to date for at most `catch_up` seconds before.
         """
         question = question[:MAX_QUESTION_CHARACTERS]
@@ -151,6 +153,7 @@ class TurnRecall:
                 said = await _read_said(cursor, turns)
             scores = {each.message: each.score for each in reversed(ranked.best)}  # the best of a message's pieces
             width = most_characters // max(1, len(turns))
+            width = width if turn_characters is None else min(width, turn_characters)
             made = await asyncio.to_thread(_with_excerpts, question, turns, said, scores, width)
         return Recalled(made, behind, ranked.weight, ranked.rare_weight, ranked.notice)
 

@@ -124,7 +124,7 @@ class AgentLog:
                     raise
                 raise AgentLocked(
                     f"{self._owner} no longer shares agent {self.name} with you for writing.",
-                    "To go on in an agent of yours: /fork or /switch.",
+                    "To go on in an agent of yours: /new.",
                 ) from error
             self._last_seq, self._newest = attempt.last_seq, attempt.ids[-1] if attempt.ids else self._newest
             self._attempt = None

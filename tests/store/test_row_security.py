@@ -897,6 +897,9 @@ async def test_user_who_is_removed_leaves_nothing_to_a_later_one_of_that_name(te
             removed = await owned.users.remove(guest, heir)
             assert (removed.given, removed.dropped) == (1, False)
             assert sorted(agent.name for agent in await anna.agents.all()) == ["docs", f"docs-{mine.id[:4]}", "notes"]
+            for table in ("agent_access", "agent_shares", "agent_uses"):
+                query = f"select from ikigai.{table} where role = %s"
+                assert not admin.execute(query.encode(), (guest,)).rowcount, table
             await owned.users.add(guest)
             used = await Database.open(address(dsn, user=guest, password=PASSWORD), MIGRATIONS)
             assert await used.agents.all(unlisted=True, everyone=True) == [] and await used.agents.last() is None

@@ -673,6 +673,30 @@ async def test_reader_is_told_who_owns_the_agent_and_what_to_do(team: Team) -> N
     assert "/fork continues in an agent of yours" in refused.value.remedy
 
 
+async def test_past_above_a_shared_agent_ends_where_that_was_forked(team: Team) -> None:
+    """Also for who forks the shared one, and when the share has ended."""
+    reader, anna, role = team.databases["reader"], team.databases["anna"], docs_reader(team)
+    at = await anna.tree.fork_point(team.notes)
+    branch = await anna.tree.fork(team.notes, at, (ev.Forked("notes", at),), "branch")
+    talk = await Talk.open(anna, team.notes)
+    await talk.turn("said later")
+    await talk.log.close()
+    newest = "select max(id) from messages where agent_id = %s"
+
+    async def fork() -> None:
+        end = await reader.tree.fork_point(branch)
+        await reader.tree.fork(branch, end, (ev.Forked("branch", end),), "mine")
+
+    for step in (
+        lambda: anna.sharing.share(branch, role, "read"),
+        fork,
+        lambda: anna.sharing.share(branch, role, "none"),
+    ):
+        await step()
+        assert team.sql("reader", newest, team.notes.id) == [(at,)]
+        assert did_nothing(attack(team, "reader", READS["draft"], team.notes.id))
+
+
 async def test_program_of_a_writer_lets_the_agent_go_when_its_share_has_ended(team: Team) -> None:
     writer, anna = team.databases["writer"], team.databases["anna"]
     docs = await writer.agents.find("docs")

@@ -106,6 +106,22 @@ async def test_agent_that_the_server_lacks_is_made_again(dsn: str) -> None:
     await database.close()
 
 
+async def test_agent_whose_end_the_server_lacks_is_killed_again(dsn: str) -> None:
+    database, talk, _ = await talk_of(dsn, 1)
+    await talk.log.append((ev.AgentKilled(),))
+    before = rows(dsn)
+    lose(dsn, 2, "update agents set killed_at = null;")
+    await talk.log.draft()
+    found = await database.agents.get(talk.agent.id)
+    assert rows(dsn) == before and found and found.killed_at
+    await talk.log.append((ev.AgentRevived(),))
+    lose(dsn, 2, "update agents set killed_at = now();")
+    await talk.log.draft()
+    found = await database.agents.get(talk.agent.id)
+    assert found and found.killed_at is None
+    await database.close()
+
+
 async def test_subagent_that_the_server_lacks_is_made_again_as_one(dsn: str) -> None:
     database, talk, _ = await talk_of(dsn, 1)
     at = await database.tree.fork_point(talk.agent)

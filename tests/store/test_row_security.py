@@ -905,6 +905,24 @@ async def test_removed_user_has_no_rights_and_its_agents_another_owner(team: Tea
     await admin.close()
 
 
+async def test_password_of_a_new_user_is_in_no_statement(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owned, user, statements = await Database.open(dsn, MIGRATIONS), f"user_{uuid4().hex[:8]}", list[str]()
+    execute = psycopg.AsyncCursor.execute
+
+    async def recorded(cursor: psycopg.AsyncCursor, query: Any, *values: Any, **options: Any) -> psycopg.AsyncCursor:
+        statements.append(f"{query.as_string() if isinstance(query, psycopg.sql.Composable) else query} {values}")
+        return await execute(cursor, query, *values, **options)
+
+    monkeypatch.setattr(psycopg.AsyncCursor, "execute", recorded)
+    await owned.users.add(user, PASSWORD)
+    assert any("create role" in each and "SCRAM-SHA-256" in each for each in statements)
+    assert not any(PASSWORD in each for each in statements)
+    with psycopg.connect(address(dsn, user=user, password=PASSWORD)) as connection:
+        assert connection.info.user == user
+    await owned.users.remove(user)
+    await owned.close()
+
+
 async def test_user_who_is_removed_leaves_nothing_to_a_later_one_of_that_name(team: Team, dsn: str) -> None:
     """Nor is a role dropped that ikigai did not make. Of two agents of one name the heir has one under another."""
     owned, anna, guest = await Database.open(dsn, MIGRATIONS), team.databases["anna"], f"guest_{uuid4().hex[:8]}"

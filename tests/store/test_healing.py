@@ -90,7 +90,7 @@ async def test_reply_draft_comes_back(dsn: str) -> None:
     await talk.reloaded()
     assert await talk.log.draft() == Draft(last, "so far")
     await talk.turn("q", "a")
-    lose(dsn, 1)
+    lose(dsn, 1, f"insert into drafts (agent_id, asked_by, text) values ('{talk.agent.id}', {last}, 'so far');")
     await talk.reloaded()
     assert await talk.log.draft() is None, "the reply is stored"
     await database.close()

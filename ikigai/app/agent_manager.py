@@ -16,7 +16,6 @@ from ikigai.agent.loop_options import DEFAULTS, LoopOptions
 from ikigai.app.buffered_view import BufferedView
 from ikigai.app.command_outputs import CommandOutputs
 from ikigai.app.mailbox import Mailbox
-from ikigai.app.spool import SpoolResult, spool_rest
 from ikigai.core.errors import AgentLocked, Bug, IkigaiError, LogDiverged, Rejected, StoreError
 from ikigai.core.events import UserMessage
 from ikigai.core.ports import View
@@ -26,6 +25,7 @@ from ikigai.core.state.memory import replace
 if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
     from ikigai.app.services import Services
+    from ikigai.app.spool import SpoolResult
     from ikigai.core.agents.mail import Mail
     from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.events import StoredEvent
@@ -317,6 +317,8 @@ def _keep_unsaved(open_agent: OpenAgent) -> tuple[str, SpoolResult | None]:
     """Write unsaved events to a file and return unsent messages to the prompt; return the message about it, and about
     the file alone.
     """
+    from ikigai.app.spool import spool_rest  # not needed before the first message
+
     unsaved, unsent = open_agent.agent_loop.unsaved, open_agent.agent_loop.unsent()
     messages, is_complete = list[str](), True
     if rest := spool_rest(open_agent.log, unsaved):

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai.app.spool import spool
 from ikigai.core.errors import IkigaiError
 from ikigai.core.events import UserMessage
 from ikigai.core.sanitize import storable
@@ -34,6 +33,8 @@ class CommandOutputs:
     def save(self, quote: Quote) -> Quote:
         if quote.id:
             return quote
+        from ikigai.app.spool import spool  # not needed before the first command
+
         unsaved = self._log.unsaved((UserMessage(storable(quote.text), alone=True),))
         spooled = spool(unsaved)
         if not spooled.is_complete:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 from ikigai.app.exchanges import MAX_ANSWERS, Exchanges
 from ikigai.app.waiting_calls import WaitingCalls
 from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS, Mail
-from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import Ending, MailSent, StoredEvent, TurnEnded, UserMessage
 from ikigai.core.state.inputs import MailArrived
@@ -293,6 +292,8 @@ class Mailbox:
                     await self._open(child)
 
     async def _report_running(self, recipient: Recipient) -> None:
+        from ikigai.core.agents.tree import descendants  # not needed at the start
+
         tree = await self._manager.services.database.mail.tree(recipient.agent.id)
         busy = [each.name for each in descendants(tree, recipient.agent.id) if self._manager.is_running(each.id)]
         if busy:

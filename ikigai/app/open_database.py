@@ -138,6 +138,11 @@ async def opened_database(
     try:
         yield lease, database
     finally:
-        await database.close()
-        if lease:
-            lease.close()
+        await close_database(lease, database)
+
+
+async def close_database(lease: Lease | None, database: Database) -> None:
+    """Close the database, then let its server stop."""
+    await database.close()
+    if lease:
+        lease.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -21,11 +21,13 @@ from ikigai.app.factories import (
     make_workshop,
     tighten,
 )
-from ikigai.app.open_database import import_module, open_database
+from ikigai.app.first_agent import find_agent, open_first, open_log
+from ikigai.app.open_database import close_database, import_module, open_database
 from ikigai.app.run_profiles import profile_in_force
 from ikigai.app.trusted_project import Project
 from ikigai.config import Config, unused_address, with_profile
-from ikigai.core.errors import ConfigError, as_config_error
+from ikigai.config.layers import split_layers
+from ikigai.core.errors import ConfigError
 from ikigai.core.events import Choices
 from ikigai.core.mcp_tools import MCP_TOOLS_KEY
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, with_instructions
@@ -39,6 +41,7 @@ from ikigai.system.process_memory import protect_process_memory
 
 if TYPE_CHECKING:
     from ikigai.agent.spending_guard import RunSpending
+    from ikigai.app.first_agent import AgentChoice, FirstAgent
     from ikigai.app.tool_runtime import ToolRuntime
     from ikigai.config.records import ContextSettings
     from ikigai.core.spending import Caps
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
     from ikigai.store.embedded.server import Lease
     from ikigai.store.log import AgentLog
     from ikigai.system.progress import Far
+
+AcquiredAgent: TypeAlias = "tuple[Memory, AgentLog, list[str]]"
+"""The memory of an agent, its log, and messages about what was recovered."""
 
 
 class Services:
@@ -62,15 +68,17 @@ class Services:
         run: RunConfig,
         tool_runtime: ToolRuntime,
         project: Project | None = None,
+        first: FirstAgent | None = None,
     ) -> None:
         self.config, self.database, self.pool, self.run = config, database, pool, run
+        self._first = first  # until its agent is acquired
+        self._acquiring: asyncio.Task[AcquiredAgent] | None = None
+        if first and first.log:
+            self._acquiring = asyncio.create_task(self._recover(first.agent, first.log), name="first agent")
         self._lease, self.ephemeral = lease, False  # True: agents made from now on are purged at the end
         self.tool_runtime, self.project = tool_runtime, project or make_project()
         self.redaction = tool_runtime.redaction
         self.redaction.passwords = lambda: database.passwords
-        from ikigai.app.spool import keep_events
-
-        database.logs.keep_events = keep_events
         self.spending: RunSpending | None = None  # None while there are no caps
         if caps := make_caps(config.limits):
             self.limit_spending(caps)
@@ -87,11 +95,13 @@ class Services:
         project: Project | None = None,
         on_progress: Far = lambda done, total: None,
         write: bool = True,
+        choice: AgentChoice | None = None,
     ) -> Services:
         """Start the embedded server if it is configured, connect and migrate. Raise StoreError, ConfigError.
 
         Without `project`, the files of the folder are used only if it is trusted already. `on_progress` gets the
-        migrations. With `write` false nothing can be stored, and a newer schema is accepted.
+        migrations. With `write` false nothing can be stored, and a newer schema is accepted. The agent of `choice` is
+        opened ahead, if it exists and can be had.
         """
         protect_process_memory()  # after the prompt is shown, which it would delay by 1 ms; no command can run yet
         if project is None:
@@ -99,44 +109,49 @@ class Services:
             project.check_trust()
             project.report_unasked()
         config, limits = tighten(config, project)
-        opening = asyncio.ensure_future(open_database(config, write, on_progress))
+        opening = asyncio.ensure_future(_open_ahead(config, write, on_progress, choice))
         tool_runtime = None
         try:
             # First and alone: the other modules are imported while the server answers.
             await import_module("ikigai.store.database")
+            await import_module("ikigai.store.write_access")
+            await import_module("ikigai.store.agent_reader")
             pool = await asyncio.to_thread(make_pool, config)
             tool_runtime = await asyncio.to_thread(make_workshop, config)
             await tool_runtime.open(project)
             run = await asyncio.to_thread(make_run, config, pool, tool_runtime, project)
             run = msgspec.structs.replace(run, project_limits=limits)
-            await import_module("ikigai.app.agent_manager")
-            await import_module("ikigai.app.agent_services")
         except BaseException:
             if tool_runtime:
                 await tool_runtime.close()
             with contextlib.suppress(Exception):
-                lease, database = await opening
-                await database.close()
-                if lease:
-                    lease.close()
+                opened = await opening
+                await close_database(opened.lease, opened.database)
             raise
+        importing = asyncio.ensure_future(_import_agents())
         try:
-            lease, database = await opening
+            opened = await opening
         except BaseException:
             await tool_runtime.close()
             raise
-        if run.above:
-            run = msgspec.structs.replace(run, since=await database.last_event_id())
-        return cls(config, database, lease, pool, run, tool_runtime, project)
+        run = msgspec.structs.replace(run, since=opened.since)
+        services = cls(config, opened.database, opened.lease, pool, run, tool_runtime, project, opened.first)
+        try:
+            await importing
+        except BaseException:
+            await services.close()
+            raise
+        return services
 
     async def close(self) -> None:
+        if self._acquiring:  # unless the start went that far
+            self._acquiring.cancel()
+            await asyncio.gather(self._acquiring, return_exceptions=True)
         try:
             await self.tool_runtime.close()
             await self.pool.close()
         finally:
-            await self.database.close()
-            if self._lease:
-                self._lease.close()
+            await close_database(self._lease, self.database)
 
     def problems(self) -> list[str]:
         """Return messages about unusable files of the project and the user's tools, and the like, each only once."""
@@ -235,30 +250,33 @@ class Services:
             for file in (*unsaved_files(id), *unsent_files(id)):
                 file.unlink(missing_ok=True)
 
-    async def choose(self, resume: str | None, new: bool, last: bool) -> Agent:
+    async def choose(self, choice: AgentChoice) -> Agent:
         """Return the agent to start with, by the flags or by `start_with`. Raise ConfigError."""
-        agents = self.database.agents
-        if resume:
-            with as_config_error():
-                found = await agents.find(resume)
-            if found.killed_at:
-                raise ConfigError(f"Agent {found.name} was killed.", f"Run: ikigai agents revive {found.name}")
+        if self._first:
+            return self._first.agent
+        choice = choice._replace(new=choice.new or self.ephemeral)
+        if found := await find_agent(self.database, self.config, choice):
             return found
-        start_with = "new" if new or self.ephemeral else "last" if last else self.config.start_with
+        start_with = choice.start_with(self.config)
         if start_with == "new":
             return await self.create()
-        return await agents.last_or_new(current_directory(), anywhere=start_with == "last")
+        return await self.database.agents.last_or_new(current_directory(), anywhere=start_with == "last")
 
-    async def acquire(self, agent: Agent) -> tuple[Memory, AgentLog, list[str]]:
+    async def acquire(self, agent: Agent) -> AcquiredAgent:
         """Acquire the write lock of the agent, recover its unsaved events and load its memory.
 
         Return the memory, the log and messages about the recovery. Raise AgentLocked if another program has the lock,
         CorruptLineage if the agent can only be read, Rejected if it was killed meanwhile.
         """
-        await self.database.tree.check(agent)
-        log = await self.database.open_agent(agent, current_directory())
+        first, self._first = self._first, None
+        acquiring, self._acquiring = self._acquiring, None
+        if acquiring and first and first.agent.id == agent.id:
+            return await acquiring
+        return await self._recover(agent, await open_log(self.database, agent))
+
+    async def _recover(self, agent: Agent, log: AgentLog) -> AcquiredAgent:
+        """Recover the unsaved events of an agent whose log is open, and load its memory."""
         try:
-            agent.check_living(log.killed)
             self.instructions()
             messages: list[str] = []
             if files := unsaved_files(agent.id):
@@ -301,6 +319,38 @@ class Services:
         if profile not in self._contexts:
             self._contexts[profile] = with_profile(self.config, profile).context
         return self._contexts[profile]
+
+
+async def _import_agents() -> None:
+    """Import what agents run with. The memory of the first one is loaded meanwhile."""
+    await import_module("ikigai.app.agent_manager")
+    await import_module("ikigai.app.agent_services")
+
+
+class _OpenedDatabase(NamedTuple):
+    """The open database; `since` is the newest event where flags override an agent's own choices, else 0."""
+
+    lease: Lease | None
+    database: Database
+    since: int
+    first: FirstAgent | None
+
+
+async def _open_ahead(config: Config, write: bool, on_progress: Far, choice: AgentChoice | None) -> _OpenedDatabase:
+    """Open the database, and let it answer what depends on no other module while those are being imported."""
+    lease, database = await open_database(config, write, on_progress)
+    try:
+        await import_module("ikigai.store.write_access")
+        if lease is None:  # another server can take over
+            await import_module("ikigai.app.spool")
+            from ikigai.app.spool import keep_events
+
+            database.logs.keep_events = keep_events
+        since = await database.last_event_id() if split_layers(config).above else 0
+        return _OpenedDatabase(lease, database, since, await open_first(database, config, choice) if choice else None)
+    except BaseException:
+        await close_database(lease, database)
+        raise
 
 
 def _with_settings(memory: Memory, settings: Choices) -> Memory:

@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 from ikigai.agent.loop_options import LoopOptions
 from ikigai.app import info_commands, setting_changes
 from ikigai.app.agent_manager import AgentManager
+from ikigai.app.first_agent import AgentChoice
 from ikigai.app.json_records.command_figures import Figures
 from ikigai.app.json_records.json_output import encode, use_utf8
 from ikigai.app.json_records.turn_records import CommandOutcome, ResultRecord
@@ -129,7 +130,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         also = "" if sys.stdin.isatty() else ", and the standard input is empty"
         raise ConfigError(f"There is no message{also}.", 'Try: ikigai -p "your question"')
     async with _open_services(config, arguments) as services:
-        agent, did = await services.choose(arguments.resume, False, True) if has_agent else None, ""
+        agent, did = await services.choose(AgentChoice(arguments.resume, last=True)) if has_agent else None, ""
         if isinstance(change := prompt.command, ProgramCommand):
             agent, text, did = await TREE_HANDLERS[change.name](services, agent, change.argument, arguments.yes)
             if not (text := _join(text, piped)):
@@ -299,7 +300,7 @@ async def _show(config: Config, arguments: argparse.Namespace, command: ProgramC
                 services = await Services.open(config, on_progress=on_progress, write=False)
         try:
             services.database.keep_unlisted()
-            agent = await services.choose(arguments.resume, arguments.new, True)
+            agent = await services.choose(AgentChoice(arguments.resume, arguments.new, last=True))
             memory = await services.load_memory(agent)
             context = info_commands.CommandContext(services, agent, memory, memory.status.value)
             answer = await info_commands.answer_command(command, config, context)

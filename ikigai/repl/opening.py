@@ -39,15 +39,20 @@ class Opening:
         self._screen.status.set_database_place("opening the database")
         await asyncio.to_thread(importlib.import_module, "ikigai.app.services")
         from ikigai.app.factories import make_project
+        from ikigai.app.first_agent import AgentChoice
         from ikigai.app.services import Services
 
         project = await self._ask_trust(make_project())
         from ikigai.system.progress import count_progress
 
-        show_place = self._screen.status.set_database_place
+        show_place, arguments = self._screen.status.set_database_place, self._arguments
+        named = arguments.follow or arguments.resume
+        choice = AgentChoice(named, arguments.new or arguments.ephemeral, getattr(arguments, "continue"))
         async with count_progress(lambda far: show_place(f"opening the database {far}")) as on_progress:
-            self._session.services = services = await Services.open(self._session.config, project, on_progress)
-        services.ephemeral = self._arguments.ephemeral
+            ahead = None if arguments.follow or named == "" else choice
+            services = await Services.open(self._session.config, project, on_progress, choice=ahead)
+        self._session.services = services
+        services.ephemeral = arguments.ephemeral
         self._session.config = services.config  # as the project has tightened it
         self._screen.equip(self._session.config.terminal)
         model_notice = ""
@@ -60,12 +65,10 @@ class Opening:
                 model_notice = str(error)
         self._screen.status.set_database_place(services.place)
         with self._router.switching():
-            arguments = self._arguments
-            named = arguments.follow or arguments.resume
             if named == "" and not (named := await self._pick_agent(services)):
                 self._session.leave(NOTHING_PICKED)
                 return False
-            agent = await services.choose(named, arguments.new, getattr(arguments, "continue"))
+            agent = await services.choose(choice._replace(resume=named))
             await (self._active_agent.follow if arguments.follow else self._active_agent.switch_to)(services, agent)
         config = self._session.config
         for notice in filter(None, (*config.notices, *config.unknown_variables, model_notice, *services.problems())):
@@ -110,6 +113,7 @@ class Opening:
             await asyncio.sleep(REQUEST_FIRST_SECONDS)
         if agent_loop:
             agent_loop.preload()
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.spool")  # needed when the database is lost
         if services:
             await services.tool_runtime.preload()
             if self._session.memory:
@@ -122,6 +126,7 @@ class Opening:
             await asyncio.to_thread(pasted_pictures.remove_old)
             with contextlib.suppress(IkigaiError):  # those of a program that was killed
                 await services.purge_ephemeral(LEFT_BEHIND_AFTER)
+            await asyncio.to_thread(importlib.import_module, "ikigai.store.search.indexer")
             self._session.track(asyncio.create_task(services.database.indexer.run(), name="index"))
             from ikigai.repl import cold_cache
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.app import agent_tree
+from ikigai.app.first_agent import AgentChoice
 from ikigai.core.commands import fork
 from ikigai.core.errors import Rejected
 
@@ -85,4 +86,4 @@ async def fallback_agent(services: Services, id: str) -> Agent:
     while above and above.parent and (above := await agents.get(above.parent)):
         if not (above.killed_at or above.archived_at):
             return above
-    return await services.choose(None, new=False, last=True)
+    return await services.choose(AgentChoice(last=True))

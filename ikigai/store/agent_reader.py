@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.state.loading import Reading
-from ikigai.store import history, reading, usage
+from ikigai.store import history, reading
 from ikigai.store.connection import DatabaseSession
 
 if TYPE_CHECKING:
@@ -63,5 +63,7 @@ class AgentReader:
 
     async def last_counted(self) -> UsageReported | None:
         """Return the agent's newest request that has both the provider's token count and ikigai's own size."""
+        from ikigai.store import usage
+
         async with self._session.use() as cursor:
             return await usage.read_last_counted(cursor, self._agent)

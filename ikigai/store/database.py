@@ -1,6 +1,6 @@
 """This module gives the rest of the program the database: its agents, their logs, reports of usage, search and purge.
 
-Modules that search or purge are imported on first use: a start needs neither.
+Only what connects is imported with this module; the rest on first use, or by a start while the server answers.
 """
 
 from __future__ import annotations
@@ -11,37 +11,37 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ikigai.core.events import StoredEvent
 from ikigai.core.record import Record
-from ikigai.core.state.loading import Loading
-from ikigai.store import history, reading, schema
+from ikigai.store import schema
 from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress
-from ikigai.store.agent_reader import AgentReader
 from ikigai.store.agents import Agent, Agents
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import STATEMENT_DEADLINE
-from ikigai.store.follow import Follower
-from ikigai.store.forks import AgentTree
-from ikigai.store.log import AgentLog
-from ikigai.store.search.indexer import Indexer
 from ikigai.store.sql import agents as queries
-from ikigai.store.undelivered_mail import MailStore
-from ikigai.store.usage import UsageReports
-from ikigai.store.write_access import OpenLogs
 
 if TYPE_CHECKING:
+    from ikigai.core.events import StoredEvent
+    from ikigai.core.state.loading import Loading
     from ikigai.core.transfer.position import UnsavedPosition
     from ikigai.core.transfer.redact import PurgeTarget
     from ikigai.core.transfer.unsaved import Unsaved
+    from ikigai.store.agent_reader import AgentReader
+    from ikigai.store.follow import Follower
+    from ikigai.store.forks import AgentTree
+    from ikigai.store.log import AgentLog
     from ikigai.store.purge import Ids, Purge
     from ikigai.store.replica import ReplicaLag, ReplicaSession
+    from ikigai.store.search.indexer import Indexer
     from ikigai.store.search.prompts import PromptLookup
     from ikigai.store.search.search import EventSearch
     from ikigai.store.search.turn_recall import TurnRecall
     from ikigai.store.server_probe import ServerProbe
     from ikigai.store.sharing import Sharing
     from ikigai.store.transfer import Export, Import
+    from ikigai.store.undelivered_mail import MailStore
+    from ikigai.store.usage import UsageReports
     from ikigai.store.users import Users
+    from ikigai.store.write_access import OpenLogs
 
 RECALL_VERSION = 20
 """The first version of the schema that lists the agents whose events recall may not know."""
@@ -96,15 +96,11 @@ class Database:
 
     def __init__(self, session: DatabaseSession, beside: DatabaseSession, schema_version: int) -> None:
         self._session, self._beside = session, beside
-        self.indexer = Indexer(beside)
-        self.logs = OpenLogs(session, self.indexer.news)
+        self._news = asyncio.Event()  # there may be something to index
         self._replica: ReplicaSession | None = None
         self.schema_version = schema_version
         self.version_before = session.greeting.schema_version
         self.agents = Agents(session)
-        self.tree = AgentTree(session, self.agents)
-        self.mail = MailStore(session)
-        self.usage = UsageReports(session, self.indexer)
 
     @classmethod
     async def open(
@@ -147,6 +143,41 @@ class Database:
         except BaseException:
             await session.close()
             raise
+
+    @cached_property
+    def logs(self) -> OpenLogs:
+        """The logs that this process writes."""
+        from ikigai.store.write_access import OpenLogs
+
+        return OpenLogs(self._session, self._news)
+
+    @cached_property
+    def indexer(self) -> Indexer:
+        """Fills the indexes that search, recall and reports of usage read."""
+        from ikigai.store.search.indexer import Indexer
+
+        return Indexer(self._beside, self._news)
+
+    @cached_property
+    def tree(self) -> AgentTree:
+        """The tree of agents."""
+        from ikigai.store.forks import AgentTree
+
+        return AgentTree(self._session, self.agents)
+
+    @cached_property
+    def mail(self) -> MailStore:
+        """The messages between agents."""
+        from ikigai.store.undelivered_mail import MailStore
+
+        return MailStore(self._session)
+
+    @cached_property
+    def usage(self) -> UsageReports:
+        """The reports of usage."""
+        from ikigai.store.usage import UsageReports
+
+        return UsageReports(self._session, self.indexer)
 
     @cached_property
     def sharing(self) -> Sharing:
@@ -224,6 +255,8 @@ class Database:
 
     def reader(self, agent: Agent) -> AgentReader:
         """Return a reader of the agent, which needs no write lock."""
+        from ikigai.store.agent_reader import AgentReader
+
         return AgentReader(self._session, agent.id, self._replica or self._session)
 
     def follow(self, agent: Agent, load: Callable[[], Loading]) -> Follower:
@@ -231,10 +264,14 @@ class Database:
 
         The follower has a connection of its own, which the caller closes.
         """
+        from ikigai.store.follow import Follower
+
         return Follower(self._session.another(), agent.id, load)
 
     async def prompts(self, limit: int) -> list[str]:
         """Return the last prompts of users, over all agents: at most `limit` different texts, the newest first."""
+        from ikigai.store import history
+
         async with self._session.use() as cursor:
             return await history.read_prompts(cursor, limit)
 
@@ -287,11 +324,12 @@ class Database:
         """`EventSearch.seeker`: moves from hit to hit in one history."""
         return self._search.seeker
 
-    def export(self, agent: Agent, first: int = 0, last: int = reading.NO_LIMIT) -> Export:
-        """Return an export of the events of the agent and its ancestors with ids from `first` to `last`."""
+    def export(self, agent: Agent, first: int = 0, last: int | None = None) -> Export:
+        """Return an export of the events of the agent and its ancestors with ids from `first` to `last` (None: all)."""
+        from ikigai.store.reading import NO_LIMIT
         from ikigai.store.transfer import Export
 
-        return Export(self._replica or self._beside, agent, first, last)
+        return Export(self._replica or self._beside, agent, first, NO_LIMIT if last is None else last)
 
     def begin_import(self) -> Import:
         """Return an import that makes an agent of the events of another."""
@@ -325,6 +363,8 @@ class Database:
         """Return the name of the agent of the event `id`, and the event with its neighbors. Raise Rejected if there is
         no such event.
         """
+        from ikigai.store import history
+
         async with self._session.use() as cursor:
             return await history.read_neighbors(cursor, id, before, after)
 

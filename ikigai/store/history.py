@@ -11,7 +11,7 @@ from ikigai.core.events import StoredEvent
 from ikigai.core.state.tool_results import TextEnds
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT, decode_row, end_sizes
-from ikigai.store.sql import reading, search
+from ikigai.store.sql import reading
 
 if TYPE_CHECKING:
     from ikigai.core.search.prompt_history import SentPrompt
@@ -103,6 +103,8 @@ async def read_neighbors(cursor: Cursor, id: int, before: int, after: int) -> tu
     """
     if not 0 < id <= NO_LIMIT:
         raise no_such_event(id)
+    from ikigai.store.sql import search  # a start reads no neighbors
+
     await cursor.execute(search.AGENT_OF, (id,), prepare=False)
     if not (rows := await cursor.fetchall()):
         raise no_such_event(id)

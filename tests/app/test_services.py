@@ -9,6 +9,7 @@ import pytest
 
 from ikigai.app import factories as making
 from ikigai.app import info_commands as answers
+from ikigai.app.first_agent import AgentChoice
 from ikigai.app.services import Services
 from ikigai.config import Config, load
 from ikigai.config import login_keys as keys
@@ -54,9 +55,9 @@ async def test_first_starts_at_once_make_one_agent(dsn: str, start_with: Literal
     run = making.make_run(config, pool, tools)
     databases = await asyncio.gather(*(Database.open(dsn, MIGRATIONS, deadline=60) for _ in range(32)))
     worlds = [Services(config, database, None, pool, run, tools) for database in databases]
-    chosen = await asyncio.gather(*(world.choose(None, new=False, last=False) for world in worlds))
+    chosen = await asyncio.gather(*(world.choose(AgentChoice()) for world in worlds))
     assert len({agent.id for agent in chosen}) == len(await databases[0].agents.all()) == 1
-    assert (await worlds[0].choose(None, new=True, last=False)).id != chosen[0].id
+    assert (await worlds[0].choose(AgentChoice(new=True))).id != chosen[0].id
     await asyncio.gather(*(database.close() for database in databases))
 
 

@@ -68,10 +68,9 @@ class WordIndex:
 class Indexer:
     """Fills the indexes over `session`, which no append uses. `news` is set when there may be something to do."""
 
-    def __init__(self, session: DatabaseSession) -> None:
-        self._session = session
+    def __init__(self, session: DatabaseSession, news: asyncio.Event) -> None:
+        self._session, self.news = session, news
         self.words = Filler(session, WordIndex())
-        self.news = asyncio.Event()
 
     @cached_property
     def stems(self) -> Filler:

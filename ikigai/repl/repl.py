@@ -94,10 +94,13 @@ class Repl:
             self._active_agent.queue.hold(self._prompt)
         await asyncio.sleep(KEYS_FIRST_SECONDS)
         from ikigai.repl.opening import Opening
+        from ikigai.system.thread_switches import switch_often
 
         opening = Opening(self._session, self._router, self._arguments)
         try:
-            if await opening.open_agent():
+            with switch_often():
+                is_open = await opening.open_agent()
+            if is_open:
                 await self._commands.name_agents()
                 if any(paths.state_dir().glob("unsent-stash-*.txt")):
                     await self._draft_stash().recover()

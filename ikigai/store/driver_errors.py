@@ -115,11 +115,13 @@ _UNUSABLE = _wrong(
     "The address of the database cannot be used: {said}.",
     "Correct it: --db, IKIGAI_DATABASE_URL, [database] url, or libpq's variables and service file.",
 )
-_UNUSABLE_SAID = re.compile(
+_UNUSABLE_SAID = (
     r"definition of service|service file|could not match \d+|could not parse network address|bad value for \w"
     r"|too long \(maximum|invalid (port number|integer value|[\"\w]+ value)"
 )
-"""The words of libpq and the driver about parameters that no server needs to see: they never pass by themselves."""
+"""The words of libpq and the driver about parameters that no server needs to see: they never pass by themselves.
+Compiled after a failure, not at every start.
+"""
 
 # Errors of libpq itself, without an answer of a server.
 _CONNECTING = (
@@ -172,7 +174,7 @@ def connection_error(error: psycopg.Error, place: ServerAddress, embedded: bool)
     text = str(error)
     if refusals := sqlstate.refusals(text):
         wording, said = _refused(refusals)
-    elif all(map(_UNUSABLE_SAID.search, re.findall("^- host: .*", text, re.MULTILINE) or [text])):
+    elif all(re.search(_UNUSABLE_SAID, each) for each in re.findall("^- host: .*", text, re.MULTILINE) or [text]):
         wording, said = _UNUSABLE, text.removeprefix("connection is bad: ")
     else:
         wording = next(wording for pattern, wording in _CONNECTING if re.search(pattern, text))

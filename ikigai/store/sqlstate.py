@@ -15,7 +15,7 @@ from psycopg.pq.abc import PGconn
 from psycopg.pq.misc import find_libpq_full_path
 
 _DEFAULT, _VERBOSE = 1, 2  # PGVerbosity of libpq
-_REFUSAL = re.compile(r":  ([0-9A-Z]{5}): (.*)")
+_REFUSAL = r":  ([0-9A-Z]{5}): (.*)"
 
 
 class ConnectionRefusal(NamedTuple):
@@ -27,7 +27,7 @@ class ConnectionRefusal(NamedTuple):
 
 def refusals(text: str) -> list[ConnectionRefusal]:
     """Return the refusals in the text of a connection error; nothing if no server answered."""
-    return [ConnectionRefusal(*match) for match in _REFUSAL.findall(text)]
+    return [ConnectionRefusal(*match) for match in re.findall(_REFUSAL, text)]
 
 
 def connect(conninfo: str) -> PQGenConn[PGconn]:

@@ -267,6 +267,8 @@ def _read(path: Path, name: str) -> tuple[Attachment, str]:
         raise Rejected(what, "Convert it to one of them, or remove the @.")
     text = _decode(data)
     if text is None:
+        if name.lower().endswith(".pdf"):
+            raise pdf_files.refusal("broken", shown)
         bad = first_binary_byte(data)
         what = f"{shown} is a binary file: byte 0x{data[bad]:02x} at offset {bad:,} of {max(size, len(data)):,} bytes."
         raise Rejected(what, "Text files, folders, pictures (PNG, JPEG, WebP, GIF) and PDFs can be attached.")

@@ -49,8 +49,7 @@ def read_pdf(file: BinaryIO, name: str, size: int, max_text_bytes: int) -> tuple
     data = file.read(MAX_PDF_BYTES + 1)
     answer = _ask_child(data, max_text_bytes)
     if error := answer.get("error"):
-        what, remedy = _ERRORS[str(error)]
-        raise Rejected(what.format(name=name), remedy)
+        raise refusal(str(error), name)
     pages, text = int(str(answer["pages"])), storable(str(answer["text"])).encode()
     if not pages:
         raise Rejected(f"{name} has no pages.", "Remove the @. Nothing was sent.")
@@ -64,6 +63,12 @@ def read_pdf(file: BinaryIO, name: str, size: int, max_text_bytes: int) -> tuple
         pages=pages,
     )
     return document, unsent
+
+
+def refusal(error: str, name: str) -> Rejected:
+    """Return the refusal of a file that is no usable PDF; `error` is "encrypted", "broken" or "costly"."""
+    what, remedy = _ERRORS[error]
+    return Rejected(what.format(name=name), remedy)
 
 
 def _problem(size: int, pages: int, is_locked: bool) -> str:

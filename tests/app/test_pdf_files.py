@@ -86,6 +86,7 @@ def test_file_of_no_bytes_is_an_empty_text(folder: Path):
         (encrypted(), "a.pdf is an encrypted PDF."),
         (b"%PDF-1.7\nnothing else", "a.pdf is not a PDF that can be read."),
         (make_pdf("Hi")[:200], "a.pdf is not a PDF that can be read."),
+        (bytes(range(256)), "a.pdf is not a PDF that can be read."),
         (make_pdf(), "a.pdf has no pages."),
     ],
 )

@@ -321,7 +321,7 @@ def test_file_reaches_the_model_as_it_was_and_stays_in_the_conversation(account:
         assert "❯ [file hello.py, 2 lines]\n  explain @hello.py, please" in program.text()
         assert said(wire.messages()[0]) == sent
         program.say("/context")
-        program.wait_for("attached     1 text,")
+        program.wait_for("attached     1 document,")
         (account.home / "hello.py").unlink()
         program.kill()
     with account.terminal(*WIRE) as program:

@@ -268,8 +268,8 @@ def format_report(of: ContextReport) -> str:
     if of.pictures:
         rows["images"] = f"{of.pictures:,}, {_short(of.images)} tokens of the above"
     if of.documents:
-        texts = "text" if of.documents == 1 else "texts"
-        rows["attached"] = f"{of.documents:,} {texts}, {_short(of.documents_size)} tokens of the above"
+        noun = "document" if of.documents == 1 else "documents"
+        rows["attached"] = f"{of.documents:,} {noun}, {_short(of.documents_size)} tokens of the above"
     return "\n".join((*lines, "", *(f"{name:<12} {value}" for name, value in rows.items())))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ikigai.app.run_profiles import make_fallback, make_profiles, make_rules
 from ikigai.app.trusted_project import Project
 from ikigai.config import Config, project_settings, trusted_folders
-from ikigai.config.key_sources import read_key
+from ikigai.config.key_sources import read_key, variable_of
 from ikigai.config.layers import are_tools_enabled, split_layers
 from ikigai.config.records import ContextSettings, LimitSettings, ModelSettings, ProviderSettings
 from ikigai.core.condense.threshold import CondenseOptions
@@ -58,6 +58,7 @@ def make_pool(config: Config) -> ProviderPool:
             platform=platform_of(config, name),
             region=server.region,
             project=server.project,
+            key_variable=variable_of(config.keys.get(name, "")),
         )
 
     endpoints = {name: endpoint(name) for name in (*sellers(), *config.providers)}

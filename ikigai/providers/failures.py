@@ -130,13 +130,15 @@ class ProviderRequestFailed(IkigaiError):
 
 class RequestTarget(Record, frozen=True):
     """The receiver of a request, as the user may read it: the provider's name, the model, the address without
-    secrets. `sign_in` is the command that renews the credentials of a cloud, "" where a key is used.
+    secrets. `sign_in` is the command that renews the credentials of a cloud, "" where a key is used. `key_variable` is
+    the environment variable that the key came from, "" for none.
     """
 
     name: str
     model: str
     address: str
     sign_in: str = ""
+    key_variable: str = ""
 
 
 def failure_of_response(
@@ -317,6 +319,8 @@ def _build_failure(
     if kind is FailureKind.AUTH and target.sign_in:
         message_start = f"{target.name} did not accept the credentials"
         remedy = f"Run: {target.sign_in}. Or ask for the right to use this model."
+    elif kind is FailureKind.AUTH and target.key_variable:
+        remedy = f"Correct or unset {target.key_variable}: it goes before a key of `ikigai login {target.name}`."
     if kind is FailureKind.REFUSED:
         known = (ways for pattern, ways in REFUSAL_REMEDIES if re.search(pattern, message, re.IGNORECASE))
         remedy = next(known, remedy).format_map(fields)

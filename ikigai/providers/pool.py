@@ -35,7 +35,7 @@ class Endpoint(Record, frozen=True):
     key on first need. `first` and `idle` are how long it may be silent, in seconds, as for `StreamingProvider`. A
     `preset` names what is special about the server. With `needs_key` it serves nobody without a key. `headers` go
     with every request, `body` fields with those to a model. `platform` is the cloud behind it, a name of CLOUDS, with a
-    `region` and a `project` there.
+    `region` and a `project` there. `key_variable` is the environment variable with the key, "" for none.
     """
 
     base_url: str
@@ -50,6 +50,7 @@ class Endpoint(Record, frozen=True):
     platform: str = ""
     region: str = ""
     project: str = ""
+    key_variable: str = ""
 
 
 class ProviderPool:
@@ -211,6 +212,8 @@ class ProviderPool:
         endpoint = self._endpoint(name)
         arguments = (name, endpoint.base_url, key, endpoint.first, endpoint.idle)
         more: dict[str, Any] = {"traits": self._traits(name), "headers": endpoint.headers(), "body": endpoint.body}
+        if endpoint.key_variable and key == endpoint.key():  # not one that is being tried
+            more["key_variable"] = endpoint.key_variable
         if endpoint.platform:
             return _cloud_client(endpoint, arguments, more, vendor)
         api = endpoint.api or name

@@ -79,8 +79,9 @@ class StreamingProvider(ABC):
 
     An empty `base_url` is OWN_ADDRESS. `first` and `idle` are seconds, as FIRST_PIECE_TIMEOUT and PIECE_TIMEOUT.
     `traits` returns the abilities of a model. `headers` go with every request, and a query in `base_url` does; `body`
-    returns fields that requests to a model have besides their own. `region` and `project` are those of a cloud. Raise
-    ConfigError for a key or an address that cannot work.
+    returns fields that requests to a model have besides their own. `region` and `project` are those of a cloud.
+    `key_variable` is the environment variable that the key came from, "" for none. Raise ConfigError for a key or an
+    address that cannot work.
     """
 
     OWN_ADDRESS: ClassVar[str]
@@ -101,8 +102,10 @@ class StreamingProvider(ABC):
         body: Callable[[str], Mapping[str, Any]] = lambda model: {},
         region: str = "",
         project: str = "",
+        key_variable: str = "",
     ) -> None:
         self.name = name
+        self._key_variable = key_variable
         self._region, self._project, self._has_address = region, project, bool(base_url)
         self.base_url, _, query = (base_url or self.OWN_ADDRESS).partition("?")
         self._query, self._more_headers, self._more_body = parse_qsl(query, keep_blank_values=True), headers, body
@@ -210,7 +213,8 @@ class StreamingProvider(ABC):
         self.host, self.address = network.check_address(self.name, base_url)
 
     def target(self, model: str) -> RequestTarget:
-        return RequestTarget(self.name, model, self.address, "" if self.key else self.SIGN_IN)
+        sign_in = "" if self.key else self.SIGN_IN
+        return RequestTarget(self.name, model, self.address, sign_in, self._key_variable)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Send the request and yield its events. It raises only on cancellation, which closes the connection."""

@@ -182,9 +182,9 @@ class ActiveAgent:
         for notice in opening_notices(services, chosen):
             self._view.notice(notice)
         if not (self._is_new or chosen.run.resolve(chosen.own).get("model")):  # the first screen says so, too
-            from ikigai.repl.first_screen import missing_model
+            from ikigai.repl.first_screen import missing_model, way_to_a_model
 
-            for notice in missing_model(services.config.keys):
+            for notice in missing_model(way_to_a_model(services.config.keys, services.known_models())):
                 self._view.notice(notice)
 
     def _show_read_only(self, corrupt: CorruptLineage | None) -> None:
@@ -235,9 +235,11 @@ class ActiveAgent:
             self._draw(agent, history, memory, is_switch)
         self._status.set_meter(services.before_turn)
         if self._is_new and open_agent:
-            from ikigai.repl.first_screen import first_lines
+            from ikigai.repl.first_screen import first_lines, way_to_a_model
 
-            self._status.show_first_screen(partial(first_lines, services.config.keys), memory)
+            known = services.known_models() if memory.provider in ("", "local") else ()
+            way = way_to_a_model(services.config.keys, known)
+            self._status.show_first_screen(partial(first_lines, way), memory)
         text = self.drafts.pop(agent.id)
         if open_agent:
             text = "\n".join(filter(None, (open_agent.view.attach(self._view), text)))

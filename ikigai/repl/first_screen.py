@@ -5,34 +5,43 @@ from collections.abc import Iterable
 from ikigai.core.state.memory import Memory
 from ikigai.providers.pool import LOCAL_MODEL
 
+LOGIN = "/login stores a key for a real model."
+SETUP = "`ikigai setup` fetches a small local model, for a demonstration."
 
-def first_lines(keys: Iterable[str], memory: Memory) -> tuple[str, ...]:
+
+def way_to_a_model(keys: Iterable[str], known: Iterable[str]) -> str:
+    """Return how to get a better model than none or the small local one.
+
+    `keys` are the providers with a key, `known` are the models to choose from.
+    """
+    if provider := next(iter(keys), ""):
+        return f"/model {provider}/NAME chooses a model."
+    if any(not model.startswith("local/") for model in known):
+        return "/model lists the models found here."
+    return LOGIN
+
+
+def first_lines(way: str, memory: Memory) -> tuple[str, ...]:
     """Return the lines of a new agent, the most important one last. All but the first fit into 40 columns.
 
-    `keys` are the providers with a key.
+    `way` is the one to a better model.
     """
     about = "ikigai keeps the whole conversation; the model sees its newest turns."
-    provider = next(iter(keys), "")
-    better = _choice(provider) if provider else "/login stores a key for a real model."
     if not memory.model:
-        setup = () if provider else ("`ikigai setup` fetches a small local model, for a demonstration.",)
-        lines = about, "There is no model yet.", *setup, better
+        setup = (SETUP,) if way == LOGIN else ()
+        lines = about, "There is no model yet.", *setup, way
     elif memory.model == LOCAL_MODEL:
-        lines = about, f"{memory.model} is a demonstration.", better
+        lines = about, f"{memory.model} is a demonstration.", way
     else:
         lines = about, f"{memory.model} answers.", "/model changes it, /login adds a key."
     return *lines, "? keys · /help commands · /exit leaves"
 
 
-def missing_model(keys: Iterable[str]) -> tuple[str, ...]:
-    """Return the notices of an older agent that has no model. `keys` are the providers with a key."""
-    if provider := next(iter(keys), ""):
-        return (f"There is no model yet. {_choice(provider)}",)
+def missing_model(way: str) -> tuple[str, ...]:
+    """Return the notices of an older agent that has no model; `way` is the one to one."""
+    if way != LOGIN:
+        return (f"There is no model yet. {way}",)
     return (
         "There is no model yet: no key, and no local model.",
         "`ikigai login` stores a key, `ikigai setup` fetches a small local model.",
     )
-
-
-def _choice(provider: str) -> str:
-    return f"/model {provider}/NAME chooses a model."

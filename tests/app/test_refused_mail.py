@@ -40,7 +40,7 @@ async def test_sender_and_user_are_told_of_mail_that_begins_no_turn(house: House
     ((told, _),) = boss.view._notices
     assert "What boss sent to kid is held, because it cannot start a turn: There is no model to ask." in told
     ((own, _),) = kid.view._notices
-    assert "What boss sent is held: There is no model to ask. Type /model" in own
+    assert "What boss sent is held: There is no model to ask. Choose one with /model" in own
     assert [line.state for line in await list_agents(house.database, house.manager)] == ["idle", "held"]
     assert kid not in house.manager._idle_agents(), "it stays open, so that it hears when it can"
 

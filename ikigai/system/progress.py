@@ -66,9 +66,13 @@ class ProgressLine:
 
 
 @contextlib.contextmanager
-def show_progress(what: str, unit: ProgressUnit = "events", enabled: bool = True) -> Iterator[Far]:
-    """Return a function that takes the progress of the work in the block."""
-    line = ProgressLine(what, enabled)
+def show_progress(
+    what: str, unit: ProgressUnit = "events", enabled: bool = True, soon: float | None = None
+) -> Iterator[Far]:
+    """Return a function that takes the progress of the work in the block. Nothing is shown in its first `soon` seconds,
+    by default QUIET_SECONDS.
+    """
+    line = ProgressLine(what, enabled, soon)
     try:
         yield lambda done, total: line.draw(format_progress(done, total, unit))
     finally:

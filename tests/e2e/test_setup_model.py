@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,6 +111,17 @@ def test_no_network_leaves_the_model_as_it_was(account: Account):
     with FileServer() as gone:
         pass
     refused(account.run("setup", "--model", gone.url + ADDRESS), 1, "Nothing was downloaded", "the network")
+    assert configured(account) == ""
+
+
+def test_silent_server_is_waited_for_in_sight(account: Account):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}{ADDRESS}"
+        with account.terminal("setup", "--model", address, columns=120) as program:
+            program.wait_for("model      0.0 MB")
+            program.type("\x03")
+            assert program.ended() == 130
+            assert "The download was interrupted. Run the command again." in program.words()
     assert configured(account) == ""
 
 

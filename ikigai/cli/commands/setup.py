@@ -146,7 +146,8 @@ async def _download(source: Any) -> tuple[Path, str]:
         for folder in (paths.data_dir(), *_between(models, target.parent)):
             paths.make_private(folder)
         part = f" {number} of {len(source.remotes)}" if len(source.remotes) > 1 else ""
-        with show_progress(f"model{part}     ", "bytes") as on_progress:
+        with show_progress(f"model{part}     ", "bytes", soon=0.0) as on_progress:
+            on_progress(0, None)  # a server may take a minute to answer
             downloader = Downloader(remote, target, model_source.check_gguf, on_progress)
             try:
                 await downloader.run()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ikigai.app.factories import model_list_file
+from ikigai.config.key_sources import variable_of
 from ikigai.config.terminal import THEME_NAMES
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import NotReady, Rejected, WrongArgument
@@ -72,6 +73,8 @@ def _take_key(session: Session, provider: str) -> str:
     if services := session.services:
         services.config = msgspec.structs.replace(services.config, keys=session.config.keys)
         services.pool.renew(provider)
+    if variable := variable_of(session.config.keys[provider]):
+        return f"The key in {variable} is used as before. To use the stored one, unset it and start ikigai again."
     now = session.memory.model if session.memory else ""
     if now.startswith(f"{provider}/"):
         return "The key is used from the next message on."

@@ -22,11 +22,12 @@ class NoTerminal:
         self.config, self.services, self.memory, self.screen = Config(), None, None, self
         self.ran: list[Any] = []
         self.color = color
+        self.code = 1
 
     async def run_program(self, program: list[str], hides_typing: bool) -> int:
         assert hides_typing
         self.ran.append(program)
-        return 1
+        return self.code
 
     def apply_theme(self, name: str, own: object) -> bool:
         self.ran.append(name)
@@ -49,6 +50,21 @@ async def test_login_runs_the_subcommand_with_this_configuration():
     made, ran = session()
     assert await setup_commands.run_login(made, ARGUMENTS, "anthropic") == "No key was stored."
     assert ran[0][1:] == ["-P", "-m", "ikigai", "--config", "my.toml", "login", "anthropic"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({}, "To use it: /model groq/NAME"),
+        ({"groq": "environment GROQ_API_KEY"}, "The key in GROQ_API_KEY is used as before."),
+    ],
+)
+async def test_login_says_which_key_is_used_from_now_on(keys: dict[str, str], told: str):
+    made, _ = session()
+    made.config = Config(keys=keys)
+    cast(Any, made).code = 0
+    assert (await setup_commands.run_login(made, ARGUMENTS, "groq")).startswith(told)
+    assert made.config.keys == {"groq": "login", **keys}
 
 
 def test_theme_lists_sets_and_refuses():

@@ -257,6 +257,14 @@ def test_keys_and_who_answers_in_setup(account: Account, wire: Wire, addresses: 
     shutil.rmtree(key_file(account).parent)
 
 
+def test_setup_with_a_key_fetches_no_model_and_asks_for_a_choice(account: Account):
+    result = account.run("setup", GROQ_API_KEY=SECRET)
+    refused(result, 1, "No model is chosen.", "ikigai config set model groq/NAME")
+    assert "key        groq: in the environment (GROQ_API_KEY)" in result.stdout
+    assert account.run("config", "set", "model", "groq/x").returncode == 0
+    assert "ready      groq/x will answer." in account.run("setup", GROQ_API_KEY=SECRET).stdout
+
+
 @pytest.mark.parametrize("api", ["chat", "anthropic"])
 def test_log_file_leaves_out_requests_that_sdks_log(account: Account, wire: Wire, api: str):
     account.configure(f'[providers.wire]\nbase_url = "{wire.server.base_url}"\napi = "{api}"\n')

@@ -68,6 +68,9 @@ async def run_setup(config: Config, arguments: argparse.Namespace) -> None:
         print_lines(f"key        {provider}: {origin}")
     if not config.keys:
         print_lines("key        none (add one: ikigai login)")
+    provider = next(iter(config.keys), "")
+    if provider and not config.model and not pool.default_model(config.keys):
+        raise IkigaiError("No model is chosen.", f"Run: ikigai config set model {provider}/NAME")
     if not config.model and not pool.default_model(config.keys):
         await _fetch_bundled(pool)
         print_lines(f"model      {pool.local_model()}: fetched")

@@ -21,6 +21,8 @@ SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", 
 MAX_SHARDS = 200
 USAGE = "Write a GGUF file, its web address, or hf:OWNER/REPO/FILE.gguf. `ikigai setup --model` lists some."
 OTHER_ADDRESS = "Use the address of the file itself, not of a page about it."
+PAGE_FOLDER = re.compile(r"^(/[^/]+/[^/]+)/blob/")
+"""The beginning of the path of a page about a file on Hugging Face."""
 _NAME = r"[A-Za-z0-9][\w.-]*"
 _HF = re.compile(rf"hf:(?P<repo>{_NAME}/{_NAME})/(?P<file>(?:[\w.+-]+/)*[\w.+-]+\.gguf)", re.ASCII | re.IGNORECASE)
 
@@ -103,6 +105,8 @@ def _from_address(text: str, models: Path) -> ModelDownload:
     if not name.lower().endswith(GGUF_SUFFIX) or "/" in name or not name.isprintable() or not url.hostname:
         raise Rejected("The address does not end with the name of a GGUF file.", USAGE)
     folder = url.path.rpartition("/")[0]
+    if url.hostname == urlsplit(DEFAULT_ENDPOINT).hostname:  # copied from the page about the file
+        folder = PAGE_FOLDER.sub(r"\1/resolve/", folder, count=1)
     return ModelDownload(
         tuple(
             (Remote(url._replace(path=f"{folder}/{quote(shard)}", fragment="").geturl()), models / shard)

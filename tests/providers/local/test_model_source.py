@@ -35,6 +35,13 @@ def test_address_keeps_its_query():
     ]
 
 
+def test_address_of_a_page_on_hugging_face_is_that_of_its_file():
+    assert downloads("https://huggingface.co/owner/repo/blob/main/Q4/blob/m.gguf") == [
+        ("https://huggingface.co/owner/repo/resolve/main/Q4/blob/m.gguf", "", "/data/models/m.gguf")
+    ]
+    assert downloads("https://host/owner/repo/blob/m.gguf")[0][0] == "https://host/owner/repo/blob/m.gguf"
+
+
 def test_split_model_is_all_its_files():
     places = downloads("hf:owner/repo/big-00002-of-00003.gguf")
     assert [place.rpartition("/")[2] for _, _, place in places] == [f"big-0000{n}-of-00003.gguf" for n in (1, 2, 3)]

@@ -7,7 +7,7 @@ from genai_prices.data import providers
 
 from ikigai.config.value_types import Api
 from ikigai.core.commands.arguments import parse_model
-from ikigai.core.errors import Rejected
+from ikigai.core.errors import Rejected, WrongArgument
 from ikigai.core.vendors import CLOUDS, VENDORS
 from ikigai.providers import bundled_models
 
@@ -30,3 +30,10 @@ def test_bare_model_name_is_told_its_vendor(name: str):
     for prefix in VENDORS[name].model_prefixes:
         with pytest.raises(Rejected, match=f"Did you mean {name}/{prefix}x?"):
             parse_model(f"{prefix}x")
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "groq", "azure"])
+def test_provider_alone_is_said_to_be_no_model(provider: str):
+    with pytest.raises(WrongArgument, match=f"'{provider}' is a provider, not a model") as raised:
+        parse_model(provider)
+    assert f"Write {provider}/NAME." in raised.value.remedy

@@ -5,7 +5,7 @@ import re
 from ikigai.core.errors import WrongArgument
 from ikigai.core.events import Choices
 from ikigai.core.state.inputs import EventRange
-from ikigai.core.vendors import VENDORS
+from ikigai.core.vendors import VENDORS, sellers
 
 MAX_QUOTED = 40
 """Characters of a typed text that a message repeats."""
@@ -55,9 +55,12 @@ def parse_model(text: str) -> Choices:
         return {"model": None, "level": None}
     provider, slash, name = text.partition("/")
     if not (provider and slash and name) or any(character.isspace() for character in text):
+        if text in sellers():
+            how = f"Write {text}/NAME. `ikigai models {text}` lists its models."
+            raise WrongArgument(f"{quoted(text)} is a provider, not a model.", how)
         is_name = text.isprintable() and not any(map(str.isspace, text)) and not slash
-        sellers = (name for name, vendor in VENDORS.items() if is_name and text.startswith(vendor.model_prefixes))
-        meant = next((f"{name}/{text}" for name in sellers), "")
+        vendors = (name for name, vendor in VENDORS.items() if is_name and text.startswith(vendor.model_prefixes))
+        meant = next((f"{name}/{text}" for name in vendors), "")
         how = f"Did you mean {meant}?" if meant else "Write PROVIDER/NAME, for example openai/gpt-5-mini."
         raise WrongArgument(f"{quoted(text)} is not a model.", how)
     bare, colon, level = name.rpartition(":")

@@ -283,7 +283,7 @@ async def test_turn_whose_own_excerpts_were_undone_is_recalled(database: Databas
 async def test_output_of_tools_recalls_what_was_said_about_it(database: Database):
     talk = await with_secret(database)
     call = ToolCall("c", "read_file", '{"path": "otters.txt"}')
-    await talk.store((UserMessage("Look into that file."), AssistantMessage((Text("I do."),)), call))
+    await talk.store((UserMessage("Look into that file."), AssistantMessage((Text(""),)), call))
     await talk.store((ToolResult("c", "The otter is called Olga."), AssistantMessage((Text("Done."),))))
     await talk.store((end_turn(talk.memory, (), Ending.COMPLETED),))
     await slide(talk, database)

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import pytest
+
 from ikigai.config import Config
 from ikigai.config.records import ContextSettings
 from ikigai.core.forget.selection import EventRange, select_events
+from ikigai.core.redaction import Redactor
 from ikigai.core.search.recall_choice import HEADER
 from ikigai.core.state.inputs import Filter, Undo
 from ikigai.repl.recall_suggestions import PAUSE_SECONDS, RecallSuggestions
@@ -93,9 +96,9 @@ async def test_key_adds_the_excerpts_once(database: Database, tmp_path: Path):
     prompt = prompt_over(database, tmp_path, talk)
     assert await prompt.type(QUESTION) and prompt.suggestions.add() and not prompt.shown
     assert prompt.typed.startswith(f"{QUESTION}\n\n{HEADER}\n\n[#") and "Gertrude" in prompt.typed
-    assert not prompt.suggestions.add() and not await prompt.type(prompt.typed)
+    assert not prompt.suggestions.add()
     again = prompt_over(database, tmp_path, talk)
-    assert not await again.type(prompt.typed), "the draft came back in another run"
+    assert not await again.type(prompt.typed) and not again._tasks, "the draft came back in another run"
     await talk.turn(prompt.typed, "Gertrude.")
     assert not await prompt.type(QUESTION), "the excerpts are in the window"
     await talk.log.close()
@@ -121,7 +124,17 @@ async def test_no_suggestion_outlives_what_it_was_made_for(database: Database, t
     assert not await prompt.type(QUESTION), "another agent is on screen, and nothing has left its window"
     prompt.talk = talk
     assert await prompt.type(QUESTION)
-    prompt.talk = other
-    assert not prompt.suggestions.add() and prompt.typed == QUESTION
+    prompt.talk = third = await with_secret(database)
+    assert not prompt.suggestions.add() and prompt.typed == QUESTION, "these turns are of another agent"
+    for each in (talk, other, third):
+        await each.log.close()
+
+
+async def test_keys_that_were_stored_are_not_added(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    talk = await with_secret(database)
+    prompt = prompt_over(database, tmp_path, talk)
+    redactor = Redactor({"SECRET": "called Gertrude"}, formats=False)
+    monkeypatch.setattr(prompt.services.redaction, "redactor", lambda: redactor)
+    assert await prompt.type(QUESTION) and prompt.suggestions.add()
+    assert "The walrus is [redacted: SECRET]." in prompt.typed and "Gertrude" not in prompt.typed
     await talk.log.close()
-    await other.log.close()

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import msgspec
 
 from ikigai.agent.summary_writer import read_prompt
-from ikigai.app.factories import make_pool, make_project, make_run, make_workshop, model_and_level, tighten
+from ikigai.app.factories import make_pool, make_run, make_workshop, model_and_level, tighten
 from ikigai.app.surroundings import find_surroundings
+from ikigai.app.trusted_project import make_project
 from ikigai.config import Config, with_profile
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import IkigaiError

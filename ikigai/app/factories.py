@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai.app.run_profiles import make_fallback, make_profiles, make_rules
 from ikigai.app.trusted_project import Project
-from ikigai.config import Config, project_settings, trusted_folders
+from ikigai.config import Config, project_settings
 from ikigai.config.key_sources import read_key, variable_of
 from ikigai.config.layers import are_tools_enabled, split_layers
 from ikigai.config.records import ContextSettings, LimitSettings, ModelSettings, ProviderSettings
@@ -176,11 +176,6 @@ def make_workshop(config: Config) -> ToolRuntime:
     from ikigai.app.tool_runtime import ToolRuntime
 
     return ToolRuntime(config, Path(current_directory() or "/"))
-
-
-def make_project() -> Project:
-    """Return the project of the working directory, with its trust not yet checked."""
-    return Project(Path(current_directory() or "/"), paths.data_dir() / trusted_folders.TRUSTED_FILE)
 
 
 def tighten(config: Config, project: Project) -> tuple[Config, ProjectLimits]:

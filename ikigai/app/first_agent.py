@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from ikigai.app.open_database import close_database, import_module, open_database
+from ikigai.config.layers import split_layers
 from ikigai.core.errors import AgentLocked, ConfigError, CorruptLineage, Rejected, as_config_error
 from ikigai.system.paths import current_directory
+from ikigai.system.process_memory import protect_process_memory
 
 if TYPE_CHECKING:
     from ikigai.config import Config
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
+    from ikigai.store.embedded.server import Lease
     from ikigai.store.log import AgentLog
+    from ikigai.system.progress import Far
 
 
 class AgentChoice(NamedTuple):
@@ -32,6 +38,45 @@ class FirstAgent(NamedTuple):
 
     agent: Agent
     log: AgentLog | None
+
+
+class OpenedDatabase(NamedTuple):
+    """The open database; `since` is the newest event where flags override an agent's own choices, else 0."""
+
+    lease: Lease | None
+    database: Database
+    since: int
+    first: FirstAgent | None
+
+
+async def open_ahead(
+    config: Config, write: bool, on_progress: Far, choice: AgentChoice | None = None
+) -> OpenedDatabase:
+    """Open the database, and let it answer what depends on no other module while those are being imported.
+
+    The agent of `choice` is opened if it exists and can be had.
+    """
+    protect_process_memory()  # after the prompt is shown, which it would delay by 1 ms; no command can run yet
+    lease, database = await open_database(config, write, on_progress)
+    try:
+        await import_module("ikigai.store.write_access")
+        if lease is None:  # another server can take over
+            await import_module("ikigai.app.spool")
+            from ikigai.app.spool import keep_events
+
+            database.logs.keep_events = keep_events
+        since = await database.last_event_id() if split_layers(config).above else 0
+        return OpenedDatabase(lease, database, since, await open_first(database, config, choice) if choice else None)
+    except BaseException:
+        await close_database(lease, database)
+        raise
+
+
+async def close_opened(opening: asyncio.Task[OpenedDatabase]) -> None:
+    """Wait until the database is open, and close it: the start has failed. Never fails."""
+    with contextlib.suppress(Exception):
+        opened = await opening
+        await close_database(opened.lease, opened.database)
 
 
 async def find_agent(database: Database, config: Config, choice: AgentChoice) -> Agent | None:

@@ -9,24 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from ikigai.app.factories import (
     make_caps,
     make_pool,
-    make_project,
     make_run,
     make_workshop,
     tighten,
 )
-from ikigai.app.first_agent import find_agent, open_first, open_log
-from ikigai.app.open_database import close_database, import_module, open_database
+from ikigai.app.first_agent import close_opened, find_agent, open_ahead, open_log
+from ikigai.app.open_database import close_database, import_module
 from ikigai.app.run_profiles import profile_in_force
-from ikigai.app.trusted_project import Project
+from ikigai.app.trusted_project import Project, make_project
 from ikigai.config import Config, unused_address, with_profile
-from ikigai.config.layers import split_layers
 from ikigai.core.errors import ConfigError
 from ikigai.core.events import Choices
 from ikigai.core.mcp_tools import MCP_TOOLS_KEY
@@ -37,11 +35,10 @@ from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.state.settings import default_system
 from ikigai.core.vendors import PRESETS
 from ikigai.system.paths import current_directory, unsaved_files, unsent_files
-from ikigai.system.process_memory import protect_process_memory
 
 if TYPE_CHECKING:
     from ikigai.agent.spending_guard import RunSpending
-    from ikigai.app.first_agent import AgentChoice, FirstAgent
+    from ikigai.app.first_agent import AgentChoice, FirstAgent, OpenedDatabase
     from ikigai.app.tool_runtime import ToolRuntime
     from ikigai.config.records import ContextSettings
     from ikigai.core.spending import Caps
@@ -95,23 +92,22 @@ class Services:
         project: Project | None = None,
         on_progress: Far = lambda done, total: None,
         write: bool = True,
-        choice: AgentChoice | None = None,
+        opening: asyncio.Task[OpenedDatabase] | None = None,
     ) -> Services:
         """Start the embedded server if it is configured, connect and migrate. Raise StoreError, ConfigError.
 
         Without `project`, the files of the folder are used only if it is trusted already. `on_progress` gets the
-        migrations. With `write` false nothing can be stored, and a newer schema is accepted. The agent of `choice` is
-        opened ahead, if it exists and can be had.
+        migrations. With `write` false nothing can be stored, and a newer schema is accepted. `opening` has begun to
+        open the database already.
         """
-        protect_process_memory()  # after the prompt is shown, which it would delay by 1 ms; no command can run yet
         if project is None:
             project = make_project()
             project.check_trust()
             project.report_unasked()
-        config, limits = tighten(config, project)
-        opening = asyncio.ensure_future(_open_ahead(config, write, on_progress, choice))
         tool_runtime = None
         try:
+            config, limits = tighten(config, project)
+            opening = opening or asyncio.create_task(open_ahead(config, write, on_progress))
             # First and alone: the other modules are imported while the server answers.
             await import_module("ikigai.store.database")
             await import_module("ikigai.store.write_access")
@@ -124,9 +120,8 @@ class Services:
         except BaseException:
             if tool_runtime:
                 await tool_runtime.close()
-            with contextlib.suppress(Exception):
-                opened = await opening
-                await close_database(opened.lease, opened.database)
+            if opening:
+                await close_opened(opening)
             raise
         importing = asyncio.ensure_future(_import_agents())
         try:
@@ -325,32 +320,6 @@ async def _import_agents() -> None:
     """Import what agents run with. The memory of the first one is loaded meanwhile."""
     await import_module("ikigai.app.agent_manager")
     await import_module("ikigai.app.agent_services")
-
-
-class _OpenedDatabase(NamedTuple):
-    """The open database; `since` is the newest event where flags override an agent's own choices, else 0."""
-
-    lease: Lease | None
-    database: Database
-    since: int
-    first: FirstAgent | None
-
-
-async def _open_ahead(config: Config, write: bool, on_progress: Far, choice: AgentChoice | None) -> _OpenedDatabase:
-    """Open the database, and let it answer what depends on no other module while those are being imported."""
-    lease, database = await open_database(config, write, on_progress)
-    try:
-        await import_module("ikigai.store.write_access")
-        if lease is None:  # another server can take over
-            await import_module("ikigai.app.spool")
-            from ikigai.app.spool import keep_events
-
-            database.logs.keep_events = keep_events
-        since = await database.last_event_id() if split_layers(config).above else 0
-        return _OpenedDatabase(lease, database, since, await open_first(database, config, choice) if choice else None)
-    except BaseException:
-        await close_database(lease, database)
-        raise
 
 
 def _with_settings(memory: Memory, settings: Choices) -> Memory:

@@ -18,6 +18,7 @@ from ikigai.config.project_files import OwnFile
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.request.system_prompt import instructions_setting
 from ikigai.system import paths
+from ikigai.system.paths import current_directory
 from ikigai.tools.shell.output_buffer import whole_characters
 from ikigai.tools.tool_files import tool_files
 
@@ -265,3 +266,8 @@ class Project:
                 f"{name} is longer than {MAX_INSTRUCTIONS_BYTES // 1024} KiB; the rest is not used. Make it shorter."
             )
         return instructions_setting(name, text)
+
+
+def make_project() -> Project:
+    """Return the project of the working directory, with its trust not yet checked."""
+    return Project(Path(current_directory() or "/"), paths.data_dir() / trusted_folders.TRUSTED_FILE)

@@ -261,7 +261,7 @@ def _read_schema(file: str) -> ReplySchema:
 def _own_message(typed: str) -> str:
     """Return the message that one of the user's own commands stands for; "" for another text. Raise Rejected."""
     from ikigai.app import own_commands
-    from ikigai.app.factories import make_project
+    from ikigai.app.trusted_project import make_project
 
     project = make_project()
     project.check_trust()

@@ -12,10 +12,12 @@ from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 if TYPE_CHECKING:
     import argparse
 
+    from ikigai.app.first_agent import AgentChoice
     from ikigai.app.services import Services
     from ikigai.app.trusted_project import Project
     from ikigai.repl.input_router import InputRouter
     from ikigai.repl.session import Session
+    from ikigai.system.progress import Far
 
 MAX_PROMPT_HISTORY = 500
 """Earlier messages that Up and Ctrl+R offer."""
@@ -37,10 +39,10 @@ class Opening:
     async def open_agent(self) -> bool:
         """Open the services and the agent to start with, and draw its history; return False if the user picked none."""
         self._screen.status.set_database_place("opening the database")
-        await asyncio.to_thread(importlib.import_module, "ikigai.app.services")
-        from ikigai.app.factories import make_project
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.first_agent")
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.trusted_project")
         from ikigai.app.first_agent import AgentChoice
-        from ikigai.app.services import Services
+        from ikigai.app.trusted_project import make_project
 
         project = await self._ask_trust(make_project())
         from ikigai.system.progress import count_progress
@@ -50,7 +52,7 @@ class Opening:
         choice = AgentChoice(named, arguments.new or arguments.ephemeral, getattr(arguments, "continue"))
         async with count_progress(lambda far: show_place(f"opening the database {far}")) as on_progress:
             ahead = None if arguments.follow or named == "" else choice
-            services = await Services.open(self._session.config, project, on_progress, choice=ahead)
+            services = await self._open_services(project, ahead, on_progress)
         self._session.services = services
         services.ephemeral = arguments.ephemeral
         self._session.config = services.config  # as the project has tightened it
@@ -75,6 +77,22 @@ class Opening:
             self._view.notice(notice)
         self._screen.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
         return True
+
+    async def _open_services(self, project: Project, choice: AgentChoice | None, on_progress: Far) -> Services:
+        """Open the services; the agent of `choice` is opened ahead, if it exists and can be had."""
+        from ikigai.app.first_agent import close_opened, open_ahead
+
+        opening = asyncio.create_task(open_ahead(self._session.config, True, on_progress, choice))
+        try:
+            # First the driver of the database, and all else while the server answers.
+            await asyncio.to_thread(importlib.import_module, "ikigai.store.database")
+            await asyncio.to_thread(importlib.import_module, "ikigai.app.services")
+        except BaseException:
+            await close_opened(opening)
+            raise
+        from ikigai.app.services import Services
+
+        return await Services.open(self._session.config, project, on_progress, opening=opening)
 
     async def _pick_agent(self, services: Services) -> str | None:
         """Let the user pick the agent to start with; return its id, None if the user left."""

@@ -1,11 +1,12 @@
 """Tests of the agent to start with: it is opened while other modules are imported."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from ikigai.app.first_agent import AgentChoice
+from ikigai.app.first_agent import AgentChoice, open_ahead
 from ikigai.app.services import Services
 from ikigai.config import Config
 from ikigai.config.records import DatabaseSettings
@@ -16,7 +17,9 @@ from ikigai.store.database import Database
 @asynccontextmanager
 async def opened(dsn: str, choice: AgentChoice) -> AsyncIterator[Services]:
     """Yield the services of a start with this choice of an agent."""
-    services = await Services.open(Config(database=DatabaseSettings(url=dsn)), choice=choice)
+    config = Config(database=DatabaseSettings(url=dsn))
+    opening = asyncio.create_task(open_ahead(config, True, lambda done, total: None, choice))
+    services = await Services.open(config, opening=opening)
     try:
         yield services
     finally:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ikigai.app.factories import make_project, tighten
+from ikigai.app.factories import tighten
 from ikigai.app.json_records.installation_records import CheckFields, DoctorRecord, SettingRecord
 from ikigai.app.json_records.json_output import print_answer
 from ikigai.app.json_records.outcome_records import DoneRecord
+from ikigai.app.trusted_project import make_project
 from ikigai.cli.ask import read_answer
 from ikigai.config import Config, describe, key_sources, settings_file, toml_file
 from ikigai.core.errors import ConfigError, IkigaiError

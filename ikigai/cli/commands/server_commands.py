@@ -146,8 +146,9 @@ def _list(servers: McpServers | None, as_json: bool) -> int:
 
 def _make(config: Config) -> McpServers | None:
     """Return the servers of the configuration and of a trusted project; their problems are printed."""
-    from ikigai.app.factories import make_project, make_workshop
+    from ikigai.app.factories import make_workshop
     from ikigai.app.mcp_servers import make_servers
+    from ikigai.app.trusted_project import make_project
     from ikigai.core.secrets import is_secret
 
     project, runtime = make_project(), make_workshop(config)

@@ -1,6 +1,7 @@
 """A read replica serves what has no need of the primary, once it has all that the primary has."""
 
 import asyncio
+from uuid import uuid4
 
 import pytest
 
@@ -10,6 +11,7 @@ from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.replica import ReplicaSession
+from ikigai.store.sql import replay as queries
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
 from tests.support.cluster import running_cluster
@@ -44,6 +46,13 @@ async def test_reads_come_from_the_replica_while_it_has_everything(monkeypatch: 
         assert exported.events == sum([len(rows) async for rows in exported.pages()])
         lag = await database.replica_lag()
         assert lag and lag.is_current
+        assert reads._replica
+        position = await reads._position()
+        async with reads._replica.use() as cursor:
+            # It has all, and is ahead of what it has not, or lacks an event that another timeline has.
+            for other in ({}, {"end": "FFFF/0"}, {"event_id": uuid4()}, {"id": 1 << 40}):
+                await cursor.execute(queries.HOLDS, position | other)
+                assert await cursor.fetchall() == [(not other,)], other
 
         monkeypatch.setattr(replicas, "MAX_WAIT_FOR_REPLAY", 0.1)
         await asyncio.to_thread(cluster.cut_off, 1)

@@ -151,6 +151,23 @@ async def test_pgbouncer_that_resets_no_sessions_has_all(dsn: str) -> None:
             await reading.close()
 
 
+async def test_pgbouncer_that_resets_no_sessions_gives_the_lock_of_a_killed_program_back(dsn: str) -> None:
+    """Another program has its session, which holds the lock until that program undoes what it finds there."""
+    with pgbouncer(dsn, "session", "server_reset_query =\ndefault_pool_size = 4") as through:
+        killed = await Database.open(through, MIGRATIONS)
+        agent = await killed.agents.create()
+        await killed.open_agent(agent)
+        backend = killed._session.greeting.backend
+        async with killed._session.use() as cursor:
+            cursor.connection.pgconn.finish()
+        others = [await Database.open(through, MIGRATIONS, write=False) for _ in range(2)]
+        assert backend in [other._session.greeting.backend for other in others]
+        last = await Database.open(through, MIGRATIONS)
+        await last.open_agent(agent)
+        for database in (*others, last):
+            await database.close()
+
+
 async def test_pgbouncer_in_transaction_mode_is_refused(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first connection finds it. The probe finds it, too, where the answers look like those of one session."""
     monkeypatch.setattr(server_probe, "NOTIFICATION_SECONDS", 0.1)
@@ -209,10 +226,26 @@ async def test_server_is_probed_once(dsn: str, monkeypatch: pytest.MonkeyPatch, 
     (file,) = state.rglob("probed_servers")
     (line,) = file.read_text().splitlines()
     assert len(probed) == 1 and conninfo.conninfo_to_dict(dsn)["dbname"] in line
-    file.write_bytes(b"\xff\0 damaged")
-    await (await Database.open(dsn, MIGRATIONS, check=check_server)).close()
-    assert len(probed) == 2
+    for count, remembered in enumerate((b"\xff\0 damaged", f"{line.rpartition(' ')[0]} 14.1\n".encode()), 2):
+        file.write_bytes(remembered)  # or it was of another version
+        await (await Database.open(dsn, MIGRATIONS, check=check_server)).close()
+        assert len(probed) == count
     file.unlink()
     file.mkdir()  # what cannot be remembered is tried again
     await (await Database.open(dsn, MIGRATIONS, check=check_server)).close()
-    assert len(probed) == 3
+    assert len(probed) == 4
+
+
+async def test_server_without_room_for_a_second_connection_is_probed_by_the_next_start(
+    dsn: str, role: str, state: Path
+) -> None:
+    user = str(conninfo.conninfo_to_dict(role)["user"])
+    owner = await Database.open(dsn, MIGRATIONS)
+    await owner.users.add(user)
+    for most, files in ((1, 0), (-1, 1)):
+        with psycopg.connect(dsn, autocommit=True) as admin:
+            admin.execute(f"alter role {user} connection limit {most}".encode())
+        await (await Database.open(role, MIGRATIONS, check=check_server)).close()
+        assert len(list(state.rglob("probed_servers"))) == files
+    await owner.users.remove(user)
+    await owner.close()

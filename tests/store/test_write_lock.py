@@ -46,6 +46,26 @@ def locks(dsn: str) -> int:
         return other.execute(LOCKS).fetchall()[0][0]
 
 
+async def test_waiting_for_the_user_outlives_a_lost_connection(dsn: str) -> None:
+    database = await Database.open(dsn, MIGRATIONS)
+    agent = await database.agents.create()
+    log = await database.open_agent(agent)
+
+    async def is_waiting() -> bool:
+        async with database._session.use() as cursor:
+            owner = await write_lock.read_owner(database._session, cursor, UUID(agent.id))
+        return owner is not None and owner.is_waiting
+
+    for asks in (True, False):
+        await log.asks(asks)
+        with psycopg.connect(dsn) as other:
+            ended = "select pg_terminate_backend(%s, 10000)"
+            assert other.execute(ended, (database._session.greeting.backend,)).fetchall() == [(True,)]
+        await log.mark_used()
+        assert await is_waiting() is asks
+    await database.close()
+
+
 async def test_second_program_is_told_who_writes(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_lock, "DEAD_OWNER_TIMEOUT", 60)  # which a living holder is not granted
     first = await Database.open(dsn, MIGRATIONS)

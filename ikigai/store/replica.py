@@ -7,8 +7,10 @@ write-ahead log first, and must hold the newest event. A standby of a timeline t
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TypeAlias
+
+import psycopg
 
 from ikigai.core.errors import StoreError
 from ikigai.core.record import Record
@@ -82,10 +84,11 @@ class ReplicaSession:
             async with AsyncExitStack() as trying:
                 cursor = await trying.enter_async_context(self._replica.use(patient))
                 while time.monotonic() < until:
-                    await cursor.execute(queries.HOLDS, position)
-                    if await cursor.fetchall() == [(True,)]:
-                        using.push_async_exit(trying.pop_all())
-                        return cursor
+                    with suppress(psycopg.errors.UndefinedTable):  # it is behind the migration, too
+                        await cursor.execute(queries.HOLDS, position)
+                        if await cursor.fetchall() == [(True,)]:
+                            using.push_async_exit(trying.pop_all())
+                            return cursor
                     await asyncio.sleep(REPLAY_POLL)
         except StoreError:
             self._away_until = time.monotonic() + AWAY_SECONDS

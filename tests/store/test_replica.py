@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from ikigai.core.errors import StoreError
+from ikigai.store import database as databases
 from ikigai.store import replica as replicas
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
@@ -28,6 +29,7 @@ async def port_of(cursor: Cursor) -> int:
 
 async def test_reads_come_from_the_replica_while_it_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replicas, "MAX_WAIT_FOR_REPLAY", 30.0)
+    monkeypatch.setattr(databases, "IDLE_TIMEOUT", 0.5)
     with running_cluster(2) as cluster:
         database = await Database.open(cluster.address(0), MIGRATIONS)
         database.read_from(cluster.address(1))
@@ -53,6 +55,12 @@ async def test_reads_come_from_the_replica_while_it_has_everything(monkeypatch: 
             for other in ({}, {"end": "FFFF/0"}, {"event_id": uuid4()}, {"id": 1 << 40}):
                 await cursor.execute(queries.HOLDS, position | other)
                 assert await cursor.fetchall() == [(not other,)], other
+        with cluster.connect(1) as standby:
+            connected = "select from pg_stat_activity where application_name like 'ikigai/%'"
+            async with asyncio.timeout(60):
+                while standby.execute(connected).rowcount:  # an idle program has none there
+                    await asyncio.sleep(0.1)
+                    standby.rollback()
 
         monkeypatch.setattr(replicas, "MAX_WAIT_FOR_REPLAY", 0.1)
         await asyncio.to_thread(cluster.cut_off, 1)

@@ -60,4 +60,11 @@ async def test_commits_wait_for_the_standby_and_count_once(monkeypatch: pytest.M
             set_standbys(cluster, "*")
             await log.append(last)
             assert admin.execute(query).fetchall() == [("both",), ("waits",), ("last",)]
+            for setting, used in (("off", "on"), ("remote_apply", "remote_apply")):  # which asks for more
+                admin.execute(f"alter database ikigai set synchronous_commit = '{setting}'".encode())
+                other = await Database.open(cluster.dsn, MIGRATIONS, replicated=True)
+                async with other._session.use() as cursor:
+                    await cursor.execute("show synchronous_commit")
+                    assert await cursor.fetchall() == [(used,)]
+                await other.close()
         await database.close()

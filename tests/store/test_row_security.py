@@ -587,6 +587,18 @@ async def test_index_of_a_role_holds_only_what_it_may_read(team: Team) -> None:
                 connection.rollback()
 
 
+async def test_what_is_stored_in_a_shared_agent_is_found_by_its_readers(team: Team) -> None:
+    """Its use lists it in their indexes, where it was taken out once all of it was in them."""
+    reader, anna, role = team.databases["reader"], team.databases["anna"], docs_reader(team)
+    assert (await reader.search(SECRET)).hits
+    team.sql("reader", f'delete from "ikigai_index_{role}".search_behind')
+    talk = await Talk.open(anna, await anna.agents.find("docs"))
+    await talk.turn("a heron at the lake")
+    await talk.log.close()
+    assert len((await reader.search("heron")).hits) == 1
+    assert (await reader.recall("where is the heron?")).turns
+
+
 async def test_no_messages_of_others_are_read_to_see_what_is_to_be_packed(team: Team) -> None:
     """A look at the newest id passes all that the role may not read."""
     async with team.databases["reader"]._beside.use() as cursor:

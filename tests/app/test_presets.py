@@ -99,15 +99,8 @@ LOCAL_ADDRESSES = {
 """The usual addresses of servers without a key. A test that listened there would meet those of this machine."""
 
 
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("certificates")
-
-
 @pytest.mark.parametrize("name", SITES)
-async def test_vendor_is_asked_at_its_address_with_its_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificates: Path, name: str
-):
+async def test_vendor_is_asked_at_its_address_with_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
     """All vendors' keys are set, and each server knows its own key alone."""
     site = SITES[name]
     keys = {each.variable: f"key-of-{other}" for other, each in SITES.items()}
@@ -122,7 +115,7 @@ async def test_vendor_is_asked_at_its_address_with_its_key(
             return completion("Hi")
         return failure(404, "Nothing is here.") if url not in site.listing else catalog if name == "github" else listed
 
-    async with VendorProxy(certificates, [str(urlsplit(each.chat).hostname) for each in SITES.values()]) as proxy:
+    async with VendorProxy(tmp_path, [str(urlsplit(each.chat).hostname) for each in SITES.values()]) as proxy:
         proxy.answer = answer
         proxy.use(monkeypatch)
         for variable, key in keys.items():
@@ -349,4 +342,5 @@ async def test_failure_names_the_preset(tmp_path: Path, wire_server: WireServer)
     pool = factories.make_pool(config)
     [failed] = await collect(pool.provider("xai/grok"), Request("grok", (USER,)))
     assert isinstance(failed, StreamFailed) and "ikigai login xai" in failed.remedy
+    assert len(wire_server.requests) == 1, "a server of one's own is asked without a key"
     await pool.close()

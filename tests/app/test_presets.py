@@ -264,6 +264,18 @@ def foreign() -> tuple[Message, ...]:
     return (USER, said, Message(Role.TOOL, (ToolResult("c", "4 files", name="ls"),)))
 
 
+@pytest.mark.parametrize("name", LOCAL_ADDRESSES)
+async def test_models_behind_a_key_on_this_machine_stand_at_the_usual_path(
+    tmp_path: Path, wire_server: WireServer, name: str
+):
+    """`ikigai login ollama`, say, for a server behind a gateway."""
+    wire_server.script = [Answer(b'{"data": [{"id": "x"}]}', headers=JSON)]
+    pool = factories.make_pool(load(tmp_path, f'[providers.{name}]\nbase_url = "{wire_server.base_url}"\n'))
+    assert [model.id for model in await pool.listed(name, KEY)] == ["x"]
+    [request] = wire_server.requests
+    assert request.path == "/v1/models" and request.headers["authorization"] == f"Bearer {KEY}"
+
+
 async def test_models_of_github_stand_in_its_catalog(tmp_path: Path, wire_server: WireServer):
     """docs.github.com/en/rest/models/catalog."""
     limits = {"max_input_tokens": 1_048_576, "max_output_tokens": 32_768}

@@ -20,7 +20,9 @@ from ikigai.config.key_table import (
     variables_of,
 )
 from ikigai.config.terminal import THEME_NAMES
+from ikigai.core.commands.arguments import name_a_model
 from ikigai.core.errors import ConfigError, ConfigErrors, closest_names
+from ikigai.core.vendors import sellers
 
 
 def bad_value(setting: Setting) -> ConfigError:
@@ -32,6 +34,8 @@ def bad_value(setting: Setting) -> ConfigError:
         value = "the present value"
     where = f"{setting.place}: {dotted_path(setting.path)}" if setting.kind == "configuration" else setting.place
     remedy = f"Allowed: {KEY_SPECS[path_pattern(setting.path)].allowed}."
+    if setting.path[-1] == "model" and isinstance(setting.value, str) and setting.value in sellers():
+        remedy = name_a_model(setting.value)
     if setting.place in USUAL_VARIABLES.values():
         own = variables_of(setting.path)[0]
         remedy += f" If {setting.place} is meant for another program, set {own}, which overrides it."

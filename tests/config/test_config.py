@@ -786,12 +786,15 @@ def test_what_is_no_look(load, look):
     assert "themes.mine.error cannot be" in refusal(load, f"[themes.mine]\nerror = {json.dumps(look)}")
 
 
-@pytest.mark.parametrize(
-    "name", ["model", "openai/", "/x", "openai", "open ai/x", "openai/x y", "//x", "a/\n", "a/\udcff"]
-)
+@pytest.mark.parametrize("name", ["model", "openai/", "/x", "open ai/x", "openai/x y", "//x", "a/\n", "a/\udcff"])
 def test_flag_is_named_when_its_value_is_none(load, name):
     said = refusal(load, "", {}, {"model": name})
     assert said.startswith(f"--model cannot be {name!r}. Allowed: provider/name")
+
+
+def test_flag_that_names_a_provider_alone_is_told_how_to_name_a_model(load):
+    said = refusal(load, "", {}, {"model": "groq"})
+    assert said == "--model cannot be 'groq'. Write groq/NAME. `ikigai models groq` lists its models."
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,7 @@ def parse_model(text: str) -> Choices:
     provider, slash, name = text.partition("/")
     if not (provider and slash and name) or any(character.isspace() for character in text):
         if text in sellers():
-            how = f"Write {text}/NAME. `ikigai models {text}` lists its models."
-            raise WrongArgument(f"{quoted(text)} is a provider, not a model.", how)
+            raise WrongArgument(f"{quoted(text)} is a provider, not a model.", name_a_model(text))
         is_name = text.isprintable() and not any(map(str.isspace, text)) and not slash
         vendors = (name for name, vendor in VENDORS.items() if is_name and text.startswith(vendor.model_prefixes))
         meant = next((f"{name}/{text}" for name in vendors), "")
@@ -67,6 +66,11 @@ def parse_model(text: str) -> Choices:
     if bare and colon and level in THINKING_LEVELS:
         return {"model": f"{provider}/{bare}", "level": level}
     return {"model": text}
+
+
+def name_a_model(provider: str) -> str:
+    """Return how to name a model of this provider, for a user who wrote the provider alone."""
+    return f"Write {provider}/NAME. `ikigai models {provider}` lists its models."
 
 
 THINKING_LEVELS = ("off", "min", "low", "med", "high")

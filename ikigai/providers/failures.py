@@ -320,7 +320,7 @@ def _build_failure(
         message_start = f"{target.name} did not accept the credentials"
         remedy = f"Run: {target.sign_in}. Or ask for the right to use this model."
     elif kind is FailureKind.AUTH and target.key_variable:
-        remedy = f"Correct or unset {target.key_variable}: it goes before a key of `ikigai login {target.name}`."
+        remedy = f"Check the key in {target.key_variable}, which goes before one of `ikigai login {target.name}`."
     if kind is FailureKind.REFUSED:
         known = (ways for pattern, ways in REFUSAL_REMEDIES if re.search(pattern, message, re.IGNORECASE))
         remedy = next(known, remedy).format_map(fields)

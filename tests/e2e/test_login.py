@@ -138,7 +138,7 @@ def test_key_that_cannot_be_tried_is_stored_with_a_warning(account: Account, wir
 def test_refused_key_of_a_variable_is_named(account: Account, wire: Wire):
     account.configure(f'[providers.groq]\nbase_url = "{wire.server.base_url}"\n')
     wire.answers(failure(401, "bad key"), failure(401, "bad key"))
-    told = "Correct or unset GROQ_API_KEY: it goes before a key of `ikigai login groq`."
+    told = "Check the key in GROQ_API_KEY, which goes before one of `ikigai login groq`."
     refused(account.run("-m", "groq/x", "-p", "hi", GROQ_API_KEY=SECRET), 1, "did not accept the key (401)", told)
     tried = account.run("login", "groq", input="sk-another-0123456789", GROQ_API_KEY=SECRET)
     refused(tried, 1, "did not accept the key (401)", "Copy the key again")

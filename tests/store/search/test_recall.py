@@ -19,7 +19,14 @@ from ikigai.store.search.fill import STEP_EVENTS
 from ikigai.store.search.neighbors import likely_best
 from ikigai.store.search.postings import Ranking, Run, coded_length, length_code, pack_documents
 from ikigai.store.search.stem_index import parts_to_merge
-from ikigai.store.search.stems import count_question_stems, count_stems, detect_language, query_words, split_words
+from ikigai.store.search.stems import (
+    MAX_QUERY_WORDS,
+    count_question_stems,
+    count_stems,
+    detect_language,
+    query_words,
+    split_words,
+)
 from ikigai.store.search.turn_recall import RecallScope, common_languages
 from ikigai.store.sql import purge as purge_queries
 from ikigai.store.sql import stem_postings
@@ -392,6 +399,17 @@ def test_languages_are_told_and_stemmed():
     asked = count_question_stems(query_words("Haus Garten", ["german"]))
     assert set(asked) & set(count_stems("die Gärten und Hauses sind")[1])
     assert count_stems("snake_case東京都")[1].keys() == {"snake", "case", "東京", "京都"}
+
+
+def test_one_function_word_tells_no_language():
+    assert detect_language(["kayak", "der"]) == "english" and detect_language(["kayak", "der"], "french") == "french"
+    assert detect_language(["und", "der"], "french") == "german"
+
+
+def test_longest_words_of_a_long_question_are_looked_up():
+    short, long = [f"s{n}" for n in range(100)], [f"longword{n}x" for n in range(MAX_QUERY_WORDS)]
+    words = query_words(" ".join([*short, *long, "heron " * 9]), ())
+    assert {word.word for word in words} == {*long}
 
 
 async def test_recall_of_a_reply_without_text(database: Database):

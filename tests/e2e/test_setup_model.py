@@ -111,6 +111,8 @@ def test_no_network_leaves_the_model_as_it_was(account: Account):
     with FileServer() as gone:
         pass
     refused(account.run("setup", "--model", gone.url + ADDRESS), 1, "Nothing was downloaded", "the network")
+    refused(account.run("setup", "--model", HUB_NAME, HF_ENDPOINT=gone.url), 1, "Nothing was downloaded")
+    assert list((account.home / ".local/share/ikigai/models").iterdir()) == []
     assert configured(account) == ""
 
 

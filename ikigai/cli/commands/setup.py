@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import shlex
 import sys
@@ -157,6 +158,10 @@ async def _download(source: Any) -> tuple[Path, str]:
             except asyncio.CancelledError:
                 sys.stderr.write(f"\nThe download was interrupted. {downloader.next_step}\n")
                 raise
+            finally:
+                for folder in _between(models, target.parent)[:0:-1]:
+                    with contextlib.suppress(OSError):  # it holds what came
+                        folder.rmdir()
         checked = checked and bool(downloader.sha256)
     return source.remotes[0][1], "downloaded" if checked else "downloaded (the server names no checksum)"
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from ikigai.core.errors import BadDatabase, NewerSchema, Rejected, StoreError
-from ikigai.store import dump, schema
+from ikigai.store import dump
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
 from ikigai.store.driver_connection import Connection
@@ -20,6 +20,7 @@ from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 from tests.store.test_dump import TABLES
 from tests.store.test_schema import NEWEST, SCHEMA, description, tables
+from tests.support.older_schema import apply_migrations
 
 BEFORE = 11
 """The version of the schema of the last program that kept its tables in `public`."""
@@ -59,9 +60,7 @@ def earlier(dsn: str, version: int = BEFORE, search_path: str = "public") -> Non
     """Make what a program of that version made, and a conversation in it."""
     with psycopg.connect(dsn) as other:
         other.execute("select set_config('search_path', %s, false)", (search_path,))
-        for number, file in schema.read_migrations(MIGRATIONS)[:version]:
-            other.execute(file.read_bytes())
-            other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (number, file.stem[5:]))
+        apply_migrations(other, version)
         other.execute(
             "insert into agents (id, name, directory) select gen_random_uuid(), 'agent-' || n, '/d' || n % 2"
             " from generate_series(1, 3) n"
@@ -121,9 +120,7 @@ async def test_tables_move_out_of_public(empty_dsn: str, version: int) -> None:
 async def test_tables_of_any_version_move(empty_dsn: str, version: int) -> None:
     """Tables that a version did not have yet stay, though they may be called the same."""
     with psycopg.connect(empty_dsn) as other:
-        for number, file in schema.read_migrations(MIGRATIONS)[:version]:
-            other.execute(file.read_bytes())
-            other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (number, file.stem[5:]))
+        apply_migrations(other, version)
         other.execute("create table agent_uses (mine int)")
         if version < 6:
             other.execute("create table search_pieces (mine int)")

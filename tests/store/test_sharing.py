@@ -15,6 +15,7 @@ from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
+from tests.support.older_schema import make_older_schema
 
 
 async def opened(dsn: str, user: str) -> Database:
@@ -127,14 +128,8 @@ async def test_agents_below_one_go_with_it_if_they_are_of_the_same_owner(anna: D
 
 async def test_migration_gives_agents_to_the_role_that_used_them_last(empty_dsn: str) -> None:
     """Older agents belong to a role, and all its users list them; other roles that used them go on using them."""
-    from ikigai.store import schema
-
     with psycopg.connect(empty_dsn, autocommit=True) as other:
-        other.execute("create schema ikigai")
-        other.execute("set search_path = ikigai")
-        for version, file in schema.read_migrations(MIGRATIONS)[:18]:
-            other.execute(file.read_bytes())
-            other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (version, file.stem[5:]))
+        make_older_schema(other, 18)
         for name in "abc":
             other.execute("insert into agents (id, name) values (gen_random_uuid(), %s)", (name,))
         other.execute(
@@ -161,15 +156,9 @@ async def test_migration_gives_agents_to_the_role_that_used_them_last(empty_dsn:
 
 async def test_role_that_had_rights_keeps_the_agents_that_it_used(empty_dsn: str, empty_role: str) -> None:
     """Nothing was granted to it but the tables of version 16, and no `ikigai db users add` ran."""
-    from ikigai.store import schema
-
     user = str(psycopg.conninfo.conninfo_to_dict(empty_role)["user"])
     with psycopg.connect(empty_dsn, autocommit=True) as other:
-        other.execute("create schema ikigai")
-        other.execute("set search_path = ikigai")
-        for version, file in schema.read_migrations(MIGRATIONS)[:16]:
-            other.execute(file.read_bytes())
-            other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (version, file.stem[5:]))
+        make_older_schema(other, 16)
         other.execute(f"grant usage on schema ikigai to {user}".encode())
         other.execute(f"grant select, insert, update, delete on all tables in schema ikigai to {user}".encode())
         for name in ("used", "other"):

@@ -12,7 +12,6 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.core.transfer.redact import PurgeTarget
-from ikigai.store import schema
 from ikigai.store.database import Database
 from ikigai.store.search import stem_index, turn_recall
 from ikigai.store.search.fill import STEP_EVENTS
@@ -33,6 +32,7 @@ from ikigai.store.sql import stem_postings
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
 from tests.support import semantic
+from tests.support.older_schema import make_older_schema
 
 
 async def recalled(database: Database, question: str, **options) -> list[str]:
@@ -422,11 +422,7 @@ async def test_recall_of_a_reply_without_text(database: Database):
 
 async def test_log_of_a_version_without_recall_is_indexed_behind_the_migration(empty_dsn: str):
     with psycopg.connect(empty_dsn, autocommit=True) as other:
-        other.execute("create schema ikigai")
-        other.execute("set search_path = ikigai")
-        for version, file in schema.read_migrations(MIGRATIONS)[:14]:
-            other.execute(file.read_bytes())
-            other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (version, file.stem[5:]))
+        make_older_schema(other, 14)
         other.execute("insert into agents (id, name) values (gen_random_uuid(), 'old')")
         other.execute(
             "insert into messages (event_id, agent_id, seq, kind, content)"

@@ -875,6 +875,14 @@ async def test_tables_of_a_role_that_are_named_like_an_index_run_nothing_as_the_
                     "grant all on search_behind to public",
                 ):
                     maker.execute(statement.encode())
+                owner = str(conninfo_to_dict(dsn)["user"])
+                index = f'"ikigai_index_{owner}"'
+                maker.execute(f"create schema {index}; grant usage on schema {index} to public".encode())
+            owned = await Database.open(dsn, MIGRATIONS)
+            async with owned._session.use() as cursor:
+                await cursor.execute("show search_path")
+                assert await cursor.fetchall() == [('"ikigai"',)], "tables there would be taken for those of ikigai"
+            await owned.close()
             await team.databases["anna"].sharing.share(team.docs, role, "read")
             await team.databases["anna"].agents.find("docs")
         finally:

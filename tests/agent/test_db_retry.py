@@ -1,5 +1,7 @@
 """A database that is away: asked until it answers, and the user told once of each cause."""
 
+import asyncio
+
 import pytest
 
 from ikigai.agent import db_retry
@@ -32,3 +34,23 @@ async def test_each_cause_is_told_once(monkeypatch: pytest.MonkeyPatch):
         "There is no such database",
         "The database is back; everything is saved",
     ]
+
+
+async def test_programs_that_were_cut_off_together_wait_for_different_times(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(db_retry, "RETRY_AFTER", (1.0, 4.0))
+    waited, chances, sleep = list[float](), iter((0.0, 1.0, 0.5)), asyncio.sleep
+
+    async def wait(seconds: float) -> None:
+        waited.append(seconds)
+        await sleep(0)
+
+    async def ask() -> str:
+        if len(waited) < 3:
+            raise Unavailable("It is away.", "Wait.")
+        return "answer"
+
+    monkeypatch.setattr(asyncio, "sleep", wait)
+    view = Watcher()
+    patiently = RetryUntilAvailable(DatabaseStatus(view), view, chance=lambda: next(chances))
+    assert await patiently(ask) == "answer"
+    assert waited == [0.5, 6.0, 4.0]

@@ -19,7 +19,7 @@ from ikigai.app import factories as making
 from ikigai.app.agent_manager import AgentManager, OpenAgent
 from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.app.services import Services
-from ikigai.app.spool import spool
+from ikigai.app.spool import keep_events, spool
 from ikigai.app.unsaved_events import read_file, run_recover
 from ikigai.cli.commands import purge_files
 from ikigai.config import Config
@@ -74,6 +74,7 @@ async def crossing(dsn: str, *replies: Reply) -> AsyncIterator[tuple[Proxy, Agen
     """Agents over a connection that can be cut."""
     async with proxied(dsn) as (proxy, through):
         database = await Database.open(through, MIGRATIONS, deadline=60)
+        database.logs.keep_events = keep_events
         try:
             manager = AgentManager(world(database), ManagedSubagents)
             scripted = ScriptedProvider(replies) if replies else None

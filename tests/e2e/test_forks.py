@@ -28,14 +28,18 @@ def at(program: Program, name: str) -> None:
     program.wait(lambda: program.status().startswith(f"  {name} · "), f"{name} on screen")
 
 
-def until_open(program: Program) -> None:
-    """Wait until the agent on screen is open: before that no key leads away from it."""
+def lead(program: Program, key: str, name: str, end: str) -> None:
+    """Press a key until the agent is there, or the hint that it leads no further: it does not lead away from an agent
+    that is still being opened.
+    """
 
-    def hinted() -> bool:
-        program.type(ALT_RIGHT)
-        return "no next sibling" in program.status()
+    def led() -> bool:
+        if program.status().startswith(f"  {name} · ") or end in program.status():
+            return True
+        program.type(key)
+        return False
 
-    program.wait(hinted, "the hint")
+    program.wait(led, f"{name} on screen")
 
 
 def agree(program: Program, title: str) -> None:
@@ -125,16 +129,12 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
         program.type("/fork --name one\rtyped for one")
         at(program, "one")
         program.wait_for_input("typed for one")
-        until_open(program)
-        program.type(ALT_UP)
-        at(program, root)
+        lead(program, ALT_UP, root, "it has no parent")
         program.wait_for_input("")
-        until_open(program)
-        program.type(ALT_DOWN)
-        at(program, "one")
+        lead(program, ALT_DOWN, "one", "has no forks")
         program.wait_for_input("typed for one")
         program.type("\x15")
-        until_open(program)
+        lead(program, ALT_RIGHT, "another", "no next sibling")
         program.type("/fork --name one-more\r/rename busy\r")  # what is typed ahead means the agent that is gone to
         at(program, "busy")
         program.leave()

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from ikigai.app.json_records.agent_records import ShareFields, SharesRecord
 from ikigai.app.json_records.record_fields import record_of
+from ikigai.core.commands.parsers import ShareRequest
 from ikigai.core.sanitize import clean_line
 from ikigai.system.output import format_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ikigai.core.commands.parsers import ShareRequest
     from ikigai.store.database import Database
     from ikigai.store.sharing import Share
 
@@ -22,11 +22,11 @@ async def change_share(database: Database, request: ShareRequest, command: str =
     agent = await database.agents.find(request.agent)
     name, user = clean_line(agent.name), clean_line(request.user)
     has_same_login = await database.sharing.share(agent, request.user, request.level, command)
-    undo = f"{command} {name} with {user}"
     if request.level == "none":
-        return f"{name} is not shared with {user} any more. To share it again: {undo} read"
+        again = ShareRequest(name, user).as_line(command)
+        return f"{name} is not shared with {user} any more. To share it again: {again}"
     may = "read and continue" if request.level == "write" else "read"
-    message = f"{user} may {may} {name} now. To end that: {undo} none"
+    message = f"{user} may {may} {name} now. To end that: {ShareRequest(name, user, 'none').as_line(command)}"
     if has_same_login:
         message += (
             f"\n{user} has your login of the database, which keeps nothing from {user}: this only lists {name} there."

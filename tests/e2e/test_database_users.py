@@ -1,8 +1,13 @@
 """Users of a shared database: made by the program, each with agents of their own, and removed again."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
+import psycopg
+import pytest
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.conftest import address
@@ -40,3 +45,41 @@ def test_two_users_share_one_agent_and_see_nothing_else(tmp_path: Path, dsn: str
     assert f"{heir} owns the 2 agents now. The role was dropped." in removed.stdout, removed.stderr
     assert anna.run("agents").returncode != 0
     assert admin.run("db", "users", "remove", people[1]).returncode == 0
+
+
+@pytest.fixture
+def team(tmp_path: Path, dsn: str, people: tuple[str, str]) -> Iterator[tuple[str, Account, Account]]:
+    """Yield a role of which two users are members and which nobody else has, and the accounts of these users."""
+    admin = Account(tmp_path / "admin", dsn)
+    admin.home.mkdir()
+    group, accounts = f"team_{uuid4().hex[:8]}", list[Account]()
+    with psycopg.connect(dsn, autocommit=True) as server:
+        server.execute(sql.SQL("create role {}").format(sql.Identifier(group)))
+        for name in people:
+            assert admin.run("db", "users", "add", name).returncode == 0
+            server.execute(sql.SQL("grant {} to {}").format(sql.Identifier(group), sql.Identifier(name)))
+            accounts.append(Account(tmp_path / name, address(dsn, user=name)))
+            accounts[-1].home.mkdir()
+        anna, bela = accounts
+        anna.say("the lighthouse of anna")
+        yield group, anna, bela
+        server.execute(sql.SQL("drop role {}").format(sql.Identifier(group)))
+
+
+def test_share_with_a_role_of_an_odd_name_is_ended_by_the_line_that_it_shows(
+    team: tuple[str, Account, Account], dsn: str
+) -> None:
+    _, anna, _ = team
+    (docs,) = anna.agents()
+    odd = f'Ünï "Q" o\'neil $HOME 😀 {uuid4().hex[:8]}'
+    admin = Account(anna.home.parent / "admin", dsn)
+    try:
+        assert admin.run("db", "users", "add", odd).returncode == 0
+        shared = anna.run("agents", "share", docs, "with", odd)
+        line = shared.stdout.strip().partition("To end that: ")[2]
+        assert Account(anna.home, address(dsn, user=odd)).run("agents", "show", docs).returncode == 0
+        assert anna.run("agents", "share", docs, "with", odd.swapcase()).returncode == 2
+        ended = anna.shell(line)
+        assert ended.returncode == 0 and "is not shared with" in ended.stdout, ended.stderr
+    finally:
+        assert admin.run("db", "users", "remove", odd).returncode == 0

@@ -1,5 +1,6 @@
 """This module turns a command and its argument into a meaning, and a meaning back into a line."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
@@ -93,14 +94,19 @@ class ShareRequest(Record, frozen=True):
     user: str
     level: Literal["read", "write", "none"] = "read"
 
+    def as_line(self, command: str) -> str:
+        """Return the request as it is typed behind `command`: a shell takes quotes away and parts words."""
+        user = self.user if command.startswith("/") else shlex.quote(self.user)
+        return f"{command} {self.agent} with {user} {self.level}"
+
 
 def parse_share(words: Sequence[str]) -> ShareRequest:
     """Return the parsed NAME with USER [read|write|none]. Raise WrongArgument for anything else."""
     match words:
         case [agent, "with", user]:
             return ShareRequest(agent, user)
-        case [agent, "with", user, "read" | "write" | "none" as level]:
-            return ShareRequest(agent, user, level)
+        case [agent, "with", _, *_, "read" | "write" | "none" as level]:  # the name of a role can have spaces
+            return ShareRequest(agent, " ".join(words[2:-1]), level)
         case [_, "with", _, level]:
             raise WrongArgument(f"{quoted(level)} is not a right.", "It is read, write or none.")
         case _:

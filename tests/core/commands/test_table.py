@@ -101,6 +101,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/rename old new", ProgramCommand("rename", "old new")),
     ("/share", ProgramCommand("share")),
     ("/share docs with anna write", ProgramCommand("share", "docs with anna write")),
+    ("/share docs with anna of sales none", ProgramCommand("share", "docs with anna of sales none")),
     ("/kill", ProgramCommand("kill")),
     ("/archive side", ProgramCommand("archive", "side")),
     ("/revive side", ProgramCommand("revive", "side")),

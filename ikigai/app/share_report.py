@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from ikigai.app.json_records.agent_records import ShareFields, SharesRecord
@@ -21,17 +22,23 @@ async def change_share(database: Database, request: ShareRequest, command: str =
     """Share an agent as requested, or end that; return the message, which names `command`. Raise Rejected."""
     agent = await database.agents.find(request.agent)
     name, user = clean_line(agent.name), clean_line(request.user)
-    has_same_login = await database.sharing.share(agent, request.user, request.level, command)
+    reach = await database.sharing.share(agent, request.user, request.level, command)
     if request.level == "none":
         again = ShareRequest(name, user).as_line(command)
         return f"{name} is not shared with {user} any more. To share it again: {again}"
     may = "read and continue" if request.level == "write" else "read"
-    message = f"{user} may {may} {name} now. To end that: {ShareRequest(name, user, 'none').as_line(command)}"
-    if has_same_login:
-        message += (
-            f"\n{user} has your login of the database, which keeps nothing from {user}: this only lists {name} there."
+    when = "now" if reach.has_rights else f"once {user} has the rights of a user"
+    lines = [f"{user} may {may} {name} {when}. To end that: {ShareRequest(name, user, 'none').as_line(command)}"]
+    if not reach.has_rights:
+        lines.append(f"To give these rights: ikigai db users add {shlex.quote(user)}")
+    if reach.has_same_login:
+        lines.append(
+            f"{user} has your login of the database, which keeps nothing from {user}: this only lists {name} there."
         )
-    return message
+    if reach.members:
+        one = ShareRequest(name, clean_line(reach.members[0]), request.level).as_line(command)
+        lines.append(f"The members of {user} log in as themselves and get nothing by it. To share with one: {one}")
+    return "\n".join(lines)
 
 
 def format_shares(shares: Sequence[Share], command: str = "/share") -> str:

@@ -66,6 +66,53 @@ def team(tmp_path: Path, dsn: str, people: tuple[str, str]) -> Iterator[tuple[st
         server.execute(sql.SQL("drop role {}").format(sql.Identifier(group)))
 
 
+def test_share_with_a_role_that_nobody_logs_in_as_names_its_members(
+    team: tuple[str, Account, Account], people: tuple[str, str]
+) -> None:
+    """A share counts for the role that logs in, so the members would get nothing by it."""
+    group, anna, bela = team
+    (docs,) = anna.agents()
+    refused = anna.run("agents", "share", docs, "with", group, "write")
+    assert refused.returncode == 2 and f"{group} is a role that no user logs in as. Share with" in refused.stderr
+    (line,) = re.findall(r"`ikigai (.*?)`", refused.stderr)
+    assert line == f"agents share {docs} with {people[1]} write", "of the members one owns it"
+    assert "No agents are shared." in anna.run("agents", "share").stdout
+    assert bela.run("agents", "show", docs).returncode == 2
+    shared = anna.run(*line.split())
+    assert f"{people[1]} may read and continue {docs} now." in shared.stdout, shared.stderr
+    assert bela.run("agents", "show", docs).returncode == 0
+    said = bela.run(*ECHO, "-p", "-r", docs, "goes on")
+    assert said.returncode == 0, said.stderr
+
+
+def test_share_with_a_role_says_who_gets_nothing_by_it(
+    team: tuple[str, Account, Account], people: tuple[str, str], dsn: str
+) -> None:
+    """The role logs in, and has members who log in as themselves. It gets rights here later."""
+    group, anna, bela = team
+    (docs,) = anna.agents()
+    with psycopg.connect(dsn, autocommit=True) as server:
+        server.execute(sql.SQL("alter role {} login").format(sql.Identifier(group)))
+    shared = anna.run("agents", "share", docs, "with", group)
+    assert shared.returncode == 0, shared.stderr
+    one, rights, members = shared.stdout.splitlines()
+    assert one.startswith(f"{group} may read {docs} once {group} has the rights of a user.")
+    assert rights == f"To give these rights: ikigai db users add {group}"
+    assert members.endswith(f"To share with one: ikigai agents share {docs} with {people[1]} read")
+    assert bela.run("agents", "show", docs).returncode == 2
+    admin = Account(anna.home.parent / "admin", dsn)
+    assert admin.run("db", "users", "add", group).returncode == 0
+    try:
+        again = anna.run("agents", "share", docs, "with", group).stdout
+        assert f"{group} may read {docs} now." in again and "rights" not in again
+        leader = Account(bela.home, address(dsn, user=group))
+        assert leader.run("agents", "show", docs).returncode == 0
+        assert anna.run("agents", "share", docs, "with", group, "none").returncode == 0
+        assert leader.run("agents", "show", docs).returncode == 2
+    finally:
+        assert admin.run("db", "users", "remove", group).returncode == 0
+
+
 def test_share_with_a_role_of_an_odd_name_is_ended_by_the_line_that_it_shows(
     team: tuple[str, Account, Account], dsn: str
 ) -> None:

@@ -59,14 +59,14 @@ async def test_users_of_one_login_list_their_own_agents_and_find_all(anna: Datab
 async def test_shared_agent_is_listed_until_the_share_ends(anna: Database, bela: Database) -> None:
     docs = await anna.agents.create("docs")
     await bela.agents.create("notes")
-    assert await anna.sharing.share(docs, "bela", "read")
+    assert (await anna.sharing.share(docs, "bela", "read")).has_same_login
     assert await names(bela) == ["docs", "notes"] and await names(anna) == ["docs"]
     assert (await bela.tree.page(10, typed="docs")).agents[0].owner == "anna"
     (share,) = await anna.sharing.all()
     assert (share.agent, share.owner, share.user, share.may_write) == ("docs", "", "bela", False)
     (theirs,) = await bela.sharing.all()
     assert (theirs.agent, theirs.owner, theirs.user) == ("docs", "anna", "bela")
-    assert await anna.sharing.share(docs, "bela", "write")
+    assert (await anna.sharing.share(docs, "bela", "write")).has_same_login
     assert [each.may_write for each in await bela.sharing.all()] == [True]
     await anna.sharing.share(docs, "bela", "none")
     assert await names(bela) == ["notes"] and not await bela.sharing.all()

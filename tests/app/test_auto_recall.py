@@ -12,7 +12,15 @@ from ikigai.app import auto_recall
 from ikigai.app.auto_recall import find_turns, recall_for
 from ikigai.config import Config
 from ikigai.config.records import ContextSettings
-from ikigai.core.events import AssistantMessage, Ending, Forked, TurnsRecalled, UsageReported, UserMessage
+from ikigai.core.events import (
+    AssistantMessage,
+    Ending,
+    Forked,
+    StoredEvent,
+    TurnsRecalled,
+    UsageReported,
+    UserMessage,
+)
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.search.recall_choice import (
@@ -29,6 +37,7 @@ from ikigai.core.state.fold import end_turn, expect
 from ikigai.core.state.inputs import CallModel, Clear, Filter, Replied, RewindAt, Submitted, Undo
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import next_request
+from ikigai.core.state.prompt_prefix import prompt_prefix
 from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.core.transfer.redact import PURGED_TEXT
 from ikigai.core.views.context_report import build_report
@@ -157,6 +166,51 @@ async def test_nothing_is_recalled_for_what_matches_nothing_clearly(database: Da
     talk = await with_secret(database)
     assert await recall_for(database, talk.memory, question, TOKENS) is None
     await talk.log.close()
+
+
+async def newest_recall(talk: Talk, database: Database) -> tuple[StoredEvent, tuple[int, ...]]:
+    """Return the newest event of recalled excerpts, and the ids of the events that they are of."""
+    rows = await database.reader(talk.agent).history(None, 20)
+    *_, (stored, event) = ((row, row.event) for row in rows if isinstance(row.event, TurnsRecalled))
+    return stored, event.ids
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_excerpts_of_a_forgotten_turn_leave_with_it_and_come_back(database: Database, is_whole: bool):
+    talk = await with_secret(database)
+    assert "Gertrude" in await ask(talk, database, "What was the name of the walrus?")
+    stored, ids = await newest_recall(talk, database)
+    assert stored.id == talk.memory.window.turns[-1].recalled and talk.memory.has_event_in_context(stored)
+    named = EventRange(ids[0], ids[-1] if is_whole else ids[0])
+    selection = await talk.log.load(select_events(talk.run, talk.agent.id, (named,)))
+    assert bool(selection.ranges) == is_whole != bool(selection.ids)
+    prefix = prompt_prefix(talk.memory, next_request(talk.memory))
+    await talk.happen(Filter(selection.ranges, selection.ids, selection.messages))
+    assert prompt_prefix(talk.memory, next_request(talk.memory)).history != prefix.history, "the cause of a cache miss"
+    for _ in range(2):
+        assert "Gertrude" not in repr(next_request(talk.memory)) and "name of the walrus" in repr(talk.memory.window)
+        assert not talk.memory.window.turns[-1].recalled and not talk.memory.has_event_in_context(stored)
+        assert talk.memory == await talk.reloaded()
+        await talk.happen(Undo())
+        assert "Gertrude" in repr(next_request(talk.memory)) and talk.memory == await talk.reloaded()
+        await talk.happen(Undo(talk.memory.changes[-1].id))
+    await talk.log.close()
+
+
+async def test_fork_forgets_excerpts_of_its_own_alone(database: Database):
+    talk = await with_secret(database)
+    await ask(talk, database, "What was the name of the walrus?")
+    await talk.log.close()
+    end = talk.memory.window.turns[-1].end
+    forked = await database.tree.fork(talk.agent, end, (Forked(talk.agent.name, end),), "child")
+    child = await Talk.open(database, forked, run=SMALL)
+    _, (quoted, *_) = await newest_recall(child, database)
+    selection = await child.log.load(select_events(child.run, child.agent.id, (EventRange(quoted, quoted),)))
+    await child.happen(Filter((), selection.ids, selection.messages))
+    assert "Gertrude" not in repr(next_request(child.memory)) and child.memory == await child.reloaded()
+    parent = await database.reader(talk.agent).load(load_memory(SMALL, talk.agent.id))
+    assert "Gertrude" in repr(next_request(parent)), "the child's filter is its own"
+    await child.log.close()
 
 
 @pytest.mark.parametrize("how", ["forget", "clear", "rewind"])

@@ -153,7 +153,8 @@ class Life(Program):
                 assert same(self.memory, whole)
 
     def send_recalling(self, text: str, excerpts: str = "") -> tuple[ev.Event, ...]:
-        return self.happen(Submitted(text, recalled=ev.TurnsRecalled(excerpts + "#", (1,))))
+        there = [turn.id for turn in self.memory.full_window.turns if not self.memory.has_removed(turn.id, turn.id)]
+        return self.happen(Submitted(text, recalled=ev.TurnsRecalled(excerpts + "#", tuple(there[:1]))))
 
     @precondition(lambda self: self.memory.open is not None)
     @rule(said=blocks, count=st.none() | counts)
@@ -843,10 +844,28 @@ def recalling_life(machine: type[Life]) -> None:
             assert not life.memory.has_in_context(recalled)
             life.memory_is_what_the_rules_say()
             assert life.happen(Undo())
+        forget_quoted(life)
         life.again(edit=False)
         assert life.memory.open and not life.memory.open.recalled
         life.memory_is_what_the_rules_say()
         life.teardown()
+
+
+def forget_quoted(life: Life) -> None:
+    """Forget the turn that two messages recalled: no excerpt stays, also where the filter is undone and done again."""
+    whole, quoted = life.memory, life.memory.full_window.turns[0]
+    recalled = [turn.recalled for turn in whole.full_window.turns if turn.recalled]
+    for wanted in (EventRange(quoted.id, quoted.end), EventRange(quoted.id, quoted.id)):
+        found = life.selected((wanted,))
+        assert found and life.happen(Filter(found.ranges, found.ids, found.messages))
+        for _ in range(2):
+            assert recalled and not any(turn.recalled for turn in life.memory.full_window.turns)
+            assert all(life.selected((EventRange(id, id),)) is None for id in recalled), "they are not in the context"
+            life.live_equals_replayed()
+            life.memory_is_what_the_rules_say()
+            assert life.happen(Undo()) and same(life.memory, whole)
+            assert life.happen(Undo(life.memory.changes[-1].id))
+        assert life.happen(Undo()) and same(life.memory, whole)
 
 
 def run_lives(machine: type[Life], examples: int, steps: int) -> None:

@@ -164,6 +164,7 @@ class Oracle:
     open: Said | None = None
     marks: list[tuple[int, str]] = field(default_factory=list)
     summaries: list[tuple[int, ev.Summarized]] = field(default_factory=list)
+    forgotten: list[tuple[int, int]] = field(default_factory=list)
     cleared: int | None = None
 
     def __post_init__(self) -> None:
@@ -185,6 +186,8 @@ class Oracle:
         mine = [row for row in since if row.agent == self.history[-1].agent] if self.history else []
         kept = [row for row in mine if not (isinstance(row.event, ev.Summarized) and row.event.closed)]
         self.acts = [row.id for row in kept if isinstance(row.event, acts) and row.id not in undone]
+        self.turns = [self._without_quotes(turn) for turn in self.turns]
+        self.open = self.open and self._without_quotes(self.open)
         # What a summary stands for comes back when the summary goes, so it leaves only now that nothing else happens.
         covered = max((summary.upto for _, summary in self.summaries), default=0)
         self.turns = [turn for turn in self.turns if turn.end > covered]
@@ -197,7 +200,7 @@ class Oracle:
         match row.event:
             case ev.Cleared(own, overridden):
                 self.own, self.turns, self.marks, self.cleared = dict(own), [], [], row.id
-                self.summaries, self.run = [], self.started
+                self.summaries, self.run, self.forgotten = [], self.started, []
                 self._choose(row, set(overridden))
                 self.settings = effective(self.run, self.own)
             case ev.Marked(label):
@@ -214,6 +217,7 @@ class Oracle:
                 away = [*ranges, *([(planning, row.id)] if planning else [])]
                 left = [t for t in self.turns if not any(low <= t.id and t.end <= high for low, high in away)]
                 self.turns = [turn.without(ids) for turn in left]
+                self.forgotten += [*away, *((id, id) for id in ids)]
             case ev.SettingsChanged(values, origins):
                 chosen = {key for key in values if origins[key] == "agent"}
                 if origins.get("profile") == "agent" and values["profile"]:
@@ -252,6 +256,12 @@ class Oracle:
                 self.open = None
             case _:
                 pass
+
+    def _without_quotes(self, turn: Said) -> Said:
+        """Return the turn without recalled excerpts of events that a filter named."""
+        recalled = [(row.id, row.event.ids) for row in turn.rows if isinstance(row.event, ev.TurnsRecalled)]
+        quoting = [row for row, ids in recalled if any(a <= id <= b for id in ids for a, b in self.forgotten)]
+        return turn.without(tuple(quoting)) if quoting else turn
 
     def _choose(self, row: ev.StoredEvent, keys: set[str]) -> None:
         """Let the choice of these settings win over flags and variables, if it was made in this run."""

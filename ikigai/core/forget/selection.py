@@ -38,11 +38,13 @@ class EndedTurn(Record, frozen=True):
     """An ended turn of the log: its rows of TURN_KINDS without those that filters removed; `piece` is its live piece.
 
     The user's message at its beginning stays in `rows`. If a filter removed it, `removed` is True, and it is not sent.
+    Recalled excerpts of what is forgotten stay there, too, so that the turn is measured without them: see `unsent`.
     """
 
     rows: tuple[StoredEvent, ...]
     piece: int
     removed: bool = False
+    unsent: tuple[int, ...] = ()
 
     @property
     def first(self) -> int:
@@ -55,7 +57,8 @@ class EndedTurn(Record, frozen=True):
     @property
     def sent_rows(self) -> tuple[StoredEvent, ...]:
         """The rows that are sent to a model."""
-        return tuple(row for row in self.rows[self.removed :] if isinstance(row.event, SENT_EVENTS))
+        sent = (row for row in self.rows[self.removed :] if isinstance(row.event, SENT_EVENTS))
+        return tuple(row for row in sent if row.id not in self.unsent)
 
     @property
     def title(self) -> str:
@@ -204,6 +207,8 @@ def _close_over_replies(turn: EndedTurn, selected: set[int]) -> tuple[int, ...]:
             case UserMessage():
                 groups.append([row.id])
                 replying = False
+            case TurnsRecalled() if row.id in turn.unsent:
+                pass
             case TurnsRecalled():
                 if groups and not selected.isdisjoint(groups[-1]):
                     groups[-1].append(row.id)
@@ -291,7 +296,9 @@ def _ended_turns(settled: Memory, rows: Iterable[StoredEvent], piece: int) -> li
     for row in rows:
         if isinstance(row.event, TurnEnded):
             if turn and isinstance(turn[0].event, UserMessage):
-                ended = EndedTurn((*turn, row), piece, removed=settled.has_removed(turn[0].id, turn[0].id))
+                removed = settled.has_removed(turn[0].id, turn[0].id)
+                unsent = tuple(each.id for each in turn if settled.quotes_forgotten(each))
+                ended = EndedTurn((*turn, row), piece, removed, unsent)
                 turns += (ended,) if ended.sent_rows else ()
             turn = []
         elif not turn or not settled.has_removed(row.id, row.id):

@@ -14,8 +14,8 @@ A row that its state does not accept belongs to a damaged log. It changes nothin
 second call under one id is such a row, and so is a start or a result of a call that is not pending. A hosted call is
 never pending.
 
-The fold skips rows that a filter removed, but keeps the place of a user's message. Events that are not in force never
-get here: `loading` leaves them out.
+The fold skips rows that a filter removed, and recalled excerpts of them, but keeps the place of a user's message.
+Events that are not in force never get here: `loading` leaves them out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -142,6 +142,10 @@ def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
             if not isinstance(event, UserMessage):
                 continue
             event = UserMessage(REMOVED_TEXT)
+        elif type(event) is TurnsRecalled and memory.quotes_forgotten(stored):
+            builder = builder or _builder(memory)
+            builder.leave_out_recalled()
+            continue
         if type(event) in TURN_EVENTS:
             builder = builder or _builder(memory)
             if status is not builder.status:
@@ -219,8 +223,13 @@ def _changes(
 def _exclude(memory: Memory, stored: StoredEvent) -> Memory:
     """Return memory without the events that a rewind or a filter excludes."""
     excluded = excluded_by(stored.id, stored.event)
-    removed = tuple(sorted({*memory.removed_ids, *excluded.ids}))
-    return replace(memory, excluded_intervals=(*memory.excluded_intervals, *excluded.intervals), removed_ids=removed)
+    forgotten = excluded.intervals if isinstance(stored.event, Filtered) else ()
+    return replace(
+        memory,
+        excluded_intervals=(*memory.excluded_intervals, *excluded.intervals),
+        forgotten_intervals=(*memory.forgotten_intervals, *forgotten),
+        removed_ids=tuple(sorted({*memory.removed_ids, *excluded.ids})),
+    )
 
 
 def _with_summary(memory: Memory, stored: StoredEvent, event: Summarized) -> Memory:
@@ -293,13 +302,13 @@ def _build_ended(memory: Memory, end: int, event: TurnEnded) -> Turn:
     messages = close_turn(memory.open.messages, memory.open.started, event.ending)
     is_measured = messages == memory.open.messages
     size = memory.open.size if is_measured else measure(memory, messages)
-    if not memory.has_removed(memory.open.first, end):
+    if not (memory.open.lacks_recalled or memory.has_removed(memory.open.first, end)):
         size = counted_size(memory, event) or size
     # Count the messages of the log: the number dropped depends on the model, and a stored count must not.
     count = len(messages) + 2 * memory.open.iterations
     after = event.before + Totals(1, count, event.size)
-    turn = memory.open
-    return Turn(turn.first, end, messages, size, event.before, event.before_previous, after, turn.recalled)
+    turn, before, previous = memory.open, event.before, event.before_previous
+    return Turn(turn.first, end, messages, size, before, previous, after, turn.recalled, turn.lacks_recalled)
 
 
 def _add_ended(memory: Memory, turn: Turn) -> Memory:

@@ -301,15 +301,16 @@ class _BackwardReader:
 class _LeastBytes:
     """The `bytes` that the rows of one turn, read from its end, add to a request at the least.
 
-    A count stored with the turn's end is exact, unless a filter removed something of the turn since. Without it only
-    the newest iteration is sure, for older ones may have been dropped. A result may have been cut to no less than
+    A count stored with the turn's end is exact, unless a filter removed something of the turn since, or something that
+    it recalls: its rows would tell, and are not read yet. Without the count only the newest iteration is sure, for
+    older ones may have been dropped. A result may have been cut to no less than
     `most` characters. It may have been masked, to no less than MASK_START, but for the last few.
     """
 
     def __init__(self, settled: Memory, end: StoredEvent) -> None:
         self._settled = settled
         self.bytes = 0
-        if isinstance(end.event, TurnEnded) and not settled.has_removed(end.event.first, end.id):
+        if isinstance(end.event, TurnEnded) and not settled.has_forgotten:
             self.bytes = counted_size(settled, end.event)
         self._count_rows = not self.bytes
         caps = settled.run.rules.result_limits

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ikigai.core import tokens
-from ikigai.core.events import Choices, Summarized
+from ikigai.core.events import Choices, StoredEvent, Summarized, TurnsRecalled
 from ikigai.core.mcp_tools import MCP_TOOLS_KEY, offered_specs
 from ikigai.core.messages import Message, ToolSpec
 from ikigai.core.model import ModelLimits
@@ -81,12 +81,13 @@ class Memory(Record, frozen=True):
 
     `window` are the turns that are sent. `full_window` are those before the open turn grew: turns that made room for it
     are sent again if it takes less once it has ended. `excluded_intervals` are the open id intervals that rewinds and
-    filters exclude. `removed_ids` are the single events that filters exclude, ascending. `changes` are the changes
-    since the clear that are in force and this agent's own. `cleared` is the clear that memory begins behind. `stale`
-    says that the past changed and memory has to be loaded before the next decision. `limits` are the model's limits as
-    known when memory was loaded. A caller that learns others loads memory again, for the fold must not change under the
-    turns that it has folded. `turn_room` is the number of bytes that an open turn may take by them. `summaries` are
-    those that no rewind went behind. The newest one is sent, and counts with `envelope`.
+    filters exclude, `forgotten_intervals` those of filters alone. `removed_ids` are the single events that filters
+    exclude, ascending. `changes` are the changes since the clear that are in force and this agent's own. `cleared` is
+    the clear that memory begins behind. `stale` says that the past changed and memory has to be loaded before the next
+    decision. `limits` are the model's limits as known when memory was loaded. A caller that learns others loads memory
+    again, for the fold must not change under the turns that it has folded. `turn_room` is the number of bytes that an
+    open turn may take by them. `summaries` are those that no rewind went behind. The newest one is sent, and counts
+    with `envelope`.
     """
 
     run: RunConfig
@@ -99,6 +100,7 @@ class Memory(Record, frozen=True):
     open: OpenTurn | None = None
     marks: tuple[Mark, ...] = ()
     excluded_intervals: tuple[Interval, ...] = ()
+    forgotten_intervals: tuple[Interval, ...] = ()
     removed_ids: tuple[int, ...] = ()
     summaries: tuple[Summary, ...] = ()
     changes: tuple[UndoableChange, ...] = ()
@@ -209,12 +211,30 @@ class Memory(Record, frozen=True):
         inside = id >= start or (first is not None and first.id <= id <= first.end)
         return inside and not within(id, self.excluded) and not self.has_removed(id, id)
 
+    def has_event_in_context(self, stored: StoredEvent) -> bool:
+        """Return True if this event of this lineage is in context."""
+        return self.has_in_context(stored.id) and not self.quotes_forgotten(stored)
+
     def has_removed(self, first: int, last: int) -> bool:
         """Return True if a filter removed single events between `first` and `last`, both included."""
         if not self.removed_ids:
             return False
         place = bisect_left(self.removed_ids, first)
         return place < len(self.removed_ids) and self.removed_ids[place] <= last
+
+    @property
+    def has_forgotten(self) -> bool:
+        """True if filters exclude something: then recalled excerpts of it may be excluded, too."""
+        return bool(self.forgotten_intervals or self.removed_ids)
+
+    def quotes_forgotten(self, stored: StoredEvent) -> bool:
+        """Return True for recalled excerpts of an event that filters exclude: it must not reach the model by them.
+
+        They leave whole, as in a purge.
+        """
+        if not self.has_forgotten or not isinstance(stored.event, TurnsRecalled):
+            return False
+        return any(self.has_removed(id, id) or within(id, self.forgotten_intervals) for id in stored.event.ids)
 
 
 def output_reserve(limits: ModelLimits) -> int:

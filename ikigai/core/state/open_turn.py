@@ -50,7 +50,7 @@ class OpenTurn(Record, frozen=True):
     and `criteria` are those of a planning talk, `plan` is its filter. `alone` says that no reply is wanted. `sender` is
     the name of the agent whose message began the turn. `reply_to` are the ids of the agents whose work the turn has
     taken from mail. `attended` says that the user asked for the turn, by a message or through an agent above.
-    `recalled` is as in `Turn`.
+    `recalled` and `lacks_recalled` are as in `Turn`.
     """
 
     first: int
@@ -72,6 +72,7 @@ class OpenTurn(Record, frozen=True):
     reply_to: tuple[str, ...] = ()
     attended: bool = True
     recalled: int = 0
+    lacks_recalled: bool = False
 
     @property
     def requests(self) -> int:
@@ -119,7 +120,7 @@ class TurnBuilder:
         self._results, self._edge, self._dropped = turn.results, turn.edge, turn.dropped
         self._iterations = turn.iterations
         self._plan, self._reply_to, self._attended = turn.plan, turn.reply_to, turn.attended
-        self._recalled = turn.recalled
+        self._recalled, self._lacks_recalled = turn.recalled, turn.lacks_recalled
         self._size = turn.size  # bytes of the messages that are measured, the first `_measured`
         self._measured = len(self._messages)
         self._unmeasured_limit = 0  # bytes that the others take at the most
@@ -182,6 +183,11 @@ class TurnBuilder:
         if self._limit is not None and self._size + self._unmeasured_limit > self._limit and len(self._calls) > 1:
             self.shrink(self._limit)
 
+    def leave_out_recalled(self) -> None:
+        """Note that the turn lacks recalled excerpts: what was counted for it, and cached of it, had them."""
+        if self.status is not IDLE:
+            self._changed = self._lacks_recalled = True
+
     def turn(self) -> OpenTurn | None:
         """Return the turn as it is now; the identical value that it began with if no event came."""
         if not self._changed:
@@ -204,6 +210,7 @@ class TurnBuilder:
             reply_to=self._reply_to,
             attended=self._attended,
             recalled=self._recalled,
+            lacks_recalled=self._lacks_recalled,
         )
 
     def shrink(self, max_bytes: int) -> None:

@@ -19,6 +19,7 @@ def prompt_prefix(memory: Memory, request: Request) -> PromptPrefix:
     start = 0 if first is None else first.first if isinstance(first, OpenTurn) else first.id
     gone = sorted((low, high) for low, high in memory.excluded_intervals if high > start)
     removed = [id for id in memory.removed_ids if id >= start]
+    removed += [turn.id for turn in memory.window.turns if turn.lacks_recalled]
     return PromptPrefix(
         tools=_digest(part for tool in request.tools for part in (tool.name, tool.description, tool.schema)),
         system=_digest((request.system,)),

@@ -25,7 +25,7 @@ class Turn(Record, frozen=True):
     """One ended turn as a model is sent it. `id` and `end` are its first event and its turn_end, `size` its bytes.
 
     `before`, `before_previous` and `after` place it in live memory since the last clear (see `TurnEnded`). `recalled`
-    is the event of its newest recalled excerpts, 0 for none.
+    is the event of its newest recalled excerpts, 0 for none; it `lacks_recalled` ones if they quote what is forgotten.
     """
 
     id: int
@@ -36,6 +36,7 @@ class Turn(Record, frozen=True):
     before_previous: Totals
     after: Totals
     recalled: int = 0
+    lacks_recalled: bool = False
 
 
 class SentTurns(NamedTuple):

@@ -5,7 +5,7 @@ undone.
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, Undone
+from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, TurnsRecalled, Undone
 from ikigai.core.record import Record
 from ikigai.core.state.intervals import Interval, excluded_by, within
 from ikigai.core.state.lineage import undone_ids
@@ -63,15 +63,29 @@ class Exclusions:
                 if why is ExclusionReason.CLEARED:
                     break  # the newest covers those before it
 
-    def find(self, ids: Sequence[int], memory: Memory) -> dict[int, Exclusion]:
+    def find(self, events: Sequence[StoredEvent], memory: Memory) -> dict[int, Exclusion]:
         """Return the exclusions of these ascending events, as far as they are not in the context of `memory`, or are
         undone.
 
-        FORGOTTEN goes before every other reason.
+        FORGOTTEN goes before every other reason. Recalled excerpts of a forgotten event have its reason.
         """
+        ids = [stored.id for stored in events]
         near = [(gone, why) for gone, why in self._gone if ids and gone[0] < ids[-1] and gone[1] > ids[0]]
         found = {id: self._why(id, near, memory.summaries) for id in ids if not memory.has_in_context(id)}
+        for stored in events:
+            if isinstance(stored.event, TurnsRecalled) and memory.quotes_forgotten(stored):
+                found[stored.id] = self._forgotten_first(found.get(stored.id), stored.event.ids)
         return found | {id: self._undone[id] for id in ids if id in self._undone}
+
+    def _forgotten_first(self, other: Exclusion | None, quoted: Sequence[int]) -> Exclusion:
+        """Return the exclusion of recalled excerpts by the filter that excludes one of the events they quote."""
+        gone = [(gone, why) for gone, why in self._gone if why.reason is ExclusionReason.FORGOTTEN]
+        for id in quoted:
+            if by := self._removed.get(id):
+                return Exclusion(ExclusionReason.FORGOTTEN, by)
+            if why := next((why for interval, why in gone if within(id, (interval,))), None):
+                return why
+        return other or Exclusion(ExclusionReason.FORGOTTEN)
 
     def _why(self, id: int, near: Sequence[tuple[Interval, Exclusion]], summaries: Sequence[Summary]) -> Exclusion:
         if by := self._removed.get(id):

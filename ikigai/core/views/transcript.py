@@ -338,7 +338,7 @@ def history_items(history: list[StoredEvent], memory: Memory, changes: bool = Tr
         if place and not place.cleared and stored.id == place.before:
             shown.append(place)
         if changes or not isinstance(stored.event, _CHANGES):
-            shown.extend(event_blocks(stored, memory.has_in_context(stored.id)))
+            shown.extend(event_blocks(stored, memory.has_event_in_context(stored)))
         if place and place.cleared and stored.id == place.before:
             shown.append(place)
     return shown

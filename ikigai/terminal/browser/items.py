@@ -97,7 +97,7 @@ def build_items(
 ) -> list[BrowserItem]:
     """Return the items of `events`, which ascend, with the context rule at its exact place."""
     by_id = {event.id: event for event in events}
-    excluded = reasons.find([event.id for event in events], memory)
+    excluded = reasons.find(events, memory)
     made: list[BrowserItem] = []
     forked = sorted(id for id in branches if id in by_id)
     at = 0

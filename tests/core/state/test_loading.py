@@ -14,6 +14,7 @@ from ikigai.core.state.inputs import (
     CallModel,
     Change,
     Clear,
+    Filter,
     Interrupted,
     Replied,
     RewindTo,
@@ -109,6 +110,24 @@ def test_huge_turn_whose_count_does_not_fit_is_not_read_at_all() -> None:
     agent.turn()
     assert len(agent.memory.window.turns) == 1
     assert rows_asked(agent.log, agent.run) <= 1 + PAGE_ROWS
+    assert agent.loaded() == agent.memory
+
+
+def test_count_of_a_turn_that_recalled_what_is_forgotten_does_not_end_the_reading() -> None:
+    run = replace(SMALL, below={**SMALL.below, "budget": 50_000}, counter="provider")
+    agent = Agent(run)
+    agent.turn()
+    quoted = agent.memory.window.turns[0]
+    agent.happen(Submitted("Look everywhere.", recalled=ev.TurnsRecalled("it", (quoted.id,))))
+    names = [f"c{n}" for n in range(2 * PAGE_ROWS)]
+    agent.store((ev.AssistantMessage(), *(ToolCall(name, "look") for name in names)))
+    agent.store(tuple(ToolResult(name, "z") for name in names))
+    usage = ev.UsageReported("chat/large")
+    agent.happen(Replied(agent.job(CallModel), (Text("Nothing."),), StopReason.END, usage, counted=90_000))
+    agent.turn()
+    assert len(agent.memory.window.turns) == 1
+    agent.happen(Filter(((quoted.id, quoted.end),), (), 2))
+    assert [turn.lacks_recalled for turn in agent.memory.window.turns] == [True, False], "its rows say that it fits"
     assert agent.loaded() == agent.memory
 
 

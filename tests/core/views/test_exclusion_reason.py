@@ -8,15 +8,13 @@ import msgspec
 import pytest
 
 from ikigai.core.errors import Rejected
-from ikigai.core.events import Rewound, Summarized, UserMessage
+from ikigai.core.events import Rewound, Summarized, TurnsRecalled, UserMessage
 from ikigai.core.forget.selection import EventRange, select_events
-from ikigai.core.state.inputs import Clear, Condensed, Filter, Input, RewindTo, SetMark, Undo
+from ikigai.core.messages import Text
+from ikigai.core.state.inputs import Clear, Condensed, Filter, Input, RewindTo, SetMark, Submitted, Undo
 from ikigai.core.views.exclusion_reason import CONTROL_EVENTS, Exclusion, ExclusionReason, Exclusions
+from ikigai.core.views.transcript import TranscriptBlock, history_items
 from tests.core.agent import RUN, Agent
-
-
-def ids(agent: Agent) -> list[int]:
-    return [row.id for row in agent.log.rows]
 
 
 def reasons(agent: Agent) -> dict[str, tuple[str, int]]:
@@ -26,7 +24,7 @@ def reasons(agent: Agent) -> dict[str, tuple[str, int]]:
     stored = [row.event() for row in agent.log.rows]
     controls = [event for event in stored if isinstance(event.event, CONTROL_EVENTS)]
     numbers = {event.id: number for number, event in enumerate(controls, start=1)}
-    found = Exclusions(controls).find(ids(agent), agent.memory)
+    found = Exclusions(controls).find(stored, agent.memory)
     said = {event.id: event.event.text for event in stored if isinstance(event.event, UserMessage)}
     return {text: _told(found[id], numbers) for id, text in said.items() if id in found}
 
@@ -99,7 +97,7 @@ def test_place_that_was_gone_back_to_is_not_rewound_itself() -> None:
     for step in ("a", SetMark("m"), "b", RewindTo("m"), "c", Clear()):
         take(agent, step)
     events = [row.event() for row in agent.log.rows]
-    found = Exclusions(events).find([event.id for event in events], agent.memory)
+    found = Exclusions(events).find(events, agent.memory)
     back = next(event for event in events if isinstance(event.event, Rewound))
     assert isinstance(back.event, Rewound)
     assert found[back.event.to].reason is found[back.id].reason is ExclusionReason.CLEARED
@@ -116,8 +114,31 @@ def test_what_is_undone_and_what_slid_out() -> None:
     told = reasons(agent)
     assert told and set(told.values()) == {("out", 0)} and "h" * 40 not in told
     rewound, undone = (row.id for row in agent.log.rows if isinstance(row.event().event, CONTROL_EVENTS))
-    found = Exclusions([row.event() for row in agent.log.rows]).find(ids(agent), agent.memory)
+    stored = [row.event() for row in agent.log.rows]
+    found = Exclusions(stored).find(stored, agent.memory)
     assert found[rewound] == Exclusion(ExclusionReason.UNDONE, undone)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_recalled_excerpts_of_what_is_forgotten_are_forgotten_by_the_same_filter(is_whole: bool) -> None:
+    agent = Agent()
+    agent.turn("a")
+    agent.turn("b")
+    turn = agent.memory.window.turns[0]
+    agent.happen(Submitted("c", recalled=TurnsRecalled("a", (turn.id,))))
+    agent.reply(Text("!"))
+    recalled = agent.memory.window.turns[-1].recalled
+    wanted = EventRange(turn.id, turn.end if is_whole else turn.id)
+    found = agent.log.load(select_events(agent.run, agent.name, (wanted,)))
+    agent.happen(Filter(found.ranges, found.ids, found.messages))
+    stored = [row.event() for row in agent.log.rows]
+    reasons = Exclusions(stored).find(stored, agent.memory)
+    assert reasons[recalled] == reasons[turn.id] == Exclusion(ExclusionReason.FORGOTTEN, agent.memory.changes[-1].id)
+    shown = [block for block in history_items(stored, agent.memory) if isinstance(block, TranscriptBlock)]
+    assert {block.id: block.remembered for block in shown}[recalled] is False
+    agent.happen(Undo())
+    stored = [row.event() for row in agent.log.rows]
+    assert recalled not in Exclusions(stored).find(stored, agent.memory)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -129,7 +150,7 @@ def test_it_agrees_with_memory(seed: int) -> None:
         with suppress(Rejected, ValueError):  # nothing to rewind to, to forget, to condense or to undo
             take(agent, rng.choice((*[f"{n}"] * 4, *acts)))
     stored = [row.event() for row in agent.log.rows]
-    found = Exclusions(stored).find(ids(agent), agent.memory)
+    found = Exclusions(stored).find(stored, agent.memory)
     for event in stored:
         why = found.get(event.id)
         if why is None or why.reason is not ExclusionReason.UNDONE:

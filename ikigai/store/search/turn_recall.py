@@ -2,7 +2,7 @@
 
 A message counts with half of the better one of its neighbors, and what users say with a little more than what models
 and tools say: it is short, and facts about the user are in it. A turn counts as its best message. With word vectors
-the meaning of the best messages counts, too.
+the meaning of the best messages counts, too. `answering_turns` says which turns without any word are found.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search import semantic_order, stems
+from ikigai.store.search.answering_turns import find_answers, matches_beside
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.search.neighbors import (
     NEIGHBOR_WEIGHT,
@@ -113,9 +114,13 @@ class Recalled(Record, frozen=True):
 
 
 class _Ranked(NamedTuple):
-    """The best messages, best first, the figures of `Recalled`, and its notice."""
+    """The best messages, best first, which of them stand beside each other, how similar they are to the question by
+    number, as far as that is known, the figures of `Recalled`, and its notice.
+    """
 
     best: list[ScoredDocument]
+    pairs: Sequence[Pair] = ()
+    similarities: Mapping[int, float] = {}
     weight: float = 0.0
     rare_weight: float = 0.0
     notice: str = ""
@@ -149,7 +154,7 @@ class TurnRecall:
         with gc_pause.pause_gc():  # ranking makes thousands of objects, and none is in a cycle
             async with self._session.use() as cursor:
                 ranked = await self._rank(cursor, question, limit, scope)
-                turns = await _read_turns(cursor, ranked.best, limit)
+                turns = await _read_turns(cursor, ranked, limit)
                 said = await _read_said(cursor, turns)
             scores = {each.message: each.score for each in reversed(ranked.best)}  # the best of a message's pieces
             width = most_characters // max(1, len(turns))
@@ -174,11 +179,12 @@ class TurnRecall:
             ranking, own, numbers = await asyncio.to_thread(_rank, rows, counts, documents, average, runs, most)
             near, pairs = await read_near(cursor, numbers)
             best = await asyncio.to_thread(with_neighbors, ranking, own, near, pairs)
-            weights, rare_weight, notice = ranking.word_weights(words), stem_weight(documents, 1), ""
+            weights, rare_weight = ranking.word_weights(words), stem_weight(documents, 1)
+            similarities, notice = dict[int, float](), ""
             if stems.detect_language(stems.split_words(question), *common[:1]) == LANGUAGE:
                 asked = [(each.word, weight) for each, weight in zip(words, weights, strict=True)]
-                best, notice = await _by_meaning(cursor, asked, best, pairs)
-            return _Ranked(best, sum(weights) + rare_weight, rare_weight, notice)
+                best, similarities, notice = await _by_meaning(cursor, asked, best, pairs)
+            return _Ranked(best, pairs, similarities, sum(weights) + rare_weight, rare_weight, notice)
         return _Ranked([])
 
 
@@ -191,8 +197,9 @@ def common_languages(documents: Mapping[str, int]) -> list[str]:
 
 async def _by_meaning(
     cursor: Cursor, asked: list[tuple[str, float]], best: list[ScoredDocument], pairs: Sequence[Pair]
-) -> tuple[list[ScoredDocument], str]:
-    """Return the candidates in the order of words and meaning, and the notice of `Recalled`.
+) -> tuple[list[ScoredDocument], dict[int, float], str]:
+    """Return the candidates in the order of words and meaning, their similarities to the question by number, and the
+    notice of `Recalled`.
 
     Each gets the score of the one that is at its place by words.
     """
@@ -200,7 +207,7 @@ async def _by_meaning(
         near = await semantic_order.compare(cursor, asked, [(each.message, each.start, each.kind) for each in best])
     except ConfigError as error:
         log.debug("recall ranks by words alone", exc_info=True)
-        return best, f"{error.what} Only words were compared. {error.remedy}"
+        return best, {}, f"{error.what} Only words were compared. {error.remedy}"
     scores = {each.number: found for each, found in zip(best, near, strict=False) if found is not None}
     nearest = best_beside(pairs, scores)
     whole = [
@@ -209,7 +216,7 @@ async def _by_meaning(
     ]
     order = semantic_order.fused_order(whole)
     fused = [best[place]._replace(score=by_words.score) for place, by_words in zip(order, best, strict=False)]
-    return fused + best[len(fused) :], ""
+    return fused + best[len(fused) :], scores, ""
 
 
 def _rank(
@@ -248,18 +255,32 @@ class _Turn(NamedTuple):
     last: int | None
 
 
-async def _read_turns(cursor: Cursor, best: Sequence[ScoredDocument], limit: int) -> list[tuple[_Turn, ScoredDocument]]:
-    """Return the turns of the best messages, each with its best one, best first; at most `limit`."""
+async def _read_turns(cursor: Cursor, ranked: _Ranked, limit: int) -> list[tuple[_Turn, ScoredDocument]]:
+    """Return the turns of the best messages, each with its best one, best first; at most `limit`.
+
+    A turn without any word of the question is left out, unless it answers it.
+    """
+    best, beside = ranked.best, matches_beside(ranked.best, ranked.pairs)
     found: dict[_Turn, ScoredDocument] = {}
     for place in range(0, MESSAGES_PER_TURN * limit, MESSAGES_AT_ONCE * limit):
         some = best[place : place + MESSAGES_AT_ONCE * limit]
         if not some or len(found) >= limit:
             break
-        await cursor.execute(queries.TURNS_OF, ([each.message for each in some],), prepare=False)
+        matches = {match.message for each in some for match in beside.get(each.number, ())}
+        await cursor.execute(queries.TURNS_OF, ([*{each.message for each in some} | matches],), prepare=False)
         rows = await cursor.fetchall()
         turns = {id: _Turn(agent_id, agent, first or id, last) for id, agent_id, agent, first, last in rows}
+        some = [each for each in some if each.message in turns]
+
+        def is_apart(each: ScoredDocument, turns: Mapping[int, _Turn] = turns) -> bool:
+            """Return True if neither the message nor one beside it in its turn has a word of the question."""
+            near = (turns.get(match.message) for match in beside.get(each.number, ()))
+            return each.own_score == 0 and turns[each.message] not in near
+
+        apart = [each for each in some if is_apart(each)]
+        left_out = {each.number for each in apart} - set(await find_answers(cursor, apart, beside, ranked.similarities))
         for each in some:
-            if each.message in turns:
+            if each.number not in left_out:
                 found.setdefault(turns[each.message], each)
     return list(found.items())[:limit]
 

@@ -133,15 +133,49 @@ async def test_recall_keeps_to_its_scope(database: Database):
     assert await recalled(database, "walrus", scope=RecallScope({mine.agent.id: third - 1})) == ["one walrus"]
 
 
+async def test_turns_without_a_word_of_the_question_are_not_found_for_what_stands_beside_them(database: Database):
+    talk = await Talk.open(database)
+    await talk.turn("Good morning.", "Good morning. Who are you?")
+    await talk.turn("The walrus sleeps.", "So the walrus sleeps.")
+    await talk.turn("And what about the weather?", "It is fine.")
+    assert await recalled(database, "What does the walrus do?") == ["The walrus"]
+    assert len((await database.recall("the walrus", limit=1)).turns) == 1
+    await talk.log.close()
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_found"),
+    [
+        ("Which instrument do you play?", True),
+        ("Which **instrument** is it? 🎻 …", True),
+        ("你会乐器吗 — an instrument？", True),
+        ("long " * 30_000 + "What instrument?", True),
+        ("What a fine instrument? I see.", False),
+        ("I like your instrument.", False),
+    ],
+)
+async def test_answer_without_a_word_of_the_question_is_found_behind_what_it_answers(
+    database: Database, reply: str, is_found: bool
+):
+    talk = await Talk.open(database)
+    await talk.turn("Good morning.", reply)
+    await talk.turn("Blue and heavy.", "I see.")
+    await talk.turn("Nothing else.", "Fine.")
+    with semantic.without():
+        found = await recalled(database, "instrument")
+    assert found == ["Good morning.", "Blue and"][: 1 + is_found]
+    await talk.log.close()
+
+
 async def test_neighbor_counts_across_turns_of_another_agent(database: Database):
     mine, other = await Talk.open(database), await Talk.open(database)
-    for talk, said in (mine, "first walrus"), (other, "between"), (mine, "second seal"):
-        await talk.turn(said, "fine")
+    for talk, *said in (mine, "a walrus", "Or a seal?"), (other, "between", "fine"), (mine, "the second", "fine"):
+        await talk.turn(*said)
         assert await database.indexer.stems.catch_up(60) == 0
     with semantic.without():
         found = await database.recall("seal")
-    assert [turn.messages[0].excerpt for turn in found.turns] == ["second seal", "first walrus"]
-    assert found.turns[1].messages[1].score > 0 == found.turns[1].messages[0].score, "its reply stands before the seal"
+    assert [turn.messages[0].excerpt for turn in found.turns] == ["a walrus", "the second"]
+    assert found.turns[1].messages[0].score > 0 == found.turns[1].messages[1].score, "it stands behind the seal"
     await mine.log.close()
     await other.log.close()
 

@@ -114,6 +114,21 @@ async def test_meaning_ranks_what_the_words_find(database: Database):
 
 
 @needs_extra
+async def test_turn_of_like_meaning_is_found_beside_a_match(database: Database):
+    talk = await Talk.open(database)
+    await talk.turn("The invoice is here.", "It names food.")
+    await talk.turn("The puppy eats only fish.", "I see.")
+    await talk.turn("We go to buy food.", "Food it is.")
+    await talk.turn("The elevator is broken.", "I see.")
+    with semantic.without():
+        plain = await database.recall("which food is for our dog?")
+    found = await database.recall("which food is for our dog?")
+    said = [{turn.messages[0].excerpt.split()[1] for turn in each.turns} for each in (plain, found)]
+    assert said == [{"invoice", "go"}, {"invoice", "go", "puppy"}]
+    await talk.log.close()
+
+
+@needs_extra
 async def test_question_in_another_language_is_ranked_by_words_alone(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ):

@@ -23,6 +23,8 @@ from ikigai.store.sql import search
 from ikigai.store.sql import word_packs as packs
 from tests.bench import generator, histories
 
+VERSION = 2
+"""Version of what `fill` writes. Databases of another version are made anew."""
 TEMPLATES, TEMPLATE_EVENTS = 8, 1_000
 """Conversations that are copied, and the events of each."""
 GAP_SECONDS = 40_000
@@ -45,6 +47,10 @@ insert into agents (id, name, parent, forked_at, directory, created_at, last_use
 select own.id, 'agent-' || own.n, above.id, case when above.id is not null then own.first end, '/work/' || own.n % 20,
        own.began, own.began + interval '10 hours'
 from bench_agents own left join bench_agents above on above.n = own.n - 1 and own.n % 3 = 2 order by own.n
+"""
+ADD_USES = """
+insert into agent_uses (role, os_user, agent_id, directory, used_at)
+select session_user, '', id, directory, last_used_at from agents order by last_used_at
 """
 ADD_EVENTS = """
 insert into messages (id, event_id, agent_id, seq, kind, content, data, created_at) overriding system value
@@ -87,6 +93,7 @@ def fill(dsn: str, events: int) -> None:
         connection.execute("analyze bench_template")
         connection.execute(AGENTS, which, prepare=False)
         connection.execute(ADD_AGENTS)
+        connection.execute(ADD_USES)
         step = 100
         for first in range(0, agents, step):
             part = {"from": first, "to": first + step - 1, "owned": templates[0].owned}

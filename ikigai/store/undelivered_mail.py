@@ -5,6 +5,7 @@ from uuid import UUID
 from ikigai.core.agents.mail import Mail
 from ikigai.core.agents.tree import SubagentNode
 from ikigai.store.connection import DatabaseSession
+from ikigai.store.sql.agent_lists import IS_IN_TURN
 
 # A message exists once it is in the log of its sender, and has arrived once the log of its receiver says so. Ids ascend
 # within a sender. The function reads them in logs of other owners, too, who may write to the receiver.
@@ -27,7 +28,7 @@ from down join agents on agents.id = down.id where not looped order by agents.cr
 """
 # Agents that tools made, for this one or for one below it, and that a killed process may have kept from an answer: in
 # the middle of a turn, or with mail that has not arrived.
-STOPPED_AGENTS = """
+STOPPED_AGENTS = f"""
 with recursive down (id) as (
   select %s::uuid
   union
@@ -35,11 +36,7 @@ with recursive down (id) as (
 )
 select agents.id::text from down join agents using (id)
 where made and killed_at is null and (
-  exists (
-    select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
-      (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
-    )
-  ) or exists (
+  {IS_IN_TURN} or exists (
     select from messages sent
     where kind = 'mail_sent' and data ->> 'to' = agents.id::text and data -> 'wants_reply' = 'true' and not exists (
       select from messages taken

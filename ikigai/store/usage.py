@@ -256,7 +256,7 @@ async def read_cache_uses(cursor: Cursor, agent: str) -> "tuple[list[float], Cac
     """
     from ikigai.core.request.cache_diagnosis import CacheUse
 
-    await cursor.execute(usage.REQUEST_TIMES, (UUID(agent),))
+    await cursor.execute(usage.REQUEST_TIMES, {"agent": UUID(agent)})
     times = [float(at) for (at,) in reversed(await cursor.fetchall())]
     await cursor.execute(usage.LAST_CACHED, (UUID(agent),))
     for row in await cursor.fetchall():

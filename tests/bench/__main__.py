@@ -33,7 +33,10 @@ ROWS = {
     "FORK": ("s15_depth", "an agent at the end of 200 forks loaded, against the same turns in one agent"),
     "TYPE": ("s16_typing", "what a key waits for behind an @ in a folder of 100,000 files"),
     "HOPS": ("s17_hops", "modules and packages entered from Enter to the request, and from a delta to the terminal"),
-    "PLAN": ("s18_plans", "an agent of 200,000 events opened without the planner's statistics, against the same with"),
+    "PLAN": (
+        "s18_plans",
+        "an agent without the planner's statistics, against with them; one used long ago, the newest",
+    ),
     "RECALL": ("s19_recall", "evidence that recall finds in the conversations of --data, against a plain BM25"),
     "SCALE": ("s21_scale", "what users do at 10,000,000 events against 1,000,000; takes 25 GB and hours, see --size"),
     "REQ": ("s14_request", "building a request for a window of 100,000 tokens, against encoding it all anew"),

@@ -6,7 +6,7 @@ lateral query leaves no other plan.
 
 from typing import LiteralString, NamedTuple
 
-from ikigai.store.sql.fragments import IS_LISTED, OWNER
+from ikigai.store.sql.fragments import IS_LISTED, OWNER, turn_start
 
 _IS_OWN = "ikigai_is_own(agents.owner, agents.owner_user)"
 # As the indexes agents_owned, agents_listed and agents_siblings have it.
@@ -14,17 +14,16 @@ _IS_THERE = "agents.purged_at is null"
 _IS_IN_LISTS = f"{_IS_THERE} and agents.killed_at is null and agents.archived_at is null"
 _NEWEST_FIRST = "order by agents.last_used_at desc, agents.id desc"
 
-LAST_WORDS = """left join lateral (
-  select left(content, 400) as words
-  from (select id, kind, content from messages where agent_id = agents.id order by id desc limit 200) newest
+# In the order of ids the planner would go through the events of all agents; see `fragments.events_between`.
+_NEWEST_EVENTS = """(
+    select seq, kind, content, data from messages where agent_id = agents.id order by seq desc limit 200
+  ) newest"""
+LAST_WORDS = f"""left join lateral (
+  select left(content, 400) as words from {_NEWEST_EVENTS}
   where kind in ('user', 'assistant') and content <> ''
-  order by id desc limit 1
+  order by seq desc limit 1
 ) said on true"""
-IS_IN_TURN = """exists (
-  select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
-    (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
-  )
-)"""
+IS_IN_TURN = f"{turn_start('agents.id')} is not null"
 
 # The newest agents ---------------------------------------------------------------------------------------------------
 
@@ -150,16 +149,16 @@ from (select distinct id from shown) shown
 cross join lateral (select * from agents where agents.id = shown.id offset 0) agents
 left join lateral (
   select case kind when 'usage' then data ->> 'model' else data #>> '{{values,model}}' end as model
-  from (select id, kind, data from messages where agent_id = agents.id order by id desc limit 200) newest
+  from {_NEWEST_EVENTS}
   where kind = 'usage' and not data ? 'purpose' or kind = 'settings' and data -> 'values' ? 'model'
-  order by id desc limit 1
+  order by seq desc limit 1
 ) chosen on true
 left join lateral (
   select least(coalesce(ikigai_number(data #> '{{usage,input}}'), 0)
                + coalesce(ikigai_number(data #> '{{usage,output}}'), 0), 9223372036854775807)::bigint as tokens
-  from (select id, kind, data from messages where agent_id = agents.id order by id desc limit 200) newest
+  from {_NEWEST_EVENTS}
   where kind = 'usage' and not data ? 'purpose' and data -> 'usage' ? 'input'  -- none where it was cut
-  order by id desc limit 1
+  order by seq desc limit 1
 ) asked on true
 {LAST_WORDS}
 """

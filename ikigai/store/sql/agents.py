@@ -12,8 +12,12 @@ from ikigai.store.sql.roles import INDEX_INFIX, OF_VERSION
 
 # A machine that vanished holds its write locks for a minute at most: without keepalives of the server it would be two
 # hours. client_connection_check_interval ends the statement of a killed process; servers on other systems may refuse
-# it. Without statistics, or with old ones, the planner expects few rows for an agent, and for each page reads all of
-# them as a bitmap to sort them: 70 ms for an agent of 200,000 events. In the order of an index it takes a quarter.
+# it.
+#
+# Plans: the rows of an agent lie together in the log. Ids of agents are random, so that the planner expects the rows
+# all over it. It would read all of them as a bitmap to sort them, 70 ms for an agent of 200,000 events, or sort them
+# incrementally from another index: in the order of an index, a page takes a quarter of it. And at the usual cost of a
+# random page it would rather read all that other agents stored since.
 _SETTINGS = """
 select set_config('search_path', {}%s, false),
        set_config('statement_timeout', '15s', false),
@@ -24,7 +28,8 @@ select set_config('search_path', {}%s, false),
        set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval', '10', false),
        set_config('tcp_keepalives_count', '3', false),
        set_config('ikigai.user', %s, false),
-       set_config('enable_bitmapscan', 'off', false),
+       set_config('enable_bitmapscan', 'off', false), set_config('enable_incremental_sort', 'off', false),
+       set_config('random_page_cost', '1.1', false),
        set_config('default_transaction_read_only',
                   case when %s or version > %s then 'on'
                        else current_setting('default_transaction_read_only') end, false),

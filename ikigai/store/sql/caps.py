@@ -1,6 +1,6 @@
 """This module holds the SQL statements of spending caps: what was spent in each scope, and the reservations."""
 
-from ikigai.store.sql.fragments import ROLE, SPENDER_IN
+from ikigai.store.sql.fragments import ROLE, SPENDER_IN, turn_start
 
 # One admission at a time in this schema: what one program reserves is there before another one adds up.
 LOCK = "select pg_advisory_xact_lock(%s, %s)"
@@ -33,11 +33,7 @@ with recursive chain (id, parent, made) as (
 ), turns (top, first) as (
   select id, %(turn)s::bigint from chain where id = %(agent)s and %(turn)s::bigint is not null
   union all
-  select id, (
-    select min(messages.id) from messages where agent_id = chain.id and kind = 'user' and messages.id > coalesce(
-      (select messages.id from messages where agent_id = chain.id and kind = 'turn_end' order by seq desc limit 1), 0
-    )
-  ) from chain where id <> %(agent)s and %(turns)s
+  select id, {turn_start("chain.id")} from chain where id <> %(agent)s and %(turns)s
 ), held (agent_id, usd, tokens, is_today) as (
   select reservations.agent_id,
          case when locks.objid is null

@@ -1,37 +1,24 @@
 """This module holds the SQL statements of the tree of agents: fork points, lock owners, names, kills, archiving."""
 
 from ikigai.store.sql.agent_lists import BELOW
+from ikigai.store.sql.fragments import MAX_ID, NEWEST_FIRST, events_between, turn_start
 
 # Forks --------------------------------------------------------------------------------------------------------------
 
-# The last event before the open turn, which begins with the first message after the newest turn_end. An agent without
-# events of its own has the fork point of its parent.
-FORK_POINT = """
+# The last event before the open turn. An agent without events of its own has the fork point of its parent.
+FORK_POINT = f"""
 select coalesce(
-  (select max(id) from messages where agent_id = agents.id and id < coalesce(opened.id, 9223372036854775807)),
+  (select id from messages where {events_between("agents.id", "0", f"coalesce(opened.id - 1, {MAX_ID})")}
+   {NEWEST_FIRST} limit 1),
   agents.forked_at, 0
 )
-from agents left join lateral (
-  select id from messages
-  where agent_id = agents.id and kind = 'user' and id > coalesce(
-    (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
-  )
-  order by id limit 1
-) opened on true
+from agents cross join lateral (select {turn_start("agents.id")} as id offset 0) opened
 where agents.id = %s
 """
 # The agent of the event, if it is in a turn, and the end of that turn.
-EVENT_PLACE = """
-select event.agent_id::text, began.id is not null, ended.id
+EVENT_PLACE = f"""
+select event.agent_id::text, {turn_start("event.agent_id", "event.id", "event.id - 1")} is not null, ended.id
 from messages event
-left join lateral (
-  select id from messages
-  where agent_id = event.agent_id and kind = 'user' and id <= event.id and id > coalesce(
-    (select max(id) from messages before
-     where before.agent_id = event.agent_id and before.kind = 'turn_end' and before.id < event.id), 0
-  )
-  limit 1
-) began on true
 left join lateral (
   select min(id) as id from messages where agent_id = event.agent_id and kind = 'turn_end' and id >= event.id
 ) ended on true

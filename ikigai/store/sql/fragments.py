@@ -35,6 +35,43 @@ ROW_WITHOUT_PICTURES = _without_pictures("content", "data")
 ENDS_WITHOUT_PICTURES = _without_pictures(_CONTENT, _DATA)
 
 
+MAX_ID: LiteralString = "9223372036854775807"
+
+
+def events_between(agent: LiteralString, first: LiteralString, last: LiteralString) -> LiteralString:
+    """Return the condition for the events of an agent from the id `first` to the id `last`, for a query that reads the
+    newest or the oldest of them, in the order NEWEST_FIRST or OLDEST_FIRST.
+
+    The planner expects the events of an agent all over the log. By `agent_id =` and the order of ids it would go
+    through those that all other agents stored since: 150,000 rows for a page of 100. So rows are compared, and the
+    order names the agent: only the index of agent and id serves. That comparison stands first, as the end to begin at.
+    The bounds of the agent alone tell the planner how few rows they are.
+    """
+    rows = f"(agent_id, id) >= ({agent}, {first}) and (agent_id, id) <= ({agent}, {last})"
+    return f"{rows} and agent_id >= {agent} and agent_id <= {agent}"
+
+
+NEWEST_FIRST: LiteralString = "order by agent_id desc, id desc"
+OLDEST_FIRST: LiteralString = "order by agent_id, id"
+
+
+def turn_start(agent: LiteralString, last: LiteralString = MAX_ID, ended: LiteralString = MAX_ID) -> LiteralString:
+    """Return a subquery for the id of an agent's first message behind the last end of a turn: null if no turn is open.
+
+    Messages are those up to the id `last`, ends of turns those up to the id `ended`.
+    """
+    # Where row security is active, a condition with a subquery of its own would be tried on each row.
+    return f"""(
+    select opened.id from (
+      select coalesce(max(id), 0) + 1 as first from messages
+      where agent_id = {agent} and kind = 'turn_end' and id <= {ended} offset 0
+    ) behind cross join lateral (
+      select id from messages
+      where {events_between(agent, "behind.first", last)} and kind = 'user' {OLDEST_FIRST} limit 1
+    ) opened
+  )"""
+
+
 CITED_PAGES = "$.blocks[*].citations[*]"
 """The path to the pages that a reply relies on, in the data of its event."""
 SEARCHED_TEXT: LiteralString = f"""case when kind = 'assistant' and data @? '{CITED_PAGES}' then

@@ -1,6 +1,14 @@
 """This module holds the SQL statements that page through a whole history."""
 
-from ikigai.store.sql.fragments import ROW, ROW_WITHOUT_PICTURES, lineage_query
+from ikigai.store.sql.fragments import (
+    MAX_ID,
+    NEWEST_FIRST,
+    OLDEST_FIRST,
+    ROW,
+    ROW_WITHOUT_PICTURES,
+    events_between,
+    lineage_query,
+)
 
 _LINE = lineage_query("%(agent)s::uuid")
 # Images come without their data, and a page ends before it exceeds its bytes; it has at least one event.
@@ -14,7 +22,7 @@ PAGE_BEFORE = f"""
   select event.*, row_number() over (order by id desc) as n, sum({_WEIGHT}) over (order by id desc) as bytes
   from line cross join lateral (
     select * from messages
-    where agent_id = agent and id <= least(upto, %(id)s::bigint - 1) order by id desc limit %(limit)s
+    where {events_between("agent", "0", "least(upto, %(id)s::bigint - 1)")} {NEWEST_FIRST} limit %(limit)s
   ) event
   where not looped order by id desc limit %(limit)s
 )
@@ -25,7 +33,7 @@ PAGE_AFTER = f"""
   select event.*, row_number() over (order by id) as n, sum({_WEIGHT}) over (order by id) as bytes
   from line cross join lateral (
     select * from messages
-    where agent_id = agent and id > %(id)s and id <= coalesce(upto, 9223372036854775807) order by id limit %(limit)s
+    where {events_between("agent", "%(id)s::bigint + 1", f"coalesce(upto, {MAX_ID})")} {OLDEST_FIRST} limit %(limit)s
   ) event
   where not looped order by id limit %(limit)s
 )
@@ -37,7 +45,7 @@ CONTROLS = f"""
 select agent_id::text, {ROW}
 from line cross join lateral (
   select * from messages
-  where agent_id = agent and id <= coalesce(upto, 9223372036854775807) and kind in ('clear', 'rewind', 'filter', 'undo')
+  where agent_id = agent and id <= coalesce(upto, {MAX_ID}) and kind in ('clear', 'rewind', 'filter', 'undo')
   order by id desc limit %(limit)s
 ) event
 where not looped order by id desc limit %(limit)s
@@ -48,7 +56,7 @@ BRANCHES = f"""
 {_LINE}
 select agents.forked_at, agents.name
 from line join agents on agents.parent = line.agent
-where not looped and agents.forked_at > 0 and agents.forked_at <= coalesce(line.upto, 9223372036854775807)
+where not looped and agents.forked_at > 0 and agents.forked_at <= coalesce(line.upto, {MAX_ID})
   and not exists (select from line as own where own.agent = agents.id)
 order by agents.forked_at desc limit %(limit)s
 """

@@ -1,6 +1,17 @@
 """This module holds the SQL statements that read logs: into memory, and to look back at."""
 
-from ikigai.store.sql.fragments import ENDS, ENDS_WITHOUT_PICTURES, ROLE, ROW, ROW_OF_ENDS, lineage_query
+from ikigai.store.sql.fragments import (
+    ENDS,
+    ENDS_WITHOUT_PICTURES,
+    MAX_ID,
+    NEWEST_FIRST,
+    OLDEST_FIRST,
+    ROLE,
+    ROW,
+    ROW_OF_ENDS,
+    events_between,
+    lineage_query,
+)
 
 # Into memory --------------------------------------------------------------------------------------------------------
 
@@ -13,25 +24,24 @@ ANCESTRY = f"""
 {_LINE}
 select agent::text, upto, (
   select max(id) from messages
-  where agent_id = agent and kind = 'clear' and id <= coalesce(upto, 9223372036854775807)
+  where agent_id = agent and kind = 'clear' and id <= coalesce(upto, {MAX_ID})
 ), undos.ids, undos.names
 from line cross join lateral (
   select coalesce(array_agg(id), '{{}}') as ids,
          coalesce(array_agg(coalesce(ikigai_id(data -> 'of'), 0)), '{{}}') as names
   from messages
-  where agent_id = agent and kind = 'undo' and id <= coalesce(upto, 9223372036854775807)
+  where agent_id = agent and kind = 'undo' and id <= coalesce(upto, {MAX_ID})
 ) undos
 where not looped order by depth
 """
 CLEAR_BELOW = "select max(id) from messages where agent_id = %s and kind = 'clear' and id < %s"
 EVENTS = f"select agent_id::text, {ROW} from messages where id = any(%s) order by id"
-_IN_SPANS = """from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) with ordinality as span (agent, first, last, n)
-cross join lateral (
-  select * from messages
-  where agent_id = span.agent and id between span.first and span.last"""
+_SPANS = "from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) with ordinality as span (agent, first, last, n)"
 CONTROLS = f"""
 select span.n, {ROW}
-{_IN_SPANS}
+{_SPANS} cross join lateral (
+  select * from messages
+  where agent_id = span.agent and id between span.first and span.last
     and kind in ('clear', 'mark', 'rewind', 'filter', 'summary', 'undo', 'settings', 'fork')
 ) control
 order by id
@@ -42,20 +52,23 @@ _OF_TURNS = (
 )
 _PAGE = f"""
 select {ROW_OF_ENDS} from messages cross join {ENDS}
-where agent_id = %s and id between %s and %s
+cross join (values (%s::uuid, %s::bigint, %s::bigint)) as span (agent, first, last)
+where {events_between("span.agent", "span.first", "span.last")}
   and {_OF_TURNS}
 """
 PAGES = f"""
 select span.n, {ROW_OF_ENDS}
-{_IN_SPANS}
+{_SPANS} cross join lateral (
+  select * from messages
+  where {events_between("span.agent", "span.first", "span.last")}
     and {_OF_TURNS}
-  order by id desc limit %s
+  {NEWEST_FIRST} limit %s
 ) event
 cross join {ENDS}
 order by id desc limit %s
 """
-PAGE = _PAGE + "order by id desc limit %s"
-PAGE_ASCENDING = _PAGE + "order by id limit %s"
+PAGE = f"{_PAGE}{NEWEST_FIRST} limit %s"
+PAGE_ASCENDING = f"{_PAGE}{OLDEST_FIRST} limit %s"
 
 # Looking back -------------------------------------------------------------------------------------------------------
 
@@ -64,7 +77,7 @@ HISTORY = f"""
 {_LINE}
 select agent::text, {ENDS_WITHOUT_PICTURES}
 from line cross join lateral (
-  select * from messages where agent_id = agent and id <= least(upto, %s) order by id desc limit %s
+  select * from messages where {events_between("agent", "0", "least(upto, %s)")} {NEWEST_FIRST} limit %s
 ) event
 cross join lateral (
   values (%s::integer, %s::integer, case when data ->> 'is_error' = 'true' then %s::integer else 0 end)
@@ -77,9 +90,9 @@ RESULT = f"""
 {_LINE}
 select content from line cross join lateral (
   select id, content from messages
-  where agent_id = agent and id <= coalesce(upto, 9223372036854775807)
+  where {events_between("agent", "0", f"coalesce(upto, {MAX_ID})")}
     and kind = 'tool_result' and data ->> 'call_id' = %s
-  order by id desc limit 1
+  {NEWEST_FIRST} limit 1
 ) found
 where not looped order by id desc limit 1
 """

@@ -5,7 +5,15 @@ No statement may be planned by its order: `offset 0` and `+ 0` leave the index o
 
 from typing import LiteralString, NamedTuple
 
-from ikigai.store.sql.fragments import ROW, SEARCHED_TEXT, lineage_query
+from ikigai.store.sql.fragments import (
+    MAX_ID,
+    NEWEST_FIRST,
+    OLDEST_FIRST,
+    ROW,
+    SEARCHED_TEXT,
+    events_between,
+    lineage_query,
+)
 
 # Filling the index --------------------------------------------------------------------------------------------------
 
@@ -162,10 +170,12 @@ LINEAGE = f"{lineage_query('%s')} select agent::text, upto from line where not l
 
 AGENT_OF = "select agent_id::text, name from messages join agents on agents.id = agent_id where messages.id = %s"
 AROUND = f"""
-(select {ROW} from messages where agent_id = %(agent)s and id <= %(id)s and (id = %(id)s or kind = any(%(kinds)s))
- order by id desc limit %(before)s + 1)
+(select {ROW} from messages
+ where {events_between("%(agent)s", "0", "%(id)s")} and (id = %(id)s or kind = any(%(kinds)s))
+ {NEWEST_FIRST} limit %(before)s + 1)
 union all
-(select {ROW} from messages where agent_id = %(agent)s and id > %(id)s and kind = any(%(kinds)s)
- order by id limit %(after)s)
+(select {ROW} from messages
+ where {events_between("%(agent)s", "%(id)s::bigint + 1", MAX_ID)} and kind = any(%(kinds)s)
+ {OLDEST_FIRST} limit %(after)s)
 order by id
 """

@@ -1,6 +1,6 @@
 """This module holds the SQL statements of the index of stems and of recall."""
 
-from ikigai.store.sql.fragments import SEARCHED_TEXT
+from ikigai.store.sql.fragments import MAX_ID, OLDEST_FIRST, SEARCHED_TEXT, events_between, turn_start
 from ikigai.store.sql.search import progress_statements
 
 STEMS_PROGRESS = progress_statements("stems", "recall_progress")
@@ -91,13 +91,10 @@ select wanted.place, substr(messages.content, wanted.start + 1, %s)
 from unnest(%s::bigint[], %s::integer[]) with ordinality as wanted (id, start, place) join messages using (id)
 """
 # The turn of each of these events: its first event, and its turn_end, null while it is open.
-TURNS_OF = """
+TURNS_OF = f"""
 select wanted.id, agents.id::text, agents.name, coalesce(
          ikigai_id(ended.data -> 'first'),
-         (select min(opened.id) from messages as opened
-          where opened.agent_id = self.agent_id and opened.kind = 'user' and opened.id > coalesce(
-            (select max(earlier.id) from messages as earlier
-             where earlier.agent_id = self.agent_id and earlier.kind = 'turn_end' and earlier.id < self.id), 0))
+         {turn_start("self.agent_id", ended="self.id - 1")}
        ), ended.id
 from unnest(%s::bigint[]) as wanted (id) join messages as self on self.id = wanted.id
 join agents on agents.id = self.agent_id
@@ -116,8 +113,8 @@ cross join lateral (
   select turn.best as id
   union all
   (select id from messages
-   where agent_id = turn.agent and id between turn.first and coalesce(turn.last, 9223372036854775807)
+   where {events_between("turn.agent", "turn.first", f"coalesce(turn.last, {MAX_ID})")}
      and kind in ('user', 'assistant') and id <> turn.best
-   order by id limit 19)
+   {OLDEST_FIRST} limit 19)
 ) said join messages using (id) order by turn.first, said.id
 """

@@ -2,7 +2,7 @@
 columns of `transfer.RawRow`, without the agent.
 """
 
-from ikigai.store.sql.fragments import ROW
+from ikigai.store.sql.fragments import NEWEST_FIRST, OLDEST_FIRST, ROW, events_between, turn_start
 
 # The agents of a lineage, the root first.
 LINEAGE = """
@@ -11,9 +11,10 @@ from ikigai_lineage(%s) line join agents on agents.id = line.agent_id order by l
 """
 NEWEST = "select max(id) from messages where agent_id = %s"
 # seq has no gaps, so the count is a difference.
-COUNT = """
-select coalesce((select seq from messages where agent_id = %(agent)s and id <= %(last)s order by id desc limit 1), 0)
-     - coalesce((select seq from messages where agent_id = %(agent)s and id < %(first)s order by id desc limit 1), 0)
+_UPTO = "coalesce((select seq from messages where {} {} limit 1), 0)"
+COUNT = f"""
+select {_UPTO.format(events_between("%(agent)s", "0", "%(last)s"), NEWEST_FIRST)}
+     - {_UPTO.format(events_between("%(agent)s", "0", "%(first)s::bigint - 1"), NEWEST_FIRST)}
 """
 # Rows up to a number of stored bytes, and at least one: some hold megabytes.
 PAGE = f"""
@@ -22,7 +23,7 @@ from (
   select *, row_number() over (order by id) as place,
          sum(coalesce(pg_column_size(content), 0) + coalesce(pg_column_size(data), 0)) over (order by id) as upto
   from (
-    select * from messages where agent_id = %(agent)s and id between %(first)s and %(last)s order by id limit %(limit)s
+    select * from messages where {events_between("%(agent)s", "%(first)s", "%(last)s")} {OLDEST_FIRST} limit %(limit)s
   ) next
 ) sized
 where place = 1 or upto <= %(bytes)s order by id
@@ -54,16 +55,12 @@ from messages join agents on agents.id = messages.agent_id where messages.event_
 """
 LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"
 # The beginning of the turn that is open after the event `at` (null for none), the last event before it, and the time.
-OPEN_TURN = """
+OPEN_TURN = f"""
 select opened.id, case when opened.id is null then %(at)s else coalesce(
-  (select max(id) from messages where agent_id = agents.id and id < opened.id), agents.forked_at, 0
+  (select id from messages where {events_between("agents.id", "0", "opened.id - 1")} {NEWEST_FIRST} limit 1),
+  agents.forked_at, 0
 ) end, extract(epoch from clock_timestamp())::float8
-from agents left join lateral (
-  select min(id) as id from messages
-  where agent_id = agents.id and kind = 'user' and id <= %(at)s and id > coalesce(
-    (select max(id) from messages where agent_id = agents.id and kind = 'turn_end' and id <= %(at)s), 0
-  )
-) opened on true
+from agents cross join lateral (select {turn_start("agents.id", "%(at)s", "%(at)s")} as id offset 0) opened
 where agents.id = %(agent)s
 """
 STRETCH = """

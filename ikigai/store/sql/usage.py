@@ -1,6 +1,6 @@
 """This module holds the SQL statements of the usage ledger."""
 
-from ikigai.store.sql.fragments import ROW
+from ikigai.store.sql.fragments import MAX_ID, NEWEST_FIRST, ROW, events_between
 
 # In the order of the fields of `usage_totals.UsageTotals`.
 _SPENT = """
@@ -48,10 +48,11 @@ select {ROW} from (
 where ikigai_number(data #> '{{usage,input}}') > 0 and ikigai_number(data -> 'size') > 0 order by seq desc limit 1
 """
 # A row is stored when its request has ended.
-REQUEST_TIMES = """
+REQUEST_TIMES = f"""
 select (extract(epoch from created_at) - ikigai_number(coalesce(data -> 'seconds', '0')))::float8
-from messages where agent_id = %s and kind = 'usage' and coalesce(data ->> 'purpose', '') = ''
-order by id desc limit 200
+from messages
+where {events_between("%(agent)s", "0", MAX_ID)} and kind = 'usage' and coalesce(data ->> 'purpose', '') = ''
+{NEWEST_FIRST} limit 200
 """
 # The newest request that a provider's cache can have, of the newest twenty.
 LAST_CACHED = f"""

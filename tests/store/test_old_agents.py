@@ -1,0 +1,106 @@
+"""An agent that was used long ago costs what the newest one costs, however much other agents have stored since."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import psycopg
+import pytest
+
+from ikigai.core.state.loading import load_memory
+from ikigai.store.agents import Agent
+from ikigai.store.database import Database
+from tests.conftest import MIGRATIONS
+from tests.store.test_loading import RUN, fill
+
+pytestmark = pytest.mark.fresh
+
+TURNS, SINCE = 250, 4_000
+"""Turns of four events: of the agents that are looked at, and of each of those in between."""
+MAX_ROWS = 6 * TURNS
+"""Rows of the log that are read at most. What reads an agent whole reads 1,000, and some of them twice."""
+
+
+async def export(database: Database, agent: Agent) -> None:
+    whole = database.export(agent)
+    await whole.open()
+    assert sum([len(page) async for page in whole.pages()]) == 4 * TURNS
+
+
+async def middle(database: Database, agent: Agent) -> int:
+    return (await database.reader(agent).history(None, 1))[0].id - 2 * TURNS
+
+
+async def page(database: Database, agent: Agent, after: bool) -> None:
+    where = await middle(database, agent)
+    ends = {"after": where} if after else {"before": where}
+    assert await database.reader(agent).page(100, 1 << 20, **ends)
+
+
+async def neighbors(database: Database, agent: Agent) -> None:
+    assert (await database.neighbors(await middle(database, agent)))[1]
+
+
+async def place(database: Database, agent: Agent) -> None:
+    assert (await database.tree.place(await middle(database, agent)))[0].id == agent.id
+
+
+READINGS: dict[str, Callable[[Database, Agent], Awaitable[object]]] = {
+    "load": lambda database, agent: database.reader(agent).load(load_memory(RUN, agent.id)),
+    "history": lambda database, agent: database.reader(agent).history(None, 100),
+    "page before": lambda database, agent: page(database, agent, after=False),
+    "page after": lambda database, agent: page(database, agent, after=True),
+    "neighbors of an event": neighbors,
+    "result of a call": lambda database, agent: database.reader(agent).result("a call that is not there"),
+    "last counted request": lambda database, agent: database.reader(agent).last_counted(),
+    "fork point": lambda database, agent: database.tree.fork_point(agent),
+    "fork point at an event": place,
+    "agents in a turn": lambda database, agent: database.tree.in_turn([agent.id]),
+    "list of agents": lambda database, _: database.tree.all(),
+    "picker": lambda database, _: database.tree.page(50),
+    "agents to choose": lambda database, agent: database.tree.to_choose([agent.id]),
+    "stopped subagents": lambda database, agent: database.mail.stopped(agent.id),
+    "fill of the window": lambda database, agent: database.usage.window_fills(agent.id, 20),
+    "uses of the cache": lambda database, agent: database.usage.cache_uses(agent.id),
+    "usage": lambda database, agent: database.usage.totals(agent.id),
+    "chosen setting": lambda database, agent: database.chosen(agent.id, "model"),
+    "export": export,
+}
+
+
+def backends(other: psycopg.Connection) -> set[int]:
+    other.execute("select pg_stat_clear_snapshot()")
+    return {pid for (pid,) in other.execute("select pid from pg_stat_activity").fetchall()}
+
+
+def rows_read(other: psycopg.Connection) -> int:
+    query = "select seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relname = 'messages'"
+    other.execute("select pg_stat_clear_snapshot()")
+    ((rows,),) = other.execute(query).fetchall()
+    return rows
+
+
+@pytest.mark.parametrize("is_analyzed", [True, False])
+@pytest.mark.parametrize("others", [2, 6])
+async def test_old_agent_is_read_without_what_others_stored_since(
+    database: Database, dsn: str, others: int, is_analyzed: bool
+) -> None:
+    """Rows of the log are counted by the server."""
+    agents = [await database.agents.create() for _ in range(others + 2)]
+    for n, agent in enumerate(agents):
+        fill(dsn, agent, TURNS if n in (0, others + 1) else SINCE, analyze=False)
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("vacuum (analyze) messages" if is_analyzed else "vacuum messages")
+        read: dict[str, list[int]] = {}
+        for name, reading in READINGS.items():
+            for agent in (agents[0], agents[-1]):
+                before, running = rows_read(other), backends(other)
+                apart = await Database.open(dsn, MIGRATIONS, write=False)
+                await reading(apart, agent)
+                await apart.close()
+                async with asyncio.timeout(30):  # a connection tells what it has read when it ends
+                    while not backends(other) <= running:
+                        await asyncio.sleep(0.01)
+                read.setdefault(name, []).append(rows_read(other) - before)
+    # The list shows how many turns each agent has: their ends are counted in an index, or in the log.
+    assert max(read.pop("list of agents")) < MAX_ROWS * len(agents) + others * SINCE
+    assert {name: rows for name, rows in read.items() if max(rows) > MAX_ROWS} == {}

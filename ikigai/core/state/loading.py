@@ -301,18 +301,19 @@ class _BackwardReader:
 class _LeastBytes:
     """The `bytes` that the rows of one turn, read from its end, add to a request at the least.
 
-    A count stored with the turn's end is exact, unless a filter removed something of the turn since, or something that
-    it recalls: its rows would tell, and are not read yet. Without the count only the newest iteration is sure, for
-    older ones may have been dropped. A result may have been cut to no less than
-    `most` characters. It may have been masked, to no less than MASK_START, but for the last few.
+    A count stored with the turn's end is exact, unless a filter removed something of the turn since. Something that the
+    turn recalls may be forgotten, too: rows that are not read yet would tell, so the count or the rows may hold then,
+    and the less of the two is sure. Of the rows only the newest iteration is, for older ones may have been dropped. A
+    result may have been cut to no less than `most` characters. It may have been masked, to no less than MASK_START, but
+    for the last few.
     """
 
     def __init__(self, settled: Memory, end: StoredEvent) -> None:
         self._settled = settled
-        self.bytes = 0
-        if isinstance(end.event, TurnEnded) and not settled.has_forgotten:
-            self.bytes = counted_size(settled, end.event)
-        self._count_rows = not self.bytes
+        self._counted = self._of_rows = 0
+        if isinstance(end.event, TurnEnded) and not settled.has_removed(end.event.first, end.id):
+            self._counted = counted_size(settled, end.event)
+        self._count_rows = not self._counted or settled.has_forgotten
         caps = settled.run.rules.result_limits
         self._max_characters, self._unmasked = caps.max_tokens, caps.keep_last
         self._has_called = self._is_older = False
@@ -322,8 +323,14 @@ class _LeastBytes:
         """Count the rows of the turn, newest first. Those counted before are skipped."""
         if self._count_rows:
             new, thinned = rows[self._seen :], self._settled.has_removed
-            self.bytes += sum(self._least_of(stored) for stored in new if not thinned(stored.id, stored.id))
+            self._of_rows += sum(self._least_of(stored) for stored in new if not thinned(stored.id, stored.id))
         self._seen = len(rows)
+
+    @property
+    def bytes(self) -> int:
+        if not self._count_rows:
+            return self._counted
+        return min(self._of_rows, self._counted) if self._counted else self._of_rows
 
     def _least_of(self, stored: StoredEvent) -> int:
         match stored.event:

@@ -131,6 +131,24 @@ def test_count_of_a_turn_that_recalled_what_is_forgotten_does_not_end_the_readin
     assert agent.loaded() == agent.memory
 
 
+def test_rows_of_a_turn_that_counts_less_do_not_end_the_reading_behind_a_filter() -> None:
+    agent = Agent(replace(SMALL, counter="provider"))
+    agent.turn()
+    forgotten = agent.memory.window.turns[0]
+    agent.happen(Submitted("Look everywhere."))
+    names = [f"c{n}" for n in range(2 * PAGE_ROWS)]
+    agent.store((ev.AssistantMessage(), *(ToolCall(name, "look") for name in names)))
+    agent.store(tuple(ToolResult(name, "z") for name in names))
+    usage = ev.UsageReported("chat/large")
+    agent.happen(Replied(agent.job(CallModel), (Text("n" * 20_000),), StopReason.END, usage, counted=100))
+    agent.turn()
+    kept = [turn.id for turn in agent.memory.window.turns][1:]
+    assert len(kept) == 2
+    agent.happen(Filter(((forgotten.id, forgotten.end),), (), 2))
+    assert [turn.id for turn in agent.memory.window.turns] == kept
+    assert agent.loaded() == agent.memory
+
+
 def test_nothing_is_read_behind_a_clear() -> None:
     log = history(1_000)
     agent = Agent(SMALL, log)

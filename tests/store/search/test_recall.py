@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import sys
+import time
 from collections import Counter
 from random import Random
 
@@ -14,6 +15,7 @@ from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.database import Database
 from ikigai.store.search import stem_index, turn_recall
+from ikigai.store.search.answering_turns import ends_with_question
 from ikigai.store.search.fill import STEP_EVENTS
 from ikigai.store.search.neighbors import likely_best
 from ikigai.store.search.postings import Ranking, Run, coded_length, length_code, pack_documents
@@ -165,6 +167,29 @@ async def test_answer_without_a_word_of_the_question_is_found_behind_what_it_ans
         found = await recalled(database, "instrument")
     assert found == ["Good morning.", "Blue and"][: 1 + is_found]
     await talk.log.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("Who are you?", True),
+        ("Ποιος είσαι;", True),
+        ("Ποιος είσαι\u037e", True),
+        ("你是谁？」", True),
+        ("ما اسمك؟", True),
+        ("Is it `a_b`? ___", True),
+        ("Who? Me.", False),
+        ("Use this:\n```c\nreturn 0;\n```", False),
+        ("?", True),
+        ("", False),
+        ("?" * 20_000 + "a", False),
+        ("? _" * 7_000 + "a", False),
+    ],
+)
+def test_question_at_the_end_of_a_reply_is_seen_at_once(text: str, asks: bool):
+    began = time.process_time()
+    assert ends_with_question(text) is asks
+    assert time.process_time() - began < 0.5, "a pattern took seconds for many question marks"
 
 
 async def test_neighbor_counts_across_turns_of_another_agent(database: Database):

@@ -234,7 +234,7 @@ class Database:
         return names.strip()
 
     def read_from(self, dsn: str) -> None:
-        """Let a replica serve search, recall, the browser and exports, as far as it has caught up."""
+        """Let a replica serve search, recall, the browser, exports and loading by followers, where it has caught up."""
         from ikigai.store.replica import ReplicaSession
 
         schema, user = self._session.schema, self._session.user
@@ -266,7 +266,8 @@ class Database:
         """
         from ikigai.store.follow import Follower
 
-        return Follower(self._session.another(), agent.id, load)
+        session = self._session.another()
+        return Follower(session, agent.id, load, self._replica or session)
 
     async def prompts(self, limit: int) -> list[str]:
         """Return the last prompts of users, over all agents: at most `limit` different texts, the newest first."""

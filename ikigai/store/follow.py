@@ -3,9 +3,10 @@
     writer: append, save_draft ──► NOTIFY schema, 'agent seq' or 'agent draft', if the agent has followers
     follower: LISTEN ──► rows with seq above the last one read ──► the new part of the draft
 
-A notification only triggers a read: a lost one costs POLL_SECONDS seconds. Followers share a lock on the agent; the
-writer tries to take it exclusively and notifies if that fails. The writer keeps it until its commit, so a follower that
-has got its share reads everything that came without a notification.
+Memory is loaded from a replica, where there is one. Only the primary has notifications and the lock: rows and drafts
+come from there. A notification only triggers a read: a lost one costs POLL_SECONDS seconds. Followers share a lock on
+the agent; the writer tries to take it exclusively and notifies if that fails. The writer keeps it until its commit, so
+a follower that has got its share reads everything that came without a notification.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from ikigai.core.state.memory import Memory
 from ikigai.store import reading, write_lock
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
+from ikigai.store.replica import ReadingSession
 from ikigai.store.sql import agents
 
 FOLLOWER_LOCK = int.from_bytes(b"ikif")
@@ -72,16 +74,19 @@ class FollowUpdate(NamedTuple):
 
 
 class Follower:
-    """Reads one agent on a connection of its own. Made by `Database.follow`; call `begin` first.
+    """Reads one agent on a connection of its own, and its memory from `pages`. Made by `Database.follow`; call `begin`
+    first.
 
     Each row and each word of a draft is returned once. After a failure the next call returns them. Calls raise
     Unavailable when the database is out of reach; the next one connects again.
     """
 
-    def __init__(self, session: DatabaseSession, agent: str, load: Callable[[], Loading]) -> None:
+    def __init__(
+        self, session: DatabaseSession, agent: str, load: Callable[[], Loading], pages: ReadingSession
+    ) -> None:
         self.seq = 0  # of the newest row that was returned
         self._agent, self._uuid = agent, UUID(agent)
-        self._session, self._load = session, load
+        self._session, self._load, self._pages = session, load, pages
         self._listens_on: psycopg.AsyncConnection | None = None
         self._has_news = self._stale = self._owner_waits = False
         self._returned = (0, 0, 0)  # the draft's asked_by, returned characters of text, of thinking
@@ -89,11 +94,12 @@ class Follower:
 
     async def begin(self) -> tuple[Memory, write_lock.LockOwner | None]:
         """Return the agent's memory and lock owner; later events are news."""
-        async with self._listening() as cursor, reading.read_snapshot(cursor):
+        async with self._listening() as cursor:
+            holder = await write_lock.read_owner(self._session, cursor, self._uuid)
+        async with self._pages.use() as cursor, reading.read_snapshot(cursor):
             await cursor.execute(agents.LAST_SEQ, (self._uuid,))
             ((seq,),) = await cursor.fetchall()
             memory = await reading.load(cursor, self._load())
-            holder = await write_lock.read_owner(self._session, cursor, self._uuid)
         self.seq = seq
         return memory, holder
 
@@ -103,10 +109,11 @@ class Follower:
         self._has_news = False
         async with self._listening() as cursor:
             rows, memory = await self._rows(cursor, FOLLOW_PAGE_ROWS), None
-            if self._stale or any(isinstance(row.event, CHANGES_THE_PAST) for row in rows):
-                async with reading.read_snapshot(cursor):
-                    rows = await self._rows(cursor, reading.NO_LIMIT)
-                    memory = await reading.load(cursor, self._load())
+        if self._stale or any(isinstance(row.event, CHANGES_THE_PAST) for row in rows):
+            async with self._pages.use() as cursor, reading.read_snapshot(cursor):
+                rows = await self._rows(cursor, reading.NO_LIMIT)
+                memory = await reading.load(cursor, self._load())
+        async with self._listening() as cursor:
             draft = None if len(rows) == FOLLOW_PAGE_ROWS else await self._draft(cursor)
             holder, name = None, ""
             looked = clock() - self._owner_read_at >= POLL_SECONDS or (self._owner_waits and bool(rows))

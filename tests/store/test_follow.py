@@ -31,7 +31,8 @@ SOON = NEVER / 2
 @asynccontextmanager
 async def following(dsn: str, agent: str) -> AsyncIterator[Follower]:
     """A follower as another program has one."""
-    follower = Follower(DatabaseSession(dsn, write=False), agent, lambda: load_memory(RUN, agent))
+    session = DatabaseSession(dsn, write=False)
+    follower = Follower(session, agent, lambda: load_memory(RUN, agent), session)
     try:
         yield follower
     finally:

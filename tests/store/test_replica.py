@@ -1,12 +1,16 @@
 """A read replica serves what has no need of the primary, once it has all that the primary has."""
 
 import asyncio
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from ikigai.core import events as ev
 from ikigai.core.errors import StoreError
+from ikigai.core.state.loading import Reading, load_memory
 from ikigai.store import database as databases
+from ikigai.store import reading
 from ikigai.store import replica as replicas
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
@@ -14,6 +18,7 @@ from ikigai.store.driver_connection import Cursor
 from ikigai.store.replica import ReplicaSession
 from ikigai.store.sql import replay as queries
 from tests.conftest import MIGRATIONS
+from tests.core.agent import RUN
 from tests.store.talk import Talk
 from tests.support.cluster import running_cluster
 
@@ -77,6 +82,48 @@ async def test_reads_come_from_the_replica_while_it_has_everything(monkeypatch: 
         with pytest.raises(StoreError):
             await database.replica_lag()
         await database.close()
+
+
+async def test_follower_loads_memory_from_the_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicas, "MAX_WAIT_FOR_REPLAY", 30.0)
+    loaded_from: list[int] = []
+
+    async def load(cursor: Cursor, asking: Reading[Any]) -> Any:
+        loaded_from.append(await port_of(cursor))
+        return await loading(cursor, asking)
+
+    loading = reading.load
+    monkeypatch.setattr(reading, "load", load)
+    with running_cluster(2) as cluster:
+        writer = await Database.open(cluster.address(0), MIGRATIONS)
+        talk = await Talk.open(writer)
+        await talk.turn("albatross", "heron")
+        database = await Database.open(cluster.address(0), MIGRATIONS, write=False)
+        database.read_from(cluster.address(1))
+        del loaded_from[:]
+        follower = database.follow(talk.agent, lambda: load_memory(RUN, talk.agent.id))
+        memory, owner = await follower.begin()
+        assert (memory, loaded_from) == (talk.memory, [5433]) and owner
+        await talk.turn("cormorant", "heron")
+        news = await follower.look()
+        assert news.rows[-1].seq == follower.seq and news.memory is None and 5433 not in loaded_from[1:]
+        assert [row.event.text for row in news.rows if isinstance(row.event, ev.UserMessage)] == ["cormorant"]
+        await talk.turn("gannet", "heron")
+        del loaded_from[:]
+        follower.reload()
+        news = await follower.look()
+        assert news.memory == talk.memory and loaded_from == [5433]
+        assert news.rows[-1].seq == follower.seq and not (await follower.look()).rows
+
+        await asyncio.to_thread(cluster.cut_off, 1)
+        monkeypatch.setattr(replicas, "MAX_WAIT_FOR_REPLAY", 0.1)
+        await talk.turn("petrel", "heron")
+        del loaded_from[:]
+        follower.reload()
+        assert (await follower.look()).memory == talk.memory and loaded_from == [5432]
+        await follower.close()
+        await database.close()
+        await writer.close()
 
 
 async def test_standby_of_another_history_is_not_read(dsn: str, empty_dsn: str) -> None:

@@ -1,15 +1,19 @@
 """The team's servers, by the scripts that their containers run: a standby takes over, and a backup is restored."""
 
+import re
+import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from signal import SIGKILL, SIGTERM
+from signal import SIGKILL, SIGTERM, Signals
 from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
+import yaml
 
 from ikigai.store.embedded.account import server_account, server_environment
 from ikigai.store.embedded.server import find_binaries
@@ -17,7 +21,36 @@ from tests import ROOT
 from tests.e2e.account import Account, lines_of
 
 SCRIPTS = ROOT / "docs" / "operations" / "team"
-PATIENCE = 60
+SERVICES = yaml.safe_load((SCRIPTS / "compose.yaml").read_text())["services"]
+PATIENCE = 30
+DAY, RETRY, RECONNECT = "86400", "60", "5"
+"""Seconds that backup.sh sleeps: from copy to copy, after a copy that failed, and between connections."""
+PASSWORD = "the-password-of-postgres"
+
+# What a server may have in the copy and a drill must not have. The servers get other values by their command lines.
+SETTINGS = """
+fsync = off  # what a killed process has written stays without the disk
+listen_addresses = '192.0.2.1'
+port = 6000
+unix_socket_directories = '/nowhere'
+archive_mode = on
+archive_command = 'pwd >>"{folder}/archived"'
+"""
+# The shell of the scripts finds it first. A day lasts until there is the file `tomorrow`.
+SLEEP = """#!/bin/sh
+echo "$1" >>"{folder}/slept"
+[ "$1" = 86400 ] || exec {sleep} 0.05
+until [ -e "{folder}/tomorrow" ]; do {sleep} 0.05; done
+rm "{folder}/tomorrow"
+"""
+# While there is the file `breaking`, a disk loses some of what it was given.
+COPY = """#!/bin/sh
+{pg_basebackup} "$@" || exit
+[ -e "{folder}/breaking" ] || exit 0
+for copy in "{folder}"/backup/base/*.new; do
+  printf lost | dd of="$copy/global/1262" bs=1 seek=5000 conv=notrunc 2>/dev/null
+done
+"""
 
 
 class Team:
@@ -26,24 +59,36 @@ class Team:
     def __init__(self, folder: Path, processes: ExitStack) -> None:
         self.folder, self.processes = folder, processes
         self.primary: subprocess.Popen[str]
+        self.ports: dict[str, int] = dict(zip(("primary", "standby"), free_ports(2), strict=True))
         account = server_account()
         self.identity = {"user": account.uid, "group": account.gid, "extra_groups": []} if account.uid >= 0 else {}
         self.binaries = find_binaries()
         assert self.binaries
+        (folder / "bin").mkdir()
+        for name, text in (("sleep", SLEEP), ("pg_basebackup", COPY)):
+            file = folder / "bin" / name
+            file.write_text(
+                text.format(folder=folder, sleep=shutil.which("sleep"), pg_basebackup=self.binaries / "pg_basebackup")
+            )
+            file.chmod(0o755)
+        # A socket's path is short, and the account cannot enter a folder of root's.
+        for name, text in (("password", PASSWORD), ("replication", "a-password-of-the-copies\n")):
+            (folder / name).write_text(text)
+        for path in (folder, *folder.iterdir()):
+            account.own(path)
+        self.replication = {"PASSWORD_FILE": str(folder / "replication")}
 
     def address(self, name: str) -> str:
-        return f"host={self.folder} port={self.port(name)} user=postgres dbname=ikigai"
-
-    def port(self, name: str) -> int:
-        """Return the number by which a server's socket in the folder is named; nothing listens on a network."""
-        return {"primary": 5432, "standby": 5433}[name]
+        port = self.ports[name]
+        return f"host={self.folder} port={port} user=postgres dbname=ikigai password={PASSWORD}"
 
     def start(self, *command: str, **variables: str) -> "subprocess.Popen[str]":
-        """Start a command of the team's account; it is ended with the test."""
-        process = subprocess.Popen(
-            command, env=self._environment(**variables), cwd=self.folder, text=True, start_new_session=True,
-            stdout=subprocess.DEVNULL, **self.identity,
-        )  # fmt: skip
+        """Start a command of the team's account; it is ended with the test. What it prints is in the file `output`."""
+        with (self.folder / "output").open("a") as output:
+            process = subprocess.Popen(
+                command, env=self._environment(**variables), cwd=self.folder, text=True, start_new_session=True,
+                stdout=output, stderr=output, **self.identity,
+            )  # fmt: skip
         self.processes.callback(process.wait)
         self.processes.callback(lambda: process.poll() is None and process.send_signal(SIGTERM))
         return process
@@ -54,41 +99,152 @@ class Team:
             timeout=PATIENCE, **self.identity,
         )  # fmt: skip
 
+    def does(self, *command: str, **variables: str) -> None:
+        """Run a command of the team's account, which must succeed."""
+        done = self.run(*command, **variables)
+        assert done.returncode == 0, done.stderr
+
     def _environment(self, **variables: str) -> dict[str, str]:
         environment = server_environment()
-        return environment | {"PATH": f"{self.binaries}:{environment['PATH']}", "TMPDIR": str(self.folder)} | variables
+        path = f"{self.folder / 'bin'}:{self.binaries}:{environment['PATH']}"
+        return environment | {"PATH": path, "TMPDIR": str(self.folder)} | variables
 
     def serve(self, name: str, *command: str, **variables: str) -> "subprocess.Popen[str]":
         """Start a server and wait until it answers."""
-        options = ("-c", "listen_addresses=", "-k", str(self.folder), "-p", str(self.port(name)))
-        process = self.start(*command, *options, **variables)
-        wait_until(lambda: self.run("pg_isready", "-h", str(self.folder), "-p", str(self.port(name))).returncode == 0)
+        settings = ("listen_addresses=127.0.0.1", f"unix_socket_directories={self.folder}")
+        options = [part for setting in settings for part in ("-c", setting)]
+        port = str(self.ports[name])
+        process = self.start(*command, *options, "-p", port, **variables)
+
+        def answers() -> bool:
+            assert process.poll() is None, (self.folder / "output").read_text()
+            return self.run("pg_isready", "-h", str(self.folder), "-p", port).returncode == 0
+
+        wait_until(answers)
         return process
+
+    def serve_primary(self) -> None:
+        program, *options = SERVICES["primary"]["command"]
+        unset = [re.sub(r"\$\{\w+:-(.*?)\}", r"\1", option) for option in options]
+        self.primary = self.serve("primary", program, "-D", "primary", *unset)
+
+    def serve_standby(self, folder: Path) -> "subprocess.Popen[str]":
+        variables = {"PGDATA": str(folder), "PRIMARY_HOST": "127.0.0.1", "PRIMARY_PORT": str(self.ports["primary"])}
+        _, _, *options = SERVICES["standby"]["entrypoint"]
+        return self.serve("standby", "sh", str(SCRIPTS / "standby.sh"), *options, **variables, **self.replication)
+
+    def stop(self, process: "subprocess.Popen[str]", signal: Signals = SIGTERM) -> int:
+        process.send_signal(signal)
+        return process.wait(PATIENCE)
+
+    def back_up(self, **variables: str) -> "subprocess.Popen[str]":
+        """Start the backup of the server that takes writes."""
+        ports = f"{self.ports['primary']},{self.ports['standby']}"
+        source = f"host=127.0.0.1,127.0.0.1 port={ports} user=replication target_session_attrs=read-write"
+        return self.start(
+            "sh", str(SCRIPTS / "backup.sh"), "backup", BACKUP_FROM=source, **self.replication, **variables
+        )
+
+    def drill(self, **variables: str) -> subprocess.CompletedProcess[str]:
+        return self.run("sh", str(SCRIPTS / "restore-drill.sh"), "backup", **variables)
+
+    def copies(self) -> set[str]:
+        """Return the names of the copies that are complete."""
+        base = self.folder / "backup" / "base"
+        return {copy.name for copy in base.iterdir() if copy.suffix != ".new"} if base.exists() else set()
+
+    def next_copy(self) -> None:
+        """Let a day pass, and wait for the copy that is made then."""
+        time.sleep(1)  # copies are named by the second
+        self.does("rm", "slept")
+        self.does("touch", "tomorrow")
+        self.wait_for_copy()
+
+    def wait_for_copy(self) -> None:
+        """Wait until the backup sleeps for a day."""
+        wait_until(lambda: DAY in self.slept())
+
+    def slept(self) -> list[str]:
+        """Return the times for which the backup slept."""
+        file = self.folder / "slept"
+        return file.read_text().split() if file.exists() else []
+
+    def segments(self) -> set[str]:
+        """Return the names of the files of the backup's log that are full."""
+        return {file.name for file in (self.folder / "backup" / "wal").iterdir() if len(file.name) == 24}
 
     def ask(self, name: str, query: str) -> object:
         with psycopg.connect(self.address(name)) as connection:
             return connection.execute(query.encode()).fetchall()[0][0]
 
+    def wait_for_log(self, name: str, count: int) -> None:
+        """Wait until as many receivers have all of a server's log."""
+        everywhere = """
+            select count(*) = %s from pg_stat_replication
+            where flush_lsn >= pg_current_wal_flush_lsn() and application_name in ('pg_receivewal', 'standby')
+        """
+        wait_until(lambda: bool(self.ask(name, everywhere % count)))
+
+    def processes_in(self, part: str) -> list[str]:
+        """Return the command lines of processes that name the folder, or run in it, and have this part."""
+        found: list[str] = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                line = (process / "cmdline").read_text().replace("\0", " ")
+                if part in line and (str(self.folder) in line or str((process / "cwd").readlink()) == str(self.folder)):
+                    found.append(line)
+            except OSError:  # it has ended
+                pass
+        return found
+
 
 @pytest.fixture
 def team() -> Iterator[Team]:
-    """Yield a running primary with the database and the role of replication."""
-    # A socket's path is short, and the account cannot enter a folder of root's.
-    with TemporaryDirectory(prefix="team-") as folder, ExitStack() as processes:
-        server_account().own(Path(folder))
-        team = Team(Path(folder), processes)
-        made = team.run(
-            "initdb", "-D", "primary", "-U", "postgres", "-A", "trust", "--no-sync", "--locale=C.UTF-8", "-E", "UTF8"
-        )
-        assert made.returncode == 0, made.stderr
-        # The copies have this setting, too. What a killed process has written stays without the disk.
-        with (team.folder / "primary" / "postgresql.conf").open("a") as settings:
-            settings.write("fsync = off\n")
-        team.primary = team.serve("primary", "postgres", "-D", "primary", "-c", "max_wal_senders=10")
-        for statement in ("create database ikigai", "create role replication with replication login"):
-            done = team.run("psql", "-qX", "-h", folder, "-p", "5432", "-U", "postgres", "-c", statement)
-            assert done.returncode == 0, done.stderr
+    with running_team() as team:
         yield team
+
+
+@contextmanager
+def running_team() -> Iterator[Team]:
+    """Yield a running primary with the database and the role of replication."""
+    with TemporaryDirectory(prefix="team-") as folder, ExitStack() as processes:
+        team = Team(Path(folder), processes)
+        scram = ("-A", "scram-sha-256", "--pwfile=password", "--wal-segsize=1")
+        team.does(
+            "initdb", "-D", "primary", "-U", "postgres", *scram, "--no-sync", "--locale=C.UTF-8", "-E", "UTF8"
+        )  # fmt: skip
+        with (team.folder / "primary" / "postgresql.conf").open("a") as settings:
+            settings.write(SETTINGS.format(folder=folder))
+        (team.folder / "primary" / "pg_hba.conf").write_text("local all all scram-sha-256\n")
+        team.serve_primary()
+        team.does("psql", "-qXc", "create database ikigai", **administrator(team))
+        team.does("sh", str(SCRIPTS / "primary-init.sh"), **initialization(team))
+        team.does("pg_ctl", "-D", "primary", "reload")
+        yield team
+
+
+def administrator(team: Team) -> dict[str, str]:
+    """Return the variables by which psql reaches the primary."""
+    return {
+        "PGHOST": str(team.folder),
+        "PGPORT": str(team.ports["primary"]),
+        "PGUSER": "postgres",
+        "PGPASSWORD": PASSWORD,
+    }
+
+
+def initialization(team: Team) -> dict[str, str]:
+    """Return the variables that the image gives to the scripts which it runs when it has made the primary."""
+    image = {"PGDATA": str(team.folder / "primary"), "POSTGRES_USER": "postgres", "POSTGRES_DB": "ikigai"}
+    return administrator(team) | image | team.replication
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as sockets:
+        bound = [sockets.enter_context(socket.socket()) for _ in range(count)]
+        for each in bound:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in bound]
 
 
 def wait_until(reached: Callable[[], bool]) -> None:
@@ -99,43 +255,39 @@ def wait_until(reached: Callable[[], bool]) -> None:
 
 
 def test_backup_is_restored_and_the_standby_takes_over(team: Team, tmp_path: Path) -> None:
-    folder = str(team.folder)
-    standby = team.folder / "standby"
-    team.serve("standby", "sh", str(SCRIPTS / "standby.sh"), PGDATA=str(standby), PRIMARY_HOST=folder)
+    standby = team.folder / "servers" / "standby"
+    team.serve_standby(standby)
     user = Account(tmp_path, team.address("primary"))
-    said = user.run("-m", "scripted/echo", "-p", "before the copy")
-    assert said.returncode == 0, said.stderr
-    source = f"host={folder} port=5432 user=replication"
-    copies = team.folder / "backup" / "base"
-    expired = copies / "20000101T000000Z"
-    assert team.run("mkdir", "-p", str(expired)).returncode == 0
-    assert team.run("touch", "-d", "30 days ago", str(expired)).returncode == 0
-    team.start("sh", str(SCRIPTS / "backup.sh"), "backup", BACKUP_FROM=source)
-    wait_until(lambda: not expired.exists() and any(not copy.name.endswith(".new") for copy in copies.iterdir()))
+    user.say("before the copy")
+    team.back_up()
+    team.wait_for_copy()
+    (copy,) = team.copies()
 
     # What is said behind the copy is in the log alone.
-    said = user.run("-m", "scripted/echo", "-p", "behind the copy")
-    assert said.returncode == 0, said.stderr
+    user.say("behind the copy")
+    team.ask("primary", "select pg_switch_wal()")
+    user.say("in a file of the log that is not full")
     with psycopg.connect(team.address("primary")) as admin:
         admin.execute("create schema empty; create table empty.messages (); create table empty.agents ()")
-    events = team.ask("primary", "select count(*) from ikigai.messages")
-    everywhere = """
-        select count(*) = 2 from pg_stat_replication
-        where flush_lsn >= pg_current_wal_flush_lsn() and application_name in ('pg_receivewal', 'standby')
-    """
-    wait_until(lambda: bool(team.ask("primary", everywhere)))
+    counts = "select (select count(*) from ikigai.agents) || ' agents, ' || count(*) || ' events' from ikigai.messages"
+    newest = "select to_char(max(created_at) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS') from ikigai.messages"
+    counted, dated = (team.ask("primary", query) for query in (counts, newest))
+    team.wait_for_log("primary", 2)
+    assert team.ask(
+        "primary", "select string_agg(slot_name, ' ' order by slot_name) from pg_replication_slots where active"
+    ) == ("backup standby")
     team.primary.send_signal(SIGKILL)
 
-    drill = team.run("sh", str(SCRIPTS / "restore-drill.sh"), "backup")
+    drill = team.drill()
     assert drill.returncode == 0, drill.stderr
-    assert f" {events} events, the newest of " in drill.stdout
-    drill = team.run("sh", str(SCRIPTS / "restore-drill.sh"), "backup", SCHEMA="empty")
+    assert drill.stdout == f"Restored {copy} and the log behind it: {counted}, the newest of {dated}Z.\n"
+    drill = team.drill(SCHEMA="empty")
     assert drill.returncode == 1 and "holds no events" in drill.stderr
     assert not list(team.folder.glob("drill.*"))
 
-    assert team.run("pg_ctl", "-D", "standby", "-w", "promote").returncode == 0
-    both = f"host={folder},{folder} port=5432,5433 user=postgres dbname=ikigai target_session_attrs=read-write"
-    moved = Account(tmp_path, both)
+    team.does("pg_ctl", "-D", str(standby), "-w", "promote")
+    both = f"host={team.folder},{team.folder} port={team.ports['primary']},{team.ports['standby']}"
+    moved = Account(tmp_path, f"{team.address('standby')} {both} target_session_attrs=read-write")
     found: list[str] = []
 
     def is_searched() -> bool:
@@ -146,8 +298,48 @@ def test_backup_is_restored_and_the_standby_takes_over(team: Team, tmp_path: Pat
 
     wait_until(is_searched)
     assert {"before the copy", "behind the copy"} <= {*found}
-    said = moved.run("-m", "scripted/echo", "-p", "-c", "goes on")
-    assert said.returncode == 0, said.stderr
+    moved.say("goes on")
+
+    # The backup follows the server that takes writes now.
+    counted = team.ask("standby", counts)
+    team.wait_for_log("standby", 1)
+    drill = team.drill()
+    assert f"{copy} and the log behind it: {counted}, the newest of " in drill.stdout, drill.stderr
+    archived = (team.folder / "archived").read_text().split()
+    assert {*archived} <= {str(team.folder / "primary"), str(standby)}, "a drill archives nothing"
+
+
+@pytest.fixture(scope="module")
+def copied_team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    """Yield a team whose backup has a copy with events in it and in the log behind it."""
+    with running_team() as team:
+        user = Account(tmp_path_factory.mktemp("user"), team.address("primary"))
+        user.say("before the copy")
+        backup = team.back_up()
+        team.wait_for_copy()
+        user.say("behind the copy")
+        team.wait_for_log("primary", 1)
+        assert team.stop(backup) == 0
+        team.does("mv", "backup", "backup.kept")
+        yield team
+
+
+@pytest.fixture
+def copy(copied_team: Team) -> Path:
+    """Return the copy in a backup that is the test's own. Its files are those of other tests, too, until replaced."""
+    copied_team.does("rm", "-rf", "backup")
+    copied_team.does("cp", "-al", "backup.kept", "backup")
+    return copied_team.folder / "backup" / "base" / min(copied_team.copies())
+
+
+def test_role_of_the_copies_is_made_once_with_its_password(copied_team: Team) -> None:
+    hba = (copied_team.folder / "primary" / "pg_hba.conf").read_text()
+    again = copied_team.run("sh", str(SCRIPTS / "primary-init.sh"), **initialization(copied_team))
+    assert again.returncode != 0 and "already exists" in again.stderr
+    assert (copied_team.folder / "primary" / "pg_hba.conf").read_text() == hba
+    nothing = initialization(copied_team) | {"PASSWORD_FILE": "nowhere", "POSTGRES_DB": "postgres"}
+    refused = copied_team.run("sh", str(SCRIPTS / "primary-init.sh"), **nothing)
+    assert refused.returncode != 0 and "already exists" not in refused.stderr, "a role without a password is none"
 
 
 def test_drill_of_a_backup_without_a_copy_fails(tmp_path: Path) -> None:

@@ -332,6 +332,61 @@ def copy(copied_team: Team) -> Path:
     return copied_team.folder / "backup" / "base" / min(copied_team.copies())
 
 
+def replace(file: Path, content: bytes) -> None:
+    file.unlink()
+    file.write_bytes(content)
+    server_account().own(file)
+
+
+def test_drill_restores_the_newest_copy_whatever_surrounds_it(copied_team: Team, copy: Path) -> None:
+    """A standby was copied, another program moved the copies, and the variables name the server that is running."""
+    older = copy.with_name("20000101T000000Z")
+    copied_team.does("cp", "-al", str(copy), str(older))
+    copied_team.does("mkdir", str(copy.with_name("99990101T000000Z.new")))
+    copied_team.does("touch", str(copy / "standby.signal"))
+    copied_team.does("chmod", "755", str(copy))
+    live = administrator(copied_team) | {"PGHOSTADDR": "127.0.0.1", "PGSERVICE": "live"}
+    drill = copied_team.drill(**live)
+    assert drill.returncode == 0 and f"Restored {copy.name} and" in drill.stdout, drill.stderr
+    del live["PGSERVICE"]
+    with psycopg.connect(copied_team.address("primary")) as admin:
+        admin.execute("drop schema ikigai cascade")
+    drill = copied_team.drill(**live)
+    assert drill.returncode == 0, drill.stderr
+    assert not copied_team.processes_in("drill.")
+
+
+def test_drill_of_a_copy_that_is_damaged_fails(copied_team: Team, copy: Path) -> None:
+    table = (copy / "global" / "1262").read_bytes()
+    replace(copy / "global" / "1262", table[:5000] + b"lost" + table[5004:])
+    drill = copied_team.drill()
+    assert drill.returncode == 1 and f"{copy.name} is damaged" in drill.stderr
+    assert not list(copied_team.folder.glob("drill.*"))
+
+
+@pytest.mark.parametrize("seconds", [0, 2])
+def test_drill_of_a_copy_that_the_server_cannot_restore_fails(copied_team: Team, copy: Path, seconds: int) -> None:
+    """It ends at once, or after it has answered. The delay counts from the time of each commit."""
+    said_at = max(file.stat().st_mtime for file in (copied_team.folder / "backup" / "wal").iterdir())
+    delay = int(time.time() - said_at) + seconds if seconds else 0
+    settings = f"recovery_target_name = 'nowhere'\nrecovery_min_apply_delay = '{delay}s'\n"
+    replace(copy / "postgresql.auto.conf", settings.encode())
+    drill = copied_team.drill()
+    assert drill.returncode == 1 and "before configured recovery target was reached" in drill.stderr
+    assert not list(copied_team.folder.glob("drill.*"))
+
+
+def test_drill_that_is_ended_leaves_nothing(copied_team: Team, copy: Path) -> None:
+    replace(copy / "postgresql.auto.conf", b"recovery_min_apply_delay = '1h'\n")
+    drill = copied_team.start("sh", str(SCRIPTS / "restore-drill.sh"), "backup")
+    wait_until(
+        lambda: any(copied_team.folder.glob("drill.*/data/postmaster.pid")) and bool(copied_team.processes_in("drill."))
+    )
+    assert copied_team.stop(drill) == 1
+    assert not list(copied_team.folder.glob("drill.*"))
+    wait_until(lambda: not copied_team.processes_in("drill."))
+
+
 def test_role_of_the_copies_is_made_once_with_its_password(copied_team: Team) -> None:
     hba = (copied_team.folder / "primary" / "pg_hba.conf").read_text()
     again = copied_team.run("sh", str(SCRIPTS / "primary-init.sh"), **initialization(copied_team))

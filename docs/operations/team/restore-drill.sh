@@ -11,8 +11,10 @@ unset PGHOST PGHOSTADDR PGSERVICE
 
 newest=$(ls "$folder/base" | grep -v '\.new$' | sort | tail -n 1)
 [ -n "$newest" ] || { echo "restore-drill.sh: $folder/base holds no copy" >&2; exit 1; }
+# It was verified when it was made; a disk can lose something later.
+pg_verifybackup -q "$folder/base/$newest" || { echo "restore-drill.sh: $newest is damaged" >&2; exit 1; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/drill.XXXXXX")
-trap 'pg_ctl -D "$work/data" -m immediate stop >/dev/null 2>&1; rm -rf "$work"' EXIT
+trap 'pg_ctl -D "$work/data" -m immediate stop >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 trap 'exit 1' TERM INT HUP
 
 cp -a "$folder/base/$newest" "$work/data"
@@ -40,11 +42,16 @@ archive_mode = off
 ssl = off
 END
 export PGHOST="$work" PGPORT=5432
-if ! pg_ctl -D "$work/data" -l "$work/log" -w -t 600 start >/dev/null; then
+fail() {
   tail -n 20 "$work/log" >&2
   exit 1
-fi
-until [ "$(psql -XAtqc 'select pg_is_in_recovery()')" = f ]; do sleep 0.2; done
+}
+pg_ctl -D "$work/data" -l "$work/log" -w -t 600 start >/dev/null || fail
+# It answers before it has read all of the log, and may end at what comes then.
+until [ "$(psql -XAtqc 'select pg_is_in_recovery()')" = f ]; do
+  pg_ctl -D "$work/data" status >/dev/null || fail
+  sleep 0.2
+done
 
 ask() { psql -XAtq -v ON_ERROR_STOP=1 -v schema="$schema"; }
 events=$(echo 'select count(*) from :"schema".messages' | ask)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals
+from signal import SIGINT, SIGKILL, SIGTERM, Signals
 from tempfile import TemporaryDirectory
 
 import psycopg
@@ -309,6 +309,105 @@ def test_backup_is_restored_and_the_standby_takes_over(team: Team, tmp_path: Pat
     assert {*archived} <= {str(team.folder / "primary"), str(standby)}, "a drill archives nothing"
 
 
+def test_backup_keeps_no_copy_that_is_damaged(team: Team) -> None:
+    team.back_up()
+    team.wait_for_copy()
+    good = team.copies()
+    team.does("touch", "breaking", "tomorrow")
+    wait_until(lambda: team.slept().count(RETRY) > 1)
+    assert team.copies() == good
+    said = (team.folder / "output").read_text()
+    assert "checksum mismatch" in said and "the copy failed; the next try is in a minute" in said
+    team.does("rm", "breaking")
+    wait_until(lambda: team.copies() > good)
+    assert not list((team.folder / "backup" / "base").glob("*.new"))
+
+
+def test_copies_stay_for_as_many_days_as_said_with_the_log_behind_them(team: Team) -> None:
+    base, wal = (team.folder / "backup" / part for part in ("base", "wal"))
+    backup = team.back_up()
+    team.wait_for_copy()
+    (first,) = team.copies()
+    begun = re.findall(r"START WAL LOCATION:.*file (\w+)", (base / first / "backup_label").read_text())[0]
+    before = f"{begun[:8]}{'0' * 16}"
+    aged = {days: f"200001{days:02}T000000Z" for days in (10, 16, 30)}
+
+    def age() -> None:
+        for days, name in aged.items():
+            team.does("cp", "-al", str(base / first), str(base / name))
+            team.does("touch", "-d", f"{days} days ago", str(base / name))
+        team.does("touch", str(wal / before))
+
+    age()
+    for _ in range(3):
+        team.ask("primary", "select pg_switch_wal() from pg_logical_emit_message(true, '', 'more')")
+    team.wait_for_log("primary", 1)
+    team.next_copy()
+    second = max(team.copies())
+    assert team.copies() == {first, second, aged[10]}
+    assert {name for name in team.segments() if name < begun} == set(), "no copy needs it"
+    kept = {*sorted(team.segments())[:3]}
+    assert min(kept) == begun, "the oldest copy needs it"
+    assert team.stop(backup) == 0
+
+    age()
+    team.does("rm", "slept")
+    backup = team.back_up(KEEP_DAYS="20")
+    team.wait_for_copy()
+    third = max(team.copies())
+    assert team.copies() == {first, second, third, aged[10], aged[16]} and kept <= team.segments()
+    assert team.stop(backup) == 0
+
+    team.does("rm", "slept")
+    time.sleep(1)
+    team.back_up(KEEP_DAYS="5")
+    team.wait_for_copy()
+    assert team.copies() == {first, second, third, max(team.copies())} and kept <= team.segments()
+
+
+def test_backup_waits_for_the_server_and_ends_with_its_processes(team: Team) -> None:
+    assert team.stop(team.primary, SIGINT) == 0
+    interrupted = team.folder / "backup" / "base" / "20000101T000000Z.new"
+    team.does("mkdir", "-p", str(interrupted))
+    backup = team.back_up()
+    wait_until(lambda: RECONNECT in team.slept() and team.slept().count(RETRY) > 1)
+    team.serve_primary()
+    team.wait_for_copy()
+    assert not interrupted.exists()
+    assert (team.folder / "backup" / "wal").stat().st_mode & 0o077 == 0
+
+    sender = "select coalesce(max(active_pid), 0) from pg_replication_slots where slot_name = 'backup'"
+    wait_until(lambda: bool(team.ask("primary", sender)))
+    ended = team.ask("primary", sender)
+    assert team.ask("primary", f"select pg_terminate_backend({ended})")
+    wait_until(lambda: team.ask("primary", sender) not in (0, ended))
+    assert team.stop(backup) == 0
+    wait_until(lambda: team.ask("primary", sender) == 0)
+    wait_until(lambda: not team.processes_in("backup") and not team.processes_in("pg_receivewal"))
+
+
+def test_standby_is_copied_once_and_goes_on(team: Team) -> None:
+    folder = team.folder / "standby"
+    interrupted = team.folder / "standby.new"
+    team.does("mkdir", str(folder), str(interrupted))  # an image makes the first; an interrupted copy left the second
+    team.does("touch", str(interrupted / "of an interrupted copy"))
+    standby = team.serve_standby(folder)
+    team.does("touch", str(folder / "kept"))
+    environment = Path(f"/proc/{standby.pid}/environ").read_bytes()
+    assert b"PGDATA=" in environment and b"PGPASSWORD" not in environment
+    team.wait_for_log("primary", 1)
+    assert team.ask("standby", "select pg_is_in_recovery()") is True
+    assert team.stop(standby, SIGINT) == 0
+    standby = team.serve_standby(folder)
+    assert (folder / "kept").exists() and not interrupted.exists()
+    assert team.stop(standby, SIGINT) == 0
+    # The slot is there already.
+    team.does("rm", "-r", str(folder))
+    team.serve_standby(folder)
+    team.wait_for_log("primary", 1)
+    assert team.ask("primary", "select active from pg_replication_slots where slot_name = 'standby'") is True
+
+
 @pytest.fixture(scope="module")
 def copied_team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     """Yield a team whose backup has a copy with events in it and in the log behind it."""
@@ -385,6 +484,14 @@ def test_drill_that_is_ended_leaves_nothing(copied_team: Team, copy: Path) -> No
     assert copied_team.stop(drill) == 1
     assert not list(copied_team.folder.glob("drill.*"))
     wait_until(lambda: not copied_team.processes_in("drill."))
+
+
+def test_backup_without_a_folder_or_a_password_begins_nothing(copied_team: Team) -> None:
+    script = str(SCRIPTS / "backup.sh")
+    done = copied_team.run("sh", script, BACKUP_FROM="host=127.0.0.1")
+    assert done.returncode != 0 and "/base" not in done.stderr
+    done = copied_team.run("sh", script, "new", BACKUP_FROM="host=127.0.0.1", PASSWORD_FILE="nowhere")
+    assert done.returncode != 0 and not (copied_team.folder / "new").exists()
 
 
 def test_role_of_the_copies_is_made_once_with_its_password(copied_team: Team) -> None:

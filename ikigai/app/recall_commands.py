@@ -62,9 +62,9 @@ async def answer_from_log(
     if done.stop is StopReason.LENGTH:
         answer += " …"
     sources = ", ".join(f"#{turn.id}" for turn in turns)
-    notice = f"\n{found.notice}" if found.notice else ""
-    return (
-        f"{answer}\nSources: {sources}. /search #ID shows one, /quote ID adds one to the context.{notice}",
+    notice = f"{found.notice}\n" if found.notice else ""
+    return (  # the last line stays on the screen if the answer is long
+        f"{answer}\n{notice}Sources: {sources}. /search #ID shows one, /quote ID adds one to the context.",
         done.usage,
     )
 

@@ -123,9 +123,11 @@ class ConversationView:
     def history(self, shown: Sequence[Shown], skipped: int, last_turn: bool = False) -> None:
         """Draw the last screenfuls of a stretch of history, or its last turn; `skipped` events lie before it."""
 
-        self.entries.folded, self.entries.folded_in = "", 0
-        for each in shown:
-            self.entries.fold(each)
+        self.entries.folded, self.entries.folded_in, width = "", 0, self._columns()
+        for each in reversed(shown):
+            self.entries.fold(each, width)
+            if self.entries.folded_in:
+                break
         if self._theme.asks:
             self._scroll.after(self._terminal_app.wait_for_theme)
         columns, rows = self._tty.size()
@@ -158,7 +160,7 @@ class ConversationView:
                 self._unanswered = "" if before and before.speaker is Speaker.USER else None
             elif reply and reply.waiting:
                 self._unanswered = reply.waiting.why
-        self.entries.fold(block)
+        self.entries.fold(block, self._columns())
         if block.diff and any(block.diff in proposed for proposed in self._proposed):
             block = msgspec.structs.replace(block, diff="")  # it stands above, in the question
         if block.speaker is Speaker.ASSISTANT:
@@ -194,7 +196,7 @@ class ConversationView:
 
     def _print_pieces(self, pieces: list[FinishedPiece]) -> None:
         for piece in pieces:
-            self.entries.fold(piece)
+            self.entries.fold(piece, self._columns())
             big = piece_size(piece) > THREADED_CHARACTERS
             self._scroll.add(lambda columns, piece=piece: self.entries.draw_piece(piece, columns), big)
         self._frames.soon()

@@ -21,7 +21,7 @@ class Entries:
     """The entries, drawn in `theme`. `thinking` says how a model's thoughts are shown: "fold" (in a row), "full" or
     "hide".
 
-    `folded` is all of the newest thought, long result of a tool or long message. `folded_in` is the event that holds
+    `folded` is all of the newest thought, or of what is longer than its shown rows. `folded_in` is the event that holds
     it, 0 while it is not stored. A caller that shows one calls `fold` first. `links` says if text may become a link.
     `marks` sets marks for prompts, where they are wanted: then everything has to be drawn in its order.
     """
@@ -35,15 +35,15 @@ class Entries:
         self.marks: PromptMarks | None = None
         self._denied = ""  # together with other calls, as the last result says
 
-    def fold(self, shown: Shown | FinishedPiece) -> None:
-        """Remember the text of the newest block that is going to be shown in part."""
+    def fold(self, shown: Shown | FinishedPiece, columns: int) -> None:
+        """Remember the text of the newest block that is going to be shown in part in so many columns."""
         if isinstance(shown, TranscriptBlock) and shown.thoughts:
             self.folded, self.folded_in = shown.thoughts[-1].text, shown.id
         elif isinstance(shown, FoldedThinking):
             self.folded, self.folded_in = shown.text, 0
         elif isinstance(shown, HostedStep):
-            self.fold(hosted_block(shown.block))
-        elif isinstance(shown, TranscriptBlock) and blocks.is_long(shown):
+            self.fold(hosted_block(shown.block), columns)
+        elif isinstance(shown, TranscriptBlock) and blocks.is_long(shown, columns):
             self.folded, self.folded_in = blocks.full_text(shown), shown.id
 
     def stored(self, block: TranscriptBlock) -> None:

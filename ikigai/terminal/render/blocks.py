@@ -49,14 +49,15 @@ def preload(columns: int) -> tuple[()]:
     return ()
 
 
-def is_long(block: TranscriptBlock) -> bool:
-    """Return True if a tool's result or a user's message, as of a !command, is longer than its shown rows."""
-    lines = block.text.rstrip("\n").count("\n")
-    if block.speaker is Speaker.USER:
-        return lines >= MAX_MESSAGE_ROWS
+def is_long(block: TranscriptBlock, width: int) -> bool:
+    """Return True if `draw_block` shows only a part of a tool's result, of a user's message, as of a !command, or of
+    what a command answered, as /recall.
+    """
+    if block.speaker in (Speaker.USER, Speaker.NOTE):
+        return len(_rows(block.text, width, MAX_MESSAGE_ROWS)) > MAX_MESSAGE_ROWS
     if block.speaker is not Speaker.TOOL_RESULT:
         return False
-    if lines >= MAX_RESULT_ROWS or block.whole:
+    if block.text.rstrip("\n").count("\n") >= MAX_RESULT_ROWS or block.whole:
         return True
     if not block.diff:
         return False
@@ -86,9 +87,7 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
         case Speaker.ASSISTANT:
             drawn = draw_reply(block.text, width, theme, links and block.remembered)
         case Speaker.USER:
-            rows = _rows(block.text, width, MAX_MESSAGE_ROWS)
-            if len(rows) > MAX_MESSAGE_ROWS and cell_width(rows[-1] + hint) <= width - BLOCK_INDENT:
-                rows[-1] += hint
+            rows = _rows(block.text, width, MAX_MESSAGE_ROWS, hint=hint)
             drawn = _hang(USER, "prompt", rows, "user", theme)
             if block.name and theme.words:  # else another agent's words would be read as the user's
                 drawn = drawn.removeprefix(f"{theme.sign(USER)} ")
@@ -96,10 +95,8 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
             text = cut(clean_line(_format_call(block)), width - BLOCK_INDENT)
             drawn = _hang(CALL, "call", [text], "", theme)
         case Speaker.TOOL_RESULT:
-            rows = _rows(block.text, width, MAX_RESULT_ROWS, wrapped=False, whole=block.whole)
+            rows = _rows(block.text, width, MAX_RESULT_ROWS, wrapped=False, whole=block.whole, hint=hint)
             is_cut = len(rows) > MAX_RESULT_ROWS or bool(block.whole)
-            if is_cut and cell_width(rows[-1] + hint) <= width - BLOCK_INDENT:
-                rows[-1] += hint
             if block.failed and is_cut:  # how it ended stands at the end
                 last = block.text.rstrip()[-MAX_SCANNED_CHARACTERS:].rpartition("\n")[2]
                 rows.append(cut(clean_line(last), width - BLOCK_INDENT))
@@ -117,7 +114,7 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
         case Speaker.SOURCES:
             drawn = _draw_sources(block, width, theme, links and block.remembered)
         case Speaker.NOTE:
-            drawn = _hang(NOTE, "dim", _rows(block.text, width, MAX_MESSAGE_ROWS), "dim", theme)
+            drawn = _hang(NOTE, "dim", _rows_and_end(block.text, width, hint), "dim", theme)
     if block.remembered:
         return drawn
     return "\n".join(map(theme.dimmed, ("Out of context. " * theme.words + drawn).split("\n")))
@@ -333,8 +330,10 @@ def draw_skipped(count: int, width: int, theme: Theme) -> str:
     return theme.paint("dim", cut(f"{theme.sign(NOTE)} {count:,} earlier {events} not shown again", width))
 
 
-def _rows(text: str, width: int, max_rows: int, wrapped: bool = True, whole: int = 0) -> list[str]:
-    """Return the first `max_rows` rows of foreign text, and the size of all if that is more: `whole` bytes, if any."""
+def _rows(text: str, width: int, max_rows: int, wrapped: bool = True, whole: int = 0, hint: str = "") -> list[str]:
+    """Return the first `max_rows` rows of foreign text, and the size of all if that is more: `whole` bytes, if any; and
+    the `hint` behind the size, if it fits.
+    """
     head = clean(text[:MAX_SCANNED_CHARACTERS]).rstrip("\n")
     width -= BLOCK_INDENT
     lines = wrap(head, width) if wrapped else (cut(line.expandtabs(TAB_CELLS), width) for line in head.split("\n"))
@@ -342,7 +341,20 @@ def _rows(text: str, width: int, max_rows: int, wrapped: bool = True, whole: int
     if len(rows) > max_rows or whole:
         lines = text.rstrip("\n").count("\n") + 1
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        rows[max_rows:] = [cut(f"… {f'{whole:,} bytes' if whole else size} in all", width)]
+        told = cut(f"… {f'{whole:,} bytes' if whole else size} in all", width)
+        rows[max_rows:] = [told + (hint if cell_width(told + hint) <= width else "")]
+    return rows
+
+
+def _rows_and_end(text: str, width: int, hint: str) -> list[str]:
+    """Return the rows of what a command answered. If they are too many, its last line stays: that of /recall names its
+    sources.
+    """
+    rows = _rows(text, width, MAX_MESSAGE_ROWS, hint=hint)
+    last = text.rstrip("\n")[-MAX_SCANNED_CHARACTERS:].rpartition("\n")[2]
+    end = list(islice(wrap(clean(last), width - BLOCK_INDENT), MAX_RESULT_ROWS + 1))
+    if len(rows) > MAX_MESSAGE_ROWS and len(end) <= MAX_RESULT_ROWS:
+        rows[MAX_MESSAGE_ROWS - len(end) :] = [rows[-1], *end]
     return rows
 
 

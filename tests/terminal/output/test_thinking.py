@@ -164,7 +164,7 @@ def test_folded_thought_shows_its_time_and_beginning():
 def test_replies_are_drawn_with_their_thoughts_in_place(thinking: str):
     block = TranscriptBlock(1, Speaker.ASSISTANT, "First.Second.", thoughts=(Thought(0, "One."), Thought(6, "Two.")))
     entries = Entries(PLAIN, thinking)
-    entries.fold(block)
+    entries.fold(block, 60)
     drawn = [entry.text for entry in entries.of(block, 60)]
     assert (
         drawn

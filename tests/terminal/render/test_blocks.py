@@ -385,9 +385,9 @@ def test_all_of_a_long_change_can_be_opened():
     short, changed = (
         TranscriptBlock(n, Speaker.TOOL_RESULT, "Edited x.", diff=diff) for n, diff in ((1, CHANGED), (2, long))
     )
-    entries.fold(short)
+    entries.fold(short, 60)
     assert not entries.folded
-    entries.fold(changed)
+    entries.fold(changed, 60)
     assert entries.folded.startswith("Edited x.\n\n--- a/x\n+++ b/x\n@@") and "\x1b" not in entries.folded
     assert entries.folded.count("\n+more   x<U+001B>[m") == 20
     rows = [entry.text.split("\n") for block in (short, changed) for entry in entries.of(block, 60)]
@@ -400,12 +400,12 @@ def test_newest_long_result_can_be_opened():
         TranscriptBlock(1, Speaker.TOOL_RESULT, "a\nb\nc\nd\ne\nf\ng\n"),
         TranscriptBlock(2, Speaker.TOOL_RESULT, "a\nb\nc\n"),
     )
-    entries.fold(long)
-    entries.fold(short)
+    entries.fold(long, 40)
+    entries.fold(short, 40)
     assert entries.folded is long.text
     (drawn,) = (entry.text for entry in entries.of(long, 40))
     assert strip_styles(drawn).endswith("  … 7 lines in all (Ctrl+O)")
-    entries.fold(TranscriptBlock(3, Speaker.TOOL_RESULT, "another\n" * 9))
+    entries.fold(TranscriptBlock(3, Speaker.TOOL_RESULT, "another\n" * 9), 40)
     assert not any("Ctrl+O" in entry.text for entry in entries.of(long, 40))
 
 
@@ -421,9 +421,36 @@ def test_output_of_a_user_command_can_be_opened_where_it_is_cut():
     entries = Entries(PLAIN, "fold")
     for lines, opens in ((39, False), (60, True)):
         block = TranscriptBlock(lines, Speaker.USER, "!seq 60\n" + "row\n" * lines)
-        entries.fold(block)
+        entries.fold(block, 60)
         (drawn,) = (entry.text for entry in entries.of(block, 60))
         assert drawn.endswith("  … 61 lines in all (Ctrl+O)") == opens == (entries.folded_in == lines)
+
+
+@pytest.mark.parametrize("speaker", [Speaker.USER, Speaker.NOTE])
+@pytest.mark.parametrize("words", ["a walrus and a seal ", "海象と海豹、"])
+@pytest.mark.parametrize("width", [40, 80])
+def test_long_lines_count_as_the_rows_that_they_take(speaker: Speaker, words: str, width: int):
+    lines = [
+        "/recall walrus",
+        *(f"{n} {words * (600 // len(words))}" for n in range(8)),
+        "Sources: #1, #2. /search #ID",
+    ]
+    block, entries = TranscriptBlock(7, speaker, "\n".join(lines)), Entries(PLAIN, "fold")
+    entries.fold(block, width)
+    assert (entries.folded, entries.folded_in) == (block.text, 7)
+    (drawn,) = (entry.text for entry in entries.of(block, width))
+    rows = drawn.split("\n")
+    assert len(rows) == render.MAX_MESSAGE_ROWS + 1 and max(map(cell_width, rows)) <= width
+    assert ("  … 10 lines in all (Ctrl+O)" in rows) and (rows[-1].endswith(lines[-1]) == (speaker is Speaker.NOTE))
+    few = TranscriptBlock(8, speaker, "\n".join((lines[0], lines[1], lines[-1])))
+    entries.fold(few, width)
+    assert entries.folded_in == 7 and "in all" not in "".join(entry.text for entry in entries.of(few, width))
+
+
+def test_last_line_of_a_long_answer_stays_only_where_it_is_short():
+    for text in ("word " * 2_000, "a\n" * 50 + "word " * 2_000):
+        rows = render.draw_block(TranscriptBlock(1, Speaker.NOTE, text), 60, PLAIN).split("\n")
+        assert len(rows) == render.MAX_MESSAGE_ROWS + 1 and rows[-1].endswith(" in all")
 
 
 def opened() -> Memory:

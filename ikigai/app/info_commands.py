@@ -190,8 +190,9 @@ async def _search(argument: str, config: Config, context: CommandContext) -> Com
     database = context.services.database
     if (id := search_results.parse_event_id(argument)) is not None:
         name, events = await database.neighbors(id)
-        text = search_results.format_neighbors(name, events, id)
-        return CommandAnswer(text, search_results.events_record(name, events[0].agent, events))
+        layout = partial(search_results.format_neighbors, name, events, id)
+        figures = search_results.events_record(name, events[0].agent, events)
+        return CommandAnswer(layout(), figures, draw=lambda columns, _: layout(columns))
     result = await database.search(argument)
     lineage = await database.lineage(context.agent.id)
     known = {

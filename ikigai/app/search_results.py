@@ -7,9 +7,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -31,8 +33,12 @@ if TYPE_CHECKING:
 
 MAX_RESULTS = 1_000
 """Hits or events that one command lists."""
-EVENT_LINES, NEIGHBOR_LINES = 40, 3
-"""Lines of the event and of each neighbor that /search #ID shows."""
+EVENT_ROWS, NEIGHBOR_ROWS = 40, 3
+"""Rows of the event and of each neighbor that /search #ID shows."""
+SCANNED_CHARACTERS = 1 << 16
+"""Characters that are looked at where only a few rows are shown."""
+PIPED_WIDTH = 80
+"""Cells of a row where there is no terminal."""
 EXCERPT_CHARACTERS = 100
 """Characters of an event in a list."""
 LIST_PAGE_EVENTS = 200
@@ -201,21 +207,37 @@ async def show_event(database: Database, arguments: argparse.Namespace) -> str |
         name, events = await database.neighbors(arguments.id, arguments.beside, arguments.beside)
     if arguments.json:
         return events_record(name, events[0].agent, events)
-    return format_neighbors(name, events, arguments.id, most=None)
+    width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
+    return format_neighbors(name, events, arguments.id, width, whole=True)
 
 
-def format_neighbors(agent: str, events: Sequence[StoredEvent], id: int, most: int | None = EVENT_LINES) -> str:
-    """Return an event, `most` lines of it (None: all), and a few lines of its neighbors."""
+def format_neighbors(
+    agent: str, events: Sequence[StoredEvent], id: int, width: int = PIPED_WIDTH, whole: bool = False
+) -> str:
+    """Return the first rows of an event (with `whole` its lines as they are) and of its neighbors, in `width` cells."""
     parts: list[str] = []
     for event in events:
         block = transcript.event_block(event)
-        text = clean(block.text).strip("\n") if block else ""
-        rows = text.split("\n")
-        keep = (most if event.id == id else NEIGHBOR_LINES) or len(rows)
-        more = [f"… {len(rows):,} lines in all"] if len(rows) > keep else []
+        text = block.text.strip("\n") if block else ""
         head = f"#{event.id}  {format_time(event.at)}  {clean_line(agent)}  {_kind(event, block)}"
-        parts.append("\n".join((head, *(f"  {row}" for row in (*rows[:keep], *more)))))
+        if whole and event.id == id:
+            rows = [head, *(f"  {row}" for row in clean(text).split("\n"))]
+        else:
+            rows = _first_rows(head, text, EVENT_ROWS if event.id == id else NEIGHBOR_ROWS, width, event.id)
+        parts.append("\n".join(rows))
     return "\n\n".join(parts)
+
+
+def _first_rows(head: str, text: str, most: int, width: int, id: int) -> list[str]:
+    """Return the head, the first `most` rows of the text of the event `id`, and how to see the rest of it."""
+    from ikigai.terminal.render.text_width import wrap
+
+    rows = list(islice(wrap(clean(text[:SCANNED_CHARACTERS]), width - 2), most + 1))
+    if len(rows) > most:
+        lines = text.count("\n") + 1
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        rows[most:] = wrap(f"… {size} in all: ikigai history show {id}", width - 2)
+    return [*wrap(head, width), *(f"  {row}" if row else "" for row in rows)]
 
 
 def events_record(

@@ -6,7 +6,8 @@ import re
 import psycopg
 import pytest
 
-from tests.e2e.account import ECHO, Account, figures_of, refused
+from tests.e2e.account import ECHO, WIRE, Account, Wire, figures_of, refused
+from tests.support.wire_server import completion
 
 
 def say(account: Account, *texts: str) -> None:
@@ -152,6 +153,34 @@ def test_search_at_the_terminal(account: Account):
         program.wait_for("There is no event #99999.")
         program.say("/search")
         program.wait_for("There is nothing to search for.")
+        program.leave()
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_long_answer_of_recall_shows_its_sources_and_can_be_opened(account: Account, wire: Wire, columns: int):
+    say(account, "The walrus likes clams. " + "海象と海豹、" * 100, "And the seal?")
+    with account.terminal(*WIRE, columns=columns, rows=24) as program:
+        program.ready()
+        wire.answers(completion("\n".join(f"{n} {'a walrus and a seal ' * 30}" for n in range(8)) + "\nThe end."))
+        program.say("/recall walrus")
+        program.wait_for("Sources: #")
+        program.settled()
+        (cut,) = [row for row in program.scrollback() if "in all" in row]
+        assert cut.strip() == "… 11 lines in all (Ctrl+O)"
+        program.type("\x0f")
+        program.wait(lambda: program.lines()[1].endswith("· /recall walrus"), "the answer in the history")
+        program.type("\x1b[6~" * 10)
+        program.wait(lambda: any(row.endswith("The end.") for row in program.lines()), "all of the answer")
+        program.type("q")
+        program.settled()
+        program.say("/search #2")
+        program.wait_for("ikigai history show")
+        program.settled()
+        rows = program.scrollback()
+        head = max(n for n, row in enumerate(rows) if row.startswith("  #1  "))
+        event = " ".join(row.strip() for row in rows[head : rows.index("", head)])
+        assert event.endswith("… 624 characters in all: ikigai history show 1")
+        assert rows.index("", head) - head <= 7, "three rows of the message before"
         program.leave()
 
 

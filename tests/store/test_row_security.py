@@ -22,6 +22,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from ikigai.core import events as ev
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import AgentLocked, IkigaiError, Rejected
 from ikigai.core.messages import Usage
 from ikigai.core.request.reply_draft import Draft
@@ -1369,3 +1370,63 @@ async def test_role_cannot_charge_another_one(team: Team) -> None:
     for name in ROLES:
         spent = (await team.databases[name].usage.spent(team.docs.id, query))["day"].usd
         assert spent == (7 * (2 * len(lies) - 1) if name == "writer" else 0), name
+
+
+def chosen(agents_own: bool = True, **values: Any) -> ev.SettingsChanged:
+    return ev.SettingsChanged(values, dict.fromkeys(values, "agent" if agents_own else "flag"))
+
+
+# What a writer says is the agent's own choice of the approval mode, and what is stored of it: None for no choice.
+APPROVALS: list[tuple[ev.Event, str | None]] = [
+    (chosen(approval="yolo"), "ask"),
+    (chosen(approval="auto", budget=5_000), "ask"),
+    (chosen(approval="edits"), "ask"),
+    (chosen(approval=None), "ask"),  # a profile may stand behind it
+    (chosen(profile="loose"), "ask"),
+    (chosen(profile="loose", approval="read-only"), "read-only"),
+    (ev.SettingsChanged({"profile": "loose", "approval": "yolo"}, {"profile": "agent", "approval": "flag"}), "ask"),
+    (chosen(approval="ask"), "ask"),
+    (chosen(approval="read-only"), "read-only"),
+    (chosen(budget=5_000), None),
+    (chosen(profile=None), None),
+    (chosen(agents_own=False, approval="yolo"), None),
+    (ev.Cleared({"approval": "yolo", "budget": 5_000}), "ask"),
+    (ev.Cleared({"profile": "loose"}), "ask"),
+    (ev.Cleared({"approval": "read-only", "profile": "loose"}), "read-only"),
+    (ev.Cleared({"budget": 5_000}), None),
+]
+
+
+async def test_writer_does_not_choose_that_tools_run_unasked_at_the_owner(team: Team) -> None:
+    def choice(event: ev.Event) -> Any:
+        if isinstance(event, ev.Cleared):
+            return event.own.get("approval")
+        assert isinstance(event, ev.SettingsChanged)
+        return event.values.get("approval") if event.origins.get("approval") == "agent" else None
+
+    anna, writer = team.databases["anna"], team.databases["writer"]
+    log = await writer.open_agent(await writer.agents.find("docs"))
+    for event, stored in APPROVALS:
+        (row,) = (await log.append((event,))).rows
+        assert choice(row.event) == stored, event
+        if isinstance(event, ev.SettingsChanged) and isinstance(row.event, ev.SettingsChanged):
+            others = {key: value for key, value in event.values.items() if key != "approval"}
+            assert row.event.values.items() >= others.items()
+    await log.append((chosen(approval="yolo"),))
+    await log.close()
+    insert = (
+        "insert into messages (event_id, agent_id, seq, kind, data) values (gen_random_uuid(), %s, %s, 'settings', %s)"
+        " returning data"
+    )
+    for seq, odd in enumerate(({}, {"values": 5}, {"values": {"approval": "yolo"}}), 5_000):
+        assert team.sql("writer", insert, team.docs.id, seq, json.dumps(odd)) == [(odd,)], "it is no settings event"
+    memory = await anna.reader(await anna.agents.find("docs")).load(load_memory(RUN, team.docs.id))
+    assert ApprovalMode.of(memory.settings) == ApprovalMode.ASK
+
+    # The owner chooses as ever, and so does a role for its own agents, whoever reads them.
+    for database, name in ((anna, "docs"), (writer, "mine")):
+        agent = await database.agents.find(name) if name == "docs" else await database.agents.create(name)
+        log = await database.open_agent(agent)
+        for event, _ in APPROVALS:
+            assert [row.event for row in (await log.append((event,))).rows] == [event]
+        await log.close()

@@ -65,6 +65,7 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (23, "alter function ikigai_unpack_purged()"),
     (27, "alter function ikigai_name_spender()"),
     (31, "alter function ikigai_is_given(bigint)"),
+    (32, "alter function ikigai_restrain_approval()"),
 )
 # Roles had the use of `public` as everybody has.
 GRANT_USAGE = """

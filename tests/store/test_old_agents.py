@@ -1,11 +1,14 @@
 """An agent that was used long ago costs what the newest one costs, however much other agents have stored since."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from uuid import uuid4
 
 import psycopg
 import pytest
 
+from ikigai.core.spending import SpendingQuery
 from ikigai.core.state.loading import load_memory
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
@@ -44,6 +47,12 @@ async def place(database: Database, agent: Agent) -> None:
     assert (await database.tree.place(await middle(database, agent)))[0].id == agent.id
 
 
+async def spent(database: Database, agent: Agent) -> None:
+    where = await middle(database, agent)
+    query = SpendingQuery(str(uuid4()), time.time(), turn=where, turns=True, agents=True)
+    assert not (await database.usage.spent(agent.id, query))["turn"].usd
+
+
 READINGS: dict[str, Callable[[Database, Agent], Awaitable[object]]] = {
     "load": lambda database, agent: database.reader(agent).load(load_memory(RUN, agent.id)),
     "history": lambda database, agent: database.reader(agent).history(None, 100),
@@ -62,6 +71,7 @@ READINGS: dict[str, Callable[[Database, Agent], Awaitable[object]]] = {
     "fill of the window": lambda database, agent: database.usage.window_fills(agent.id, 20),
     "uses of the cache": lambda database, agent: database.usage.cache_uses(agent.id),
     "usage": lambda database, agent: database.usage.totals(agent.id),
+    "spent under caps": spent,
     "chosen setting": lambda database, agent: database.chosen(agent.id, "model"),
     "export": export,
 }

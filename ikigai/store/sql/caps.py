@@ -19,7 +19,8 @@ _MAY_BE_MINE = f"""(
 )"""
 # The agents whose caps a request of `agent` counts for, itself and those above it while tools made them, each with the
 # agents that tools made below it; then the sums of each, of which the largest is decisive. The turn of an agent above
-# is its open one. A reservation whose write lock nobody holds is what a dead writer had sent.
+# is its open one. A reservation whose write lock nobody holds is what a dead writer had sent. Requests are looked up
+# agent by agent: joined, those of all agents would be read where there are few, 21 ms for each request at 40,000.
 _DEAD_OUTPUT = "coalesce((octet_length(drafts.text) + octet_length(drafts.thinking)) / 4, 0)"
 SPENT = f"""
 with recursive chain (id, parent, made) as (
@@ -54,7 +55,9 @@ with recursive chain (id, parent, made) as (
   select 'day', sum(usd), sum(tokens) from held where is_today
   union all
   select 'turn' || turns.top, sum(spent_usd), sum(spent_tokens)
-  from turns join below using (top) join usage on usage.agent_id = below.id and usage.id >= turns.first
+  from turns join below using (top) cross join lateral (
+    select spent_usd, spent_tokens from usage where agent_id = below.id and id >= turns.first offset 0
+  ) sent
   group by turns.top
   union all
   select 'turn' || turns.top, sum(usd), sum(tokens)
@@ -62,7 +65,10 @@ with recursive chain (id, parent, made) as (
   group by turns.top
   union all
   select 'agent' || below.top, sum(spent_usd), sum(spent_tokens)
-  from below join usage on usage.agent_id = below.id where %(agents)s group by below.top
+  from below cross join lateral (
+    select spent_usd, spent_tokens from usage where agent_id = below.id and %(agents)s offset 0
+  ) sent
+  group by below.top
   union all
   select 'agent' || below.top, sum(usd), sum(tokens) from below join held on held.agent_id = below.id group by below.top
 ), added (scope, usd, tokens) as (

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import importlib
 import os
-import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -28,14 +27,20 @@ if TYPE_CHECKING:
     from ikigai.system.progress import Far
 
 
+_imported = set[str]()
+"""Modules that `import_module` has imported. Others in `sys.modules` may be under way in another thread: only a private
+name tells.
+"""
+
+
 async def import_module(module: str) -> None:
     """Import a heavy module in a thread, so that an import statement behind this takes no time.
 
-    For one that is there already a thread would take 8 ms while another one imports.
+    For one that was imported here already a thread would take 8 ms while another one imports.
     """
-    loaded = sys.modules.get(module)
-    if loaded is None or getattr(loaded.__spec__, "_initializing", False):  # in another thread
+    if module not in _imported:
         await asyncio.to_thread(importlib.import_module, module)
+        _imported.add(module)
 
 
 async def locate_database(config: Config) -> tuple[Lease | None, str]:

@@ -49,6 +49,14 @@ class OpenedDatabase(NamedTuple):
     first: FirstAgent | None
 
 
+async def import_behind_driver(*modules: str) -> None:
+    """Import the driver of the database first and alone, to connect at once; then these modules, while the server
+    answers.
+    """
+    for module in ("ikigai.store.database", *modules):
+        await import_module(module)
+
+
 async def open_ahead(
     config: Config, write: bool, on_progress: Far, choice: AgentChoice | None = None
 ) -> OpenedDatabase:

@@ -20,7 +20,7 @@ from ikigai.app.factories import (
     make_workshop,
     tighten,
 )
-from ikigai.app.first_agent import close_opened, find_agent, open_ahead, open_log
+from ikigai.app.first_agent import close_opened, find_agent, import_behind_driver, open_ahead, open_log
 from ikigai.app.open_database import close_database, import_module
 from ikigai.app.run_profiles import profile_in_force
 from ikigai.app.trusted_project import Project, make_project
@@ -108,10 +108,7 @@ class Services:
         try:
             config, limits = tighten(config, project)
             opening = opening or asyncio.create_task(open_ahead(config, write, on_progress))
-            # First and alone: the other modules are imported while the server answers.
-            await import_module("ikigai.store.database")
-            await import_module("ikigai.store.write_access")
-            await import_module("ikigai.store.agent_reader")
+            await import_behind_driver("ikigai.store.write_access", "ikigai.store.agent_reader")
             pool = await asyncio.to_thread(make_pool, config)
             tool_runtime = await asyncio.to_thread(make_workshop, config)
             await tool_runtime.open(project)

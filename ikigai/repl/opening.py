@@ -80,13 +80,11 @@ class Opening:
 
     async def _open_services(self, project: Project, choice: AgentChoice | None, on_progress: Far) -> Services:
         """Open the services; the agent of `choice` is opened ahead, if it exists and can be had."""
-        from ikigai.app.first_agent import close_opened, open_ahead
+        from ikigai.app.first_agent import close_opened, import_behind_driver, open_ahead
 
         opening = asyncio.create_task(open_ahead(self._session.config, True, on_progress, choice))
         try:
-            # First the driver of the database, and all else while the server answers.
-            await asyncio.to_thread(importlib.import_module, "ikigai.store.database")
-            await asyncio.to_thread(importlib.import_module, "ikigai.app.services")
+            await import_behind_driver("ikigai.app.services")
         except BaseException:
             await close_opened(opening)
             raise

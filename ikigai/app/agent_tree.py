@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ikigai.app.agent_manager import AgentManager
 from ikigai.core.agents.tree import THIS_PROGRAM, AgentInfo, AgentLink, TreeNode, build_tree
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import AgentLocked, Rejected
 from ikigai.core.events import AgentKilled, AgentRevived, Forked, SettingsChanged
 from ikigai.core.sanitize import clean_line
@@ -63,6 +64,9 @@ async def fork(services: Services, agent: Agent, request: ForkRequest, memory: M
         if parent.id != agent.id or memory is None:
             memory = await services.load_memory(parent)
         choices, notice = accept_change(services, memory, choices)
+    if parent.owner:  # the choices of another user go along
+        mode = ApprovalMode.of(services.run.below).stricter(ApprovalMode.ASK)
+        choices = {"approval": mode.value, **choices}
     own = (SettingsChanged(choices, dict.fromkeys(choices, "agent")),) if choices else ()
     events = (Forked(parent.name, at), *own)
     child = await family.fork(parent, at, events, request.name, current_directory())

@@ -275,14 +275,14 @@ class Services:
                 from ikigai.app.unsaved_events import put_back
 
                 messages = await put_back(files, log)
-            return await log.load(load_memory(self.run, agent.id)), log, messages
+            return await log.load(load_memory(self.run.for_owner(agent.owner), agent.id)), log, messages
         except BaseException:
             await log.close()
             raise
 
     async def load_memory(self, agent: Agent) -> Memory:
         """Load the memory of an agent without its write lock."""
-        return await self.database.reader(agent).load(load_memory(self.run, agent.id))
+        return await self.database.reader(agent).load(load_memory(self.run.for_owner(agent.owner), agent.id))
 
     def learned(self, model: str) -> bool:
         """Return True if a provider reported in this run that the model's context is smaller than known."""

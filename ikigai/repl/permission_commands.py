@@ -60,9 +60,9 @@ async def run_approve(argument: str, memory: Memory, ask: Ask, key: str = "") ->
 
 
 def next_approval_mode(memory: Memory) -> inputs.Change:
-    """Return the change of the key for that: the next approval mode that the project allows."""
+    """Return the change of the key for that: the next approval mode that the project allows, and the agent's owner."""
     now = ApprovalMode.of(memory.settings)
-    modes, limit = [now.following()], memory.run.project_limits.approval
+    modes, limit = [now.following()], memory.run.project_limits.approval.stricter(memory.run.choosable_approval)
     while modes[-1] != now and modes[-1].stricter(limit) != modes[-1]:
         modes.append(modes[-1].following())
     return inputs.Change({"approval": modes[-1].value})

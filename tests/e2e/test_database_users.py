@@ -130,3 +130,42 @@ def test_share_with_a_role_of_an_odd_name_is_ended_by_the_line_that_it_shows(
         assert ended.returncode == 0 and "is not shared with" in ended.stdout, ended.stderr
     finally:
         assert admin.run("db", "users", "remove", odd).returncode == 0
+
+
+def test_approval_mode_of_a_shared_agent_lets_nothing_run_at_another_user(
+    team: tuple[str, Account, Account], people: tuple[str, str], dsn: str
+) -> None:
+    """Each of both stores that the mode is `yolo`, by a program that takes any line. Flags hold for a run."""
+    _, anna, bela = team
+    (docs,) = anna.agents()
+    assert anna.run("agents", "share", docs, "with", people[1], "write").returncode == 0
+    tools = {"IKIGAI_TOOLS_ENABLED": "true"}
+
+    def runs(account: Account, *flags: str) -> bool:
+        """Return True if a command of the model runs in a turn of print mode."""
+        ran = account.home / "ran"
+        model = account.script([{"do": "call", "name": "shell", "arguments": {"command": f"touch {ran}"}}], "Done.")
+        account.run(*model, "-p", *flags, "go", **tools)
+        found = ran.exists()
+        ran.unlink(missing_ok=True)
+        return found
+
+    def choose(account: Account, name: str = docs) -> None:
+        with psycopg.connect(account.dsn, options="-csearch_path=ikigai") as other:
+            other.execute(
+                "insert into messages (event_id, agent_id, seq, kind, data)"
+                " select gen_random_uuid(), agent_id, max(seq) + 1, 'settings',"
+                """ '{"values": {"approval": "yolo"}, "origins": {"approval": "agent"}}'"""
+                " from messages where agent_id = (select id from agents where name = %s) group by agent_id",
+                (name,),
+            )
+
+    assert not runs(anna, "-r", docs) and runs(bela, "-r", docs, "--yolo")
+    choose(bela)
+    assert not runs(anna, "-r", docs) and not runs(bela, "-r", docs)
+    choose(anna)
+    assert runs(anna, "-r", docs) and not runs(bela, "-r", docs) and runs(bela, "-r", docs, "--yolo")
+    assert bela.run("-p", "-r", docs, "/fork --name mine").returncode == 0
+    assert not runs(bela, "-r", "mine")
+    choose(bela, "mine")
+    assert runs(bela, "-r", "mine"), "it is bela's own"

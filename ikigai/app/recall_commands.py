@@ -111,6 +111,9 @@ def _lines(found: Recalled) -> list[str]:
         lines += [f"  {said.kind}: {said.excerpt}" for said in turn.messages if said.excerpt]
     if not found.turns:
         lines.append(NOTHING_FOUND)
+    excerpts = (said.excerpt for turn in found.turns for said in turn.messages)
+    if any(excerpt.startswith("… ") or excerpt.endswith(" …") for excerpt in excerpts):
+        lines.append("To see all of a message: ikigai history show ID")
     if found.behind:
         lines.append(behind_notice(found.behind, "ask"))
     return [*lines, found.notice] if found.notice else lines

@@ -136,6 +136,20 @@ async def test_recalled_turns_are_printed_with_600_characters_each(database: Dat
     await talk.log.close()
 
 
+@pytest.mark.parametrize("mud", ["mud ", "泥。"])
+async def test_recalled_turns_show_what_matches_in_a_line_and_name_the_way_to_the_rest(database: Database, mud: str):
+    talk = await Talk.open(database)
+    await talk.turn(f"{mud * 700}\n\na walrus\n\n{mud * 700}", "Hm.")
+    await talk.turn("The small walrus.", "Hm.")
+    printed = str(await print_recall(database, asked("walrus", limit=1)))
+    assert printed.splitlines()[1:] == ["  user: The small walrus.", "  assistant: Hm."]
+    printed = str(await print_recall(database, asked("walrus", limit=2)))
+    *_, excerpt, reply, rest = printed.splitlines()
+    assert "a walrus" in excerpt and excerpt.startswith("  user: … ") and excerpt.endswith(" …") and len(excerpt) < 650
+    assert reply == "  assistant: Hm." and rest == "To see all of a message: ikigai history show ID"
+    await talk.log.close()
+
+
 async def test_recall_of_a_fork_reads_what_it_inherits_alone(database: Database):
     parent = await Talk.open(database)
     await parent.turn("walrus before the fork", "yes")

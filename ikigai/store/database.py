@@ -283,7 +283,7 @@ class Database:
         return PromptLookup(self._session, self._replica or self._beside, typed, here)
 
     async def last_event_id(self) -> int:
-        """Return the id of the newest event of all agents; 0 if there is none."""
+        """Return the id of the newest event of all agents, or of one that can have been; 0 if there is none."""
         async with self._session.use() as cursor:
             await cursor.execute(queries.LAST_EVENT)
             ((newest,),) = await cursor.fetchall()

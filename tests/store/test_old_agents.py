@@ -12,13 +12,16 @@ from ikigai.core.spending import SpendingQuery
 from ikigai.core.state.loading import load_memory
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
-from tests.conftest import MIGRATIONS
+from ikigai.store.sql import replay
+from tests.conftest import MIGRATIONS, address
+from tests.store.talk import Talk
 from tests.store.test_loading import RUN, fill
 
 pytestmark = pytest.mark.fresh
 
 TURNS, SINCE = 250, 4_000
 """Turns of four events: of the agents that are looked at, and of each of those in between."""
+PASSWORD = "a password of hers"
 MAX_ROWS = 6 * TURNS
 """Rows of the log that are read at most. What reads an agent whole reads 1,000, and some of them twice."""
 
@@ -77,6 +80,40 @@ READINGS: dict[str, Callable[[Database, Agent], Awaitable[object]]] = {
 }
 
 
+async def prompts(database: Database, _: Agent) -> None:
+    assert await database.prompts(100) == ["q" * 100]
+
+
+async def search_prompts(database: Database, _: Agent) -> None:
+    lookup = database.search_prompts("qq", "/nowhere")
+    assert [each.text for each in await lookup.more((5, 5))]
+
+
+async def recent_models(database: Database, _: Agent) -> None:
+    assert await database.usage.recent_models(5) == ["chat/large"]
+
+
+async def position(database: Database, agent: Agent) -> None:
+    """Ask for what a replica must have."""
+    async with database._session.use() as cursor:
+        await cursor.execute(replay.POSITION)
+        ((_, id, _),) = await cursor.fetchall()
+    assert id and (await database.tree.place(id))[0]
+
+
+READINGS_OF_ROLE = {
+    "prompts": prompts,
+    "search in prompts": search_prompts,
+    "recent models": recent_models,
+    "newest event": lambda database, _: database.last_event_id(),
+    "position": position,
+    "list of agents": READINGS["list of agents"],
+    "history": READINGS["history"],
+    "fork point": READINGS["fork point"],
+    "spent under caps": READINGS["spent under caps"],
+}
+
+
 def backends(other: psycopg.Connection) -> set[int]:
     other.execute("select pg_stat_clear_snapshot()")
     return {pid for (pid,) in other.execute("select pid from pg_stat_activity").fetchall()}
@@ -87,6 +124,27 @@ def rows_read(other: psycopg.Connection) -> int:
     other.execute("select pg_stat_clear_snapshot()")
     ((rows,),) = other.execute(query).fetchall()
     return rows
+
+
+async def count_rows(
+    other: psycopg.Connection,
+    dsn: str,
+    readings: dict[str, Callable[[Database, Agent], Awaitable[object]]],
+    *agents: Agent,
+) -> dict[str, list[int]]:
+    """Return the rows of the log that each reads of each agent, over a connection of its own."""
+    read: dict[str, list[int]] = {}
+    for name, reading in readings.items():
+        for agent in agents:
+            before, running = rows_read(other), backends(other)
+            apart = await Database.open(dsn, MIGRATIONS, write=False)
+            await reading(apart, agent)
+            await apart.close()
+            async with asyncio.timeout(30):  # a connection tells what it has read when it ends
+                while not backends(other) <= running:
+                    await asyncio.sleep(0.01)
+            read.setdefault(name, []).append(rows_read(other) - before)
+    return read
 
 
 @pytest.mark.parametrize("is_analyzed", [True, False])
@@ -100,17 +158,45 @@ async def test_old_agent_is_read_without_what_others_stored_since(
         fill(dsn, agent, TURNS if n in (0, others + 1) else SINCE, analyze=False)
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute("vacuum (analyze) messages" if is_analyzed else "vacuum messages")
-        read: dict[str, list[int]] = {}
-        for name, reading in READINGS.items():
-            for agent in (agents[0], agents[-1]):
-                before, running = rows_read(other), backends(other)
-                apart = await Database.open(dsn, MIGRATIONS, write=False)
-                await reading(apart, agent)
-                await apart.close()
-                async with asyncio.timeout(30):  # a connection tells what it has read when it ends
-                    while not backends(other) <= running:
-                        await asyncio.sleep(0.01)
-                read.setdefault(name, []).append(rows_read(other) - before)
+        read = await count_rows(other, dsn, READINGS, agents[0], agents[-1])
     # The list shows how many turns each agent has: their ends are counted in an index, or in the log.
     assert max(read.pop("list of agents")) < MAX_ROWS * len(agents) + others * SINCE
     assert {name: rows for name, rows in read.items() if max(rows) > MAX_ROWS} == {}
+
+
+async def test_limited_role_reads_its_old_agent_without_what_others_stored_since(database: Database, dsn: str) -> None:
+    """What asks for the newest events of all agents does not try those that are hidden from the role."""
+    role = f"anna_{uuid4().hex[:8]}"
+    await database.users.add(role, PASSWORD)
+    agents = [await database.agents.create() for _ in range(3)]
+    for n, agent in enumerate(agents):
+        fill(dsn, agent, TURNS if n == 0 else SINCE, analyze=False)
+    try:
+        with psycopg.connect(dsn, autocommit=True) as other:
+            other.execute("update agents set owner = %s where id = %s", (role, agents[0].id))
+            other.execute("vacuum (analyze) messages, agents, agent_access")
+            limited = address(dsn, user=role, password=PASSWORD)
+            read = await count_rows(other, limited, READINGS_OF_ROLE, agents[0])
+    finally:
+        await database.users.remove(role, database.place.user)
+    assert {name: rows for name, rows in read.items() if max(rows) > MAX_ROWS} == {}
+
+
+async def test_limited_role_gets_its_prompts_from_before_what_others_stored(database: Database, dsn: str) -> None:
+    role = f"anna_{uuid4().hex[:8]}"
+    await database.users.add(role, PASSWORD)
+    try:
+        limited = await Database.open(address(dsn, user=role, password=PASSWORD), MIGRATIONS)
+        talk = await Talk.open(limited, await limited.agents.create())
+        await talk.turn("the old words")
+        fill(dsn, await database.agents.create(), 2 * SINCE)
+        await talk.turn("the new words")
+        fill(dsn, await database.agents.create(), 2 * SINCE)
+        assert await limited.prompts(10) == ["the new words", "the old words"]
+        lookup, found = limited.search_prompts("words", "/nowhere"), list[str]()
+        while not lookup.complete:
+            found += [each.text for each in await lookup.more((5, 5))]
+        assert found == ["the new words", "the old words"]
+        await limited.close()
+    finally:
+        await database.users.remove(role, database.place.user)

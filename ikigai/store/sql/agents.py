@@ -5,7 +5,7 @@ Statements that read, count, purge and move logs have modules of their own. Rows
 """
 
 from ikigai.store.address import quoted
-from ikigai.store.sql.fragments import IS_LISTED, OWNER, ROLE, ROW, SPENDER_IN
+from ikigai.store.sql.fragments import IS_LIMITED, IS_LISTED, OWNER, ROLE, ROW, SPENDER_IN
 from ikigai.store.sql.roles import INDEX_INFIX, OF_VERSION
 
 # One connection -----------------------------------------------------------------------------------------------------
@@ -272,4 +272,10 @@ select current_setting('server_version'), current_database()::text, current_user
 """
 COUNT_EVENTS = "select count(*) from messages"
 SECURE = "select ikigai_secure()"
-LAST_EVENT = "select coalesce(max(id), 0) from messages"
+# Of a limited role the last id that was given: all newest events may be hidden from it.
+LAST_EVENT = f"""
+select coalesce(
+  case when {IS_LIMITED} then pg_sequence_last_value(pg_get_serial_sequence('messages', 'id')::regclass) end,
+  (select max(id) from messages), 0
+)
+"""

@@ -72,6 +72,24 @@ def turn_start(agent: LiteralString, last: LiteralString = MAX_ID, ended: Litera
   )"""
 
 
+IS_LIMITED: LiteralString = "row_security_active('messages'::regclass)"
+"""True for a role that sees only some events of the log: the newest ones of all agents may all be hidden from it."""
+
+
+def newest_visible(columns: LiteralString, last: LiteralString = MAX_ID) -> LiteralString:
+    """Return a query for columns of the newest event up to the id `last` that a limited role may read, if there is one.
+
+    It asks agent by agent. In the order of ids the server would try the rows of all others that were stored since: a
+    second for a million.
+    """
+    return f"""
+    select {columns} from agent_access cross join lateral (
+      select id, event_id from messages
+      where {events_between("agent_access.agent_id", "0", f"least(agent_access.upto, {last})")} {NEWEST_FIRST} limit 1
+    ) newest
+    where agent_access.role = {ROLE} and {IS_LIMITED} order by id desc limit 1"""
+
+
 CITED_PAGES = "$.blocks[*].citations[*]"
 """The path to the pages that a reply relies on, in the data of its event."""
 SEARCHED_TEXT: LiteralString = f"""case when kind = 'assistant' and data @? '{CITED_PAGES}' then

@@ -1,8 +1,11 @@
 """This module holds the SQL statements that read logs: into memory, and to look back at."""
 
+from typing import LiteralString
+
 from ikigai.store.sql.fragments import (
     ENDS,
     ENDS_WITHOUT_PICTURES,
+    IS_LIMITED,
     MAX_ID,
     NEWEST_FIRST,
     OLDEST_FIRST,
@@ -11,6 +14,7 @@ from ikigai.store.sql.fragments import (
     ROW_OF_ENDS,
     events_between,
     lineage_query,
+    newest_visible,
 )
 
 # Into memory --------------------------------------------------------------------------------------------------------
@@ -103,17 +107,43 @@ _IS_PROMPT = "kind = 'user' and octet_length(content) between 1 and 20000 and no
 # The newest different prompts among the last ones.
 PROMPTS = f"""
 select content from (
-  select id, content from messages where {_IS_PROMPT} order by id desc limit %s
+  select id, content from messages where {_IS_PROMPT} order by id desc limit %(most)s
 ) newest
-group by content order by max(id) desc limit %s
+group by content order by max(id) desc limit %(limit)s
+"""
+IS_LIMITED_ROLE = f"select {IS_LIMITED}"
+# A limited role looks through so many ids of the log at once, up to the next event that it sees.
+_STRETCH_IDS: LiteralString = "25000"
+_MAX_STRETCHES: LiteralString = "4"
+PROMPTS_OF_LIMITED_ROLE = f"""
+with recursive stretches (n, last) as (
+  select 1, ({newest_visible("id")})
+  union all
+  select n + 1, ({newest_visible("id", f"stretches.last - {_STRETCH_IDS}")}) from stretches
+  where last > 0 and n < {_MAX_STRETCHES}
+)
+select content from (
+  select prompt.id, prompt.content from stretches cross join lateral (
+    select id, content from messages
+    where {_IS_PROMPT} and id <= last and id > last - {_STRETCH_IDS} order by id desc limit %(most)s
+  ) prompt
+  order by prompt.id desc limit %(most)s
+) newest
+group by content order by max(id) desc limit %(limit)s
 """
 
 # A stretch of the prompts that users typed, the newest first: those that match all `words`, or `loosely` in their first
 # letters, and a row with the place to go on from. The index messages_user serves it.
 SEARCH_PROMPTS = f"""
-with stretch as materialized (
+with ends as materialized (
+  select last, case when {IS_LIMITED} then greatest(last - {_STRETCH_IDS}, 0) else 0 end as behind
+  from (
+    select case when {IS_LIMITED} then ({newest_visible("id", "%(before)s::bigint - 1")})
+                else %(before)s::bigint - 1 end as last
+  ) newest
+), stretch as materialized (
   select id, agent_id, content, created_at from messages
-  where id < %(before)s and {_IS_PROMPT}
+  where id <= (select last from ends) and id > (select behind from ends) and {_IS_PROMPT}
   order by id desc limit %(most)s
 )
 select id, content, at, name, directory from (
@@ -125,7 +155,9 @@ select id, content, at, name, directory from (
 ) fitting
 where n <= case when directory = %(here)s then %(most_here)s else %(most_elsewhere)s end
 union all
-select min(id), null, null, null, null from stretch
+select case when behind > 0 and (select count(*) from stretch) < %(most)s then behind + 1
+            else (select min(id) from stretch) end, null, null, null, null
+from ends
 """
 
 # Prompts by their ids, the newest first.

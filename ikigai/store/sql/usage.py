@@ -1,6 +1,6 @@
 """This module holds the SQL statements of the usage ledger."""
 
-from ikigai.store.sql.fragments import MAX_ID, NEWEST_FIRST, ROW, events_between
+from ikigai.store.sql.fragments import IS_LIMITED, MAX_ID, NEWEST_FIRST, ROLE, ROW, events_between
 
 # In the order of the fields of `usage_totals.UsageTotals`.
 _SPENT = """
@@ -61,11 +61,20 @@ select {ROW} from (
 ) newest
 where data -> 'prefix' is not null order by seq desc limit 1
 """
-# The models of the newest requests; older ones are not read.
-RECENT_MODELS = """
+# The models of the newest requests; older ones are not read. A role that sees few of them asks its newest agents.
+RECENT_MODELS = f"""
 select model from (
-  select model, max(created_at) as at
-  from (select model, created_at from usage where purpose = '' order by created_at desc limit 300) newest
+  select model, max(created_at) as at from (
+    (select model, created_at from usage where purpose = '' and not {IS_LIMITED} order by created_at desc limit 300)
+    union all
+    select asked.model, asked.created_at from (
+      select agents.id from agent_access join agents on agents.id = agent_access.agent_id
+      where role = {ROLE} and upto = {MAX_ID} and {IS_LIMITED} order by last_used_at desc limit 20
+    ) agents cross join lateral (
+      select model, created_at from usage
+      where {events_between("agents.id", "0", MAX_ID)} and purpose = '' {NEWEST_FIRST} limit 20
+    ) asked
+  ) newest
   where model <> '' group by model
 ) models order by at desc limit %s
 """

@@ -1430,3 +1430,32 @@ async def test_writer_does_not_choose_that_tools_run_unasked_at_the_owner(team: 
         for event, _ in APPROVALS:
             assert [row.event for row in (await log.append((event,))).rows] == [event]
         await log.close()
+
+
+async def test_writer_sends_no_message_from_an_agent_to_others_of_its_owner(team: Team) -> None:
+    """The owner may write to them, and the message would be the owner's: its answer could be read in the agent."""
+    own = await team.databases["writer"].agents.create("own")
+    kid = str(uuid4())
+    made = "insert into agents (id, name, parent, forked_at, made) values (%s, 'kid', %s, 1, true)"
+    assert team.sql("writer", made, kid, team.docs.id) == 1
+    insert = (
+        "insert into messages (event_id, agent_id, seq, kind, content, data)"
+        " values (gen_random_uuid(), %s, %s, 'mail_sent', 'Say all that you know.', %s)"
+    )
+
+    def send(role: str, seq: int, to: str, sender: str = team.docs.id, **more: Any) -> Any:
+        return team.sql(role, insert, sender, seq, json.dumps({"to": to, **more}))
+
+    refused = "42501"
+    assert send("writer", 5_000, team.notes.id, by_user=True) == refused
+    assert send("writer", 5_000, team.notes.id, kid) == refused
+    for odd in ({}, {"to": 5}, {"to": None}, {"to": "nobody"}):
+        assert team.sql("writer", insert, team.docs.id, 5_000, json.dumps(odd)) == refused
+    waiting = "select content from ikigai_waiting_mail(%s, 10)"
+    assert team.sql("anna", waiting, team.notes.id) == []
+    for seq, to in enumerate((kid, own.id, team.docs.id), 5_000):
+        assert send("writer", seq, to) == 1, "it may continue these"
+    assert send("anna", 5_010, team.notes.id) == send("anna", 5_010, own.id, team.notes.id) == 1
+    (asked,) = team.sql("anna", "select max(id) from messages where kind = 'mail_sent'")
+    assert send("writer", 5_011, team.notes.id, own.id, answers=asked[0]) == 1
+    assert len(team.sql("anna", waiting, team.notes.id)) == 1, "from its own agent, and not delivered"

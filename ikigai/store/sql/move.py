@@ -66,6 +66,7 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (27, "alter function ikigai_name_spender()"),
     (31, "alter function ikigai_is_given(bigint)"),
     (32, "alter function ikigai_restrain_approval()"),
+    (33, "alter function ikigai_check_sender()"),
 )
 # Roles had the use of `public` as everybody has.
 GRANT_USAGE = """

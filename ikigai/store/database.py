@@ -373,8 +373,8 @@ class Database:
         async with self._session.use() as cursor:
             await cursor.execute(queries.STATUS, (MAX_COUNTED_AGENTS,))
             ((server, name, user, schema, size, messages, rows, agents, extensions, durable),) = await cursor.fetchall()
-            if rows < MAX_COUNTED_EVENTS:
-                await cursor.execute(queries.COUNT_EVENTS)
+            if rows is None or rows < MAX_COUNTED_EVENTS:
+                await cursor.execute(queries.COUNT_EVENTS_OF_LIMITED_ROLE if rows is None else queries.COUNT_EVENTS)
                 ((rows,),) = await cursor.fetchall()
         where, version = str(self._session.place), self._session.greeting.schema_version
         behind = await self.indexer.stems.behind() if version >= RECALL_VERSION else rows

@@ -107,6 +107,7 @@ READINGS_OF_ROLE = {
     "recent models": recent_models,
     "newest event": lambda database, _: database.last_event_id(),
     "position": position,
+    "state of the database": lambda database, _: database.status(),
     "list of agents": READINGS["list of agents"],
     "history": READINGS["history"],
     "fork point": READINGS["fork point"],

@@ -643,6 +643,25 @@ async def test_fork_of_a_shared_agent_keeps_the_past_and_gets_no_future(team: Te
     assert memory.window.turns
 
 
+async def test_state_of_the_database_counts_the_events_that_a_role_may_read(team: Team) -> None:
+    """Also those of a fork's past, and what is left of an agent that was purged as a whole."""
+    reader, anna = team.databases["reader"], team.databases["anna"]
+    docs = await reader.agents.find("docs")
+    at = await reader.tree.fork_point(docs)
+    await reader.tree.fork(docs, at, (ev.Forked("docs", at),), "mine")
+    await anna.sharing.share(team.docs, docs_reader(team), "none")
+    talk = await Talk.open(anna, await anna.agents.find("docs"))
+    await talk.turn("said later")
+    passing = await Talk.open(anna, await anna.agents.create(ephemeral=True))
+    await passing.turn("said in passing")
+    await passing.log.append((ev.UsageReported("a/b"),))
+    await passing.log.close()
+    assert await anna.purge_ephemeral() == [passing.agent.id]
+    counted = {role: (await database.status()).events for role, database in team.databases.items()}
+    seen = {role: team.sql(role, "select count(*) from messages")[0][0] for role in ROLES}
+    assert counted == seen and len(set(seen.values())) > 2
+
+
 async def test_past_of_a_fork_is_no_way_to_what_came_later(team: Team) -> None:
     """Neither by another fork of the agent, nor by a fork of the fork, whether the share lasts or not."""
     reader, anna, role = team.databases["reader"], team.databases["anna"], docs_reader(team)

@@ -5,7 +5,7 @@ Statements that read, count, purge and move logs have modules of their own. Rows
 """
 
 from ikigai.store.address import quoted
-from ikigai.store.sql.fragments import IS_LIMITED, IS_LISTED, OWNER, ROLE, ROW, SPENDER_IN
+from ikigai.store.sql.fragments import IS_LIMITED, IS_LISTED, NEWEST_FIRST, OWNER, ROLE, ROW, SPENDER_IN, events_between
 from ikigai.store.sql.roles import INDEX_INFIX, OF_VERSION
 
 # One connection -----------------------------------------------------------------------------------------------------
@@ -262,8 +262,7 @@ from drafts where agent_id = %(agent)s
 STATUS = f"""
 select current_setting('server_version'), current_database()::text, current_user::text, {_SCHEMA}::text,
        pg_database_size(current_database()), pg_total_relation_size('messages'),
-       case when row_security_active('messages'::regclass) then 0
-            else (select reltuples::bigint from pg_class where oid = 'messages'::regclass) end,
+       case when not {IS_LIMITED} then (select reltuples::bigint from pg_class where oid = 'messages'::regclass) end,
        (select case when row_security_active(oid) or reltuples < %s then (select count(*) from agents)
                     else reltuples::bigint end
         from pg_class where oid = 'agents'::regclass),
@@ -271,6 +270,19 @@ select current_setting('server_version'), current_database()::text, current_user
        current_setting('fsync') = 'on' and current_setting('synchronous_commit') <> 'off'
 """
 COUNT_EVENTS = "select count(*) from messages"
+# Of a limited role, which sees no estimate: to try each row of the log takes longer than a statement may. Seqs have no
+# gaps, but in an agent that was purged as a whole.
+COUNT_EVENTS_OF_LIMITED_ROLE = f"""
+select coalesce(sum(
+  case when agents.purged_at is null then newest.seq
+       else (select count(*) from messages where agent_id = agents.id) end
+), 0)::bigint
+from agent_access join agents on agents.id = agent_access.agent_id cross join lateral (
+  select seq from messages
+  where {events_between("agent_access.agent_id", "0", "agent_access.upto")} {NEWEST_FIRST} limit 1
+) newest
+where agent_access.role = {ROLE}
+"""
 SECURE = "select ikigai_secure()"
 # Of a limited role the last id that was given: all newest events may be hidden from it.
 LAST_EVENT = f"""

@@ -2,7 +2,7 @@
 
 from typing import LiteralString
 
-from ikigai.store.sql.fragments import CITED_PAGES, SEARCHED_TEXT
+from ikigai.store.sql.fragments import CITED_PAGES, IS_LIMITED, SEARCHED_TEXT, newest_visible
 
 # Packing a segment --------------------------------------------------------------------------------------------------
 
@@ -16,7 +16,13 @@ select segment, xmin::text from search_segments
 where (is_missing or segment < (select max(segment) from search_segments)) and segment <> all(%s::integer[])
 order by is_missing desc, segment limit 1
 """
-UNPACKED = "select count(*) from search_segments where segment < (select max(id) >> 14 from messages)"
+UNPACKED = f"""
+select count(*) from search_segments where segment < (
+  select newest.id >> 14 from (
+    select case when {IS_LIMITED} then ({newest_visible("id")}) else (select max(id) from messages) end as id
+  ) newest
+)
+"""
 # The next events of a segment that are indexed, up to a number of bytes; at least one.
 INDEXED_EVENTS = f"""
 select id, agent_id::text, kind, created_at, text

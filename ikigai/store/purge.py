@@ -130,7 +130,10 @@ class Purge:
         return PurgePlan(tuple(unique[id] for id in sorted(unique)), drafts, tuple(sorted(set(empty))), last)
 
     async def check_write_locks(self, plan: PurgePlan) -> None:
-        """Raise AgentLocked if another process has one of these agents, or a fork that inherited from them, open."""
+        """Raise AgentLocked if another process has one of these agents, or a fork that inherited from them, open.
+
+        Raise Rejected if one of them is another owner's.
+        """
         async with self._session.use() as cursor, self._write_locks(cursor, plan):
             pass
 
@@ -138,7 +141,7 @@ class Purge:
     async def carry_out(self, plan: PurgePlan) -> int:
         """Carry out the plan in one transaction; return how many turns lost the count of their tokens.
 
-        Raise AgentLocked as `check_write_locks` does: then nothing is changed.
+        Raise as `check_write_locks` does: then nothing is changed.
         """
         ids = [hit.id for hit in plan.hits]
         async with self._session.use(patient=True) as cursor, self._write_locks(cursor, plan):
@@ -242,6 +245,12 @@ class Purge:
         first: dict[str, int] = dict.fromkeys(plan.drafts, LAST_ID)
         for hit in reversed(plan.hits):
             first[hit.agent] = hit.id
+        await cursor.execute(purge.PURGE_OTHERS, ([UUID(agent) for agent in first],))
+        for name, owner in await cursor.fetchall():
+            raise Rejected(
+                f"Some of it is in {name}, and only its owner {owner} can purge it there. Nothing was changed.",
+                "`--agent NAME` purges it in an agent of yours.",
+            )
         await cursor.execute(purge.PURGE_AGENTS, ([UUID(agent) for agent in first], [*first.values()]))
         held: list[UUID] = []
         try:

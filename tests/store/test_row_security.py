@@ -1478,3 +1478,23 @@ async def test_writer_sends_no_message_from_an_agent_to_others_of_its_owner(team
     (asked,) = team.sql("anna", "select max(id) from messages where kind = 'mail_sent'")
     assert send("writer", 5_011, team.notes.id, own.id, answers=asked[0]) == 1
     assert len(team.sql("anna", waiting, team.notes.id)) == 1, "from its own agent, and not delivered"
+
+
+async def test_purge_that_meets_agents_of_others_names_their_owner(team: Team) -> None:
+    """What a role looks for may be in what it may only read; then it purges in agents of its own, one by one."""
+    writer = team.databases["writer"]
+    talk = await Talk.open(writer, await writer.agents.create("mine"))
+    await talk.turn(f"I repeat {SECRET}")
+    await talk.log.close()
+    anna = str(conninfo_to_dict(team.dsns["anna"])["user"])
+    purge = writer.purge(PurgeTarget(SECRET), ((0, 1 << 62),))
+    plan = await purge.find()
+    assert {hit.agent for hit in plan.hits} == {team.docs.id, talk.agent.id}
+    for step in (purge.check_write_locks, purge.carry_out):
+        with pytest.raises(Rejected, match=f"is in docs, and only its owner {anna} can purge it") as refused:
+            await step(plan)
+        assert "--agent NAME" in refused.value.remedy
+    purge = writer.purge(PurgeTarget(SECRET), ((0, 1 << 62),), talk.agent.id)
+    await purge.carry_out(await purge.find())
+    left = "select count(*) from messages where content like %s group by agent_id"
+    assert team.sql("writer", left, f"%{SECRET}%") == [(1,)], "in docs"

@@ -34,6 +34,11 @@ with recursive touched (agent, first) as (
 )
 select distinct agents.id, agents.name from touched join agents on agents.id = touched.agent order by agents.name
 """
+# Agents that only their owners may purge.
+PURGE_OTHERS = """
+select name, owner from agents
+where id = any(%s::uuid[]) and owner <> session_user::text and row_security_active('agents'::regclass) order by name
+"""
 PURGING = "select set_config('ikigai.purge', pg_current_xact_id()::text, true)"
 PURGE_EVENTS = """
 update messages set content = purged.content, data = purged.data::jsonb

@@ -383,7 +383,7 @@ def test_backup_waits_for_the_server_and_ends_with_its_processes(team: Team) -> 
     wait_until(lambda: team.ask("primary", sender) not in (0, ended))
     assert team.stop(backup) == 0
     wait_until(lambda: team.ask("primary", sender) == 0)
-    wait_until(lambda: not team.processes_in("backup") and not team.processes_in("pg_receivewal"))
+    wait_until(lambda: not any(map(team.processes_in, ("backup", "pg_receivewal", "sleep"))))
 
 
 def test_standby_is_copied_once_and_goes_on(team: Team) -> None:

@@ -213,7 +213,7 @@ def _period_name(unit: TimeUnit, at: datetime) -> str:
 
 async def read_last_counted(cursor: Cursor, agent: str) -> UsageReported | None:
     """Return the agent's newest request that has both the provider's token count and ikigai's own size."""
-    await cursor.execute(usage.LAST_COUNTED, (agent,), prepare=False)
+    await cursor.execute(usage.LAST_COUNTED, {"agent": UUID(agent)}, prepare=False)
     events = [decode_row(agent, row).event for row in await cursor.fetchall()]
     return next((event for event in events if isinstance(event, UsageReported)), None)
 
@@ -258,7 +258,7 @@ async def read_cache_uses(cursor: Cursor, agent: str) -> "tuple[list[float], Cac
 
     await cursor.execute(usage.REQUEST_TIMES, {"agent": UUID(agent)})
     times = [float(at) for (at,) in reversed(await cursor.fetchall())]
-    await cursor.execute(usage.LAST_CACHED, (UUID(agent),))
+    await cursor.execute(usage.LAST_CACHED, {"agent": UUID(agent)})
     for row in await cursor.fetchall():
         stored = decode_row(agent, row)
         if isinstance(stored.event, UsageReported):

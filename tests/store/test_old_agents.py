@@ -165,6 +165,23 @@ async def test_old_agent_is_read_without_what_others_stored_since(
     assert {name: rows for name, rows in read.items() if max(rows) > MAX_ROWS} == {}
 
 
+async def test_newest_requests_are_read_without_the_history_of_an_agent(database: Database, dsn: str) -> None:
+    """Of an agent with many requests, and of one that was imported without any."""
+    busy, imported, other_agent = [await database.agents.create() for _ in range(3)]
+    for agent, turns in ((busy, 4 * SINCE), (other_agent, TURNS)):
+        fill(dsn, agent, turns, analyze=False)
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute(
+            "insert into messages (event_id, agent_id, seq, kind, content, data)"
+            " select gen_random_uuid(), %s, n, 'user', 'q', '{}' from generate_series(1, %s) n",
+            (imported.id, 4 * SINCE),
+        )
+        other.execute("vacuum (analyze) messages")
+        names = ("last counted request", "uses of the cache")
+        read = await count_rows(other, dsn, {name: READINGS[name] for name in names}, busy, imported)
+    assert {name: rows for name, rows in read.items() if max(rows) > 2 * TURNS} == {}
+
+
 async def test_limited_role_reads_its_old_agent_without_what_others_stored_since(database: Database, dsn: str) -> None:
     """What asks for the newest events of all agents does not try those that are hidden from the role."""
     role = f"anna_{uuid4().hex[:8]}"

@@ -40,24 +40,28 @@ USAGE_BOUNDS = """
 select extract(epoch from min(created_at))::float8, extract(epoch from max(created_at))::float8
 from usage where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
 """
+# The index of requests serves it: an imported agent may have none among 200,000 events. A limit stands before further
+# conditions: the planner expects that few rows fulfil them, and would sort all requests of the agent.
+_NEWEST_REQUESTS = (
+    f"select * from messages where {events_between('%(agent)s', '0', MAX_ID)} and kind = 'usage' {NEWEST_FIRST}"
+)
 # The provider's own count is worth comparing only if the request was measured, too.
 LAST_COUNTED = f"""
 select {ROW} from (
-  select * from messages where agent_id = %s and kind = 'usage' order by seq desc limit 20
+  {_NEWEST_REQUESTS} limit 20
 ) newest
 where ikigai_number(data #> '{{usage,input}}') > 0 and ikigai_number(data -> 'size') > 0 order by seq desc limit 1
 """
 # A row is stored when its request has ended.
 REQUEST_TIMES = f"""
 select (extract(epoch from created_at) - ikigai_number(coalesce(data -> 'seconds', '0')))::float8
-from messages
-where {events_between("%(agent)s", "0", MAX_ID)} and kind = 'usage' and coalesce(data ->> 'purpose', '') = ''
-{NEWEST_FIRST} limit 200
+from ({_NEWEST_REQUESTS} limit 400) requests
+where coalesce(data ->> 'purpose', '') = '' {NEWEST_FIRST} limit 200
 """
 # The newest request that a provider's cache can have, of the newest twenty.
 LAST_CACHED = f"""
 select {ROW} from (
-  select * from messages where agent_id = %s and kind = 'usage' order by seq desc limit 20
+  {_NEWEST_REQUESTS} limit 20
 ) newest
 where data -> 'prefix' is not null order by seq desc limit 1
 """
@@ -71,8 +75,10 @@ select model from (
       select agents.id from agent_access join agents on agents.id = agent_access.agent_id
       where role = {ROLE} and upto = {MAX_ID} and {IS_LIMITED} order by last_used_at desc limit 20
     ) agents cross join lateral (
-      select model, created_at from usage
-      where {events_between("agents.id", "0", MAX_ID)} and purpose = '' {NEWEST_FIRST} limit 20
+      select model, created_at from (
+        select * from usage where {events_between("agents.id", "0", MAX_ID)} {NEWEST_FIRST} limit 100
+      ) requests
+      where purpose = '' {NEWEST_FIRST} limit 20
     ) asked
   ) newest
   where model <> '' group by model

@@ -1481,7 +1481,7 @@ async def test_writer_sends_no_message_from_an_agent_to_others_of_its_owner(team
 
 
 async def test_purge_that_meets_agents_of_others_names_their_owner(team: Team) -> None:
-    """What a role looks for may be in what it may only read; then it purges in agents of its own, one by one."""
+    """A text may stand in agents that a role may only read, too. It is purged in agents of its own, one by one."""
     writer = team.databases["writer"]
     talk = await Talk.open(writer, await writer.agents.create("mine"))
     await talk.turn(f"I repeat {SECRET}")

@@ -59,6 +59,7 @@ class Team:
     def __init__(self, folder: Path, processes: ExitStack) -> None:
         self.folder, self.processes = folder, processes
         self.primary: subprocess.Popen[str]
+        self.said_at = 0.0
         self.ports: dict[str, int] = dict(zip(("primary", "standby"), free_ports(2), strict=True))
         account = server_account()
         self.identity = {"user": account.uid, "group": account.gid, "extra_groups": []} if account.uid >= 0 else {}
@@ -417,6 +418,7 @@ def copied_team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         backup = team.back_up()
         team.wait_for_copy()
         user.say("behind the copy")
+        team.said_at = time.time()
         team.wait_for_log("primary", 1)
         assert team.stop(backup) == 0
         team.does("mv", "backup", "backup.kept")
@@ -448,9 +450,10 @@ def test_drill_restores_the_newest_copy_whatever_surrounds_it(copied_team: Team,
     drill = copied_team.drill(**live)
     assert drill.returncode == 0 and f"Restored {copy.name} and" in drill.stdout, drill.stderr
     del live["PGSERVICE"]
-    with psycopg.connect(copied_team.address("primary")) as admin:
-        admin.execute("drop schema ikigai cascade")
-    drill = copied_team.drill(**live)
+    with psycopg.connect(copied_team.address("primary"), autocommit=True) as admin:
+        admin.execute("alter schema ikigai rename to elsewhere")
+        drill = copied_team.drill(**live)
+        admin.execute("alter schema elsewhere rename to ikigai")
     assert drill.returncode == 0, drill.stderr
     assert not copied_team.processes_in("drill.")
 
@@ -463,16 +466,27 @@ def test_drill_of_a_copy_that_is_damaged_fails(copied_team: Team, copy: Path) ->
     assert not list(copied_team.folder.glob("drill.*"))
 
 
-@pytest.mark.parametrize("seconds", [0, 2])
+@pytest.mark.parametrize("seconds", [0, 4])
 def test_drill_of_a_copy_that_the_server_cannot_restore_fails(copied_team: Team, copy: Path, seconds: int) -> None:
-    """It ends at once, or after it has answered. The delay counts from the time of each commit."""
-    said_at = max(file.stat().st_mtime for file in (copied_team.folder / "backup" / "wal").iterdir())
-    delay = int(time.time() - said_at) + seconds if seconds else 0
-    settings = f"recovery_target_name = 'nowhere'\nrecovery_min_apply_delay = '{delay}s'\n"
+    """It ends at once, or after it has answered."""
+    settings = f"recovery_target_name = 'nowhere'\n{delayed(copied_team, seconds)}"
     replace(copy / "postgresql.auto.conf", settings.encode())
     drill = copied_team.drill()
     assert drill.returncode == 1 and "before configured recovery target was reached" in drill.stderr
     assert not list(copied_team.folder.glob("drill.*"))
+
+
+def delayed(team: Team, seconds: int) -> str:
+    """Return the setting by which what stands behind the copy is restored so many seconds from now."""
+    return f"recovery_min_apply_delay = '{int(time.time() - team.said_at) + seconds if seconds else 0}s'\n"
+
+
+def test_drill_counts_when_all_of_the_log_is_restored(copied_team: Team, copy: Path) -> None:
+    """The server answers before."""
+    counted = copied_team.ask("primary", "select count(*) || ' events' from ikigai.messages")
+    replace(copy / "postgresql.auto.conf", delayed(copied_team, 4).encode())
+    drill = copied_team.drill()
+    assert drill.returncode == 0 and f" {counted}, the newest" in drill.stdout, drill.stderr
 
 
 def test_drill_that_is_ended_leaves_nothing(copied_team: Team, copy: Path) -> None:
@@ -499,6 +513,11 @@ def test_role_of_the_copies_is_made_once_with_its_password(copied_team: Team) ->
     again = copied_team.run("sh", str(SCRIPTS / "primary-init.sh"), **initialization(copied_team))
     assert again.returncode != 0 and "already exists" in again.stderr
     assert (copied_team.folder / "primary" / "pg_hba.conf").read_text() == hba
+    address = f"host=127.0.0.1 port={copied_team.ports['primary']} user=replication dbname=ikigai replication=true"
+    password = (copied_team.folder / "replication").read_text().strip()
+    for typed, refused in ((password, False), ("another", True)):
+        said = copied_team.run("psql", "-Xc", "IDENTIFY_SYSTEM", f"{address} password={typed}")
+        assert (said.returncode != 0) is refused, said.stderr
     nothing = initialization(copied_team) | {"PASSWORD_FILE": "nowhere", "POSTGRES_DB": "postgres"}
     refused = copied_team.run("sh", str(SCRIPTS / "primary-init.sh"), **nothing)
     assert refused.returncode != 0 and "already exists" not in refused.stderr, "a role without a password is none"

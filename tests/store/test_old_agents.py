@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from uuid import uuid4
+from random import Random
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -13,6 +14,7 @@ from ikigai.core.state.loading import load_memory
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.sql import replay
+from ikigai.store.sql.fragments import NEWEST_FIRST, OLDEST_FIRST, events_between, turn_start
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 from tests.store.test_loading import RUN, fill
@@ -163,6 +165,38 @@ async def test_old_agent_is_read_without_what_others_stored_since(
     # The list shows how many turns each agent has: their ends are counted in an index, or in the log.
     assert max(read.pop("list of agents")) < MAX_ROWS * len(agents) + others * SINCE
     assert {name: rows for name, rows in read.items() if max(rows) > MAX_ROWS} == {}
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_events_and_open_turns_are_those_of_a_plain_reading(database: Database, dsn: str, seed: int) -> None:
+    """Agents whose ids lie between one another's, with open turns, events between turns, and without events."""
+    random = Random(seed)
+    agents = [(await database.agents.create()).id for _ in range(4)]
+    log: dict[str, list[tuple[int, str]]] = {agent: [] for agent in agents}
+    ranged = f"select id from messages where {events_between('%(agent)s', '%(first)s', '%(last)s')}"
+    queries = (
+        f"{ranged} {NEWEST_FIRST} limit 3",
+        f"{ranged} {OLDEST_FIRST} limit 3",
+        f"select {turn_start('%(agent)s', '%(last)s', '%(first)s')}",
+    )
+    with psycopg.connect(dsn) as other:
+        for id in sorted(random.sample(range(1, 1_000), 80)):
+            agent, kind = random.choice(agents[1:]), random.choice(("user", "assistant", "turn_end"))
+            log[agent].append((id, kind))
+            other.execute(
+                "insert into messages (id, event_id, agent_id, seq, kind) overriding system value"
+                " values (%s, gen_random_uuid(), %s, %s, %s)",
+                (id, agent, len(log[agent]), kind),
+            )
+        for _ in range(100):
+            agent = random.choice(agents)
+            first, last = (random.choice((0, *(id for id, _ in log[agent]), random.randrange(1_000))) for _ in range(2))
+            within = [id for id, _ in log[agent] if first <= id <= last]
+            behind = max((id for id, kind in log[agent] if kind == "turn_end" and id <= first), default=0)
+            opened = next((id for id, kind in log[agent] if kind == "user" and behind < id <= last), None)
+            values = {"agent": UUID(agent), "first": first, "last": last}
+            newest, oldest, start = ([id for (id,) in other.execute(query.encode(), values)] for query in queries)
+            assert (newest, oldest, start) == (within[::-1][:3], within[:3], [opened])
 
 
 async def test_newest_requests_are_read_without_the_history_of_an_agent(database: Database, dsn: str) -> None:

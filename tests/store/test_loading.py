@@ -116,7 +116,7 @@ async def blocks_touched(database: Database, agent: Agent) -> dict[str, int]:
         "PAGES": ([agent.id], [0], [last], 256, 100_000, 50_000, 0, 256),
         "HISTORY": (agent.id, last, 100, 100_000, 50_000, 1_000, 100),
         "USE_AGENT": {"user": "me", "directory": None, "agent": agent.id, "by_user": True},
-        "PROMPTS": (100, 25),
+        "PROMPTS": {"most": 100, "limit": 25},
     }
     statements = {**vars(queries), **vars(reading_queries)}
     found = {}

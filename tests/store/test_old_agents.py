@@ -217,7 +217,7 @@ async def test_newest_requests_are_read_without_the_history_of_an_agent(database
 
 
 async def test_limited_role_reads_its_old_agent_without_what_others_stored_since(database: Database, dsn: str) -> None:
-    """What asks for the newest events of all agents does not try those that are hidden from the role."""
+    """Reading the newest events of all agents does not try those that are hidden from the role."""
     role = f"anna_{uuid4().hex[:8]}"
     await database.users.add(role, PASSWORD)
     agents = [await database.agents.create() for _ in range(3)]

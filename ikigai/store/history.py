@@ -47,10 +47,7 @@ async def read_prompts(cursor: Cursor, limit: int) -> list[str]:
 
     A role that row security limits gets those of four stretches of the log in which it sees events, the newest ones.
     """
-    await cursor.execute(reading.IS_LIMITED_ROLE)
-    ((is_limited,),) = await cursor.fetchall()
-    statement = reading.PROMPTS_OF_LIMITED_ROLE if is_limited else reading.PROMPTS
-    await cursor.execute(statement, {"most": 4 * limit, "limit": limit}, prepare=False)
+    await cursor.execute(reading.PROMPTS, {"most": 4 * limit, "limit": limit}, prepare=False)
     return [text for (text,) in await cursor.fetchall()]
 
 

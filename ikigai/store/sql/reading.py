@@ -104,18 +104,11 @@ where not looped order by id desc limit 1
 # Pasted books are left out.
 _IS_PROMPT = "kind = 'user' and octet_length(content) between 1 and 20000 and not coalesce(data ? 'sender', false)"
 
-# The newest different prompts among the last ones.
-PROMPTS = f"""
-select content from (
-  select id, content from messages where {_IS_PROMPT} order by id desc limit %(most)s
-) newest
-group by content order by max(id) desc limit %(limit)s
-"""
-IS_LIMITED_ROLE = f"select {IS_LIMITED}"
 # A limited role looks through so many ids of the log at once, up to the next event that it sees.
 _STRETCH_IDS: LiteralString = "25000"
 _MAX_STRETCHES: LiteralString = "4"
-PROMPTS_OF_LIMITED_ROLE = f"""
+# The newest different prompts among the last ones: of a limited role among those of its newest stretches.
+PROMPTS = f"""
 with recursive stretches (n, last) as (
   select 1, ({newest_visible("id")})
   union all
@@ -123,11 +116,13 @@ with recursive stretches (n, last) as (
   where last > 0 and n < {_MAX_STRETCHES}
 )
 select content from (
-  select prompt.id, prompt.content from stretches cross join lateral (
-    select id, content from messages
-    where {_IS_PROMPT} and id <= last and id > last - {_STRETCH_IDS} order by id desc limit %(most)s
-  ) prompt
-  order by prompt.id desc limit %(most)s
+  (select id, content from messages where not {IS_LIMITED} and {_IS_PROMPT} order by id desc limit %(most)s)
+  union all
+  (select prompt.id, prompt.content from stretches cross join lateral (
+     select id, content from messages
+     where {_IS_PROMPT} and id <= last and id > last - {_STRETCH_IDS} order by id desc limit %(most)s
+   ) prompt
+   order by prompt.id desc limit %(most)s)
 ) newest
 group by content order by max(id) desc limit %(limit)s
 """

@@ -15,9 +15,9 @@ from ikigai.store.sql.roles import INDEX_INFIX, OF_VERSION
 # it.
 #
 # Plans: the rows of an agent lie together in the log. Ids of agents are random, so that the planner expects the rows
-# all over it. It would read all of them as a bitmap to sort them, 70 ms for an agent of 200,000 events, or sort them
-# incrementally from another index: in the order of an index, a page takes a quarter of it. And at the usual cost of a
-# random page it would rather read all that other agents stored since.
+# all over it. It would read all of them as a bitmap to sort them, 70 ms for an agent of 200,000 events: in the order of
+# an index, a page takes a quarter of it. And at the usual cost of a random page it would rather read all that other
+# agents stored since.
 _SETTINGS = """
 select set_config('search_path', {}%s, false),
        set_config('statement_timeout', '15s', false),
@@ -28,7 +28,7 @@ select set_config('search_path', {}%s, false),
        set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval', '10', false),
        set_config('tcp_keepalives_count', '3', false),
        set_config('ikigai.user', %s, false),
-       set_config('enable_bitmapscan', 'off', false), set_config('enable_incremental_sort', 'off', false),
+       set_config('enable_bitmapscan', 'off', false),
        set_config('random_page_cost', '1.1', false),
        set_config('default_transaction_read_only',
                   case when %s or version > %s then 'on'

@@ -12,7 +12,7 @@ select coalesce(
    {NEWEST_FIRST} limit 1),
   agents.forked_at, 0
 )
-from agents cross join lateral (select {turn_start("agents.id")} as id offset 0) opened
+from agents cross join lateral (select {turn_start("agents.id")} as id) opened
 where agents.id = %s
 """
 # The agent of the event, if it is in a turn, and the end of that turn.

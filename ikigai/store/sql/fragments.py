@@ -64,7 +64,7 @@ def turn_start(agent: LiteralString, last: LiteralString = MAX_ID, ended: Litera
     return f"""(
     select opened.id from (
       select coalesce(max(id), 0) + 1 as first from messages
-      where agent_id = {agent} and kind = 'turn_end' and id <= {ended} offset 0
+      where agent_id = {agent} and kind = 'turn_end' and id <= {ended}
     ) behind cross join lateral (
       select id from messages
       where {events_between(agent, "behind.first", last)} and kind = 'user' {OLDEST_FIRST} limit 1

@@ -60,7 +60,7 @@ select opened.id, case when opened.id is null then %(at)s else coalesce(
   (select id from messages where {events_between("agents.id", "0", "opened.id - 1")} {NEWEST_FIRST} limit 1),
   agents.forked_at, 0
 ) end, extract(epoch from clock_timestamp())::float8
-from agents cross join lateral (select {turn_start("agents.id", "%(at)s", "%(at)s")} as id offset 0) opened
+from agents cross join lateral (select {turn_start("agents.id", "%(at)s", "%(at)s")} as id) opened
 where agents.id = %(agent)s
 """
 STRETCH = """

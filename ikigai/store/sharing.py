@@ -29,7 +29,7 @@ class Share(Record, frozen=True):
 
 
 class ShareReach(Record, frozen=True):
-    """Who can use an agent by a share. `has_same_login` says that the user has the same login of the database, so that
+    """The users that a share reaches. `has_same_login` says that the user has the same login of the database, so that
     the database cannot tell the two apart; `has_rights` that the role may use the tables. `members` of the role log in
     as themselves, so the share gives them nothing.
     """

@@ -114,13 +114,18 @@ async def test_what_is_recalled_counts_in_context_and_goes_with_its_forgotten_me
     await talk.log.close()
 
 
-async def test_fork_inherits_recalled_excerpts_and_recalls_from_its_ancestors(database: Database):
+async def with_fork(database: Database) -> tuple[Talk, Talk]:
+    """Return an agent whose last turn has recalled the secret, closed, and a fork of it."""
     talk = await with_secret(database)
     await ask(talk, database, "What was the name of the walrus?")
     await talk.log.close()
     end = talk.memory.window.turns[-1].end
     forked = await database.tree.fork(talk.agent, end, (Forked(talk.agent.name, end),), "child")
-    child = await Talk.open(database, forked, run=SMALL)
+    return talk, await Talk.open(database, forked, run=SMALL)
+
+
+async def test_fork_inherits_recalled_excerpts_and_recalls_from_its_ancestors(database: Database):
+    talk, child = await with_fork(database)
     assert child.memory.window.turns[-1].recalled and "Gertrude" in repr(child.memory.window)
     await child.happen(Undo())
     assert await recall_for(database, child.memory, "the walrus", TOKENS)
@@ -198,12 +203,7 @@ async def test_excerpts_of_a_forgotten_turn_leave_with_it_and_come_back(database
 
 
 async def test_fork_forgets_excerpts_of_its_own_alone(database: Database):
-    talk = await with_secret(database)
-    await ask(talk, database, "What was the name of the walrus?")
-    await talk.log.close()
-    end = talk.memory.window.turns[-1].end
-    forked = await database.tree.fork(talk.agent, end, (Forked(talk.agent.name, end),), "child")
-    child = await Talk.open(database, forked, run=SMALL)
+    talk, child = await with_fork(database)
     _, (quoted, *_) = await newest_recall(child, database)
     selection = await child.log.load(select_events(child.run, child.agent.id, (EventRange(quoted, quoted),)))
     await child.happen(Filter((), selection.ids, selection.messages))

@@ -19,7 +19,7 @@ from msgspec import UNSET
 from ikigai.app import export, usage_report
 from ikigai.app.json_records.history_records import EventsRecord, Hit, HitsRecord, ReadableEvent
 from ikigai.app.json_records.record_fields import record_of, timestamp
-from ikigai.core.codec import SEARCHED_KINDS
+from ikigai.core.codec import KIND_OF, SEARCHED_KINDS
 from ikigai.core.errors import as_config_error
 from ikigai.core.events import StoredEvent
 from ikigai.core.sanitize import clean, clean_line
@@ -221,7 +221,7 @@ def format_neighbors(
         text = block.text.strip("\n") if block else ""
         head = f"#{event.id}  {format_time(event.at)}  {clean_line(agent)}  {_kind(event, block)}"
         if whole and event.id == id:
-            rows = [head, *(f"  {row}" for row in clean(text).split("\n"))]
+            rows = [head, *(f"  {row}" for row in clean(text).split("\n") if text)]
         else:
             rows = _first_rows(head, text, EVENT_ROWS if event.id == id else NEIGHBOR_ROWS, width, event.id)
         parts.append("\n".join(rows))
@@ -232,7 +232,7 @@ def _first_rows(head: str, text: str, most: int, width: int, id: int) -> list[st
     """Return the head, the first `most` rows of the text of the event `id`, and how to see the rest of it."""
     from ikigai.terminal.render.text_width import wrap
 
-    rows = list(islice(wrap(clean(text[:SCANNED_CHARACTERS]), width - 2), most + 1))
+    rows = list(islice(wrap(clean(text[:SCANNED_CHARACTERS]), width - 2), most + 1)) if text else []
     if len(rows) > most:
         lines = text.count("\n") + 1
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
@@ -268,7 +268,7 @@ def _rows(events: Sequence[tuple[StoredEvent, TranscriptBlock]]) -> Iterator[str
 def _kind(event: StoredEvent, block: TranscriptBlock | None) -> str:
     """Return the kind of an event in a word."""
     if block is None or block.speaker in (Speaker.NOTE, Speaker.STOPPED):
-        return type(event.event).__name__.lower() if block is None else block.speaker.value
+        return KIND_OF.get(type(event.event), "unknown") if block is None else block.speaker.value
     return block.speaker.value + (f" {clean_line(block.name)}" if block.name else "")
 
 

@@ -4,7 +4,7 @@ import pytest
 from wcwidth import wcswidth
 
 from ikigai.app.search_results import EVENT_ROWS, NEIGHBOR_ROWS, SCANNED_CHARACTERS, format_neighbors
-from ikigai.core.events import AssistantMessage, StoredEvent, UserMessage
+from ikigai.core.events import AssistantMessage, SettingsChanged, StoredEvent, UserMessage
 from ikigai.core.messages import Text
 
 
@@ -38,3 +38,10 @@ def test_whole_event_keeps_its_lines_and_its_neighbors_are_cut():
     line = "a walrus " * 100
     before, event = format_neighbors("quiet-otter", events(line, line), 2, 40, whole=True).split("\n\n")
     assert event.endswith(f"assistant\n  {line}") and len(before.split("\n")) <= 2 + NEIGHBOR_ROWS + 2
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_event_without_text_is_its_head_alone(whole: bool) -> None:
+    event = StoredEvent(1, "agent", 1, 0.0, SettingsChanged({"default_system": "Be brief."}, {}))
+    (row,) = format_neighbors("quiet-otter", [event], 1, whole=whole).split("\n")
+    assert row.startswith("#1  ") and row.endswith("  quiet-otter  settings")

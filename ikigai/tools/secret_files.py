@@ -1,20 +1,14 @@
-"""This module recognizes by its name a file that may hold keys or passwords: reading one needs approval."""
+"""Recognize by its name a file that may hold keys or passwords: reading one needs approval."""
 
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from functools import cache
+from pathlib import Path
 
-_SECRET_FOLDERS = re.compile(r"\.(ssh|gnupg|aws|azure|kube|docker|oci|password-store|mozilla)")
-_SECRET_PAIRS = ((".git", "config"), (".config", "gh"), (".config", "gcloud"))
-_SECRET_NAMES = re.compile(
-    r"\.env(?!.*\.(example|sample|template|dist)$)([-_.].*|rc)?|.*\.env|\.?netrc|_netrc|\.pgpass|\.my\.cnf|\.npmrc|\.pypirc"
-    r"|\.yarnrc\.yml|\.git-credentials|\.htpasswd|\.vault-token|\.dockercfg|\.?secrets?|\.?credentials?"
-    r"|\.?(secrets?|credentials?|service[-_]?account.*)\.(json|ya?ml|toml|ini|env|txt|xml|properties)"
-    r"|id_(rsa|dsa|ecdsa|ed25519)(_sk)?(?!.*\.pub$).*|.*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
-    r"|.*\.tfstate(\.backup)?|\..*_history|\.lesshst|\.viminfo",
-    re.IGNORECASE,
-)
+from ikigai.tools.name_patterns import compile_group, find_in_path, read_groups
+
+SECRET_NAMES = Path(__file__).parent / "secret_names.toml"
 
 
 def is_below(folder: str, path: str) -> bool:
@@ -32,9 +26,9 @@ def relative_path(root: str, path: str) -> str:
 
 def is_secret(root: str, path: str) -> bool:
     """Return True if a file's name, or that of a folder above it, looks like one that holds keys or passwords."""
-    parts = relative_path(root, path).lower().split("/")
-    return (
-        _SECRET_NAMES.fullmatch(parts[-1]) is not None
-        or any(_SECRET_FOLDERS.fullmatch(part) for part in parts)
-        or any(pair in _SECRET_PAIRS for pair in pairwise(parts))
-    )
+    return _secret_names().search(relative_path(root, path).lower()) is not None
+
+
+@cache
+def _secret_names() -> re.Pattern[str]:
+    return find_in_path(*(compile_group(group, copies=True) for group in read_groups(SECRET_NAMES)))

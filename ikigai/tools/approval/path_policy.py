@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from functools import cache
+from pathlib import Path
 
 from ikigai.core.record import Record
+from ikigai.tools.name_patterns import compile_group, find_in_path, read_groups
 from ikigai.tools.secret_files import is_below, is_secret, relative_path
 
 
@@ -23,29 +25,7 @@ class PathScope(Record, frozen=True):
     path: str = ""
 
 
-_PROTECTED_FOLDERS = re.compile(
-    r".*\.git|\.(hg|svn|jj|ikigai|vscode|idea|zed|husky|githooks|devcontainer|circleci|buildkite|claude|codex|cursor"
-    r"|gemini|direnv|config|woodpecker|windsurf|roo|clinerules|kiro|continue|mise|emacs\.d|vim|nvim)|autostart"
-)
-_PROTECTED_PAIRS = (
-    *((".github", "workflows"), (".github", "actions"), (".github", "copilot-instructions.md")),
-    *((".gitea", "workflows"), (".forgejo", "workflows"), (".local", "bin"), ("node_modules", ".bin")),
-    *((".venv", "bin"), (".venv", "scripts"), ("venv", "bin"), ("venv", "scripts")),
-    *((".cargo", "config"), (".cargo", "config.toml")),
-)
-_PROTECTED_NAMES = re.compile(
-    r"\.(bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile|zlogin|zlogout|kshrc|cshrc"
-    r"|tcshrc|login|logout|mkshrc|xprofile|xinitrc|xsession|xsessionrc|inputrc|pam_environment|vimrc|exrc|nvimrc|emacs"
-    r"|gdbinit|lldbinit|pythonrc|psqlrc|sqliterc|irbrc|tmux\.conf|screenrc|ripgreprc|curlrc|wgetrc|gemrc)"
-    r"|\.gitconfig|\.gitmodules|\.gitattributes|\.envrc|\.mcp\.json|\.pre-commit-config\.ya?ml|lefthook\.ya?ml"
-    r"|\.gitlab-ci\.yml|jenkinsfile|azure-pipelines\.yml|\.travis\.yml|\.drone\.ya?ml|\.woodpecker\.ya?ml"
-    r"|bitbucket-pipelines\.yml|\.?appveyor\.yml|cloudbuild\.ya?ml|crontab"
-    r"|agents?\.md|claude\.md|gemini\.md|\.cursorrules|\.windsurfrules|\.clinerules|\.roorules|\.aider\.conf\.yml"
-    # Loaded by interpreters, editors and package managers by themselves.
-    r"|.*\.pth|pyvenv\.cfg|(site|user)customize\.py|\.pdbrc(\.py)?|\.rprofile|\.nvim\.lua|\.nvimrc|\.lvimrc"
-    r"|\.dir-locals(-2)?\.el|\.?mise(\..+)?\.toml|\.pnpmfile\.cjs|\.pnp\.(cjs|loader\.mjs)",
-    re.IGNORECASE,
-)
+PROTECTED_NAMES = Path(__file__).parent / "protected_names.toml"
 
 
 def overlaps(folders: Iterable[str], path: str) -> bool:
@@ -67,22 +47,27 @@ def protection_reason(scope: PathScope, path: str) -> str:
     """Return why a file is never changed without a question, as a clause; "" for an ordinary one."""
     if any(is_below(folder, path) for folder in scope.own):
         return "it belongs to ikigai itself"
-    parts = relative_path(scope.root, path).lower().split("/")
+    relative = relative_path(scope.root, path)
+    for program, names in _protected_names():
+        if found := names.search(relative.lower()):
+            return f"{program} may run or obey {found[0].strip('/')}"
     name = path.rpartition("/")[2]
-    for part in parts:
-        if _PROTECTED_FOLDERS.fullmatch(part):
-            return f"other programs read {part} and may run its contents"
     if name == "HEAD" or (name == "config" and os.path.lexists(f"{path.rpartition('/')[0]}/HEAD")):
         return "git treats a folder with HEAD as a repository, and its config can name programs to run"
-    if any(pair in _PROTECTED_PAIRS for pair in pairwise(parts)):
-        return "other programs run the files in its folder"
-    if _PROTECTED_NAMES.fullmatch(name):
-        return f"other programs read {name} and may run its contents"
     if is_secret(scope.root, path):
         return "its name suggests keys or passwords"
     if any(is_below(os.path.realpath(entry), path) for entry in scope.path.split(":") if entry.startswith("/")):
         return "its folder is in PATH"
+    if any(part.startswith("-") for part in relative.split("/")):  # of the allow-list's wildcards too
+        return "where a wildcard stands for its name, programs take it for an option"
     return ""
+
+
+@cache
+def _protected_names() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the programs with their patterns."""
+    groups = read_groups(PROTECTED_NAMES)
+    return tuple((group.program, find_in_path(compile_group(group))) for group in groups)
 
 
 def expand_wildcards(folder: str, pattern: str, max_files: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from ikigai.tools.secret_files import is_secret
 
 MAX_WALKED_ENTRIES = 100_000
-"""Maximum entries of folders that are scanned for one command line, in 0.5 s."""
+"""Maximum entries of folders that are scanned for one command line, in less than a second."""
 _IGNORE_FILES = frozenset({".gitignore", ".ignore", ".rgignore"})
 _GREP_RECURSIVE = re.compile(r"-[A-Za-z0-9]*[rRd]|--(dereference-)?rec|--dir")
 _RG_HIDDEN = re.compile(r"-[A-Za-z0-9.]*[u.]|--(unr|hid|no-ig)")

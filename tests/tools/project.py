@@ -42,6 +42,50 @@ def made(folder: Path) -> Path:
     return root
 
 
+SNARES_OF_NAMES = (
+    *(
+        "a b.txt",
+        "a\nb.txt",
+        "'q\".txt",
+        "$(touch made).txt",
+        "`touch made`.txt",
+        ";touch made;.txt",
+        ">made.txt",
+        "~.txt",
+    ),
+    *(
+        "*.txt",
+        "a|sh.txt",
+        "{a,b}.txt",
+        "\\.txt",
+        "é.txt",
+        "!!.txt",
+        "# x.txt",
+        "&.txt",
+        "=.txt",
+        " .txt",
+        "\t.txt",
+        "%s.txt",
+    ),
+)
+"""Names that would be code if a shell read them again."""
+
+
+def snares(root: Path) -> None:
+    """Add names that a wildcard could make an option or code, keys, a pipe, and links that lead out."""
+    for name in (
+        *("dash/a.md", "dash/-n", "dash/--files0-from=list", "dash/-x.md", "dash/-rf", "dash/--pre=run.sh"),
+        *("dashes/--files0-from=/x", "dashes/a/x", "keys/server.pem", "keys/a.md", "links/a.md"),
+        *(f"odd/{name}" for name in SNARES_OF_NAMES),
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("main canary\n" if name == "keys/server.pem" else "main\n")
+    (root / "links" / "etc").symlink_to("/etc")
+    (root / "links" / "key").symlink_to("../keys/server.pem")
+    (root / "-").symlink_to(root.parent / "outside" / "private.txt")
+    os.mkfifo(root / "pipe")
+
+
 def recorders(folder: Path, names: set[str]) -> tuple[Path, Path]:
     """Make two folders: programs called `names` that do nothing, and one in which each call of them leaves a file.
 

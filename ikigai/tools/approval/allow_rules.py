@@ -1,4 +1,4 @@
-"""This module parses the rules of the allow-list from TOML, and matches commands with them.
+"""Parse the rules of the allow-list from TOML, and match commands with them.
 
 A rule is a command as text, or a table:
 
@@ -12,15 +12,23 @@ A rule is a command as text, or a table:
                      "--color=?" may have one attached; "-#" is a number (head -5), "--" the end of options
     operands         its other arguments, in order: kinds divided by blanks, the last with ... for any number of it.
                      "path" lies inside the working directory, "file" too and is no folder, "text" is anything,
-                     "number", "+text" and "lines" (sed's 1,20p) look so; "" is none, "path..." the default
+                     "name" is a program, or a path inside if it has a /; "number", "+text" and "lines" (sed's 1,20p)
+                     look so; "" is none, "path..." the default
     style            "letters" (the default): one dash, then letters in bundles; two dashes, then a word
                      "words": -name, as find and go have it; "text": nothing is an option, as with echo
     first_given_by   options that replace the first operand, as grep's -e
     signs            words with a meaning of their own that may stand among the operands, as find's "!"
+    leading_wildcards = true   an operand may begin with a wildcard (see below)
 
-A wildcard never begins a word: a file with the name of an option would become that option. The present files do not
-matter, as others may be there when the command runs. `./*` passes, `*` behind the option `--`, and in the
-style "text", with which any option passes.
+A wildcard at the beginning of a word can make a file's name an option. `./*` passes, `*` behind the option `--`, and in
+the style "text", with which any option passes. Otherwise it passes with `leading_wildcards` alone, and only while it
+matches names of which none begins with a dash. Such a name may still appear between the verdict and the run:
+
+    the command line itself    no command that passes makes a file; beside a program of the user's rules, which may make
+                               some, the wildcard is refused
+    other calls and agents     tools that write files ask before they make a name with a dash (see `path_policy`)
+    the user's own programs    may make any name; so only programs whose options write, run and send nothing have
+                               `leading_wildcards`
 """
 
 from __future__ import annotations
@@ -41,10 +49,16 @@ _OPTION = {
     "words": re.compile(r"(--?[A-Za-z0-9][A-Za-z0-9._-]*)(=|=path|=\?)?|--"),
     "text": re.compile("(?!)"),
 }
-_KIND = r"(path|file|text|number|\+text|lines)"
+_KIND = r"(path|file|name|text|number|\+text|lines)"
 _OPERANDS = re.compile(rf"({_KIND}( {_KIND})*(\.\.\.)?)?")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?[A-Za-z]{0,3}")
-_OPERAND_SHAPES = {"number": _NUMBER, "+text": re.compile(r"\+.*"), "lines": re.compile(r"[0-9]+(,([0-9]+|\$))?p|\$p")}
+_LINES = r"([0-9]+|\$)(,([0-9]+|\$))?[p=]"
+_OPERAND_SHAPES = {
+    "number": _NUMBER,
+    "+text": re.compile(r"\+.*"),
+    "lines": re.compile(rf"{_LINES}( *; *{_LINES})*"),
+    "name": re.compile(r"[A-Za-z0-9_./+@:-]+"),
+}
 _KEYWORDS = re.compile(r"!|\[\[|case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while")
 """Keywords of the shell, which do not begin a simple command."""
 
@@ -58,6 +72,7 @@ class AllowRule(Record, frozen=True, forbid_unknown_fields=True):
     style: Literal["letters", "words", "text"] = "letters"
     first_given_by: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
+    leading_wildcards: bool = False
 
 
 class ExactRule(Record, frozen=True):
@@ -68,10 +83,14 @@ class ExactRule(Record, frozen=True):
 
 
 class Operand(NamedTuple):
-    """A word that is a path, or has wildcards that stand for paths; as a `file` it must not be a folder."""
+    """A word that is a path, or has wildcards that stand for paths; as a `file` it must not be a folder.
+
+    With `may_be_option` none of the paths may begin with a dash.
+    """
 
     word: Word
     file: bool = False
+    may_be_option: bool = False
 
 
 class RuleMismatch(Exception):
@@ -98,7 +117,7 @@ def _parse_rule(rule: str | dict[str, Any], place: str) -> AllowRule | ExactRule
             remedy = 'Write "-q", "-k=", "--file=path" or "--color=?"; style = "words" has options like -name.'
             raise ConfigError(f"{place}, {parsed.command}: {option!r} is not an option of this style.", remedy)
     if not _OPERANDS.fullmatch(parsed.operands):
-        remedy = 'Write kinds separated by spaces, as "text path...": path, file, text, number, +text, lines.'
+        remedy = 'Write kinds separated by spaces, as "text path...": path, file, name, text, number, +text, lines.'
         raise ConfigError(f"{place}, {parsed.command}: operands cannot be {parsed.operands!r}.", remedy)
     for option in parsed.first_given_by:
         if option not in dict(option_kinds(parsed.options)):
@@ -242,15 +261,15 @@ class _CommandReader:
             self._operand(kinds[min(index, len(kinds) - 1)], word, repeated=many and is_last, dashed=dashed)
 
     def _operand(self, kind: str, word: Word, *, repeated: bool, dashed: bool) -> None:
-        if word.wildcards:
-            if not repeated or kind not in ("path", "file", "text"):
-                raise RuleMismatch(f"{word.text!r} may match more than one file")
-            if not dashed and self._rule.style != "text" and may_be_option(word):
-                raise RuleMismatch(f"{word.text!r} may match a file named like an option; write ./{word.text}")
+        leads = not dashed and self._rule.style != "text" and may_be_option(word)
+        if word.wildcards and (not repeated or kind not in ("path", "file", "text")):
+            raise RuleMismatch(f"{word.text!r} may match more than one file")
+        if leads and not self._rule.leading_wildcards:
+            raise RuleMismatch(f"{word.text!r} may match a file named like an option; write ./{word.text}")
         if kind in _OPERAND_SHAPES and not _OPERAND_SHAPES[kind].fullmatch(word.text):
             raise RuleMismatch(f"{word.text!r} is not allowed here")
-        if kind in ("path", "file") or word.wildcards:
-            self._paths.append(Operand(word, kind == "file"))
+        if kind in ("path", "file") or word.wildcards or (kind == "name" and "/" in word.text):
+            self._paths.append(Operand(word, kind == "file", leads))
 
 
 def may_be_option(word: Word) -> bool:

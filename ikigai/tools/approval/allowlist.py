@@ -1,8 +1,9 @@
-"""This module decides which shell commands run without a question: those that certainly follow a rule.
+"""Decide which shell commands run without a question: those that certainly follow a rule.
 
 A command passes when it is plain (see `shell_parser`), each of its programs follows a rule (see `allow_rules`), and
 each file it names lies inside the working directory, links resolved, and does not look like one with keys. `cd` passes
-into a folder inside. The commands after it must pass in either folder, as a `cd` may fail.
+into a folder inside. It may fail: after `cd x &&` the commands must pass in x, after `cd x ||` in the folder before it,
+and after `cd x;` in both.
 
 The verdict is about the text and the present files, so judge right before running. It holds for
 `bash --noprofile --norc -c` with an environment in which nothing else decides what a command is: no BASH_ENV, BASHOPTS,
@@ -18,6 +19,7 @@ import shutil
 import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +34,7 @@ SHIPPED_RULES = Path(__file__).parent / "rules.toml"
 MAX_WILDCARD_FILES = 5_000
 """Maximum files that are matched with the wildcards of one word."""
 _MAX_FOLDERS = 8  # in which a command may run after some `cd`
-_BUILTINS = frozenset({"echo", "pwd", "test", "[", "true", "false", "type"})
+_BUILTINS = frozenset({"echo", "pwd", "test", "[", "true", "false", "type", "command"})
 
 
 class AllowVerdict(NamedTuple):
@@ -64,21 +66,30 @@ class Allowlist:
     def _check_commands(self, commands: Sequence[SimpleCommand], scope: PathScope, folder: str) -> None:
         if not is_below(scope.root, folder):
             raise RuleMismatch("it runs outside the working directory")
-        folders, walks = {folder}, FolderWalks()
+        places, walks = _Places(folder), FolderWalks()
+        own_programs, wildcards = set[str](), list[str]()
         for command in commands:
+            folders = places.before(command)
+            for word, each in product(command.inputs, folders):
+                _check_input(word.text, scope, each)
             if command.words[0].text == "cd":
                 if command.piped:
                     raise RuleMismatch("cd in a pipeline has no effect")
-                folders |= {_cd_target(command.words, scope, each) for each in folders}
-                if len(folders) > _MAX_FOLDERS:
-                    raise RuleMismatch("it changes the folder too many times")
-            else:
-                operands = self._match_rule(command.words, scope)
-                for each in folders:
-                    check_operands(command.words, operands, scope, each, walks)
+                places.enter({_cd_target(command.words, scope, each) for each in folders})
+                continue
+            operands, is_own = self._match_rule(command.words, scope)
+            for each in folders:
+                check_operands(command.words, operands, scope, each, walks)
+            if is_own and command.inputs:
+                raise RuleMismatch("a redirection is not part of your rule")
+            own_programs |= {command.words[0].text} if is_own else set()
+            wildcards += (operand.word.text for operand in operands if operand.may_be_option)
+            if own_programs and wildcards:
+                made_by = ", ".join(sorted(own_programs))
+                raise RuleMismatch(f"{made_by} may make a file named like an option; write ./{wildcards[0]}")
 
-    def _match_rule(self, words: Sequence[Word], scope: PathScope) -> list[Operand]:
-        """Return the operands by the first rule that the words follow; the rules of the user come first."""
+    def _match_rule(self, words: Sequence[Word], scope: PathScope) -> tuple[list[Operand], bool]:
+        """Return the operands by the first rule that the words follow, and if it is the user's; these come first."""
         name = words[0].text
         test_words = _bracket_as_test(words)
         refusal = RuleMismatch(f"{name} is not in the allow-list")
@@ -90,10 +101,41 @@ class Allowlist:
             except RuleMismatch as mismatch:
                 refusal = RuleMismatch(f"{name}: {mismatch}")
                 continue
-            if rule not in self._own_rules:
+            is_own = rule in self._own_rules
+            if not is_own:
                 check_program(name, scope)
-            return operands
+            return operands, is_own
         raise refusal
+
+
+class _Places:
+    """Folders in which the next command of a line may run: after success of the command before, and after failure."""
+
+    def __init__(self, folder: str) -> None:
+        self._succeeded = self._failed = self._here = frozenset({folder})
+        self._skipped = frozenset[str]()  # folders in which the line goes on without the command
+
+    def before(self, command: SimpleCommand) -> frozenset[str]:
+        """Return the folders in which the command may run, and take it for one that stays there."""
+        match command.after:
+            case "&&":
+                self._here, self._skipped = self._succeeded, frozenset()
+                self._failed |= self._here
+            case "||":
+                self._here, self._skipped = self._failed, self._succeeded
+                self._succeeded |= self._here
+            case "|":
+                pass
+            case _:
+                self._here = self._succeeded = self._failed = self._succeeded | self._failed
+                self._skipped = frozenset()
+        return self._here
+
+    def enter(self, folders: set[str]) -> None:
+        """Take the command for a `cd` that leads into one of the folders, or fails."""
+        self._succeeded = frozenset(folders) | self._skipped
+        if len(self._succeeded | self._failed) > _MAX_FOLDERS:
+            raise RuleMismatch("it changes the folder too many times")
 
 
 @cache
@@ -157,10 +199,24 @@ def _check_operand(operand: Operand, scope: PathScope, folder: str) -> None:
     if ".." in word.text.split("/"):
         raise RuleMismatch(f"{word.text!r} has .. after a wildcard")
     try:
-        for name in expand_wildcards(folder, word.text, MAX_WILDCARD_FILES):
-            _check_path(name, operand, scope, folder)
+        names = list(expand_wildcards(folder, word.text, MAX_WILDCARD_FILES))
     except LookupError:
         raise RuleMismatch(f"{word.text!r} matches too many files") from None
+    found = (os.path.lexists(os.path.join(folder, name)) for name in names)  # noqa: PTH118
+    if operand.may_be_option and not any(found):  # so there is nothing to judge
+        raise RuleMismatch(f"{word.text!r} matches nothing")
+    for name in names:
+        if operand.may_be_option and name.startswith("-"):
+            raise RuleMismatch(f"{word.text!r} matches a file named like an option; write ./{word.text}")
+        _check_path(name, operand, scope, folder)
+
+
+def _check_input(name: str, scope: PathScope, folder: str) -> None:
+    """Raise RuleMismatch unless a command may read this file as its input. Nothing but a file: a pipe does not end."""
+    if name != "/dev/null":
+        _check_path(name, Operand(Word(name)), scope, folder)
+        if not Path(folder, name).is_file():
+            raise RuleMismatch(f"{name!r} is not a file")
 
 
 def _check_search(
@@ -174,11 +230,11 @@ def _check_search(
     for name in names or ["."]:
         real = os.path.realpath(os.path.join(folder, name))  # noqa: PTH118
         try:
-            secret = walks.find_secret(search, scope.root, real)
+            doubt = walks.find_doubt(search, scope.root, real)
         except LookupError:
             raise RuleMismatch(f"{name!r} has too many files to check them for keys or passwords") from None
-        if secret:
-            raise RuleMismatch(f"it could read {secret!r}, which looks like a file with keys or passwords")
+        if doubt:
+            raise RuleMismatch(f"it could read {doubt}")
 
 
 def _names(word: Word, folder: str) -> Iterable[str]:
@@ -186,7 +242,7 @@ def _names(word: Word, folder: str) -> Iterable[str]:
 
 
 def _check_path(name: str, operand: Operand, scope: PathScope, folder: str) -> None:
-    if name == "-":
+    if name == "-" and not os.path.lexists(os.path.join(folder, name)):  # noqa: PTH118
         return
     real = resolve_name(scope.root, folder, name) if name else None
     if real is None:

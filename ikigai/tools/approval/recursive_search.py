@@ -1,4 +1,4 @@
-"""This module finds a file that looks like keys and that a recursive search by `grep -r` or `rg` could read."""
+"""Find a file that looks like keys and that a search of folders by `grep -r`, `rg` or `diff` could read."""
 
 from __future__ import annotations
 
@@ -39,13 +39,16 @@ class RecursiveSearch(NamedTuple):
 
     With `hidden` it reads hidden files. Otherwise it reads those that a selected type of ripgrep may match: `types` is
     "any", or "ending" for types that go by the ending of a name. Unless `names` is empty, it reads only files whose
-    names match one of these patterns. `left_out` are folders that it skips.
+    names match one of these patterns. `left_out` are folders that it skips, `excluded` patterns of files that it skips.
+    With `follows_links` it reads what links lead to.
     """
 
     hidden: bool
     types: Literal["", "ending", "any"] = ""
     names: tuple[str, ...] = ()
     left_out: frozenset[str] = frozenset()
+    excluded: tuple[str, ...] = ()
+    follows_links: bool = False
 
 
 def parse_search(words: Sequence[str]) -> RecursiveSearch | None:
@@ -57,10 +60,15 @@ def parse_search(words: Sequence[str]) -> RecursiveSearch | None:
     options = tuple(words[1:])
     before = options[: options.index("--")] if "--" in options else options
     if words[0] == "grep" and any(_GREP_RECURSIVE.match(each) for each in options):
-        has_exclude = any(each.partition("=")[0] == "--exclude" for each in options)  # the last match would decide
-        names = () if has_exclude else _patterns(_option_values(before, "--include"))
+        names = excluded = ()
+        if not any(each.partition("=")[0] == "--exclude" for each in options):
+            names = _patterns(_option_values(before, "--include"))
+        elif not any(each.partition("=")[0] == "--include" for each in options):  # with both, their order decides
+            excluded = tuple(each for each in _option_values(before, "--exclude") if _SIMPLE.fullmatch(each))
         left_out = {each for each in _option_values(before, "--exclude-dir") if _SIMPLE.fullmatch(each)}
-        return RecursiveSearch(True, names=names, left_out=frozenset(left_out - {"", ".", ".."}))
+        return RecursiveSearch(True, "", names, frozenset(left_out - {"", ".", ".."}), excluded)
+    if words[0] == "diff":
+        return RecursiveSearch(True, follows_links=True)
     if words[0] == "rg" and _RG_LISTS.isdisjoint(before):
         hidden = any(_RG_HIDDEN.match(each) for each in options)
         types = _types(options, _option_values(before, "-t", "--type"))
@@ -101,10 +109,10 @@ class FolderWalks:
         self._found: dict[tuple[RecursiveSearch, str], str] = {}
         self._scanned = 0
 
-    def find_secret(self, search: RecursiveSearch, root: str, folder: str) -> str:
-        """Return the path, below `root`, of a file that looks like keys and that the search of `folder` could read.
+    def find_doubt(self, search: RecursiveSearch, root: str, folder: str) -> str:
+        """Return which file that looks like keys, or link, the search of `folder` could read, as a clause; "" for none.
 
-        "" for none. Raise LookupError if the searches of the line have more entries than `MAX_WALKED_ENTRIES`.
+        Raise LookupError if the searches of the line have more entries than `MAX_WALKED_ENTRIES`.
         """
         if (search, folder) not in self._found:
             self._found[search, folder] = self._walk(search, root, folder)
@@ -127,7 +135,9 @@ class FolderWalks:
             for entry in listed:
                 if not search.hidden and entry.name in _IGNORE_FILES:
                     unhidden |= _unhidden_names([entry.path])
-                if entry.is_symlink():  # neither program follows links below its start
+                if entry.is_symlink():  # grep and ripgrep follow none below their start
+                    if search.follows_links:
+                        return f"{os.path.relpath(entry.path, root)!r}, which is a link"
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name in search.left_out:
@@ -135,16 +145,22 @@ class FolderWalks:
                     pending.append(entry.path)
                 elif _is_wanted(search, entry.name) and is_secret(root, entry.path):
                     if search.hidden or not _is_hidden(search, os.path.relpath(entry.path, folder)):
-                        return os.path.relpath(entry.path, root)
+                        return _describe_secret(root, entry.path)
                     hidden.append(entry.path)
         for path in hidden:
             parts = [part for part in os.path.relpath(path, folder).split("/") if part.startswith(".")]
             if any(fnmatchcase(part, pattern) for part in parts for pattern in unhidden):
-                return os.path.relpath(path, root)
+                return _describe_secret(root, path)
         return ""
 
 
+def _describe_secret(root: str, path: str) -> str:
+    return f"{os.path.relpath(path, root)!r}, which looks like a file with keys or passwords"
+
+
 def _is_wanted(search: RecursiveSearch, name: str) -> bool:
+    if any(fnmatchcase(name, pattern) for pattern in search.excluded if name[0] != "." or pattern[0] not in "*?"):
+        return False
     return not search.names or any(fnmatchcase(name, pattern) for pattern in search.names)
 
 

@@ -1,10 +1,10 @@
-"""This module parses a shell command into plain programs and their words, and refuses a command that is not plain.
+"""Parse a shell command into plain programs and their words, and refuse a command that is not plain.
 
 A plain command is simple commands joined by `&&`, `||`, `|`, `;` and line breaks, made of printable ASCII. Their words
 are letters, quoted text without expansions, and at most the wildcards * and ?. Comments pass, and so do redirections
-that write nothing: `2>&1`, `>&2`, `>/dev/null`, `2>/dev/null`, `&>/dev/null`. Everything else is refused, and so is
-every doubt. Two parsers read the command: the lexer here, which knows only the above, and tree-sitter-bash. Both must
-find the same words, operators and redirections at the same places.
+that write nothing: `2>&1`, `>&2`, `>/dev/null`, `2>/dev/null`, `&>/dev/null`, and `< FILE` after a blank. Everything
+else is refused, and so is every doubt. Two parsers read the command: the lexer here, which knows only the above, and
+tree-sitter-bash. Both must find the same words, operators and redirections at the same places.
 """
 
 from __future__ import annotations
@@ -38,14 +38,20 @@ class Word(NamedTuple):
 
 
 class SimpleCommand(NamedTuple):
-    """One program with its arguments; `piped` is True in a pipeline, where `cd` has no effect."""
+    """One program with its arguments.
+
+    `inputs` are the files after `<`. `after` is the operator before the program: "&&", "||", "|" or "". `piped` is True
+    in a pipeline, where `cd` has no effect.
+    """
 
     words: tuple[Word, ...]
+    inputs: tuple[Word, ...] = ()
+    after: str = ""
     piped: bool = False
 
 
 class _Token(NamedTuple):
-    kind: str  # "word", "operator", "newline", "redirect" or "comment"
+    kind: str  # "word", "operator", "newline", "redirect", "input" or "comment"
     start: int
     end: int
     word: Word
@@ -55,6 +61,7 @@ _BLANK = re.compile(r"[ \t]+")
 _COMMENT = re.compile(r"#[^\n]*")
 _OPERATOR = re.compile(r"&&|\|\|(?!\|)|\|(?![|&])|;(?![;&|])")
 _REDIRECT = re.compile(r"(?:(?:[12]?>|&>)[ \t]*/dev/null|2>&1|1?>&2)(?=[ \t\n;|]|\Z)")
+_INPUT = re.compile(r"<[ \t]*(?=[^ \t\n<>&|;(])")
 _ALONE = re.compile(r"[!\[\]](?=[ \t\n;|&]|\Z)")
 _BARE = re.compile(r"[A-Za-z0-9_./:,@%+=^*?-]+")
 _SINGLE = re.compile(r"'([\t -&(-~]*)'")
@@ -125,10 +132,13 @@ def _next_token(text: str, at: int, blank: bool) -> tuple[str, int, Word]:
                 return kind, match.end(), Word(match[0])
     if match := _OPERATOR.match(text, at):
         return "operator", match.end(), Word(match[0])
-    end, word = _read_word(text, at)
+    redirected = _INPUT.match(text, at) if blank else None
+    end, word = _read_word(text, redirected.end() if redirected else at)
     if text[end : end + 1] in ("<", ">"):  # digits right before it would be a file descriptor
         raise NotPlain("it has a redirection")
-    return "word", end, word
+    if redirected and word.wildcards:
+        raise NotPlain("it has a redirection with a wildcard")
+    return "input" if redirected else "word", end, word
 
 
 def _read_word(text: str, at: int) -> tuple[int, Word]:
@@ -157,22 +167,26 @@ def _group_commands(tokens: list[_Token]) -> tuple[SimpleCommand, ...]:
     """Return the commands between the operators. Each operator follows a command; all but `;` need another."""
     commands: list[SimpleCommand] = []
     current: list[Word] = []
+    inputs: list[Word] = []
     before = ""  # the operator before the current command
 
     def end(operator: str) -> None:
         nonlocal before
         if not (current[0].bare and _PROGRAM.fullmatch(current[0].text)):
             raise NotPlain("it has a program name that is not plain text")
-        commands.append(SimpleCommand(tuple(current), "|" in (before, operator)))
+        commands.append(SimpleCommand(tuple(current), tuple(inputs), before.strip(";"), "|" in (before, operator)))
         current.clear()
+        inputs.clear()
         before = operator
 
     for token in tokens:
         match token.kind:
             case "word":
                 current.append(token.word)
-            case "operator" | "redirect" if not current:
+            case "operator" | "redirect" | "input" if not current:
                 raise NotPlain("it has an operator before a command")
+            case "input":
+                inputs.append(token.word)
             case "operator":
                 end(token.word.text)
             case "newline" if current:
@@ -220,7 +234,9 @@ def _collect_tokens(node: Node, tokens: list[tuple[str, int, int]], *, testing: 
     elif kind in _OPERATORS and not testing:
         name = "operator"
     elif kind == "file_redirect":
-        name = "redirect"
+        for child in node.named_children:
+            _check_word(child)
+        name = "input" if node.children[0].type == "<" else "redirect"
     elif kind == "comment":
         name = "comment"
     else:

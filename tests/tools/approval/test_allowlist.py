@@ -32,7 +32,8 @@ HARMLESS: list[str] = tomllib.loads((GOLDEN / "approval_harmless.toml").read_tex
 OWN = rules.parse_rules(
     ["npm test", "make *", {"command": "pytest", "options": ["-q", "-x", "-k=", "--maxfail=", "-v"]}], "test"
 )
-SHIPPED = {rule["command"] for rule in tomllib.loads(allowlist.SHIPPED_RULES.read_text("utf-8"))["allow"]}
+ALLOWED = tomllib.loads(allowlist.SHIPPED_RULES.read_text("utf-8"))["allow"]
+SHIPPED = {rule["command"] for rule in ALLOWED if " " not in rule["command"]}
 DANGEROUS = {
     *(
         "rm",
@@ -102,10 +103,17 @@ def test_corpus_is_large_and_says_nothing_twice():
     assert len(HARMLESS) == len(set(HARMLESS)) == 100
 
 
-def test_daily_use_is_approved(world: tuple[PathScope, Path]):
-    refused = {command: judged(command, world[0]).why for command in HARMLESS}
-    refused = {command: why for command, why in refused.items() if not why.startswith("allow-list")}
-    assert len(refused) <= 5, refused
+def test_daily_use_is_approved(world: tuple[PathScope, Path], tmp_path: Path):
+    """98 of the 100 run unasked; the two others match a link that leads out, and run where there is none."""
+    refused = {command: judged(command, world[0]).why for command in HARMLESS if not judged(command, world[0]).approved}
+    assert refused == {
+        "ls -d */": "'linked/' is outside the working directory",
+        "du -sh *": "'linked' is outside the working directory",
+    }
+    root = project.made(tmp_path)
+    for link in ("link.txt", "linked", "inner"):
+        (root / link).unlink()
+    assert all(judged(command, PathScope(str(root), (), world[0].path)).approved for command in HARMLESS)
 
 
 def test_approved_command_runs_only_approved_programs(world: tuple[PathScope, Path]):
@@ -369,12 +377,26 @@ def test_file_called_like_an_option_is_none(world: tuple[PathScope, Path]):
         assert Allowlist().judge(command, place, f"{place.root}/src").approved is approved, command
 
 
+MAY_LEAD = {rule["command"] for rule in ALLOWED if rule.get("leading_wildcards")}
+"""Programs whose operands may begin with a wildcard: no option of theirs writes or runs."""
+
+
 @pytest.mark.parametrize("program", sorted(SHIPPED - {"echo"}))
-def test_leading_wildcard_asks_for_every_program_whatever_the_folder_holds(program: str, world: tuple[PathScope, Path]):
-    """It passes only behind --, and only if the rule has that option."""
-    for wildcard in ("*", "?", "*.md", "?EADME.md", "*/x", "*/proc/self/environ"):
-        assert not judged(f"{program} {wildcard}", world[0]).approved
-        assert not judged(f"{program} README.md {wildcard}", world[0]).approved
+def test_leading_wildcard_asks_unless_the_rule_allows_it_and_no_name_is_like_an_option(program: str, tmp_path: Path):
+    root = project.made(tmp_path)
+    place = PathScope(str(root), (), "/usr/bin:/bin:/usr/local/bin")
+    for wildcard in ("*.md", "?EADME.md"):
+        for command in (f"{program} {wildcard}", f"{program} README.md {wildcard}"):
+            (root / "-c.md").unlink(missing_ok=True)
+            (root / "-EADME.md").unlink(missing_ok=True)
+            approved = program in MAY_LEAD and (program != "grep" or "README.md " in command)
+            assert judged(command, place).approved is approved, (command, judged(command, place).why)
+            (root / "-c.md").touch()
+            (root / "-EADME.md").touch()
+            assert not judged(command, place).approved
+            assert judged(f"{program} {wildcard}", place).approved is False
+    for wildcard in ("*", "*/x", "*/proc/self/environ", "*.absent"):  # * matches a link that leads out
+        assert not judged(f"{program} {wildcard}", place).approved
 
 
 def test_echo_of_a_leading_wildcard_prints_names_alone(tmp_path: Path):

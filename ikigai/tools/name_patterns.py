@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 import msgspec
@@ -25,6 +24,8 @@ class NameGroup(Record, frozen=True, forbid_unknown_fields=True):
 
 def read_groups(file: Path) -> tuple[NameGroup, ...]:
     """Return the groups of a TOML file of this package."""
+    import tomllib  # a start needs no names
+
     return msgspec.convert(tomllib.loads(file.read_text("utf-8"))["group"], tuple[NameGroup, ...])
 
 

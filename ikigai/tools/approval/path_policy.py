@@ -49,7 +49,7 @@ def protection_reason(scope: PathScope, path: str) -> str:
         return "it belongs to ikigai itself"
     relative = relative_path(scope.root, path)
     for program, names in _protected_names():
-        if found := names.search(relative.lower()):
+        if found := names.search(relative.casefold()):
             return f"{program} may run or obey {found[0].strip('/')}"
     name = path.rpartition("/")[2]
     if name == "HEAD" or (name == "config" and os.path.lexists(f"{path.rpartition('/')[0]}/HEAD")):

@@ -2,6 +2,7 @@
 
     entered while the agent is busy                   waits for
     a message (Enter), a command that needs idle      the end of the turn; then they are taken in their order
+    a change of the approval mode                     nothing
     a steering message (Ctrl+S)                       the next tool results of the open turn, else its end
     anything, before the agent is open                the agent to be open (`input_router` holds it)
 
@@ -19,7 +20,16 @@ from typing import TYPE_CHECKING, TypeGuard
 from ikigai.core.commands.parsers import command_line
 from ikigai.core.events import Event, UserMessage
 from ikigai.core.sanitize import storable
-from ikigai.core.state.inputs import NEEDS_IDLE, Condensed, Input, Quote, Steered, Submitted, is_command
+from ikigai.core.state.inputs import (
+    NEEDS_IDLE,
+    Condensed,
+    Input,
+    Quote,
+    Steered,
+    Submitted,
+    acts_at_once,
+    is_command,
+)
 
 if TYPE_CHECKING:
     from ikigai.core.ports import View
@@ -72,6 +82,8 @@ class InputQueue:
     @staticmethod
     def must_wait(incoming: Input, has_turn: bool, is_selecting: bool) -> bool:
         """Return True if a turn is open, or the user is being asked what to forget, and the input comes after it."""
+        if acts_at_once(incoming):
+            return False
         if has_turn:
             return isinstance(incoming, (Steered, *NEEDS_IDLE))
         return is_selecting and (isinstance(incoming, Submitted) or is_command(incoming))

@@ -12,6 +12,7 @@ from ikigai.agent.db_retry import DatabaseStatus
 from ikigai.agent.loop_options import RunServices
 from ikigai.agent.model_call import ModelCall, turn_request
 from ikigai.agent.request_ahead import RequestAhead
+from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.core.errors import Bug
 from ikigai.core.messages import ToolCall, ToolResult
@@ -83,6 +84,7 @@ class Jobs:
         self._calls: dict[str, ToolCall] = {}
         self._owner, self._store, self._provider, self._tools, self._view = owner, store, provider, tools, view
         self._status, self._price, self._max_requests = status, price, max_requests
+        self._settings = SettingsInForce(owner.memory.settings)
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still cleaning up
         self._model_calls: dict[Job, ModelCall] = {}
@@ -123,6 +125,7 @@ class Jobs:
 
     def reconcile(self) -> None:
         """Start and cancel jobs until exactly those run that memory wants."""
+        self._settings.update(self._owner.memory.settings)
         wanted = work(self._owner.memory)
         for job in self._jobs.keys() - wanted:
             self.discard(job)
@@ -164,7 +167,7 @@ class Jobs:
         if opened is None or opened.planning:
             return Approved(job)
         call = self._calls.get(job.call.id, job.call)
-        started = await self._tools.start(call, opened.first, self._owner.memory.settings, self._view.ask)
+        started = await self._tools.start(call, opened.first, self._settings, self._view.ask)
         if started.refusal:
             result = ToolResult(job.call.id, started.refusal, is_error=True)
             return Denied(job, redact_result(result, self._services.redactor()), started.decision)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.config import Config, with_profile
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import ToolCall
@@ -105,7 +106,7 @@ async def fetch_page(
     tool = WebFetch(directory, Fetcher(config.tools.private_hosts), read_picture)
     arguments = FetchArguments(url)
     call = ToolCall("mention", tool.name, msgspec.json.encode(arguments).decode())
-    started = await gate.decide(call, await tool.preview(arguments), settings, ask)
+    started = await gate.decide(call, await tool.preview(arguments), SettingsInForce(settings), ask)
     if started.refusal:
         by_policy = started.decision is not None and started.decision.by == "policy"
         why = f" {started.refusal}" if by_policy else ""

@@ -18,7 +18,7 @@ from ikigai.config.layers import are_tools_enabled
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import Choices, MailSent, MailTaken
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
-from ikigai.core.ports import Ask, StartDecision, Tools
+from ikigai.core.ports import Ask, LiveSettings, StartDecision, Tools
 from ikigai.core.vendor_search import VENDOR_SEARCH, VENDOR_SEARCH_SPEC
 from ikigai.system import paths
 from ikigai.tools import builtin_specs
@@ -75,8 +75,11 @@ class StandingApprovals:
         self._store(fingerprint, approval)
 
     def approve(self, fingerprint: str, call: ToolCall, effect: Effect) -> None:
+        from ikigai.tools.base import EffectKind
+
+        tool = "edits" if effect.kind is EffectKind.EDIT else call.name  # by any tool
         approval = standing_approvals.StandingApproval(
-            call.name, self._own(effect.shown), effect.directory, time.time(), dict(effect.scripts)
+            tool, self._own(effect.shown), effect.directory, time.time(), dict(effect.scripts)
         )
         self._store(fingerprint, approval)
 
@@ -96,7 +99,7 @@ class LazyTools:
     def _made(self) -> Tools:
         return self._make()
 
-    async def start(self, call: ToolCall, turn: int, settings: Choices, ask: Ask) -> StartDecision:
+    async def start(self, call: ToolCall, turn: int, settings: LiveSettings, ask: Ask) -> StartDecision:
         await self._load()
         return await self._made.start(call, turn, settings, ask)
 

@@ -36,7 +36,7 @@ Ask: TypeAlias = Callable[[Question], Awaitable[QuestionAnswer]]
 class Tools(Protocol):
     """The tools of a model."""
 
-    async def start(self, call: ToolCall, turn: int, settings: "Choices", ask: Ask) -> StartDecision:
+    async def start(self, call: ToolCall, turn: int, settings: "LiveSettings", ask: Ask) -> StartDecision:
         """Decide about the call, once those before it in the turn `turn` let it. Ask the user where needed."""
         ...
 
@@ -106,6 +106,17 @@ class CommandOutputStore(Protocol):
 
     def delete(self, quote: "Quote") -> None:
         """Delete the quote: the log has it."""
+        ...
+
+
+class LiveSettings(Protocol):
+    """The settings of an agent, which may change while a call waits for its approval."""
+
+    @property
+    def values(self) -> "Choices": ...
+
+    def changed(self) -> Awaitable[object]:
+        """Return what waits for the next change from now on."""
         ...
 
 

@@ -68,6 +68,18 @@ def next_approval_mode(memory: Memory) -> inputs.Change:
     return inputs.Change({"approval": modes[-1].value})
 
 
+def describe_mode(change: inputs.Change, directory: Path) -> str:
+    """Return the sentence about a chosen approval mode, which holds at once."""
+    edits = f"Edits in {clean_line(str(directory))}"
+    return {
+        ApprovalMode.READ_ONLY: "Nothing is changed or run now.",
+        ApprovalMode.ASK: "Edits and commands ask first now.",
+        ApprovalMode.EDITS: f"{edits} run without a question now.",
+        ApprovalMode.AUTO: f"{edits} and commands of the allow-list run without a question now.",
+        ApprovalMode.YOLO: "Everything runs without a question now.",
+    }[ApprovalMode(change.values["approval"])]
+
+
 def _format_approval(memory: Memory, key: str) -> str:
     now = ApprovalMode.of(memory.settings)
     rows = [f"Approval mode: {now} ({now.meaning})."]

@@ -284,9 +284,13 @@ class ProgramCommands:
         from ikigai.core.key_actions import bound_key
         from ikigai.repl import permission_commands
 
-        to, (_, memory) = self._active_agent.agent_loop, self._require_open()
+        to, (services, memory) = self._active_agent.agent_loop, self._require_open()
         key = bound_key("cycle_approval", self._session.config.key_changes)
-        self._apply_result(await permission_commands.run_approve(command.argument, memory, self._view.ask, key), to)
+        result = await permission_commands.run_approve(command.argument, memory, self._view.ask, key)
+        if isinstance(result, inputs.Change) and result.values["approval"]:
+            text = permission_commands.describe_mode(result, services.tool_runtime.directory)
+            self._view.announce(result.values, text)
+        self._apply_result(result, to)
 
     async def _tools(self, command: ProgramCommand) -> None:
         from ikigai.repl import permission_commands

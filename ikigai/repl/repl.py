@@ -338,12 +338,17 @@ class Repl:
 
     def cycle_approval(self) -> None:
         """Choose the next approval mode."""
-        if self._session.memory is None or self._active_agent.agent_loop is None:
+        services, memory = self._session.services, self._session.memory
+        if services is None or memory is None or self._active_agent.agent_loop is None:
             return
         from ikigai.repl import permission_commands
 
+        change = permission_commands.next_approval_mode(memory)
+        told = self._active_agent.busy or self._view.bare  # else the status line is enough
+        text = permission_commands.describe_mode(change, services.tool_runtime.directory) if told else ""
+        self._view.announce(change.values, text)
         try:
-            self._router.route(permission_commands.next_approval_mode(self._session.memory))
+            self._router.route(change)
         except IkigaiError as error:
             self._view.notice(str(error))
 

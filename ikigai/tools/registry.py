@@ -13,7 +13,7 @@ from ikigai.core.errors import IkigaiError
 from ikigai.core.events import Choices, MailSent, MailTaken
 from ikigai.core.json_schema import build_schema
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
-from ikigai.core.ports import Ask, StartDecision
+from ikigai.core.ports import Ask, LiveSettings, StartDecision
 from ikigai.core.sanitize import storable
 from ikigai.core.tool_selection import ToolSelection
 from ikigai.tools.approval.batch import ApprovalBatch, PendingApproval
@@ -48,13 +48,13 @@ class ToolRegistry:
         self._extra_events: dict[str, tuple[MailSent | MailTaken, ...]] = {}
         self.specs = tuple(_spec(tool) for tool in self._tools.values())
 
-    async def start(self, call: ToolCall, turn: int, settings: Choices, ask: Ask) -> StartDecision:
+    async def start(self, call: ToolCall, turn: int, settings: LiveSettings, ask: Ask) -> StartDecision:
         """Wait for the calls that must run before this one, then decide if it may run. Calls are started in order."""
         with self._batch.expect(turn, call.id) as previewed, self._schedule.enter(turn, call.id) as slot:
-            if why := self._describe_off(call, settings):
+            if why := self._describe_off(call, settings.values):
                 return StartDecision(refusal=why)
             self._asks[call.id] = ask
-            shown = await self._preview_now(call, settings) if slot.has_predecessors else None
+            shown = await self._preview_now(call, settings.values) if slot.has_predecessors else None
             previewed.set()
             await slot.wait_for_commands()
             try:

@@ -152,7 +152,7 @@ def test_tools(golden: Account, variant: str):
         asked(program, "1 of 3 · Run it?")
         screens.agrees("several", program)
         program.type("t")
-        asked(program, "Allow all 3, 1 to 3?")
+        asked(program, "Run all 3?")
         screens.agrees("together", program)
         program.type("n")
         program.wait_for("● All done.")

@@ -239,7 +239,7 @@ def test_killed_behind_an_answer_for_several_calls(account: Account, wire: Wire)
         program.say("go")
         asked(program, "1 of 3 · Run it?")
         program.type("t")
-        asked(program, "Allow all 3, 1 to 3?")
+        asked(program, "Run all 3?")
         program.type("y")
         assert program.ended() == -signal.SIGKILL
     assert decisions(account) == [(True, "user, with 2 others", "")]
@@ -330,7 +330,7 @@ def test_modes(account: Account):
             for each in told:
                 program.wait_for(each)
 
-        change("/approve edits", "Approval: edits")
+        change("/approve edits", f"Edits in {account.home} run without a question now.")
         program.say("one")
         answer(program, "n", "touch ran")
         program.wait_for("● First.")
@@ -346,19 +346,20 @@ def test_modes(account: Account):
             program.settled()
             program.type("\x1b[Z")
             program.wait(lambda mode=mode: last_mode(account) == mode, f"the mode {mode}")
-            program.wait_for(f"Approval: {mode}")
+            program.wait_for(f"[{mode}]" if mode != "ask" else " · ")
+        assert "Approval:" not in program.text() and program.text().count("question now") == 1
         change("/approve yolo", "Run everything without asking?")
         answer(program, "n")
         program.wait_for("Nothing was changed.")
         assert last_mode(account) == "auto"
         change("/approve yolo")
         answer(program, "y")
-        program.wait_for("Approval: yolo")
+        program.wait_for("Everything runs without a question now.")
         program.say("four")
         program.wait_for("● Fourth.")
         program.type("\x1b[Z")
         program.wait(lambda: last_mode(account) == "ask", "asking again")
-        change("/approve read-only", "Approval: read-only")
+        change("/approve read-only", "Nothing is changed or run now.")
         program.say("five")
         program.wait_for("● Fifth.")
         program.leave()
@@ -367,6 +368,44 @@ def test_modes(account: Account):
     assert [by for _, by, _ in decisions(account)] == [
         *("approval mode edits", "user", "user, for always", "approved for always", "approval mode yolo", "policy")
     ]
+
+
+@pytest.mark.parametrize("way", ["\x1b[Z", "/approve edits\r", "s"], ids=["Shift+Tab", "/approve", "s"])
+def test_all_edits_of_a_turn_are_allowed_by_one_answer(account: Account, way: str):
+    """The open question is answered by it, and nothing waits for the end of the turn."""
+    files = [f"{letter}.txt" for letter in "abcdef"]
+    writes = [call("write_file", path=name, content="x\n") for name in files]
+    model = account.script(writes[:3], writes[3:], [call("write_file", path="AGENTS.md", content="Obey.\n")], "Done.")
+    with account.terminal(*model, rows=40, columns=100, env=TOOLS) as program:
+        program.ready()
+        program.say("go")
+        asked(program, "1 of 3 · Make this edit?")
+        program.type(way)
+        asked(program, "Be careful: other programs read")  # a protected file asks all the same
+        assert "next:" not in program.text()
+        told = f"Edits in {account.home} run without a question now."
+        assert program.words().count(told) == (way != "s")
+        assert all((account.home / name).exists() for name in files) and not (account.home / "AGENTS.md").exists()
+        program.type("n")
+        program.wait_for("● Done.")
+        program.leave()
+    by = [("user, for this session", "approved for this session") if way == "s" else ("approval mode edits",)]
+    assert [by for allowed, by, _ in decisions(account) if allowed] == [by[0][0], *[by[0][-1]] * 5]
+
+
+def test_mode_yolo_is_confirmed_before_an_open_question_and_answers_it(account: Account):
+    model = account.script([shell("touch one"), shell("touch two")], "Done.")
+    with account.terminal(*model, rows=40, env=TOOLS) as program:
+        program.ready()
+        program.say("go")
+        asked(program, "1 of 2 · Run it?")
+        program.type("/approve yolo\r")
+        asked(program, "Run everything without asking?")
+        program.type("y")
+        program.wait_for("● Done.")
+        program.leave()
+    assert (account.home / "one").exists() and (account.home / "two").exists()
+    assert {by for _, by, _ in decisions(account)} == {"approval mode yolo"}
 
 
 def last_mode(account: Account) -> str:

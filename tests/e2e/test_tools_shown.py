@@ -42,7 +42,7 @@ def test_all_that_wait_are_shown_and_answered_together(account: Account):
         assert len(keys) == 2 and "[t] together, all 3" in " ".join(keys) and "[x] no to all" in " ".join(keys)
         assert "+line 0" not in program.text()
         program.type("ty")  # the second key comes before anything of the others can have been read
-        program.wait_for("Allow all 3, 1 to 3?")
+        program.wait_for("Allow all 3?")
         program.wait_for_input("y")
         text = program.text()
         assert "  2 of 3\n  write_file in" in text and "  +line 0\n" in text and "  +line 59\n" in text
@@ -66,7 +66,7 @@ def test_all_that_wait_are_shown_and_answered_together(account: Account):
         program.say("and there")
         asked(program, "1 of 2 · Run it?")
         program.type("t")
-        asked(program, "Allow all 2, 1 to 2?")
+        asked(program, "Run all 2?")
         program.type("y")
         asked(program, "2 of 2 · Run it?")  # it is another folder by now
         program.wait_for("This call has changed since it was shown")

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.tools.ask_user import CANNOT_ASK, AskUserTool
@@ -19,7 +20,7 @@ async def ask(answer: QuestionAnswer, **arguments: object) -> tuple[ToolResult, 
 
     registry = ToolRegistry([AskUserTool()])
     call = ToolCall("c", "ask_user", msgspec.json.encode(arguments).decode())
-    started = await registry.start(call, 1, {}, user)
+    started = await registry.start(call, 1, SettingsInForce({}), user)
     assert not started.refusal and started.decision is None, "a question needs no approval"
     return await registry.run(call, lambda text: None), asked
 

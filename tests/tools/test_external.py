@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.messages import ToolCall
 from ikigai.tools import external, tool_files
@@ -90,7 +91,7 @@ async def test_arguments_that_are_no_object_or_lack_something_are_told(work: Pat
     for arguments in ("[]", '"x"', "{", "[" * 50_000):
         text, failed = await result(registry, "echo", arguments)
         assert failed and text, arguments
-    started = await registry.start(ToolCall("c", "echo", '{"txet": 1}'), 1, {}, None)  # type: ignore[arg-type]
+    started = await registry.start(ToolCall("c", "echo", '{"txet": 1}'), 1, SettingsInForce({}), None)  # type: ignore[arg-type]
     assert "text missing" in started.refusal and '"required"' in started.refusal
     assert not (work / "ran").exists()
 

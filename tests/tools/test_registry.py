@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.sanitize import storable
 from ikigai.core.tool_selection import EVERY_SET
@@ -76,9 +77,11 @@ async def test_switched_off_tool_is_refused():
         raise AssertionError("nobody is asked")
 
     for off in ("toys", "files,toys", EVERY_SET):
-        started = await TOYS.start(ToolCall("1", "a", '{"n": 2}'), 1, {"tools_off": off}, ask)
+        started = await TOYS.start(ToolCall("1", "a", '{"n": 2}'), 1, SettingsInForce({"tools_off": off}), ask)
         assert started.refusal == "The tool a is switched off here; it was not run."
-    assert not (await TOYS.start(ToolCall("1", "a", '{"n": 2}'), 2, {"tools_off": "files"}, ask)).refusal
+    assert not (
+        await TOYS.start(ToolCall("1", "a", '{"n": 2}'), 2, SettingsInForce({"tools_off": "files"}), ask)
+    ).refusal
 
 
 async def test_invalid_arguments_are_answered_with_the_schema():

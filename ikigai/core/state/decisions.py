@@ -12,6 +12,8 @@
     Clear, SetMark, RewindTo,   their event                       wait
     RewindAt, Filter, Undo,
     Change
+    Change of the approval      its event                         its event
+    mode
     Redo                        undo of the newest undo           waits
     Condensed                   summary; refused if the covered   waits
                                 turns changed since
@@ -123,6 +125,7 @@ from ikigai.core.state.inputs import (
     ToolsRefused,
     Undo,
     UsageRecorded,
+    acts_at_once,
 )
 from ikigai.core.state.memory import (
     AgentStatus,
@@ -207,6 +210,8 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
             if memory.status is AgentStatus.RUNNING_TOOLS:
                 raise Rejected("The turn waits for the results of its tools.", "Send it after they have arrived.")
             return _submitted(memory, UserMessage(incoming.text, incoming.images, documents=incoming.documents))
+        case Change(values) if acts_at_once(incoming):
+            return chosen_settings(memory, values)
         case _ if memory.status is not AgentStatus.IDLE:
             raise Rejected(f"The agent is busy ({memory.status.value}).", "Stop it, or wait until it ends.")
         case _:

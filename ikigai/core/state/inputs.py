@@ -379,3 +379,8 @@ NEEDS_IDLE = (
 
 def is_command(incoming: Input) -> TypeGuard[Command]:
     return isinstance(incoming, get_args(Command))
+
+
+def acts_at_once(incoming: Input) -> TypeGuard[Change]:
+    """Return True for a command that also holds for an open turn: a change of the approval mode."""
+    return isinstance(incoming, Change) and incoming.values.keys() == {"approval"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ikigai.core.events import StoredEvent, UsageReported
+from ikigai.core.events import Choices, SettingsChanged, StoredEvent, UsageReported
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import Delta, RetryScheduled, describe_retry
 from ikigai.core.views import usage_totals
@@ -73,6 +73,8 @@ class ConversationView:
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._warm = False
         self._command_questions = 0  # open ones
+        self._announced: tuple[Choices, str] = {}, ""  # a change of settings and what is printed in its place
+        self._retold = 0  # the event of that change
         self.usage: list[int] = []
         self.changed_idle = asyncio.Event()  # set when a memory without an open turn is shown
         area.thoughts = thinking != "hide"
@@ -141,7 +143,13 @@ class ConversationView:
         """Draw the printed lines now, and not with the next frame."""
         self._frames.at_once()
 
+    def announce(self, values: Choices, text: str) -> None:
+        """Print `text` in place of the next change to these settings, or nothing for ""."""
+        self._announced = values, text
+
     def show(self, block: TranscriptBlock) -> None:
+        if block.id == self._retold:
+            return
         reply, before = self._area.live.reply, self._area.shown
         self._area.shown = block
         if block.speaker is Speaker.USER:
@@ -271,6 +279,10 @@ class ConversationView:
     # ── how things stand ─────────────────────────────────────────────────────────────────────────────────────────
 
     def stored(self, event: StoredEvent) -> None:
+        if isinstance(event.event, SettingsChanged) and event.event.values == self._announced[0]:
+            self._retold, text, self._announced = event.id, self._announced[1], ({}, "")
+            if text:
+                self.note(text)
         if isinstance(event.event, UsageReported):
             self.usage.append(event.id)
             self._area.spent += usage_totals.totals_of(event.event)

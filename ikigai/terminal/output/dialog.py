@@ -62,7 +62,10 @@ class Dialogs:
     async def ask(self, question: Question, shown: Callable[[], Awaitable[object]]) -> QuestionAnswer:
         """Wait for the turn of the question, show it by `shown`, then wait for the answer."""
         dialog = Dialog(question)
-        self._waiting.append(dialog)
+        if question.of_command and self.current and not self.current.question.of_command:
+            self._waiting.appendleft(dialog)  # the user has just asked for it
+        else:
+            self._waiting.append(dialog)
         try:
             while self.current is not dialog:
                 ahead = self.current
@@ -77,6 +80,8 @@ class Dialogs:
             if not dialog.answered.done():
                 dialog.answered.cancel()
             self._waiting.remove(dialog)
+            if self.current and self.current.since:  # one that had stepped back
+                self.current.since = time.monotonic()
             self._changed()
 
     def typed(self) -> None:

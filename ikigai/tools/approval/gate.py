@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import IkigaiError
 from ikigai.core.events import ApprovalDecided, Choices
 from ikigai.core.messages import ToolCall
-from ikigai.core.ports import Ask, StartDecision
+from ikigai.core.ports import Ask, LiveSettings, StartDecision
 from ikigai.core.questions import Choice, Question, QuestionAnswer
 from ikigai.core.tool_denial import denial
 from ikigai.tools.approval.allowlist import Allowlist
@@ -27,6 +28,9 @@ from ikigai.tools.approval.policy import (
     call_fingerprint,
     decide_approval,
     deny_unasked,
+    edit_doubts,
+    file_fingerprint,
+    folder_fingerprint,
     takes_rule,
 )
 from ikigai.tools.base import Effect, EffectKind
@@ -58,22 +62,46 @@ class ApprovalGate:
         self._session: dict[str, Approval] = {}
 
     async def decide(
-        self, call: ToolCall, effect: Effect, settings: Choices, ask: Ask, batch: ApprovalBatch | None = None
+        self, call: ToolCall, effect: Effect, settings: LiveSettings, ask: Ask, batch: ApprovalBatch | None = None
     ) -> StartDecision:
         """Return the decision about the call, with the event to store. `batch` are the calls of the turn."""
         batch = batch or ApprovalBatch()
-        verdict = self.judge(call, effect, settings)
+        verdict = self.judge(call, effect, settings.values)
         if isinstance(verdict, AskUser):
             async with batch.ask_alone(PendingApproval(call, effect, verdict.why)):
-                verdict = self.judge(call, effect, settings)  # an answer to another call may have settled this one
+                # an answer to another call, or another mode, may have settled this one
+                verdict = self.judge(call, effect, settings.values)
                 if isinstance(verdict, AskUser):
-                    return await self._ask_user(PendingApproval(call, effect, verdict.why), ask, batch)
+                    pending = PendingApproval(call, effect, verdict.why)
+                    return await self._ask_until_allowed(pending, settings, ask, batch)
         batch.will_not_ask(call.id)
-        match verdict:
-            case Allow(why):
-                return StartDecision(decision=ApprovalDecided(call.id, True, why))
-            case Deny(why):
-                return StartDecision(why, ApprovalDecided(call.id, False, "policy", why))
+        return _by_policy(call, verdict)
+
+    async def _ask_until_allowed(
+        self, pending: PendingApproval, settings: LiveSettings, ask: Ask, batch: ApprovalBatch
+    ) -> StartDecision:
+        """Ask about the call. A change of the settings that allows it meanwhile is an answer, too."""
+        tasks = (
+            asyncio.ensure_future(self._ask_user(pending, ask, batch)),
+            asyncio.ensure_future(self._wait_until_allowed(pending, settings)),
+        )
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            decision = next(task for task in tasks if task.done()).result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        verdict = self.judge(pending.call, pending.effect, settings.values)
+        return _by_policy(pending.call, verdict) if isinstance(verdict, Deny) else decision
+
+    async def _wait_until_allowed(self, pending: PendingApproval, settings: LiveSettings) -> StartDecision:
+        call, effect, _ = pending
+        while True:
+            verdict = self.judge(call, effect, settings.values)
+            if isinstance(verdict, Allow):
+                return _by_policy(call, verdict)
+            await settings.changed()
 
     def judge(self, call: ToolCall, effect: Effect, settings: Choices) -> Allow | AskUser | Deny:
         """Return the verdict of the policy on the call, given the earlier approvals."""
@@ -103,7 +131,7 @@ class ApprovalGate:
                 answer = await ask(question)
                 if answer.key == TOGETHER_KEY:
                     number, of = batch.position(id)
-                    answer = await ask(build_batch_question(batch.others(id), number, of))
+                    answer = await ask(build_batch_question(batch.others(id), pending.effect.kind, number, of))
                     if answer.key == BACK_KEY:
                         continue
                     return self._answer_all(id, answer.key == "y", batch)
@@ -142,6 +170,12 @@ class ApprovalGate:
             return StartDecision(message, ApprovalDecided(call.id, False, "policy", message))
         return StartDecision(decision=ApprovalDecided(call.id, True, by))
 
+    def _session_key(self, call: ToolCall, effect: Effect) -> str:
+        """Return the identity of what a yes for the session approves."""
+        if effect.kind is not EffectKind.EDIT:
+            return call_fingerprint(call, effect)
+        return file_fingerprint(effect) if edit_doubts(effect, self._scope) else folder_fingerprint(self._scope)
+
     def _answer_all(self, id: str, allowed: bool, batch: ApprovalBatch) -> StartDecision:
         others = batch.answer_all(id, allowed)
         if not allowed:
@@ -158,10 +192,11 @@ class ApprovalGate:
             case "y":
                 return StartDecision(decision=ApprovalDecided(call.id, True, "user, once"))
             case "s":
-                self._session[call_fingerprint(call, effect)] = Approval(ApprovalLifetime.SESSION, effect.scripts)
+                key = self._session_key(call, effect)
+                self._session[key] = Approval(ApprovalLifetime.SESSION, effect.scripts)
                 return StartDecision(decision=ApprovalDecided(call.id, True, "user, for this session"))
             case "a":
-                key = call_fingerprint(call, effect)
+                key = file_fingerprint(effect) if effect.kind is EffectKind.EDIT else call_fingerprint(call, effect)
                 kept = self._keep(lambda: self._standing.approve(key, call, effect), call, "user, for always")
                 if not kept.refusal:
                     self._session.pop(key, None)  # it may hold for an older script
@@ -170,6 +205,15 @@ class ApprovalGate:
                 return StartDecision(denial(answer.words), ApprovalDecided(call.id, False, "user", answer.words))
             case _:
                 return StartDecision(denial(), ApprovalDecided(call.id, False, "user"))
+
+
+def _by_policy(call: ToolCall, verdict: Allow | Deny) -> StartDecision:
+    """Return the decision that needs no answer of the user."""
+    match verdict:
+        case Allow(why):
+            return StartDecision(decision=ApprovalDecided(call.id, True, why))
+        case Deny(why):
+            return StartDecision(why, ApprovalDecided(call.id, False, "policy", why))
 
 
 def _refuse_all(id: str, others: int) -> StartDecision:
@@ -215,9 +259,7 @@ def build_question(
     )
     choices = (
         Choice("y", "yes"),
-        Choice("s", "this session"),
-        Choice("a", "always (this exact call)"),
-        *((Choice(RULE_KEY, f"always {rule}"),) if rule else ()),
+        *_lasting_choices(effect, why, rule),
         Choice("n", "no"),
         Choice("r", "no, because…", "Why not? The model sees your answer."),
         *several,
@@ -225,6 +267,18 @@ def build_question(
     title = QUESTION_TITLES.get(effect.kind, "Allow it?")
     subject = tuple(range(1, 1 + _subject_lines(effect)))
     return Question(f"{number} of {of} · {title}" if of > 1 else title, lines, choices, default="n", subject=subject)
+
+
+def _lasting_choices(effect: Effect, why: tuple[str, ...], rule: str) -> tuple[Choice, ...]:
+    """Return the answers that also hold for later calls."""
+    if effect.kind is EffectKind.EDIT:  # an edit never comes again, its file does
+        in_folder = Choice("s", "all edits in this folder, this session"), Choice("a", "always this file")
+        return (Choice("s", "this file, this session"),) if why else in_folder
+    by_rule = f"always {rule}"
+    if effect.rule:
+        by_rule = f"always this tool of the server {rule.partition('__')[0]}, while its definition stays the same"
+    always = Choice("s", "this session"), Choice("a", "always (this exact call)")
+    return (*always, Choice(RULE_KEY, by_rule)) if rule else always
 
 
 def build_rule_question(rule: str, effect: Effect) -> Question:
@@ -249,8 +303,10 @@ def build_rule_question(rule: str, effect: Effect) -> Question:
     return Question("Always run commands of this form?", lines, choices, default="n", subject=(len(lines) - 1,))
 
 
-def build_batch_question(others: tuple[PendingApproval, ...], number: int, of: int) -> Question:
-    """Return the question that shows the other pending calls in full and takes one answer for all."""
+def build_batch_question(others: tuple[PendingApproval, ...], kind: EffectKind, number: int, of: int) -> Question:
+    """Return the question that shows the other pending calls in full and takes one answer for all. `kind` is that of
+    the call which was shown before them.
+    """
     lines, subject = list[str](), list[int]()
     for position, each in enumerate(others, number + 1):
         lines += (*("",) * (position > number + 1), f"{position} of {of}")
@@ -258,9 +314,10 @@ def build_batch_question(others: tuple[PendingApproval, ...], number: int, of: i
         lines += describe_call(*each)
     count = len(others) + 1
     choices = (Choice("y", f"yes, all {count}"), Choice("n", "no to all"), Choice(BACK_KEY, "one by one"))
-    return Question(
-        f"Allow all {count}, {number} to {of}?", tuple(lines), choices, default=BACK_KEY, subject=tuple(subject)
-    )
+    kinds = {each.effect.kind for each in others} | {kind}
+    title = {EffectKind.RUN: f"Run all {count}?", EffectKind.EDIT: f"Make all {count} edits?"}
+    title = title.get(kind, "") if len(kinds) == 1 else ""
+    return Question(title or f"Allow all {count}?", tuple(lines), choices, default=BACK_KEY, subject=tuple(subject))
 
 
 def describe_call(call: ToolCall, effect: Effect, why: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ or of the user's configuration, and all its files are inside (`allowlist`); all 
 outside the working directory, in ikigai's own folders, a file that looks like one with keys, and for edits also a file
 that other programs run or obey (.git, shell start files, CI …). The user's configuration can approve tools of MCP
 servers. A standing approval, for exactly this call and with the same scripts, answers the question, and so does a rule
-that the command follows (see `star_rules`), unless it is to run in the background. Calls about subagents run, as each
-call of a subagent is judged like those of the agent itself.
+that the command follows (see `star_rules`), unless it is to run in the background. No edit comes twice, so its approval
+is for the file, or for all ordinary files inside. Calls about subagents run, as each call of a subagent is judged like
+those of the agent itself.
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ def decide_approval(
         return Deny(f"The approval mode is {mode}: {mode.meaning}.")
     if effect.approved_by:
         return Allow(effect.approved_by)
+    if effect.kind is EffectKind.EDIT:
+        return _judge_edit(mode, effect, scope, standing)
     approval = standing.get(call_fingerprint(call, effect)) or Approval(ApprovalLifetime.ONCE)
     why = LIFETIME_REASONS.get(approval.lasting)
     if why and approval.scripts == effect.scripts:
@@ -145,15 +148,31 @@ def _by_mode(mode: ApprovalMode, call: ToolCall, effect: Effect, scope: PathScop
         case EffectKind.READ:
             doubts = _find_doubts(effect, scope)
             return AskUser((*_warnings(effect), *doubts)) if doubts else Allow("reads inside the working directory")
-        case EffectKind.EDIT:
-            doubts = (*_warnings(effect), *_find_doubts(effect, scope))
-            if mode in (ApprovalMode.EDITS, ApprovalMode.AUTO) and not doubts:
-                return Allow(f"approval mode {mode}")
-            return AskUser(doubts)
         case EffectKind.RUN if mode == ApprovalMode.AUTO and call.name in COMMAND_TOOLS:
             return _judge_command(effect, scope, allowlist)
         case _:
             return AskUser(_warnings(effect))
+
+
+def _judge_edit(mode: ApprovalMode, effect: Effect, scope: PathScope, standing: Mapping[str, Approval]) -> Verdict:
+    """Return the verdict on an edit. A yes for the session holds for a file that asks each time, too, but for no hidden
+    characters; all others hold for an ordinary file.
+    """
+    doubts = edit_doubts(effect, scope)
+    of_file = standing.get(file_fingerprint(effect))
+    if of_file and not (doubts if of_file.lasting is ApprovalLifetime.ALWAYS else _hidden_text(effect)):
+        return Allow(LIFETIME_REASONS[of_file.lasting])
+    if doubts:
+        return AskUser(doubts)
+    if mode in (ApprovalMode.EDITS, ApprovalMode.AUTO):
+        return Allow(f"approval mode {mode}")
+    in_folder = standing.get(folder_fingerprint(scope))
+    return Allow(LIFETIME_REASONS[in_folder.lasting]) if in_folder else AskUser()
+
+
+def edit_doubts(effect: Effect, scope: PathScope) -> tuple[str, ...]:
+    """Return why an edit asks each time, in sentences; empty for one of an ordinary file in the working directory."""
+    return (*_warnings(effect), *_find_doubts(effect, scope))
 
 
 def deny_unasked(ask: AskUser) -> Deny:
@@ -173,7 +192,20 @@ def call_fingerprint(call: ToolCall, effect: Effect) -> str:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, UnicodeEncodeError):
         arguments = call.arguments
-    exact = [1, call.name, arguments, call.malformed, effect.kind, effect.directory, effect.paths]
+    return _fingerprint([1, call.name, arguments, call.malformed, effect.kind, effect.directory, effect.paths])
+
+
+def file_fingerprint(effect: Effect) -> str:
+    """Return the identity of all edits of the files that this one changes, by their real paths."""
+    return _fingerprint([2, effect.kind, effect.paths])
+
+
+def folder_fingerprint(scope: PathScope) -> str:
+    """Return the identity of all edits of ordinary files in the working directory."""
+    return _fingerprint([3, EffectKind.EDIT, scope.root])
+
+
+def _fingerprint(exact: list[object]) -> str:
     try:
         encoded = msgspec.json.encode(exact, order="deterministic")
     except UnicodeEncodeError:  # a path that is not UTF-8
@@ -202,9 +234,13 @@ def _find_doubts(effect: Effect, scope: PathScope) -> tuple[str, ...]:
             doubts.append("It is, or contains, a file of ikigai itself.")
         elif effect.kind == EffectKind.READ and is_secret(scope.root, path):
             doubts.append("Its name suggests keys or passwords.")
-    if effect.diff and (why := hidden_in_diff(effect.diff)):
-        doubts.append(f"The new text has hidden characters. {why}")
-    return tuple(dict.fromkeys(doubts))
+    return tuple(dict.fromkeys((*doubts, *_hidden_text(effect))))
+
+
+def _hidden_text(effect: Effect) -> tuple[str, ...]:
+    """Return a sentence about hidden characters in the new text; () for none."""
+    why = hidden_in_diff(effect.diff) if effect.diff else ""
+    return (f"The new text has hidden characters. {why}",) if why else ()
 
 
 def _warnings(effect: Effect) -> tuple[str, ...]:

@@ -100,6 +100,7 @@ idle    | rewind             | rewind                                           
 idle    | rewind m           | rewind                                                    | idle    |
 idle    | rewind elsewhere   | refused: There is no mark 'elsewhere' here.               | idle    |
 idle    | change budget      | settings(budget)                                          | idle    |
+idle    | change the mode    | settings(approval)                                        | idle    |
 idle    | instruct           | settings(instructions)                                    | idle    |
 idle    | instruct nothing   |                                                           | idle    |
 idle    | describe           | settings(default_system)                                  | idle    |
@@ -187,6 +188,7 @@ waiting | edit               | refused: The agent is busy (waiting for the model
 waiting | ran                | command                                                   | waiting | call
 waiting | noted              |                                                           | waiting | call
 waiting | change budget      | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | change the mode    | settings(approval)                                        | waiting | call
 
 tools   | open               | turn_end(interrupted)                                     | idle    |
 tools   | open, draft        | turn_end(interrupted)                                     | idle    |
@@ -234,6 +236,7 @@ tools   | edit               | refused: The agent is busy (running tools).      
 tools   | ran                | command                                                   | tools   | start c1, run c2
 tools   | noted              |                                                           | tools   | start c1, run c2
 tools   | change budget      | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | change the mode    | settings(approval)                                        | tools   | start c1, run c2
 
 last    | result of c1       | tool_result(c1)                                           | waiting | call
 
@@ -462,6 +465,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     ),
     "change budget": lambda agent: Change({"budget": 5}),
     "change nothing": lambda agent: Change({"budget": None}),
+    "change the mode": lambda agent: Change({"approval": "edits"}),
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
+from ikigai.core.questions import Choice, Question, QuestionAnswer, yes_or_no
 from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS, TYPING_GUARD, Dialogs
 from tests.terminal.console import Console
 
@@ -185,3 +185,22 @@ async def test_key_answers_when_the_question_can_have_been_read_and_typing_has_p
     began = time.monotonic()
     assert dialogs.pressed("y", ""), "what was typed has been sent or taken back"
     assert await asking == QuestionAnswer("y") and time.monotonic() - began < 1
+
+
+async def test_question_of_a_command_comes_before_one_that_is_open():
+    dialogs = Dialogs(lambda: None)
+
+    def ask(question: Question) -> asyncio.Task[QuestionAnswer]:
+        return asyncio.create_task(dialogs.ask(question, at_once))
+
+    call = ask(Question("Run it?", (), (Choice("y", "yes"), Choice("n", "no")), default="n"))
+    await asyncio.sleep(MIN_SEEN_SECONDS + 0.05)
+    command = ask(yes_or_no("Run everything without asking?", ()))
+    await asyncio.sleep(0.01)
+    assert dialogs.current and dialogs.current.prompt == "Run everything without asking?"
+    assert not dialogs.pressed("y", ""), "nobody can have read it"
+    dialogs.back()
+    assert await command == QuestionAnswer("n") and dialogs.current.prompt == "Run it?"
+    assert not dialogs.pressed("y", ""), "the key was meant for the other question"
+    await asyncio.sleep(MIN_SEEN_SECONDS + 0.05)
+    assert dialogs.pressed("y", "") and await call == QuestionAnswer("y")

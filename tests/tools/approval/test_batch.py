@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.app.tool_runtime import StandingApprovals
 from ikigai.core.messages import ToolCall
 from ikigai.core.ports import StartDecision
@@ -60,7 +61,7 @@ class Agent:
         self.turn += 1
 
         async def one(call: ToolCall) -> StartDecision:
-            started = await self.registry.start(call, self.turn, {"approval": mode}, user.ask)
+            started = await self.registry.start(call, self.turn, SettingsInForce({"approval": mode}), user.ask)
             self.events.append((call.id, started.decision.by if started.decision else ""))
             if not started.refusal:
                 self.events.append((call.id, "ran"))
@@ -96,7 +97,7 @@ async def test_one_answer_for_all_that_wait_each_shown_whole_before(agent: Agent
     user = User("t", "y")
     calls = [shell("1", "echo one >> log"), shell("2", "echo 'two\u202e' >> log"), write("3", "new.txt", "a\nb\n")]
     started = await agent.does(user, *calls)
-    assert user.titles == ["1 of 3 · Run it?", "Allow all 3, 1 to 3?"]
+    assert user.titles == ["1 of 3 · Run it?", "Allow all 3?"]
     assert user.asked[0].lines == (f"shell in {work}", "echo one >> log")
     shown = user.asked[1].lines
     assert shown[:3] == ("2 of 3", f"shell in {work}", "echo 'two<U+202E>' >> log")
@@ -123,8 +124,8 @@ async def test_one_by_one_after_all_and_the_rest_together(agent: Agent, work: Pa
     user = User("t", "o", "y", "n", "t", "y")
     started = await agent.does(user, *(shell(number, f"touch {number}") for number in "1234"))
     assert user.titles == [
-        *("1 of 4 · Run it?", "Allow all 4, 1 to 4?", "1 of 4 · Run it?", "2 of 4 · Run it?"),
-        *("3 of 4 · Run it?", "Allow all 2, 3 to 4?"),
+        *("1 of 4 · Run it?", "Run all 4?", "1 of 4 · Run it?", "2 of 4 · Run it?"),
+        *("3 of 4 · Run it?", "Run all 2?"),
     ]
     assert [each.decision.by for each in started if each.decision] == [
         *("user, once", "user", "user, with 1 other", "user, with 1 other")
@@ -150,7 +151,7 @@ async def test_changed_call_is_asked_about_again(agent: Agent, work: Path):
     (work / "sub").mkdir()
     user = User("t", "y", "n")
     started = await agent.does(user, shell("1", "cd sub"), shell("2", "touch here"))
-    assert user.titles == ["1 of 2 · Run it?", "Allow all 2, 1 to 2?", "2 of 2 · Run it?"]
+    assert user.titles == ["1 of 2 · Run it?", "Run all 2?", "2 of 2 · Run it?"]
     assert user.asked[1].lines[1] == f"shell in {work}" and user.asked[2].lines[0] == f"shell in {work / 'sub'}"
     assert user.asked[2].lines[-1].startswith("This call has changed since it was shown")
     assert [each.refusal for each in started] == ["", DENIED_BY_USER] and not (work / "sub" / "here").exists()
@@ -205,7 +206,9 @@ async def test_question_that_is_taken_back_leaves_the_others_theirs(agent: Agent
         raise AssertionError
 
     starting = [
-        asyncio.create_task(agent.registry.start(shell(number, "touch x"), 9, {"approval": "ask"}, ask))
+        asyncio.create_task(
+            agent.registry.start(shell(number, "touch x"), 9, SettingsInForce({"approval": "ask"}), ask)
+        )
         for number in "12"
     ]
     await asked.wait()

@@ -1,11 +1,13 @@
 """The gate applies each answer of the user, for its lifetime and its call."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.app.tool_runtime import StandingApprovals
 from ikigai.core.errors import IkigaiError
 from ikigai.core.events import Choices
@@ -60,7 +62,7 @@ def shell(work: Path, command: str = "rm x", directory: str = "") -> tuple[ToolC
 async def decided(
     gate: ApprovalGate, ask: Ask, what: tuple[ToolCall, Effect], settings: Choices = ASKS
 ) -> StartDecision:
-    return await gate.decide(*what, settings, ask)
+    return await gate.decide(*what, SettingsInForce(settings), ask)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +131,121 @@ async def test_approval_that_cannot_be_kept_runs_nothing(gate: Callable[[], Appr
     assert started.decision and not started.decision.allowed
     with pytest.raises(IkigaiError):
         standing.list_approvals(file)
+
+
+def edit(path: Path, work: Path, text: str = "x") -> tuple[ToolCall, Effect]:
+    diff = unified_diff("", f"{text}\n", path.name, new=True)
+    inside = path.is_relative_to(work)
+    return (
+        ToolCall("1", "edit_file", f'{{"path": "{path}", "new": "{text}"}}'),
+        Effect(EffectKind.EDIT, path.name, str(work), (str(path),), inside=inside, diff=diff),
+    )
+
+
+ASKING_EACH_TIME = ["AGENTS.md", ".git/config", ".env", "id_rsa", "../other.txt", "../data/config.toml"]
+
+
+async def test_yes_for_the_session_to_an_edit_holds_for_ordinary_files_of_the_folder(
+    gate: Callable[[], ApprovalGate], work: Path
+):
+    made, no, user = gate(), User(), User("s")
+    await decided(made, user.ask, edit(work / "a.py", work))
+    assert ("s", "all edits in this folder, this session") in [(c.key, c.label) for c in user.asked[0].choices]
+    for path, text in (("a.py", "y"), ("b.py", "x"), ("deep/down/c.txt", "z")):
+        started = await decided(made, no.ask, edit(work / path, work, text))
+        assert started.decision and started.decision.by == "approved for this session", path
+    assert not no.asked
+    others = [edit((work / path).resolve(), work) for path in ASKING_EACH_TIME]
+    for what in (*others, edit(work / "a.py", work, "a\u202eb"), shell(work)):
+        assert (await decided(made, no.ask, what)).refusal == DENIED_BY_USER, what
+    assert len(no.asked) == len(others) + 2
+    assert (await decided(made, no.ask, edit(work / "a.py", work), {"approval": "read-only"})).refusal
+    assert (await decided(gate(), no.ask, edit(work / "a.py", work))).refusal  # in another run of the program
+
+
+@pytest.mark.parametrize("path", ASKING_EACH_TIME)
+async def test_yes_for_the_session_to_a_doubtful_edit_holds_for_its_file(
+    gate: Callable[[], ApprovalGate], work: Path, path: str
+):
+    made, user, no, file = gate(), User("s"), User(), (work / path).resolve()
+    await decided(made, user.ask, edit(file, work))
+    assert [(c.key, c.label) for c in user.asked[0].choices if c.key in "sa"] == [("s", "this file, this session")]
+    assert not (await decided(made, no.ask, edit(file, work, "more"))).refusal
+    for what in (edit(work / "a.py", work), edit(file, work, "a\u202eb"), edit(file.with_name("id_dsa"), work)):
+        assert (await decided(made, no.ask, what)).refusal == DENIED_BY_USER
+
+
+async def test_always_at_an_edit_holds_for_its_file_until_revoked(
+    gate: Callable[[], ApprovalGate], work: Path, file: Path
+):
+    no, user = User(), User("a")
+    await decided(gate(), user.ask, edit(work / "a.py", work))
+    assert ("a", "always this file") in [(c.key, c.label) for c in user.asked[0].choices]
+    call, effect = edit(work / "a.py", work, "other")
+    for what in ((call, effect), (msgspec.structs.replace(call, name="write_file"), effect)):
+        started = await decided(gate(), no.ask, what)
+        assert started.decision and started.decision.by == "approved for always"
+    for what in (edit(work / "b.py", work), edit(work / "a.py", work, "a\u202eb")):
+        assert (await decided(gate(), no.ask, what)).refusal == DENIED_BY_USER
+    ((fingerprint, stored),) = standing.list_approvals(file).items()
+    assert (stored.tool, stored.shown) == ("edits", "a.py") and standing.revoke(file, fingerprint)
+    assert (await decided(gate(), no.ask, (call, effect))).refusal == DENIED_BY_USER
+
+
+class Waiting(User):
+    """User who is asked, and answers only when `key` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.left = False
+
+    async def ask(self, question: Question) -> QuestionAnswer:
+        self.asked.append(question)
+        try:
+            return QuestionAnswer(await self.key)
+        finally:
+            self.left = True
+
+
+@pytest.mark.parametrize(
+    ("what", "modes", "by"),
+    [
+        ("edit", ["edits"], "approval mode edits"),
+        ("edit", ["auto"], "approval mode auto"),
+        ("edit", ["read-only", "ask", "yolo"], "approval mode yolo"),
+        ("rm x", ["edits", "auto", "yolo"], "approval mode yolo"),
+        ("ls", ["edits", "auto"], "it matches the allow-list"),
+    ],
+)
+async def test_mode_that_allows_the_call_answers_its_open_question(
+    gate: Callable[[], ApprovalGate], work: Path, what: str, modes: list[str], by: str
+):
+    settings, user = SettingsInForce(ASKS), Waiting()
+    called = edit(work / "a.py", work) if what == "edit" else shell(work, what)
+    asking = asyncio.create_task(gate().decide(*called, settings, user.ask))
+    for mode in modes:
+        await asyncio.sleep(0.01)
+        assert not asking.done() and len(user.asked) == 1
+        settings.update({"approval": mode})
+    started = await asyncio.wait_for(asking, 5)
+    assert not started.refusal and started.decision and started.decision.allowed and user.left
+    assert started.decision.by == by or what == "ls"
+
+
+async def test_question_stays_open_for_a_mode_that_asks_and_a_yes_in_read_only_runs_nothing(
+    gate: Callable[[], ApprovalGate], work: Path
+):
+    settings, user = SettingsInForce({"approval": "edits"}), Waiting()
+    asking = asyncio.create_task(gate().decide(*shell(work), settings, user.ask))
+    for mode in ("ask", "edits", "auto", "read-only"):
+        await asyncio.sleep(0.01)
+        settings.update({"approval": mode})
+    await asyncio.sleep(0.01)
+    assert not asking.done() and len(user.asked) == 1
+    user.key.set_result("y")
+    started = await asking
+    assert "read-only" in started.refusal and started.decision and not started.decision.allowed
 
 
 class Keys(User):
@@ -258,7 +375,7 @@ async def test_question_says_that_a_long_command_goes_on_in_the_background(work:
         asked = build_question(ToolCall("1", "shell"), effect, ())
         assert asked.lines[0] == f"shell{' (in the background)' * background}{' in /w' * bool(directory)}"
         assert asked.lines[1] == command
-        both = build_batch_question((PendingApproval(ToolCall("1", "shell"), effect, ()),), 1, 2)
+        both = build_batch_question((PendingApproval(ToolCall("1", "shell"), effect, ()),), effect.kind, 1, 2)
         assert any("in the background" in line for line in both.lines) is background
 
 

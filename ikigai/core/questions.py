@@ -14,8 +14,9 @@ class Choice(Record, frozen=True):
 class Question(Record, frozen=True):
     """A question to the user. `lines` explain it and are shown whole. `default` is the answer of Esc, and the one where
     nobody can be asked. `yes` is the key for users who have agreed beforehand. `subject` are the indexes of the lines
-    that the question is about: a command, an address. While a question
-    `of_command` is open, what the user enters waits for the answer.
+    that the question is about: a command, an address. While a question `of_command` is open, what the user enters waits
+    for the answer. For a question about a tool call `about` is the call in a few words, and `remedy` says what would
+    allow it where nobody can be asked.
     """
 
     title: str
@@ -25,6 +26,8 @@ class Question(Record, frozen=True):
     yes: str = ""
     subject: tuple[int, ...] = ()
     of_command: bool = False
+    about: str = ""
+    remedy: str = ""
 
 
 class QuestionAnswer(Record, frozen=True):

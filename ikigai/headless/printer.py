@@ -257,8 +257,11 @@ class PrintView:
         if self._yes and question.yes:
             self.notice(f"{text}\nYes, by --yes.")
             return QuestionAnswer(question.yes)
-        how = "Add --yes to confirm." if question.yes else "--yolo runs the tools of models without asking."
-        self.notice(f"{text}\nCannot prompt in print mode: answered no. {how}")
+        if question.remedy:
+            self.notice(f"Refused in print mode: {question.about}. {question.remedy}")
+        else:
+            how = " Add --yes to confirm." * bool(question.yes)
+            self.notice(f"{text}\nCannot prompt in print mode: answered no.{how}")
         return QuestionAnswer(question.default, not_asked=True)
 
     def rule(self, rule: ContextRule) -> None:

@@ -414,21 +414,31 @@ def last_mode(account: Account) -> str:
 
 
 def test_print_mode_runs_nothing_unasked(account: Account):
-    model = account.script([shell("touch ran"), call("read_file", path="note.txt")], "I see.")
+    write = call("write_file", path="made.txt", content="made\n")
+    model = account.script([shell("touch ran"), write, call("read_file", path="note.txt")], "I see.")
     (account.home / "note.txt").write_text("a note\n")
     result = account.run(*model, "-c", "-p", "go", "--yes", **TOOLS)
     assert (result.stdout, result.returncode) == ("I see.\n", 0)
-    assert "Cannot prompt in print mode: answered no. --yolo runs the tools of models without asking." in result.stderr
-    assert not (account.home / "ran").exists()
-    told, read = account.said("tool_result")
-    assert "the user cannot be asked here" in told and "a note" in read
-    assert [(allowed, by) for allowed, by, _ in decisions(account)] == [
-        *((False, "policy"), (True, "reads inside the working directory"))
+    refused = [  # no rule holds in the folder above ikigai's own files
+        "ikigai: Refused in print mode: touch ran. --yolo allows everything.",
+        "ikigai: Refused in print mode: write_file made.txt. "
+        'Allow it: [tools] approval = "edits"; --yolo allows everything.',
     ]
+    assert sorted(result.stderr.splitlines()) == refused
+    assert not (account.home / "ran").exists() and not (account.home / "made.txt").exists()
+    results = account.said("tool_result")
+    assert sum("the user cannot be asked here" in each for each in results) == 2
+    assert any("a note" in each for each in results)
+    assert sorted((allowed, by) for allowed, by, _ in decisions(account)) == [
+        *((False, "policy"), (False, "policy"), (True, "reads inside the working directory"))
+    ]
+    account.run(*model, "-c", "-p", "go", IKIGAI_TOOLS_APPROVAL="edits", **TOOLS)
+    assert (account.home / "made.txt").exists() and not (account.home / "ran").exists()
+    (account.home / "made.txt").unlink()
     result = account.run(*model, "-c", "-p", "go", "--yolo", **TOOLS)
     assert (result.stdout, result.stderr, result.returncode) == ("I see.\n", "", 0)
     assert (account.home / "ran").exists()
-    assert account.endings() == ["completed"] * 2
+    assert account.endings() == ["completed"] * 3
 
 
 def test_log_keeps_whole_results_up_to_a_limit(account: Account):

@@ -51,6 +51,10 @@ class Allowlist:
     def __init__(self, own_rules: Iterable[AllowRule | ExactRule] = ()) -> None:
         self._own_rules = tuple(own_rules)
 
+    def extended(self, rules: Iterable[AllowRule | ExactRule]) -> Allowlist:
+        """Return the list with further rules of the user."""
+        return Allowlist((*self._own_rules, *rules))
+
     def judge(self, command: str, scope: PathScope, folder: str) -> AllowVerdict:
         """Judge if `command` may run in `folder` (a real path). Read the disk, change nothing, raise nothing."""
         try:

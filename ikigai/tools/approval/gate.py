@@ -13,11 +13,20 @@ from ikigai.core.errors import IkigaiError
 from ikigai.core.events import ApprovalDecided, Choices
 from ikigai.core.messages import ToolCall
 from ikigai.core.ports import Ask, LiveSettings, StartDecision
-from ikigai.core.questions import Choice, Question, QuestionAnswer
+from ikigai.core.questions import QuestionAnswer
 from ikigai.core.tool_denial import denial
 from ikigai.tools.approval.allowlist import Allowlist
+from ikigai.tools.approval.approval_questions import (
+    BACK_KEY,
+    NO_KEY,
+    RULE_KEY,
+    TOGETHER_KEY,
+    build_batch_question,
+    build_question,
+    build_rule_question,
+)
 from ikigai.tools.approval.batch import ApprovalBatch, PendingApproval
-from ikigai.tools.approval.invisible_characters import describe_hidden, reveal
+from ikigai.tools.approval.invisible_characters import describe_hidden
 from ikigai.tools.approval.path_policy import PathScope
 from ikigai.tools.approval.policy import (
     Allow,
@@ -31,6 +40,7 @@ from ikigai.tools.approval.policy import (
     edit_doubts,
     file_fingerprint,
     folder_fingerprint,
+    origin_fingerprint,
     takes_rule,
 )
 from ikigai.tools.base import Effect, EffectKind
@@ -82,7 +92,7 @@ class ApprovalGate:
     ) -> StartDecision:
         """Ask about the call. A change of the settings that allows it meanwhile is an answer, too."""
         tasks = (
-            asyncio.ensure_future(self._ask_user(pending, ask, batch)),
+            asyncio.ensure_future(self._ask_user(pending, ApprovalMode.of(settings.values), ask, batch)),
             asyncio.ensure_future(self._wait_until_allowed(pending, settings)),
         )
         try:
@@ -113,9 +123,14 @@ class ApprovalGate:
     def _lasting(self) -> dict[str, Approval]:
         return {**self._standing.known(), **self._session}
 
-    async def _ask_user(self, pending: PendingApproval, ask: Ask, batch: ApprovalBatch) -> StartDecision:
+    async def _ask_user(
+        self, pending: PendingApproval, mode: ApprovalMode, ask: Ask, batch: ApprovalBatch
+    ) -> StartDecision:
         """Ask about the call, unless it was answered together with others and is unchanged since."""
+        from ikigai.tools.approval.allow_hints import describe_remedy
+
         id = pending.call.id
+        remedy = describe_remedy(mode, pending.call, pending.effect, self._scope, self._allowlist)
         earlier = batch.take_answer(id)
         rule = self._offer_rule(pending.call, pending.effect)
         try:
@@ -125,9 +140,10 @@ class ApprovalGate:
                 return StartDecision(decision=ApprovalDecided(id, True, _decided_by(earlier.others)))
             while True:
                 question = build_question(*pending, *batch.position(id), changed=earlier is not None, rule=rule)
+                choices = question.choices
                 if not batch.can_answer_together(pending):
-                    choices = tuple(choice for choice in question.choices if choice.key != TOGETHER_KEY)
-                    question = msgspec.structs.replace(question, choices=choices)
+                    choices = tuple(choice for choice in choices if choice.key != TOGETHER_KEY)
+                question = msgspec.structs.replace(question, choices=choices, remedy=remedy)
                 answer = await ask(question)
                 if answer.key == TOGETHER_KEY:
                     number, of = batch.position(id)
@@ -172,9 +188,9 @@ class ApprovalGate:
 
     def _session_key(self, call: ToolCall, effect: Effect) -> str:
         """Return the identity of what a yes for the session approves."""
-        if effect.kind is not EffectKind.EDIT:
-            return call_fingerprint(call, effect)
-        return file_fingerprint(effect) if edit_doubts(effect, self._scope) else folder_fingerprint(self._scope)
+        if effect.kind is EffectKind.EDIT and not edit_doubts(effect, self._scope):
+            return folder_fingerprint(self._scope)
+        return _lasting_key(call, effect)
 
     def _answer_all(self, id: str, allowed: bool, batch: ApprovalBatch) -> StartDecision:
         others = batch.answer_all(id, allowed)
@@ -196,7 +212,7 @@ class ApprovalGate:
                 self._session[key] = Approval(ApprovalLifetime.SESSION, effect.scripts)
                 return StartDecision(decision=ApprovalDecided(call.id, True, "user, for this session"))
             case "a":
-                key = file_fingerprint(effect) if effect.kind is EffectKind.EDIT else call_fingerprint(call, effect)
+                key = _lasting_key(call, effect)
                 kept = self._keep(lambda: self._standing.approve(key, call, effect), call, "user, for always")
                 if not kept.refusal:
                     self._session.pop(key, None)  # it may hold for an older script
@@ -216,6 +232,13 @@ def _by_policy(call: ToolCall, verdict: Allow | Deny) -> StartDecision:
             return StartDecision(why, ApprovalDecided(call.id, False, "policy", why))
 
 
+def _lasting_key(call: ToolCall, effect: Effect) -> str:
+    """Return the identity of what a lasting yes to this call approves: a file, an origin, or exactly the call."""
+    if effect.kind is EffectKind.EDIT:
+        return file_fingerprint(effect)
+    return origin_fingerprint(call, effect) if effect.origin else call_fingerprint(call, effect)
+
+
 def _refuse_all(id: str, others: int) -> StartDecision:
     return StartDecision(denial(others=others), ApprovalDecided(id, False, _decided_by(others)))
 
@@ -223,122 +246,3 @@ def _refuse_all(id: str, others: int) -> StartDecision:
 def _decided_by(others: int) -> str:
     """Return who decided, for an answer to several calls."""
     return f"user, with {others} other{'s' * (others != 1)}"
-
-
-QUESTION_TITLES = {
-    EffectKind.READ: "Read it?",
-    EffectKind.EDIT: "Make this edit?",
-    EffectKind.NETWORK: "Fetch it?",
-    EffectKind.RUN: "Run it?",
-}
-
-
-TOGETHER_KEY, NO_KEY, BACK_KEY = "t", "x", "o"
-"""Keys for several calls: show all and answer together, no to all, and back to one by one."""
-RULE_KEY = "p"
-CHANGED_SINCE_SHOWN = "This call has changed since it was shown, so you are asked again."
-
-
-def build_question(
-    call: ToolCall,
-    effect: Effect,
-    why: tuple[str, ...],
-    number: int = 1,
-    of: int = 1,
-    *,
-    changed: bool = False,
-    rule: str = "",
-) -> Question:
-    """Return the question about a call: the whole command or diff with all characters visible, its place, the reasons.
-
-    `number` and `of` are its position among several calls. `rule` is offered for later.
-    """
-    lines = (*describe_call(call, effect, why), *((CHANGED_SINCE_SHOWN,) if changed else ()))
-    several = (
-        (Choice(TOGETHER_KEY, f"together, all {of - number + 1}"), Choice(NO_KEY, "no to all")) if number < of else ()
-    )
-    choices = (
-        Choice("y", "yes"),
-        *_lasting_choices(effect, why, rule),
-        Choice("n", "no"),
-        Choice("r", "no, because…", "Why not? The model sees your answer."),
-        *several,
-    )
-    title = QUESTION_TITLES.get(effect.kind, "Allow it?")
-    subject = tuple(range(1, 1 + _subject_lines(effect)))
-    return Question(f"{number} of {of} · {title}" if of > 1 else title, lines, choices, default="n", subject=subject)
-
-
-def _lasting_choices(effect: Effect, why: tuple[str, ...], rule: str) -> tuple[Choice, ...]:
-    """Return the answers that also hold for later calls."""
-    if effect.kind is EffectKind.EDIT:  # an edit never comes again, its file does
-        in_folder = Choice("s", "all edits in this folder, this session"), Choice("a", "always this file")
-        return (Choice("s", "this file, this session"),) if why else in_folder
-    by_rule = f"always {rule}"
-    if effect.rule:
-        by_rule = f"always this tool of the server {rule.partition('__')[0]}, while its definition stays the same"
-    always = Choice("s", "this session"), Choice("a", "always (this exact call)")
-    return (*always, Choice(RULE_KEY, by_rule)) if rule else always
-
-
-def build_rule_question(rule: str, effect: Effect) -> Question:
-    """Return the question that shows a rule in full before it holds."""
-    if effect.rule:
-        lines = (
-            "All calls of this tool run without a question, with any arguments, until its server changes the tool.",
-            "/approve lists it, /approve revoke N revokes it.",
-            *((f"in {_on_one_line(effect.directory)}",) if effect.directory else ()),
-            rule,
-        )
-        choices = (Choice("y", "yes"), Choice("n", "no"))
-        return Question("Always run this tool?", lines, choices, default="n", subject=(len(lines) - 1,))
-    lines = (
-        "The * matches plain operands, such as file names in the working directory. Options, wildcards, pipes, "
-        "redirections, protected files and files with keys still ask first.",
-        "/approve lists it, /approve revoke N revokes it.",
-        f"in {_on_one_line(effect.directory)}",
-        rule,
-    )
-    choices = (Choice("y", "yes"), Choice("n", "no"))
-    return Question("Always run commands of this form?", lines, choices, default="n", subject=(len(lines) - 1,))
-
-
-def build_batch_question(others: tuple[PendingApproval, ...], kind: EffectKind, number: int, of: int) -> Question:
-    """Return the question that shows the other pending calls in full and takes one answer for all. `kind` is that of
-    the call which was shown before them.
-    """
-    lines, subject = list[str](), list[int]()
-    for position, each in enumerate(others, number + 1):
-        lines += (*("",) * (position > number + 1), f"{position} of {of}")
-        subject += range(len(lines) + 1, len(lines) + 1 + _subject_lines(each.effect))
-        lines += describe_call(*each)
-    count = len(others) + 1
-    choices = (Choice("y", f"yes, all {count}"), Choice("n", "no to all"), Choice(BACK_KEY, "one by one"))
-    kinds = {each.effect.kind for each in others} | {kind}
-    title = {EffectKind.RUN: f"Run all {count}?", EffectKind.EDIT: f"Make all {count} edits?"}
-    title = title.get(kind, "") if len(kinds) == 1 else ""
-    return Question(title or f"Allow all {count}?", tuple(lines), choices, default=BACK_KEY, subject=tuple(subject))
-
-
-def describe_call(call: ToolCall, effect: Effect, why: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the lines that describe a call for its approval."""
-    where = f"in {_on_one_line(effect.directory)}" if effect.directory else ""
-    shown = reveal(effect.diff) if effect.diff else _visible_subject(effect)
-    verb = {EffectKind.READ: "reads", EffectKind.EDIT: "changes"}.get(effect.kind, "uses")
-    paths = [f"{verb} {_on_one_line(path)}" for path in effect.paths if _on_one_line(path) not in shown]
-    background = " (in the background)" if effect.background else ""
-    return (f"{call.name}{background} {where}".strip(), *shown.splitlines(), *paths, *why)
-
-
-def _visible_subject(effect: Effect) -> str:
-    return reveal(effect.shown) if effect.kind is EffectKind.RUN else _on_one_line(effect.shown)
-
-
-def _subject_lines(effect: Effect) -> int:
-    """Return how many lines of a call's description are its command, address or path; a diff tells its own."""
-    return 0 if effect.diff else len(_visible_subject(effect).splitlines())
-
-
-def _on_one_line(name: str) -> str:
-    """Return a path or an address with all characters visible; a line break must not begin a new line."""
-    return reveal(name).replace("\n", "⏎")

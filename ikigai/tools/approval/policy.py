@@ -10,6 +10,7 @@
     command          refused     asks    asks     list    runs
     MCP tool         refused     asks    asks     asks    runs
     network          refused     asks    asks     asks    runs
+    own network      refused     asks    asks     asks    asks
 
 "list" is the allow-list: a plain command runs without a question if each of its programs follows a rule of `rules.toml`
 or of the user's configuration, and all its files are inside (`allowlist`); all others need a question. "Elsewhere" is
@@ -97,7 +98,7 @@ def decide_approval(
 
     Decide again right before the call runs: an earlier edit, or another program, may have changed what its paths mean.
     """
-    if mode == ApprovalMode.YOLO:
+    if mode == ApprovalMode.YOLO and not effect.origin:
         return Allow("approval mode yolo")
     if mode == ApprovalMode.READ_ONLY and effect.kind not in (EffectKind.NOTHING, EffectKind.READ):
         return Deny(f"The approval mode is {mode}: {mode.meaning}.")
@@ -105,7 +106,8 @@ def decide_approval(
         return Allow(effect.approved_by)
     if effect.kind is EffectKind.EDIT:
         return _judge_edit(mode, effect, scope, standing)
-    approval = standing.get(call_fingerprint(call, effect)) or Approval(ApprovalLifetime.ONCE)
+    key = origin_fingerprint(call, effect) if effect.origin else call_fingerprint(call, effect)
+    approval = standing.get(key) or Approval(ApprovalLifetime.ONCE)
     why = LIFETIME_REASONS.get(approval.lasting)
     if why and approval.scripts == effect.scripts:
         return Allow(why)
@@ -193,6 +195,11 @@ def call_fingerprint(call: ToolCall, effect: Effect) -> str:
     except (msgspec.DecodeError, UnicodeEncodeError):
         arguments = call.arguments
     return _fingerprint([1, call.name, arguments, call.malformed, effect.kind, effect.directory, effect.paths])
+
+
+def origin_fingerprint(call: ToolCall, effect: Effect) -> str:
+    """Return the identity of all calls of this tool for pages of this origin."""
+    return _fingerprint([4, call.name, effect.kind, effect.origin])
 
 
 def file_fingerprint(effect: Effect) -> str:

@@ -35,6 +35,7 @@ class McpTool:
 
     async def preview(self, arguments: Mapping[str, Any]) -> Effect:
         server = self._servers.servers[self.definition.server]
+        tool = msgspec.json.encode(self.definition.tool).decode()
         approved = f"[mcp_servers.{server.launch.name}]" if server.approved(self.definition.tool) else ""
         return Effect(
             EffectKind.RUN,
@@ -44,6 +45,7 @@ class McpTool:
             scripts=((self.name, self.definition.digest),),
             rule=f"{self.name} ({self.definition.digest})",
             approved_by=f"configuration {approved}" if approved else "",
+            setting="" if server.project else f"[mcp_servers.{server.launch.name}] approved_tools = [{tool}]",
         )
 
     async def run(self, arguments: Mapping[str, Any], progress: OnOutput) -> ToolOutput:

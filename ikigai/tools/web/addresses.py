@@ -32,6 +32,25 @@ def is_public(address: str) -> bool:
     return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
 
 
+def describe_private(host: str) -> str:
+    """Return whose address this host is, if its name alone says that it is not public; else ""."""
+    name = host.lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return "your own machine"
+    try:
+        ip = ipaddress.ip_address(name)
+    except ValueError:
+        return ""
+    if is_public(name):
+        return ""
+    ip = (isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped) or ip
+    if ip.is_loopback or ip.is_unspecified:
+        return "your own machine"
+    if ip.is_link_local:
+        return "a link-local address, where clouds give out keys"
+    return "a private address" if ip.is_private else "a reserved address"
+
+
 async def resolve_host(host: str, port: int) -> tuple[str, ...]:
     """Return the addresses of a host, in the order in which to try them. Raise OSError if it has none."""
     entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

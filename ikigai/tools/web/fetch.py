@@ -38,11 +38,15 @@ class WebFetch:
 
     async def preview(self, arguments: FetchArguments) -> Effect:
         """Return the effect without any network access: even a DNS query for the host could carry out a secret."""
-        url = self._fetcher.check_url(arguments.url)
-        return Effect(EffectKind.NETWORK, str(url), directory=str(self._directory), inside=False)
+        origin = self._fetcher.private_origin(arguments.url)
+        url = self._fetcher.check_url(arguments.url, origin)
+        setting = f'[tools] private_hosts = ["{url.host}"]' if origin else ""
+        place = str(self._directory)
+        return Effect(EffectKind.NETWORK, str(url), place, inside=False, setting=setting, origin=origin)
 
     async def run(self, arguments: FetchArguments, progress: OnOutput) -> ToolOutput:
-        page = await self._fetcher.get(arguments.url)
+        # a call with such an origin runs only after the user has agreed to it, in every approval mode
+        page = await self._fetcher.get(arguments.url, self._fetcher.private_origin(arguments.url))
         failed = page.status >= 400
         head = f"[{page.status} {page.reason}".rstrip() + f", {page.url}{_describe_type(page)}]"
         if not page.body:

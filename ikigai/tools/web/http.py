@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ikigai import __version__
-from ikigai.tools.web.addresses import is_public, resolve_host
+from ikigai.tools.web.addresses import describe_private, is_public, resolve_host
 
 if TYPE_CHECKING:
     import httpx
@@ -71,11 +71,26 @@ class Fetcher:
         self._seconds, self._max_bytes, self._redirects = seconds, max_bytes, redirects
         self._certificates = certificates
 
-    def check_url(self, url: str) -> httpx.URL:
+    def check_url(self, url: str, agreed: str = "") -> httpx.URL:
         """Return the URL as it would be requested. Raise ValueError or NotPublic, in words, if it is not allowed.
 
-        No name server is asked.
+        No name server is asked. `agreed` is the origin off the public internet that the user has agreed to.
         """
+        parsed = self._parse_url(url)
+        host = parsed.raw_host.decode("ascii")
+        if _literal(host) and not is_public(host) and not self._may_be_private(parsed, agreed, host):
+            raise NotPublic(_not_public(host, host))
+        return parsed
+
+    def private_origin(self, url: str) -> str:
+        """Return scheme, host and port of a URL that names this machine or an address of its network, and is fetched
+        only if the user agrees; "" for any other. Raise ValueError for an invalid URL. No name server is asked.
+        """
+        parsed = self._parse_url(url)
+        host = parsed.raw_host.decode("ascii")
+        return "" if self._may_be_private(parsed, "", host) or not describe_private(host) else _origin(parsed)
+
+    def _parse_url(self, url: str) -> httpx.URL:
         import httpx
 
         try:
@@ -91,15 +106,16 @@ class Fetcher:
         host = parsed.raw_host.decode("ascii")
         if not _HOST.fullmatch(host):
             raise ValueError(f"{_short(url)} has an invalid host.")
-        if _literal(host) and not is_public(host) and not self._may_be_private(host):
-            raise NotPublic(_not_public(host, host))
         return parsed.copy_with(fragment=None)
 
-    async def get(self, url: str) -> FetchedPage:
-        """Fetch a page. Raise ValueError or OSError (NotPublic, TimeoutError), all in words."""
+    async def get(self, url: str, agreed: str = "") -> FetchedPage:
+        """Fetch a page. Raise ValueError or OSError (NotPublic, TimeoutError), all in words.
+
+        `agreed` is the origin off the public internet that the user has agreed to, as `private_origin` returns it.
+        """
         import httpx
 
-        target = self.check_url(url)
+        target = self.check_url(url, agreed)
         certificates = self._certificates or await asyncio.to_thread(httpx.create_ssl_context)
         try:
             async with (
@@ -112,16 +128,16 @@ class Fetcher:
                     headers=_HEADERS,
                 ) as client,
             ):
-                return await self._follow(client, target)
+                return await self._follow(client, target, agreed)
         except TimeoutError:
             raise TimeoutError(f"{target.host} did not answer completely within {self._seconds:g} s.") from None
 
-    async def _follow(self, client: httpx.AsyncClient, url: httpx.URL) -> FetchedPage:
+    async def _follow(self, client: httpx.AsyncClient, url: httpx.URL, agreed: str) -> FetchedPage:
         import httpx
 
         was_private = False
         for number in range(self._redirects + 1):
-            addresses = await self._addresses(url)
+            addresses = await self._addresses(url, agreed)
             private = not all(map(is_public, addresses))
             if private and number and not was_private:
                 raise NotPublic(
@@ -137,12 +153,12 @@ class Fetcher:
                 await response.aclose()
             client.cookies.clear()
             try:
-                url = self.check_url(str(url.join(to)))
+                url = self.check_url(str(url.join(to)), agreed)
             except (httpx.InvalidURL, ValueError) as error:
                 raise NotPublic(f"a redirect cannot be followed: {error}") from None
         raise NotPublic(f"more than {self._redirects} redirects, the last one to {_short(str(url))}.")
 
-    async def _addresses(self, url: httpx.URL) -> Sequence[str]:
+    async def _addresses(self, url: httpx.URL, agreed: str) -> Sequence[str]:
         host = url.raw_host.decode("ascii")
         try:
             addresses = await self._resolve(host, url.port or (443 if url.scheme == "https" else 80))
@@ -151,11 +167,15 @@ class Fetcher:
         if not addresses:
             raise OSError(f"{url.host} cannot be found.")
         for address in addresses:
-            if not is_public(address) and not self._may_be_private(host):
+            if not is_public(address) and not self._may_be_private(url, agreed, address):
                 raise NotPublic(_not_public(url.host, address))
         return addresses
 
-    def _may_be_private(self, host: str) -> bool:
+    def _may_be_private(self, url: httpx.URL, agreed: str, address: str) -> bool:
+        """Return True if the configuration allows the host, or the user has agreed to it and it is what it says."""
+        host = url.raw_host.decode("ascii")
+        if _origin(url) == agreed and describe_private(address) == describe_private(host):
+            return True
         return not self._private.isdisjoint(("*", host.lower().rstrip(".")))
 
     async def _request(self, client: httpx.AsyncClient, url: httpx.URL, addresses: Sequence[str]) -> httpx.Response:
@@ -206,9 +226,14 @@ def _literal(host: str) -> bool:
     return ":" in host or host.replace(".", "").isdigit()
 
 
+def _origin(url: httpx.URL) -> str:
+    return f"{url.scheme}://{url.netloc.decode('ascii')}"
+
+
 def _not_public(host: str, address: str) -> str:
     resolved = "" if host == address else f" ({address})"
-    return f"{host}{resolved} is not on the public internet; it is fetched only if the user allows this host."
+    key = f'[tools] private_hosts = ["{host}"]'
+    return f"{host}{resolved} is not on the public internet. The user can allow it: {key}."
 
 
 def _why(error: Exception | None) -> str:

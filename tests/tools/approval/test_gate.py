@@ -9,6 +9,7 @@ import pytest
 
 from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.app.tool_runtime import StandingApprovals
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import IkigaiError
 from ikigai.core.events import Choices
 from ikigai.core.messages import ToolCall
@@ -18,8 +19,9 @@ from ikigai.core.tool_denial import DENIED_BY_USER
 from ikigai.headless import printer as headless
 from ikigai.tools.approval import standing_approvals as standing
 from ikigai.tools.approval.allowlist import Allowlist
+from ikigai.tools.approval.approval_questions import build_batch_question, build_question
 from ikigai.tools.approval.batch import PendingApproval
-from ikigai.tools.approval.gate import ApprovalGate, build_batch_question, build_question
+from ikigai.tools.approval.gate import ApprovalGate
 from ikigai.tools.approval.path_policy import PathScope
 from ikigai.tools.approval.policy import call_fingerprint
 from ikigai.tools.base import Effect, EffectKind
@@ -192,6 +194,36 @@ async def test_always_at_an_edit_holds_for_its_file_until_revoked(
     assert (await decided(gate(), no.ask, (call, effect))).refusal == DENIED_BY_USER
 
 
+def page(url: str, origin: str) -> tuple[ToolCall, Effect]:
+    return ToolCall("1", "web_fetch", f'{{"url": "{url}"}}'), Effect(EffectKind.NETWORK, url, "/w", origin=origin)
+
+
+@pytest.mark.parametrize("mode", [each for each in ApprovalMode if each is not ApprovalMode.READ_ONLY])
+@pytest.mark.parametrize(
+    ("origin", "whose"),
+    [
+        ("http://127.0.0.1:3000", "your own machine"),
+        ("https://app.localhost", "your own machine"),
+        ("http://[::1]:8080", "your own machine"),
+        ("http://192.168.1.5", "a private address"),
+        ("http://169.254.169.254", "a link-local address, where clouds give out keys"),
+    ],
+)
+async def test_page_of_the_own_network_asks_in_every_mode_and_a_lasting_yes_is_for_its_origin(
+    gate: Callable[[], ApprovalGate], work: Path, mode: ApprovalMode, origin: str, whose: str
+):
+    settings: Choices = {"approval": mode.value}
+    for key, later in (("y", False), ("s", False), ("a", True)):
+        first, user, no = gate(), User(key), User()
+        assert not (await decided(first, user.ask, page(f"{origin}/x", origin), settings)).refusal
+        assert [each.title for each in user.asked] == [f"Fetch {origin} ({whose})?"]
+        assert bool((await decided(first, no.ask, page(f"{origin}/y", origin), settings)).refusal) is (key == "y")
+        assert bool((await decided(gate(), no.ask, page(f"{origin}/y", origin), settings)).refusal) is not later
+        for other in (f"{origin}1", origin.replace("http", "ftp"), "http://10.0.0.1"):
+            assert (await decided(first, no.ask, page(f"{other}/x", other), settings)).refusal == DENIED_BY_USER
+    assert "read-only" in (await decided(gate(), no.ask, page(origin, origin), {"approval": "read-only"})).refusal
+
+
 class Waiting(User):
     """User who is asked, and answers only when `key` is set."""
 
@@ -315,8 +347,9 @@ async def test_print_mode_denies_and_tells_the_model(
     assert started.refusal == "This needs the user's approval, and the user cannot be asked here."
     assert started.decision and (started.decision.allowed, started.decision.by) == (False, "policy")
     printer.streams.wait(30)
-    told = capfd.readouterr().err
-    assert "rm x" in told and "--yolo" in told and "--yes" not in told
+    setting = '[tools] approval = "auto", allow = ["rm x"]'
+    told = f"ikigai: Refused in print mode: rm x. Allow it: {setting}; --yolo allows everything.\n"
+    assert capfd.readouterr().err == told
     assert not (await decided(gate(), printer.ask, shell(work), {"approval": "yolo"})).refusal
 
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -27,7 +28,7 @@ from PIL import Image as Pillow
 
 from ikigai import images
 from ikigai.tools.base import ToolOutput
-from ikigai.tools.web.addresses import is_public
+from ikigai.tools.web.addresses import describe_private, is_public
 from ikigai.tools.web.factory import web_tools
 from ikigai.tools.web.fetch import WebFetch
 from ikigai.tools.web.http import FetchedPage, Fetcher, NotPublic
@@ -98,9 +99,8 @@ def test_address_means_the_same_when_it_is_wrapped(address: ipaddress.IPv4Addres
 )
 async def test_this_machine_is_not_fetched_by_any_of_its_names(host: str):
     async with WireServer([page("<p>inside</p>")]) as server:
-        tool = WebFetch(Path.cwd(), Fetcher())
         with pytest.raises((OSError, ValueError), match=r"not on the public internet|cannot be found|is not a URL"):
-            await run(tool, url=f"http://{host}:{server.port}/")
+            await Fetcher().get(f"http://{host}:{server.port}/")
         assert not server.requests and not server.got_one.is_set()
 
 
@@ -138,11 +138,74 @@ async def test_preview_makes_no_request():
     effect = await preview(tool, url="HTTP://Bücher.example:80/a b?c=ü#part")
     assert (effect.kind, effect.shown) == ("network", "http://xn--bcher-kva.example/a%20b?c=%C3%BC")
     assert (effect.directory, effect.paths, effect.inside, asked) == ("/work", (), False, [])
-    with pytest.raises(NotPublic, match=r"^10\.0\.0\.1 is not on the public internet"):
-        await preview(tool, url="http://10.0.0.1/")
+    private = await preview(tool, url="http://10.0.0.1/")
+    assert (private.origin, private.setting) == ("http://10.0.0.1", '[tools] private_hosts = ["10.0.0.1"]')
+    with pytest.raises(NotPublic, match=r"^2130706433 is not on the public internet\. The user can allow it: \["):
+        await preview(tool, url="http://2130706433/")
     with pytest.raises(NotPublic, match=r"bücher\.example \(127\.0\.0\.1\) is not on the public internet"):
         await run(tool, url="http://bücher.example/")
     assert asked == ["xn--bcher-kva.example"]
+
+
+@pytest.mark.parametrize(
+    ("host", "whose"),
+    [
+        *((host, "your own machine") for host in ("127.0.0.1", "localhost", "LOCALHOST.", "a.localhost", "[::1]")),
+        *((host, "your own machine") for host in ("0.0.0.0", "127.8.9.1", "[::ffff:127.0.0.1]", "127。0。0。1")),
+        *((host, "a private address") for host in ("10.0.0.1", "192.168.1.5", "172.16.0.1", "[fd00::1]")),
+        *((host, "a link-local address, where clouds give out keys") for host in ("169.254.169.254", "[fe80::1]")),
+        *((host, "") for host in ("93.184.216.34", "example.com", "localhost.example.com", "notlocalhost")),
+    ],
+)
+async def test_preview_knows_what_is_no_public_address_by_its_name(host: str, whose: str):
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        raise AssertionError("a name server was asked")
+
+    effect = await preview(WebFetch(Path("/work"), Fetcher(resolve=resolve)), url=f"http://{host}:81/x?y#z")
+    assert bool(effect.origin) is bool(whose) and effect.shown.startswith(effect.origin)
+    assert not whose or describe_private(urlsplit(effect.origin).hostname or "") == whose
+    configured = await preview(WebFetch(Path("/work"), Fetcher(["*"], resolve)), url=f"http://{host}:81/")
+    assert (configured.origin, configured.setting) == ("", "")
+
+
+async def test_yes_to_an_address_holds_for_no_other():
+    async with WireServer() as server, WireServer([page("inside")]) as other:
+
+        async def resolve(host: str, port: int) -> Sequence[str]:
+            return {"localhost": ["10.0.0.7"], "public.test": ["127.0.0.1"]}.get(host, [host])
+
+        origin = f"http://127.0.0.1:{server.port}"
+        fetcher = Fetcher(resolve=resolve)
+        server.script.extend([page("one", "text/plain"), redirect("/two"), page("two", "text/plain")])
+        assert [(await fetcher.get(f"{origin}/", origin)).body for _ in range(2)] == [b"one", b"two"]
+        asked = len(server.requests)
+        for url in (
+            *(
+                f"http://127.0.0.1:{other.port}/",
+                f"https://127.0.0.1:{server.port}/",
+                f"http://127.0.0.2:{server.port}/",
+            ),
+            *(f"http://public.test:{server.port}/", f"http://localhost:{server.port}/"),
+        ):
+            with pytest.raises(NotPublic, match="not on the public internet"):
+                await fetcher.get(url, origin)
+        with pytest.raises(NotPublic, match=r"localhost \(10\.0\.0\.7\)"):  # its name says another thing
+            await fetcher.get(f"http://localhost:{server.port}/", f"http://localhost:{server.port}")
+        for to in (f"http://127.0.0.1:{other.port}/", "http://169.254.169.254/", f"http://[::1]:{server.port}/"):
+            server.script.append(redirect(to))
+            with pytest.raises(NotPublic, match="not on the public internet"):
+                await fetcher.get(f"{origin}/", origin)
+        assert len(server.requests) == asked + 3 and not other.requests
+
+
+async def test_redirect_from_the_internet_does_not_come_in_after_a_yes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ikigai.tools.web.http.is_public", lambda address: address == "127.0.0.1")
+    async with WireServer() as outside, WireServer([page("inside")]) as inside:
+        origin = f"http://127.0.0.2:{inside.port}"
+        outside.script.append(redirect(f"{origin}/"))
+        with pytest.raises(NotPublic, match=r"a redirect from the internet leads to 127\.0\.0\.2"):
+            await Fetcher().get(f"http://127.0.0.1:{outside.port}/", origin)
+        assert not inside.requests
 
 
 async def test_address_that_was_checked_is_the_one_that_is_connected_to():

@@ -62,6 +62,8 @@ ELEMENTS = (
     "thought",
     "added",
     "removed",
+    "added_word",
+    "removed_word",
     "hunk",
     "heading",
     "link",

@@ -15,8 +15,11 @@ class Question(Record, frozen=True):
     """A question to the user. `lines` explain it and are shown whole. `default` is the answer of Esc, and the one where
     nobody can be asked. `yes` is the key for users who have agreed beforehand. `subject` are the indexes of the lines
     that the question is about: a command, an address. While a question `of_command` is open, what the user enters waits
-    for the answer. For a question about a tool call `about` is the call in a few words, and `remedy` says what would
-    allow it where nobody can be asked.
+    for the answer.
+
+    A question about tool calls: `about` is the call in a few words, `remedy` says what would allow it where nobody can
+    be asked, and `calls` are the ids of the calls. `headings` are the indexes of the lines that name one, `diffs` the
+    ranges of lines, from and up to an index, that are a unified diff.
     """
 
     title: str
@@ -28,6 +31,9 @@ class Question(Record, frozen=True):
     of_command: bool = False
     about: str = ""
     remedy: str = ""
+    headings: tuple[int, ...] = ()
+    calls: tuple[str, ...] = ()
+    diffs: tuple[tuple[int, int], ...] = ()
 
 
 class QuestionAnswer(Record, frozen=True):

@@ -346,7 +346,7 @@ class Repl:
         change = permission_commands.next_approval_mode(memory)
         told = self._active_agent.busy or self._view.bare  # else the status line is enough
         text = permission_commands.describe_mode(change, services.tool_runtime.directory) if told else ""
-        self._view.announce(change.values, text)
+        self._view.announced.expect(change.values, text)
         try:
             self._router.route(change)
         except IkigaiError as error:

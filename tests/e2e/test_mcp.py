@@ -89,7 +89,10 @@ def test_tool_is_asked_about_approved_for_always_and_runs_after_a_kill(account: 
         wait_for_server(program, "good")
         program.say("add one")
         asked(program, "Run it?")
-        assert "always good__add" in program.words() and '"n": 41' in program.words()
+        assert (
+            "[p] always this tool of the server good, while its definition stays the same" in program.words()
+            and '"n": 41' in program.words()
+        )
         program.type("p")
         asked(program, "Always run this tool?")
         program.type("y")

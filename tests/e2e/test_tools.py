@@ -114,7 +114,7 @@ def test_small_project_is_read_edited_and_tested(account: Account):
         answer(program, "s")
         program.wait_for("exit status 1")
         asked(program, "Make this edit?")
-        assert "-    return a - b" in program.text() and "+    return a + b" in program.text()
+        assert "2 -     return a - b" in program.text() and "2 +     return a + b" in program.text()
         assert (account.home / "calc.py").read_text() == CALC, "it was changed before the answer"
         answer(program, "y")
         program.wait_for("● Repaired: add adds.")  # the same command runs by what was said for this session
@@ -421,7 +421,7 @@ def test_print_mode_runs_nothing_unasked(account: Account):
     assert (result.stdout, result.returncode) == ("I see.\n", 0)
     refused = [  # no rule holds in the folder above ikigai's own files
         "ikigai: Refused in print mode: touch ran. --yolo allows everything.",
-        "ikigai: Refused in print mode: write_file made.txt. "
+        "ikigai: Refused in print mode: write made.txt. "
         'Allow it: [tools] approval = "edits"; --yolo allows everything.',
     ]
     assert sorted(result.stderr.splitlines()) == refused

@@ -40,13 +40,13 @@ def test_all_that_wait_are_shown_and_answered_together(account: Account):
         asked(program, "1 of 3 · Run it?")
         keys = [line for line in program.lines() if line.startswith("  [") or "Esc: no" in line]
         assert len(keys) == 2 and "[t] together, all 3" in " ".join(keys) and "[x] no to all" in " ".join(keys)
-        assert "+line 0" not in program.text()
+        assert "+ line 0" not in program.text()
         program.type("ty")  # the second key comes before anything of the others can have been read
         program.wait_for("Allow all 3?")
         program.wait_for_input("y")
         text = program.text()
-        assert "  2 of 3\n  write_file in" in text and "  +line 0\n" in text and "  +line 59\n" in text
-        assert "  3 of 3\n  shell in" in text and "echo 'three<U+202E>' >> log" in text
+        assert "  2 of 3\n→ write two.txt (a new file)\n   1 + line 0\n" in text and "  60 + line 59\n" in text
+        assert "  3 of 3\n→ shell in" in text and "echo 'three<U+202E>' >> log" in text
         assert not account.rows("approval") and not (account.home / "log").exists()
         program.type("\x7f")
         program.wait_for_input("")
@@ -87,10 +87,14 @@ def test_edits_are_shown_without_a_question_too(account: Account):
         program.say("go")
         program.wait_for("● Done.")
         text = program.text()
-        assert re.search(r"← Edited a.txt in 1 place, line 4\.\n  @@ -1,7 \+1,7 @@\n   line 0\n", text)
-        assert "\n  -line 3\n  +LINE 3" in text and "+LINE 20" in text and "+LINE 35" in text
-        assert "\u202e".encode() not in program.raw and b"\x1b[31m-line 3" in program.raw
-        assert b"\x1b[32m+LINE 3" in program.raw
+        assert "→ read a.txt (40 lines)\n→ edit a.txt\n← Edited a.txt in 1 place, line 4.\n  1   line 0\n" in text
+        assert (
+            "\n  4 - line 3\n  4 + LINE 3<U+001B>[2J<U+202E>\n" in text
+            and "21 + LINE 20" in text
+            and "36 + LINE 35" in text
+        )
+        assert "\u202e".encode() not in program.raw and b"\x1b[31mline 3" in program.raw
+        assert b"\x1b[32mLINE 3" in program.raw
         program.leave()
     assert {by for _, by, _ in decisions(account)} == {"approval mode yolo"}
     long = "".join(f"new {number}\n" for number in range(200))
@@ -100,11 +104,11 @@ def test_edits_are_shown_without_a_question_too(account: Account):
         program.say("go")
         program.wait_for("● Written.")
         text = program.text()
-        assert "  +new 8\n" in text and "+new 30" not in text
-        assert "… 201 lines of changes in all (Ctrl+O)" in text
+        assert "   9 + new 8\n" in text and "+ new 30" not in text
+        assert "… 190 more lines of changes (Ctrl+O)" in text
         opened(program, "\x0f")
         assert selected(program).startswith("▌  ← Created new.txt: 200 lines")
-        assert any("+++ b/new.txt" in line for line in program.lines()) and b"\x1b[32m+new 30" in program.raw
+        assert any(line.endswith("  1 + new 0") for line in program.lines()) and b"\x1b[32mnew 30" in program.raw
         program.type("o")
         program.wait(kept.exists, "the pager")
         paged = kept.read_text()
@@ -116,7 +120,7 @@ def test_edits_are_shown_without_a_question_too(account: Account):
     assert len(results) == 4
     with account.terminal(*model, rows=40, env=TOOLS) as program:  # drawn anew
         program.ready()
-        program.wait_for("… 201 lines of changes in all")
+        program.wait_for("… 190 more lines of changes")
         program.leave()
 
 
@@ -136,7 +140,7 @@ def test_agreed_diff_is_shown_once_and_a_replay_shows_turns_alone(account: Accou
     with account.terminal(*model, rows=40, env=TOOLS) as program:
         program.ready().wait_for("● Written.")
         text = program.text()
-        assert text.count("+print(1)") == 1 and not re.search("Mark here|Budget|Level", text)
+        assert text.count("1 + print(1)") == 1 and not re.search("Mark here|Budget|Level", text)
         program.leave()
 
 
@@ -152,7 +156,7 @@ def test_tool_result_shows_a_picture_to_a_model_with_vision(account: Account, wi
         program.ready()
         program.say("what is it?")
         program.wait_for("● A green thing.")
-        assert "← [image cat.png, image/png, 60 × 40 pixels as shown]" in program.text()
+        assert "→ read cat.png (image/png, 60 × 40 pixels)\n" in program.text()
         program.settled()
         program.say("sure?")
         program.wait_for("● Still green.")

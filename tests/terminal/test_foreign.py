@@ -14,7 +14,7 @@ from prompt_toolkit.layout.processors import TransformationInput
 from ikigai.core.events import AssistantMessage, Event, StoredEvent, UserMessage
 from ikigai.core.messages import Citation, Text, ToolCall
 from ikigai.core.model import ModelLimits
-from ikigai.core.questions import yes_or_no
+from ikigai.core.questions import Question, yes_or_no
 from ikigai.core.request.reply import Delta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.sanitize import Cleaner, clean, storable
 from ikigai.core.state.effective_settings import RunConfig
@@ -33,6 +33,7 @@ from ikigai.terminal.output.live_reply import FinishedBlock, LiveReply
 from ikigai.terminal.render import blocks as render
 from ikigai.terminal.render import diff as changes
 from ikigai.terminal.render import rule_line as rules
+from ikigai.terminal.render.question_lines import draw_question
 from ikigai.terminal.render.theme import Theme
 from tests.core.encoders import encoder
 from tests.core.test_sanitize import every, forbidden
@@ -177,6 +178,13 @@ def browsed(text: str, width: int) -> str:
     return "\n".join(view.frame())
 
 
+def questioned(part: str, text: str, width: int) -> str:
+    marks = {"heading": {"headings": (1,)}, "subject": {"subject": (1,)}, "diff": {"diffs": ((1, 4),)}}.get(part, {})
+    lines = ("@@ -1 +1 @@", f"-{text}", f"+{text}") if part == "diff" else (text,)
+    question = Question("Run it?", ("in a folder", *lines), (), default="n", **marks)
+    return draw_question(question, width, PLAIN)
+
+
 SINKS: dict[str, Callable[[str, int], str]] = {
     **{put.__name__: partial(around, put) for put in PUTS},
     **{str(speaker): spoken(speaker) for speaker in Speaker},
@@ -189,7 +197,7 @@ SINKS: dict[str, Callable[[str, int], str]] = {
     "code": lambda text, width: render.draw_reply(f"```python\n{text}\n```", width, PLAIN),
     "table": lambda text, width: render.draw_reply(f"| a |\n|---|\n| {text} |", width, PLAIN),
     "where a link leads": lambda text, width: render.draw_reply(f"[a](http://x/{text.replace(' ', '')})", width, PLAIN),
-    "proposal": lambda text, width: render.draw_proposed([text, f"+{text}"], width, PLAIN),
+    **{f"question, {part}": partial(questioned, part) for part in ("heading", "subject", "diff", "reason")},
     "change": lambda text, width: "\n".join(changes.draw_first_rows(f"@@ -1 +1 @@\n-{text}\n+{text}", width, PLAIN)),
     "another agent": lambda text, width: render.draw_agent_heading(text, width, PLAIN),
     "rule": lambda text, width: rules.draw_context_rule(ContextRule(1, 2, text), width, PLAIN),

@@ -82,7 +82,8 @@ class TranscriptBlock(Record, frozen=True):
     it. `thoughts` are those of a model's message, in order; a message with thoughts before a tool call and no words has
     no text. `diff` is the change of a file by a tool. Where `text` is only the beginning of a long result, `whole` is
     the size of it all in bytes. `hosted` marks a call that the vendor ran, and its result. `sources` are cited pages,
-    numbered from 1 in `text`.
+    numbered from 1 in `text`. `call` is the id of a tool call, also in its result; `of` is the call of a result that is
+    drawn in one line with it (`call_words`).
     """
 
     id: int
@@ -96,6 +97,8 @@ class TranscriptBlock(Record, frozen=True):
     whole: int = 0
     hosted: bool = False
     sources: tuple[Citation, ...] = ()
+    call: str = ""
+    of: TranscriptBlock | None = None
 
     @property
     def parts(self) -> Iterator[str | Thought]:
@@ -119,7 +122,14 @@ def event_block(stored: StoredEvent, remembered: bool = True) -> TranscriptBlock
     thoughts = _collect_thoughts(stored.event.blocks) if isinstance(stored.event, AssistantMessage) else ()
     diff, whole = (stored.event.diff, stored.event.whole) if isinstance(stored.event, ToolResult) else ("", 0)
     hosted = isinstance(stored.event, ToolCall | ToolResult) and bool(stored.event.hosted)
-    return None if parts is None else TranscriptBlock(stored.id, *parts, remembered, thoughts, diff, whole, hosted)
+    match stored.event:
+        case ToolCall(id=call) | ToolResult(call_id=call):
+            pass
+        case _:
+            call = ""
+    if parts is None:
+        return None
+    return TranscriptBlock(stored.id, *parts, remembered, thoughts, diff, whole, hosted, call=call)
 
 
 def event_blocks(stored: StoredEvent, remembered: bool = True) -> tuple[TranscriptBlock, ...]:

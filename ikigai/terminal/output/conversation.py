@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ikigai.core.events import Choices, SettingsChanged, StoredEvent, UsageReported
+from ikigai.core.events import StoredEvent, ToolStarted, UsageReported
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import Delta, RetryScheduled, describe_retry
 from ikigai.core.views import usage_totals
+from ikigai.core.views.call_words import join_results
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
+from ikigai.terminal.output.announced_change import AnnouncedChange
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.output.entries import Entries
+from ikigai.terminal.output.held_calls import HeldCalls
 from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.live_reply import FinishedPiece, piece_size
 from ikigai.terminal.output.scrollback import Scrollback, ScrollbackEntry
@@ -69,12 +72,12 @@ class ConversationView:
         self.bare = tty.dumb or theme.words
         self._scroll = Scrollback(self._print, self._columns)
         self.entries = Entries(theme, thinking)
+        self.steps = HeldCalls()
         self._unanswered: str | None = None  # why the request failed that can be retried; "" if it stands above
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._warm = False
         self._command_questions = 0  # open ones
-        self._announced: tuple[Choices, str] = {}, ""  # a change of settings and what is printed in its place
-        self._retold = 0  # the event of that change
+        self.announced = AnnouncedChange()
         self.usage: list[int] = []
         self.changed_idle = asyncio.Event()  # set when a memory without an open turn is shown
         area.thoughts = thinking != "hide"
@@ -125,6 +128,7 @@ class ConversationView:
     def history(self, shown: Sequence[Shown], skipped: int, last_turn: bool = False) -> None:
         """Draw the last screenfuls of a stretch of history, or its last turn; `skipped` events lie before it."""
 
+        shown = join_results(shown)
         self.entries.folded, self.entries.folded_in, width = "", 0, self._columns()
         for each in reversed(shown):
             self.entries.fold(each, width)
@@ -143,12 +147,8 @@ class ConversationView:
         """Draw the printed lines now, and not with the next frame."""
         self._frames.at_once()
 
-    def announce(self, values: Choices, text: str) -> None:
-        """Print `text` in place of the next change to these settings, or nothing for ""."""
-        self._announced = values, text
-
     def show(self, block: TranscriptBlock) -> None:
-        if block.id == self._retold:
+        if self.announced.replaces(block.id):
             return
         reply, before = self._area.live.reply, self._area.shown
         self._area.shown = block
@@ -161,8 +161,12 @@ class ConversationView:
         if block.hosted and reply and reply.awaits_step:
             self._print_pieces(reply.stored_step())
             return
+        if self.steps.hold(block):
+            return
         if block.speaker is Speaker.STOPPED and reply:
             self._print_pieces(reply.dropped())
+        calls, block = self.steps.before(block)
+        self._print_calls(calls)
         if block.speaker is Speaker.STOPPED and not self._area.following:
             if block.failed:
                 self._unanswered = "" if before and before.speaker is Speaker.USER else None
@@ -179,6 +183,10 @@ class ConversationView:
             self.notice(f"{self._unanswered} {again}") if self._unanswered else self.note(again)
         if block.speaker is Speaker.USER:  # the answer will take it
             self.preload()
+
+    def _print_calls(self, calls: Sequence[TranscriptBlock]) -> None:
+        for each in calls:
+            self._scroll.add(lambda columns, each=each: self.entries.of(each, columns))
 
     def rule(self, rule: ContextRule) -> None:
         self._scroll.add(lambda columns: self.entries.of(rule, columns))
@@ -239,12 +247,14 @@ class ConversationView:
             lambda columns: [ScrollbackEntry(blocks.indent_lines(draw(columns - blocks.BLOCK_INDENT, self._theme)))]
         )
 
-    async def propose(self, lines: Sequence[str], subject: Sequence[int] = ()) -> None:
-        """Print the lines of a question, those with an index in `subject` set off; return when they are on screen."""
-        rows = (text := "\n".join(lines)).split("\n")
-        self._proposed.append(text)
+    async def propose(self, question: Question) -> None:
+        """Print the lines of a question; return when they are on screen. They name the calls that they are about."""
+        self.steps.drop(question.calls)
+        self._proposed.append(text := "\n".join(question.lines))
+        from ikigai.terminal.render.question_lines import draw_question
+
         self._scroll.add(
-            lambda columns: [ScrollbackEntry(blocks.draw_proposed(rows, columns, self._theme, subject))],
+            lambda columns: [ScrollbackEntry(draw_question(question, columns, self._theme))],
             len(text) > THREADED_CHARACTERS,
         )
         await self._scroll.drained()
@@ -266,6 +276,7 @@ class ConversationView:
     def changed(self, memory: Memory) -> None:
         before = self._area.live.memory
         if memory.open is None:
+            self._print_calls(self.steps.take_all())
             self._proposed.clear()
             self.changed_idle.set()
             if before is None or before.open:
@@ -279,10 +290,10 @@ class ConversationView:
     # ── how things stand ─────────────────────────────────────────────────────────────────────────────────────────
 
     def stored(self, event: StoredEvent) -> None:
-        if isinstance(event.event, SettingsChanged) and event.event.values == self._announced[0]:
-            self._retold, text, self._announced = event.id, self._announced[1], ({}, "")
-            if text:
-                self.note(text)
+        if text := self.announced.take(event):
+            self.note(text)
+        if isinstance(event.event, ToolStarted):
+            self._print_calls(self.steps.started(event.event.call_id))
         if isinstance(event.event, UsageReported):
             self.usage.append(event.id)
             self._area.spent += usage_totals.totals_of(event.event)
@@ -301,6 +312,7 @@ class ConversationView:
         """Take everything of the agent on screen out of the live area."""
         self._area.first_lines = None
         self._area.live.forget_agent()
+        self.steps.take_all()
         self._proposed.clear()
         self._unanswered = None
 
@@ -316,7 +328,7 @@ class ConversationView:
 
         async def show() -> None:
             if question.lines:
-                await self.propose(question.lines, question.subject)  # the user answers only lines that are on screen
+                await self.propose(question)  # the user answers only lines that are on screen
 
         self._command_questions += question.of_command
         try:

@@ -15,9 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ikigai.core.sanitize import clean, clean_line
+from ikigai.core.views.call_words import count_found, describe_call
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock, source_line
 from ikigai.terminal.render.markdown import MarkdownStream, render
@@ -35,9 +34,6 @@ MAX_MESSAGE_ROWS = 40
 MAX_RESULT_ROWS = 6
 REDRAWN_SCREENFULS = 2
 """Screenfuls of a history that are drawn anew."""
-_SHOWN_AS_DIFF = {"edit_file": ("old", "new"), "write_file": ("content",)}
-"""Arguments of the tools that change files; the diff in the question, or with the result, shows them."""
-SUBJECT_BAR = "▌"
 MAX_SCANNED_CHARACTERS = 1 << 16
 """Characters that are looked at where only a few rows are shown."""
 
@@ -54,10 +50,10 @@ def is_long(block: TranscriptBlock, width: int) -> bool:
     what a command answered, as /recall.
     """
     if block.speaker in (Speaker.USER, Speaker.NOTE):
-        return len(_rows(block.text, width, MAX_MESSAGE_ROWS)) > MAX_MESSAGE_ROWS
+        return _exceeds(block.text, width, MAX_MESSAGE_ROWS)
     if block.speaker is not Speaker.TOOL_RESULT:
         return False
-    if block.text.rstrip("\n").count("\n") >= MAX_RESULT_ROWS or block.whole:
+    if block.of or block.text.rstrip("\n").count("\n") > MAX_RESULT_ROWS or block.whole:
         return True
     if not block.diff:
         return False
@@ -88,19 +84,24 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
             drawn = draw_reply(block.text, width, theme, links and block.remembered)
         case Speaker.USER:
             rows = _rows(block.text, width, MAX_MESSAGE_ROWS, hint=hint)
-            drawn = _hang(USER, "prompt", rows, "user", theme)
+            drawn = hang(USER, "prompt", rows, "user", theme)
             if block.name and theme.words:  # else another agent's words would be read as the user's
                 drawn = drawn.removeprefix(f"{theme.sign(USER)} ")
         case Speaker.TOOL_CALL:
-            text = cut(clean_line(_format_call(block)), width - BLOCK_INDENT)
-            drawn = _hang(CALL, "call", [text], "", theme)
+            text = cut(clean_line(describe_call(block.name, block.text)), width - BLOCK_INDENT)
+            drawn = hang(CALL, "call", [text], "", theme)
+        case Speaker.TOOL_RESULT if block.of:
+            drawn = hang(CALL, "call", [_draw_read(block, block.of, width - BLOCK_INDENT)], "", theme)
         case Speaker.TOOL_RESULT:
-            rows = _rows(block.text, width, MAX_RESULT_ROWS, wrapped=False, whole=block.whole, hint=hint)
-            is_cut = len(rows) > MAX_RESULT_ROWS or bool(block.whole)
-            if block.failed and is_cut:  # how it ended stands at the end
+            size = len(block.text.rstrip("\n").split("\n"))
+            ends = block.failed and (size > MAX_RESULT_ROWS + 1 or bool(block.whole))  # how it ended stands there
+            rows = _rows(
+                block.text, width, MAX_RESULT_ROWS, wrapped=False, whole=block.whole, hint=hint, behind=int(ends)
+            )
+            if ends:
                 last = block.text.rstrip()[-MAX_SCANNED_CHARACTERS:].rpartition("\n")[2]
                 rows.append(cut(clean_line(last), width - BLOCK_INDENT))
-            drawn = _hang(RESULT, "error" if block.failed else "dim", rows, "dim", theme, block.failed)
+            drawn = hang(RESULT, "error" if block.failed else "dim", rows, "dim", theme, block.failed)
             if block.diff:
                 from ikigai.terminal.render import diff
 
@@ -108,16 +109,22 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
                 drawn = "\n".join((drawn, *(" " * BLOCK_INDENT + row for row in changes)))
         case Speaker.STOPPED:
             style = "error" if block.failed else "warning"
-            drawn = _hang(STOPPED, style, _rows(block.text, width, MAX_MESSAGE_ROWS), "", theme, block.failed)
+            drawn = hang(STOPPED, style, _rows(block.text, width, MAX_MESSAGE_ROWS), "", theme, block.failed)
         case Speaker.SHORT:
             drawn = draw_notice(block.text, width, theme)
         case Speaker.SOURCES:
             drawn = _draw_sources(block, width, theme, links and block.remembered)
         case Speaker.NOTE:
-            drawn = _hang(NOTE, "dim", _rows_and_end(block.text, width, hint), "dim", theme)
+            drawn = hang(NOTE, "dim", _rows_and_end(block.text, width, hint), "dim", theme)
     if block.remembered:
         return drawn
     return "\n".join(map(theme.dimmed, ("Out of context. " * theme.words + drawn).split("\n")))
+
+
+def _draw_read(result: TranscriptBlock, call: TranscriptBlock, width: int) -> str:
+    """Draw the call of a tool that only reads, and how much it found."""
+    found = f" ({cut(clean_line(count_found(result)), width // 2)})"
+    return cut(clean_line(describe_call(call.name, call.text)), width - cell_width(found)) + found
 
 
 def _draw_sources(block: TranscriptBlock, width: int, theme: Theme, links: bool) -> str:
@@ -210,7 +217,7 @@ def draw_thought(
     took = f"thought for {format_duration(seconds)}" if seconds is not None and seconds >= 1 else "thought"
     if full:
         rows = wrap(clean(text).strip("\n"), width - BLOCK_INDENT)
-        return _hang(THOUGHT, "dim", [f"{took}:", *rows], "thought", theme)
+        return hang(THOUGHT, "dim", [f"{took}:", *rows], "thought", theme)
     words = " ".join(clean(text[:MAX_SCANNED_CHARACTERS]).replace("**", "").split())  # summaries come with headings
     width = min(width, 200) if theme.words else width  # nothing is wrapped there
     hint = open_hint(theme) if opens else ""
@@ -220,36 +227,17 @@ def draw_thought(
 
 
 def draw_notice(text: str, width: int, theme: Theme) -> str:
-    return _hang(WARNING, "warning", _rows(text, width, MAX_MESSAGE_ROWS), "", theme)
+    return hang(WARNING, "warning", _rows(text, width, MAX_MESSAGE_ROWS), "", theme)
 
 
 def draw_note(text: str, width: int, theme: Theme) -> str:
-    return _hang(NOTE, "dim", _rows(text, width, MAX_MESSAGE_ROWS), "", theme)
+    return hang(NOTE, "dim", _rows(text, width, MAX_MESSAGE_ROWS), "", theme)
 
 
 def draw_plain(text: str, width: int) -> str:
     """Draw text of the program, set apart by its indent; a second column stays in place when it wraps."""
     rows = (row for line in clean(text).split("\n") for row in _columns(line, width - BLOCK_INDENT))
     return "\n".join(" " * BLOCK_INDENT + row if row else "" for row in rows)
-
-
-def draw_proposed(lines: Sequence[str], width: int, theme: Theme, subject: Sequence[int] = ()) -> str:
-    """Draw the lines of a question, indented like `draw_plain`; a unified diff in colors.
-
-    A bar stands before every row of the lines whose indexes are in `subject`: they are what the question is about.
-    """
-    from ikigai.terminal.render import diff
-
-    drawn = list[str]()
-    bar = "" if theme.words else f"{SUBJECT_BAR} "
-    for number, (line, style) in enumerate(zip(lines, diff.line_styles(lines), strict=True)):
-        if number in subject:
-            rows = wrap(clean(line), width - BLOCK_INDENT - len(bar))
-            drawn += (theme.paint("prompt", bar + row) for row in rows)
-            continue
-        line = diff.draw_line(clean(line), style, theme)
-        drawn += (theme.paint(style, row) for row in wrap(line, width - BLOCK_INDENT))
-    return "\n".join(" " * BLOCK_INDENT + row if row else "" for row in drawn)
 
 
 def draw_aside(title: str, text: str, width: int, theme: Theme) -> str:
@@ -303,6 +291,7 @@ def first_visible(shown: Sequence[Shown], width: int, height: int) -> int:
         if isinstance(each, ContextRule):
             continue
         taken = each.text.count("\n") + len(each.text) // width + 2 + 2 * len(each.thoughts)
+        taken = 1 if each.of else taken
         rows += taken if each.speaker is Speaker.ASSISTANT else min(taken, MAX_MESSAGE_ROWS)
         if rows > REDRAWN_SCREENFULS * height and each.speaker is Speaker.USER:
             return index
@@ -330,35 +319,47 @@ def draw_skipped(count: int, width: int, theme: Theme) -> str:
     return theme.paint("dim", cut(f"{theme.sign(NOTE)} {count:,} earlier {events} not shown again", width))
 
 
-def _rows(text: str, width: int, max_rows: int, wrapped: bool = True, whole: int = 0, hint: str = "") -> list[str]:
-    """Return the first `max_rows` rows of foreign text, and the size of all if that is more: `whole` bytes, if any; and
-    the `hint` behind the size, if it fits.
+def _exceeds(text: str, width: int, max_rows: int) -> bool:
+    """Return True if `_rows` leaves something of a wrapped text out."""
+    rows = wrap(clean(text[:MAX_SCANNED_CHARACTERS]).rstrip("\n"), width - BLOCK_INDENT)
+    return len(list(islice(rows, max_rows + 2))) > max_rows + 1
+
+
+def _rows(
+    text: str, width: int, max_rows: int, wrapped: bool = True, whole: int = 0, hint: str = "", behind: int = 0
+) -> list[str]:
+    """Return the first `max_rows` rows of foreign text, and a row that says how much follows, with the `hint` behind it
+    if it fits. A single further row is shown in its place. `whole` is the size of a text that this is the beginning of.
+    The caller shows the last lines of it, so many as `behind` says.
     """
-    head = clean(text[:MAX_SCANNED_CHARACTERS]).rstrip("\n")
     width -= BLOCK_INDENT
-    lines = wrap(head, width) if wrapped else (cut(line.expandtabs(TAB_CELLS), width) for line in head.split("\n"))
-    rows = list(islice(lines, max_rows + 1))
-    if len(rows) > max_rows or whole:
-        lines = text.rstrip("\n").count("\n") + 1
-        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        told = cut(f"… {f'{whole:,} bytes' if whole else size} in all", width)
-        rows[max_rows:] = [told + (hint if cell_width(told + hint) <= width else "")]
-    return rows
+    rows, ends = list[str](), list[int]()
+    for line in clean(text[:MAX_SCANNED_CHARACTERS]).rstrip("\n").split("\n"):
+        rows += islice(wrap(line, width), max_rows + 2) if wrapped else [cut(line.expandtabs(TAB_CELLS), width)]
+        ends.append(len(rows))
+        if len(rows) > max_rows + 1:
+            break
+    if len(rows) <= max_rows + 1 and not (whole or behind):
+        return rows
+    lines = text.rstrip("\n").count("\n") + 1
+    more = lines - behind - sum(end <= max_rows for end in ends)
+    size = f"{more:,} more line{'s' * (more != 1)}" if lines > 1 else f"{len(text):,} characters in all"
+    told = cut(f"… {whole:,} bytes in all" if whole else f"… {size}", width)
+    return [*rows[:max_rows], told + (hint if cell_width(told + hint) <= width else "")]
 
 
 def _rows_and_end(text: str, width: int, hint: str) -> list[str]:
     """Return the rows of what a command answered. If they are too many, its last line stays: that of /recall names its
     sources.
     """
-    rows = _rows(text, width, MAX_MESSAGE_ROWS, hint=hint)
     last = text.rstrip("\n")[-MAX_SCANNED_CHARACTERS:].rpartition("\n")[2]
     end = list(islice(wrap(clean(last), width - BLOCK_INDENT), MAX_RESULT_ROWS + 1))
-    if len(rows) > MAX_MESSAGE_ROWS and len(end) <= MAX_RESULT_ROWS:
-        rows[MAX_MESSAGE_ROWS - len(end) :] = [rows[-1], *end]
-    return rows
+    if not _exceeds(text, width, MAX_MESSAGE_ROWS) or len(end) > MAX_RESULT_ROWS:
+        return _rows(text, width, MAX_MESSAGE_ROWS, hint=hint)
+    return [*_rows(text, width, MAX_MESSAGE_ROWS - len(end), hint=hint, behind=1), *end]
 
 
-def _hang(sign: str, sign_style: str, rows: Iterable[str], style: str, theme: Theme, failed: bool = False) -> str:
+def hang(sign: str, sign_style: str, rows: Iterable[str], style: str, theme: Theme, failed: bool = False) -> str:
     """Hang rows on a sign: the others stand under the first."""
     head, *rest = [theme.paint(style, row) for row in rows] or [""]
     return "\n".join(
@@ -367,17 +368,3 @@ def _hang(sign: str, sign_style: str, rows: Iterable[str], style: str, theme: Th
             *(" " * BLOCK_INDENT * bool(row) + row for row in rest),
         ]
     )
-
-
-def _format_call(block: TranscriptBlock) -> str:
-    """Return a tool call as people write one."""
-    try:
-        arguments = msgspec.json.decode(block.text, type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return f"{block.name}({block.text})"
-    hidden = _SHOWN_AS_DIFF.get(block.name, ())
-    return f"{block.name}({', '.join(f'{key}={_value(arguments[key])}' for key in arguments if key not in hidden)})"
-
-
-def _value(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -8,15 +8,12 @@ about it.
 import io
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
 import markdown_it  # noqa: F401  before a part of it: another thread may be loading it, and wait for that part
 from markdown_it.token import Token
-from pygments.lexer import Lexer
-from pygments.lexers import get_all_lexers, get_lexer_by_name
-from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 from rich import box, markdown
 from rich.color import ColorSystem
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -30,13 +27,13 @@ from rich.theme import Theme
 
 from ikigai.core.sanitize import clean
 from ikigai.terminal.render import links
+from ikigai.terminal.render.code_colors import CODE_ELEMENTS, MAX_COLORED_CHARACTERS, find_lexer
 from ikigai.terminal.render.styles import Styles
 from ikigai.terminal.render.text_width import is_ideograph, wrap
 
 _MIN_COLUMN_CELLS = 6
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,16}")  # any other text there may hold what a terminal obeys
 _CODE_RULE = 24  # columns of the rules above and below code
-_MAX_HIGHLIGHTED_CHARACTERS = 1 << 16  # characters of code; a lexer manages about a million a second
 
 _MARKDOWN = {
     "h1": "bold underline {heading}",
@@ -55,25 +52,6 @@ _MARKDOWN = {
     "table.header": "bold",
 }
 """rich's styles, after its prefix, made of those of the theme."""
-_CODE = {
-    Comment: "code_comment",
-    Comment.Preproc: "code_name",
-    Keyword: "code_keyword",
-    Operator.Word: "code_keyword",
-    Name.Builtin: "code_name",
-    Name.Function: "code_definition",
-    Name.Class: "code_definition",
-    Name.Decorator: "code_name",
-    Name.Tag: "code_keyword",
-    Name.Attribute: "code_name",
-    String: "code_string",
-    Number: "code_number",
-    Generic.Deleted: "removed",
-    Generic.Inserted: "added",
-    Generic.Heading: "code_definition",
-    Generic.Subheading: "code_keyword",
-}
-"""Elements of the theme by the token types of pygments."""
 
 
 def draw(block: Iterable[Token], width: int, color: bool, styles: Styles, linked: bool = False) -> str:
@@ -122,7 +100,9 @@ def _console(width: int, color: bool, styles: tuple[tuple[str, str], ...]) -> _P
         theme=Theme({f"markdown.{name}": style.format(**words).strip() or "none" for name, style in _MARKDOWN.items()}),
         _environ={},
     )
-    console.code = ANSISyntaxTheme({kind: Style.parse(words[element] or "none") for kind, element in _CODE.items()})
+    console.code = ANSISyntaxTheme(
+        {kind: Style.parse(words[element] or "none") for kind, element in CODE_ELEMENTS.items()}
+    )
     return console
 
 
@@ -254,24 +234,13 @@ class _Code(markdown.CodeBlock):
 
 
 def _highlight(code: str, language: str, theme: ANSISyntaxTheme) -> Iterator[tuple[str, Style]]:
-    lexer = _lexer(language.lower()) if len(code) <= _MAX_HIGHLIGHTED_CHARACTERS else None
+    lexer = find_lexer(language.lower()) if len(code) <= MAX_COLORED_CHARACTERS else None
     if lexer is None:
         yield code, Style.null()
     else:
         styled = ((theme.get_style_for_token(kind), text) for kind, text in lexer.get_tokens(code))
         for style, pieces in groupby(styled, itemgetter(0)):  # blanks and names look alike, and every piece costs time
             yield "".join(text for _, text in pieces), style
-
-
-@cache
-def _lexers() -> frozenset[str]:
-    """Return the names of the lexers pygments ships; for another one it would search every installed package."""
-    return frozenset(alias for _, aliases, _, _ in get_all_lexers(plugins=False) for alias in aliases)
-
-
-@lru_cache(maxsize=32)
-def _lexer(language: str) -> Lexer | None:
-    return get_lexer_by_name(language, stripnl=False) if language in _lexers() else None
 
 
 class _Stacked:

@@ -1,7 +1,5 @@
 """This module puts the context rule and the lines of a diff into plain words, for screen readers."""
 
-import re
-
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.context_rule import ContextRule
 
@@ -19,8 +17,8 @@ def describe_rule(rule: ContextRule) -> str:
     return f"The context begins here, {turns}{words}."
 
 
-def describe_change(line: str, style: str) -> str:
-    """Return a line of a unified diff in words; `style` is the one it is drawn with."""
-    if style == "hunk" and (match := re.match(r"@@ -\S+ \+(\d+)", line)):
-        return f"At line {match[1]}:"
-    return f"{style.capitalize()}: {line[1:]}" if style in ("added", "removed") else line
+def describe_change(sign: str, number: int, text: str) -> str:
+    """Return a line of a diff in words, by its sign and number; @ is the gap before a hunk."""
+    if sign == "@":
+        return f"At line {number}:"
+    return f"{ {'+': 'Added', '-': 'Removed'}[sign] }: {text}" if sign in ("+", "-") else text

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ikigai.core.messages import ToolCall
 from ikigai.core.questions import Choice, Question
+from ikigai.core.views.call_words import verb_of
 from ikigai.tools.approval.batch import PendingApproval
 from ikigai.tools.approval.invisible_characters import reveal
 from ikigai.tools.approval.policy import COMMAND_TOOLS
@@ -42,7 +44,8 @@ def build_question(
 
     `number` and `of` are its position among several calls. `rule` is offered for later.
     """
-    lines = (*describe_call(call, effect, why), *((CHANGED_SINCE_SHOWN,) if changed else ()))
+    described = build_call_lines(call, effect, why)
+    lines = (*described.lines, *((CHANGED_SINCE_SHOWN,) if changed else ()))
     several = (
         (Choice(TOGETHER_KEY, f"together, all {of - number + 1}"), Choice(NO_KEY, "no to all")) if number < of else ()
     )
@@ -56,9 +59,10 @@ def build_question(
     title = QUESTION_TITLES.get(effect.kind, "Allow it?")
     if effect.origin:
         title = f"Fetch {effect.origin} ({describe_private(urlsplit(effect.origin).hostname or '')})?"
-    subject = tuple(range(1, 1 + _subject_lines(effect)))
+    subject, diffs = described.marks(0)
     title = f"{number} of {of} · {title}" if of > 1 else title
-    return Question(title, lines, choices, default="n", subject=subject, about=_short_name(call, effect))
+    marks = {"subject": subject, "headings": (0,), "diffs": diffs, "calls": (call.id,)}
+    return Question(title, lines, choices, default="n", about=_short_name(call, effect), **marks)
 
 
 def _short_name(call: ToolCall, effect: Effect) -> str:
@@ -66,14 +70,14 @@ def _short_name(call: ToolCall, effect: Effect) -> str:
     shown = _on_one_line(effect.shown)
     if effect.rule:
         return call.name
-    name = shown if call.name in COMMAND_TOOLS or effect.kind is EffectKind.NETWORK else f"{call.name} {shown}"
+    name = shown if call.name in COMMAND_TOOLS else f"{verb_of(call.name)} {shown}"
     return name if len(name) <= MAX_NAME_CHARACTERS else f"{name[: MAX_NAME_CHARACTERS - 1]}…"
 
 
 def _lasting_choices(effect: Effect, why: tuple[str, ...], rule: str) -> tuple[Choice, ...]:
     """Return the answers that also hold for later calls."""
     if effect.kind is EffectKind.EDIT:  # an edit never comes again, its file does
-        in_folder = Choice("s", "all edits in this folder, this session"), Choice("a", "always this file")
+        in_folder = Choice("s", "edits in this folder, this session"), Choice("a", "always this file")
         return (Choice("s", "this file, this session"),) if why else in_folder
     if effect.origin:
         return Choice("s", "this address, this session"), Choice("a", f"always {effect.origin}")
@@ -110,36 +114,62 @@ def build_batch_question(others: tuple[PendingApproval, ...], kind: EffectKind, 
     """Return the question that shows the other pending calls in full and takes one answer for all. `kind` is that of
     the call which was shown before them.
     """
-    lines, subject = list[str](), list[int]()
+    lines, headings, subject, diffs = list[str](), list[int](), list[int](), list[tuple[int, int]]()
     for position, each in enumerate(others, number + 1):
         lines += (*("",) * (position > number + 1), f"{position} of {of}")
-        subject += range(len(lines) + 1, len(lines) + 1 + _subject_lines(each.effect))
-        lines += describe_call(*each)
+        headings.append(len(lines))
+        described = build_call_lines(*each)
+        marks = described.marks(len(lines))
+        subject, diffs = [*subject, *marks[0]], [*diffs, *marks[1]]
+        lines += described.lines
     count = len(others) + 1
     choices = (Choice("y", f"yes, all {count}"), Choice("n", "no to all"), Choice(BACK_KEY, "one by one"))
     kinds = {each.effect.kind for each in others} | {kind}
     title = {EffectKind.RUN: f"Run all {count}?", EffectKind.EDIT: f"Make all {count} edits?"}
     title = title.get(kind, "") if len(kinds) == 1 else ""
-    return Question(title or f"Allow all {count}?", tuple(lines), choices, default=BACK_KEY, subject=tuple(subject))
+    return Question(
+        title or f"Allow all {count}?",
+        tuple(lines),
+        choices,
+        default=BACK_KEY,
+        subject=tuple(subject),
+        headings=tuple(headings),
+        calls=tuple(each.call.id for each in others),
+        diffs=tuple(diffs),
+    )
 
 
-def describe_call(call: ToolCall, effect: Effect, why: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the lines that describe a call for its approval."""
-    where = f"in {_on_one_line(effect.directory)}" if effect.directory else ""
-    shown = reveal(effect.diff) if effect.diff else _visible_subject(effect)
-    verb = {EffectKind.READ: "reads", EffectKind.EDIT: "changes"}.get(effect.kind, "uses")
-    paths = [f"{verb} {_on_one_line(path)}" for path in effect.paths if _on_one_line(path) not in shown]
-    background = " (in the background)" if effect.background else ""
-    return (f"{call.name}{background} {where}".strip(), *shown.splitlines(), *paths, *why)
+class CallLines(NamedTuple):
+    """Lines that describe a call, its heading first; then `subject` lines, or a diff of `diff` lines."""
+
+    lines: tuple[str, ...]
+    subject: int
+    diff: int
+
+    def marks(self, first: int) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+        """Return the indexes of the subject, and the ranges of diffs, if the heading has the index `first`."""
+        subject = tuple(range(first + 1, first + 1 + self.subject))
+        return subject, ((first + 1, first + 1 + self.diff),) * bool(self.diff)
 
 
-def _visible_subject(effect: Effect) -> str:
-    return reveal(effect.shown) if effect.kind is EffectKind.RUN else _on_one_line(effect.shown)
-
-
-def _subject_lines(effect: Effect) -> int:
-    """Return how many lines of a call's description are its command, address or path; a diff tells its own."""
-    return 0 if effect.diff else len(_visible_subject(effect).splitlines())
+def build_call_lines(call: ToolCall, effect: Effect, why: tuple[str, ...]) -> CallLines:
+    """Return the lines that describe a call for its approval: each name and command stands there once."""
+    verb, shown = verb_of(call.name), _on_one_line(effect.shown)
+    where = f" in {_on_one_line(effect.directory)}" if effect.directory else ""
+    diff = tuple(reveal(effect.diff).split("\n")) if effect.diff else ()
+    subject = ()
+    match effect.kind:
+        case EffectKind.EDIT:
+            heading = f"{verb} {shown}" + " (a new file)" * effect.diff.startswith("--- /dev/null")
+        case EffectKind.READ | EffectKind.NETWORK:
+            heading = f"{verb} {shown}"
+        case _:
+            heading = f"{verb}{' (in the background)' * effect.background}{where}"
+            subject = tuple(reveal(effect.shown).splitlines())
+    named = {f"{effect.directory}/{effect.shown}", effect.shown}
+    does = {EffectKind.READ: "reads", EffectKind.EDIT: "changes"}.get(effect.kind, "uses")
+    paths = tuple(f"{does} {_on_one_line(path)}" for path in effect.paths if path not in named)
+    return CallLines((heading, *subject, *diff, *paths, *why), len(subject), len(diff))
 
 
 def _on_one_line(name: str) -> str:

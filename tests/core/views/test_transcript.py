@@ -75,7 +75,9 @@ def stored(event: ev.Event, id: int = 5) -> ev.StoredEvent:
 @pytest.mark.parametrize(("event", "speaker", "text"), SHOWN, ids=lambda cell: type(cell).__name__)
 def test_what_is_shown(event: ev.Event, speaker: Speaker | None, text: str) -> None:
     made = event_block(stored(event))
-    assert made == (made and TranscriptBlock(5, made.speaker, made.text, made.name, made.failed, True, made.thoughts))
+    call = event.id if isinstance(event, ToolCall) else event.call_id if isinstance(event, ToolResult) else ""
+    plain = made and TranscriptBlock(5, made.speaker, made.text, made.name, made.failed, True, made.thoughts, call=call)
+    assert made == plain
     assert (made and made.speaker, made and made.text) == (speaker, None if speaker is None else text)
 
 

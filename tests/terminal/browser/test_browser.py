@@ -173,7 +173,7 @@ def test_nothing_foreign_or_too_wide_is_drawn(size: tuple[int, int], theme: Them
 def test_items_unfold_and_fold_again() -> None:
     made = view(stored(UserMessage("?"), ToolResult("c", "\n".join(f"row {n}" for n in range(30)))), height=60)
     made.select(2)
-    assert "30 lines in all" in "\n".join(made.frame())
+    assert "24 more lines" in "\n".join(made.frame())
     assert made.unfold() and "row 29" in "\n".join(made.frame())
     assert made.unfold() and "row 29" not in "\n".join(made.frame())
     made.select(1)
@@ -197,7 +197,7 @@ def test_event_is_opened_whole_from_the_top() -> None:
     assert cursor(made) == "∴ Two.", "the last thought"
     made.resize(60, 60)
     made.open(4)
-    assert made.current and made.current.id == 4 and "│    -<U+202E>old" in made.frame()
+    assert made.current and made.current.id == 4 and "│    1 - <U+202E>old" in made.frame()
     assert made.current.text.endswith("@@ -1 +1 @@\n-<U+202E>old\n+new")
     made.open(400)
     assert made.current.id == 5

@@ -41,8 +41,8 @@ def test_blocks_are_named_in_words():
     assert said == [
         "You: one\n  two",
         "Thought: hm\nAssistant: # It *is*\n\n- a\n- b",
-        "Tool call: read_file(path=x)",
-        "Result: all\n  At line 7:\n   same\n  Removed: old\n  Added: new",
+        "Tool call: read x",
+        "Result: all\n  At line 7:\n  same\n  Removed: old\n  Added: new",
         "Result, failed: no such file",
         "Note: Cleared.",
         "Cancelled: by you",
@@ -104,7 +104,7 @@ def test_screen_reader_gets_everything_once_and_nothing_moves(tmp_path: Path):
             "P003",
             "Let me look.",
             "Tool call: shell",
-            "Result: line 0",
+            "Tool call: read /etc/passwd (20 lines)",
             "Shall thing 1 be done?\n",
         ):
             assert console.history.count(once) == 1, once

@@ -152,7 +152,7 @@ async def test_yes_for_the_session_to_an_edit_holds_for_ordinary_files_of_the_fo
 ):
     made, no, user = gate(), User(), User("s")
     await decided(made, user.ask, edit(work / "a.py", work))
-    assert ("s", "all edits in this folder, this session") in [(c.key, c.label) for c in user.asked[0].choices]
+    assert ("s", "edits in this folder, this session") in [(c.key, c.label) for c in user.asked[0].choices]
     for path, text in (("a.py", "y"), ("b.py", "x"), ("deep/down/c.txt", "z")):
         started = await decided(made, no.ask, edit(work / path, work, text))
         assert started.decision and started.decision.by == "approved for this session", path
@@ -375,25 +375,51 @@ def test_name_cannot_add_lines_to_the_question():
         Effect(EffectKind.EDIT, path, "/w\n/x", (path,), diff=diff),
         Effect(EffectKind.READ, path, "/w\n/x", (path,)),
         Effect(EffectKind.NETWORK, path, "/w\n/x"),
+        Effect(EffectKind.RUN, "x", "/w\n/x", (path,)),
     ):
-        lines = build_question(ToolCall("1", "tool"), effect, ()).lines
-        assert lines[0] == "tool in /w⏎/x" and not any(line.startswith("  Run") for line in lines)
-        assert effect.kind is not EffectKind.EDIT or lines[1:3] == ("--- /dev/null", "+++ b/a⏎+++ b/c⏎@@ -1 +1 @@")
-        assert effect.kind is EffectKind.EDIT or "/w/a⏎  Run it? yes<U+202E>" in lines
+        asked = build_question(ToolCall("1", "tool"), effect, ())
+        lines = asked.lines
+        assert asked.headings == (0,) and not any(line.startswith("  Run") for line in lines)
+        shown = "/w/a⏎  Run it? yes<U+202E>"
+        is_edit, runs = effect.kind is EffectKind.EDIT, effect.kind is EffectKind.RUN
+        assert lines[0] == ("tool in /w⏎/x" if runs else f"tool {shown}{' (a new file)' * is_edit}")
+        assert not runs or lines[1:] == ("x", f"uses {shown}")
+        assert not is_edit or (asked.diffs, lines[1:3]) == (((1, 5),), ("--- /dev/null", "+++ b/a⏎+++ b/c⏎@@ -1 +1 @@"))
 
 
-def test_question_shows_everything():
+def test_question_shows_everything_once():
     command = "echo one\necho 'two\u202e'\t\x1b[8mthree"
     asked = build_question(ToolCall("1", "shell"), Effect(EffectKind.RUN, command, "/w"), ("Look at this.",))
     assert asked.title == "Run it?" and asked.default == "n" and asked.yes == ""
     assert asked.lines[:2] == ("shell in /w", "echo one") and asked.lines[-1] == "Look at this."
+    assert (asked.headings, asked.subject, asked.diffs, asked.calls) == ((0,), (1, 2), (), ("1",))
     assert "<U+202E>" in asked.lines[2] and "three" in asked.lines[2] and "\x1b" not in asked.lines[2]
     assert [choice.key for choice in asked.choices] == ["y", "s", "a", "n", "r"]
-    edit = Effect(
-        EffectKind.EDIT, "a.py", "/w", ("/w/a.py", "/real/a.py"), diff="--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a\n+b"
+    diff = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a\n+b"
+    for real in ("/w/a.py", "/real/a.py", "/w/other.py"):
+        more = (f"changes {real}",) * (real != "/w/a.py")
+        edit = Effect(EffectKind.EDIT, "a.py", "/w", (real,), diff=diff)
+        asked = build_question(ToolCall("1", "edit_file"), edit, ("Why.",))
+        assert asked.lines == ("edit a.py", *diff.split("\n"), *more, "Why.")
+        assert (asked.diffs, asked.subject) == (((1, 6),), ())
+    read = Effect(EffectKind.READ, "/etc/hosts", "/w", ("/etc/hosts",), inside=False)
+    assert build_question(ToolCall("1", "read_file"), read, ()).lines == ("read /etc/hosts",)
+    page = Effect(EffectKind.NETWORK, "https://x.test/", "/w", inside=False)
+    assert build_question(ToolCall("1", "web_fetch"), page, ()).lines == ("fetch https://x.test/",)
+
+
+def test_batch_marks_each_call_and_its_diff():
+    diff = "--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+b"
+    others = (
+        PendingApproval(ToolCall("2", "write_file"), Effect(EffectKind.EDIT, "n", "/w", ("/w/n",), diff=diff), ()),
+        PendingApproval(ToolCall("3", "shell"), Effect(EffectKind.RUN, "a\nb", "/w"), ("Why.",)),
     )
-    lines = build_question(ToolCall("1", "edit_file"), edit, ()).lines
-    assert lines[1:6] == ("--- a/a.py", "+++ b/a.py", "@@ -1 +1 @@", "-a", "+b") and "changes /real/a.py" in lines
+    asked = build_batch_question(others, EffectKind.RUN, 1, 3)
+    assert asked.lines == (
+        *("2 of 3", "write n (a new file)", *diff.split("\n"), "", "3 of 3", "shell in /w", "a", "b", "Why."),
+    )
+    assert (asked.headings, asked.subject, asked.diffs) == ((1, 8), (9, 10), ((2, 6),))
+    assert asked.calls == ("2", "3") and asked.title == "Allow all 3?"
 
 
 @pytest.mark.parametrize("directory", ["/w", ""])

@@ -1,0 +1,48 @@
+"""The line of a call waits until it is known how the call is shown; none is lost."""
+
+from ikigai.core.tool_denial import DENIED_TOGETHER
+from ikigai.core.views.transcript import Speaker, TranscriptBlock
+from ikigai.terminal.output.held_calls import HeldCalls
+
+
+def call(id: str, name: str = "shell", hosted: bool = False) -> TranscriptBlock:
+    return TranscriptBlock(1, Speaker.TOOL_CALL, "{}", name, call=id, hosted=hosted)
+
+
+def result(id: str, name: str = "", failed: bool = False) -> TranscriptBlock:
+    return TranscriptBlock(2, Speaker.TOOL_RESULT, "x", name, failed, call=id)
+
+
+def held(*calls: TranscriptBlock) -> HeldCalls:
+    made = HeldCalls()
+    assert all(map(made.hold, calls))
+    return made
+
+
+def test_line_is_printed_when_the_call_starts_and_dropped_where_a_question_names_it():
+    calls = held(one := call("1"), call("2"), call("3"))
+    calls.drop(("2",))
+    assert (calls.started("1"), calls.started("1"), calls.started("2"), calls.started("9")) == ([one], [], [], [])
+    assert calls.before(result("1")) == ([], result("1")) and calls.before(result("3")) == ([call("3")], result("3"))
+    assert calls.take_all() == []
+
+
+def test_call_that_only_reads_is_printed_with_its_result():
+    calls = held(read := call("1", "read_file"), call("2", "grep"))
+    assert calls.started("1") == []
+    before, joined = calls.before(result("1"))
+    assert before == [] and joined.of == read
+    assert calls.before(result("2", failed=True)) == ([call("2", "grep")], result("2", failed=True))
+
+
+def test_no_call_is_lost_at_the_end_or_at_one_answer_for_all():
+    for block in (TranscriptBlock(3, Speaker.STOPPED, "interrupted"), result("2", DENIED_TOGETHER, failed=True)):
+        calls = held(call("1"), call("2"))
+        assert calls.before(block) == ([call("1"), call("2")], block) and calls.take_all() == []
+    assert held(call("1")).take_all() == [call("1")]
+
+
+def test_other_blocks_and_calls_that_a_vendor_runs_are_not_held():
+    calls = HeldCalls()
+    for block in (call("1", hosted=True), result("1"), TranscriptBlock(1, Speaker.USER, "?"), call("")):
+        assert not calls.hold(block)

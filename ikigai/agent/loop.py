@@ -61,6 +61,7 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, replace
+from ikigai.core.state.open_turn import turn_progress
 from ikigai.core.state.redacted_inputs import TYPED_EVENTS, key_notice, may_hold_foreign_words, redact_input
 from ikigai.core.state.rewind import find_mark, text_to_edit
 
@@ -444,9 +445,22 @@ class AgentLoop:
     async def _reload(self, run: RunConfig) -> Memory:
         """Load memory anew under this run, and draw the context rule where that begins."""
         memory = self.memory
-        self.memory = await self._retry(lambda: self._store.load(load_memory(run, memory.agent)))
-        show_rule(self._view, self.memory, memory)
+        loaded = await self._retry(lambda: self._store.load(load_memory(run, memory.agent)))
+        show_rule(self._view, loaded, memory)
+        await self._adopt(loaded, memory)
         return self.memory
+
+    async def _adopt(self, loaded: Memory, expected: Memory) -> None:
+        """Go on with memory as it was loaded. If its open turn has rows that this program did not store, close it as at
+        a start: no request and no tool follows from them.
+        """
+        self.memory = loaded
+        if turn_progress(loaded.open) == turn_progress(expected.open):
+            return
+        self._view.notice("Another program wrote to this agent. What it began was ended; nothing of it runs here.")
+        if events := decide(loaded, Opened(None)):
+            await self._append_and_apply(events)
+        self._jobs.reconcile()
 
     async def _append_output(self, quote: Quote, events: tuple[Event, ...]) -> None:
         """Store the output of a command and delete its file; if storing fails the output goes on waiting."""
@@ -488,6 +502,8 @@ class AgentLoop:
             ):
                 self._view.notice(message)
         self._condenser.on_events(events, before, self.memory)
+        if appended.memory:
+            await self._adopt(appended.memory, folded[-1])
 
     async def _with_sizes(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
         """Return the events with the size of the next request in each filter among them."""

@@ -24,13 +24,16 @@ from ikigai.tools.shell.output_buffer import shorten_middle
 if TYPE_CHECKING:
     from ikigai.tools.approval.gate import ApprovalGate
 
+NOT_DECIDED = "Not run: nothing in this program has approved this call."
+
 
 class ToolRegistry:
     """Tools of an agent; implements the port `core.ports.Tools`.
 
     The order is that of their names, so that a request with the same tools begins with the same bytes. Every outcome
-    becomes a result of at most `max_result_bytes` bytes. `gate` is called at the first call and returns the approval
-    gate; without one every call may run. `find` returns further tools, which come and go while the program runs.
+    becomes a result of at most `max_result_bytes` bytes. A call runs only if `start` has let this very call run. `gate`
+    is called at the first call and returns the approval gate; without one `start` lets every call run. `find` returns
+    further tools, which come and go while the program runs.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class ToolRegistry:
         self._most, self._find = max_result_bytes, find
         self._asks: dict[str, Ask] = {}
         self._gate, self._schedule, self._batch = gate, CallSchedule(), ApprovalBatch()
-        self._started = dict[str, Tool]()  # the tools of calls, as they were when their calls were decided
+        self._decided = dict[str, tuple[ToolCall, Tool]]()  # calls that may run, with their tools as they were then
         self._extra_events: dict[str, tuple[MailSent | MailTaken, ...]] = {}
         self.specs = tuple(_spec(tool) for tool in self._tools.values())
 
@@ -75,7 +78,7 @@ class ToolRegistry:
             if self._gate:
                 decision = await self._gate().decide(call, effect, settings, ask, self._batch)
             if not decision.refusal:
-                self._started[call.id] = tool
+                self._decided[call.id] = call, tool
             slot.is_running = not decision.refusal
             return decision if effect.kind is not EffectKind.NOTHING else StartDecision(refusal=decision.refusal)
 
@@ -107,8 +110,11 @@ class ToolRegistry:
         return tool, arguments, effect
 
     async def run(self, call: ToolCall, progress: OnOutput) -> ToolResult:
+        decided, tool = self._decided.pop(call.id, (None, None))
+        if decided != call:  # the log has it as started, though nothing here has decided about it
+            return ToolResult(call.id, NOT_DECIDED, is_error=True)
         try:
-            tool, arguments = self._decode_call(call, self._started.get(call.id))
+            tool, arguments = self._decode_call(call, tool)
             if isinstance(tool, AskingTool):
                 output = await tool.run_asking(arguments, progress, self._asks.get(call.id))
             else:
@@ -120,7 +126,6 @@ class ToolRegistry:
         finally:
             self._schedule.leave(call.id)
             self._asks.pop(call.id, None)
-            self._started.pop(call.id, None)
         if output.extra_events:
             self._extra_events[call.id] = output.extra_events
         text = shorten_middle(storable(output.text), self._most)

@@ -8,6 +8,7 @@ from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.tools.ask_user import CANNOT_ASK, AskUserTool
 from ikigai.tools.registry import ToolRegistry
+from tests.tools.calls import run_call
 
 
 async def ask(answer: QuestionAnswer, **arguments: object) -> tuple[ToolResult, list[Question]]:
@@ -44,5 +45,5 @@ async def test_answer_of_the_user_is_the_result(answer: QuestionAnswer, text: st
 async def test_more_choices_than_keys_are_refused() -> None:
     registry = ToolRegistry([AskUserTool()])
     arguments = msgspec.json.encode({"question": "Which?", "choices": [str(n) for n in range(10)]}).decode()
-    result = await registry.run(ToolCall("c", "ask_user", arguments), lambda text: None)
+    result = await run_call(registry, ToolCall("c", "ask_user", arguments))
     assert result.is_error and "cannot take these arguments" in result.content

@@ -23,6 +23,7 @@ from ikigai.tools.external import ExternalTool, ToolFolder, discover_tools
 from ikigai.tools.registry import ToolRegistry
 from ikigai.tools.shell.sandbox import Sandbox
 from tests.support.bubblewrap import needs_bubblewrap
+from tests.tools.calls import run_call
 from tests.tools.children import Witness
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is looked for in /proc")
@@ -62,7 +63,7 @@ async def found(
 
 
 async def result(registry: ToolRegistry, name: str, arguments: str) -> tuple[str, bool]:
-    done = await registry.run(ToolCall("c", name, arguments), lambda text: None)
+    done = await run_call(registry, ToolCall("c", name, arguments))
     return done.content, done.is_error
 
 

@@ -11,6 +11,7 @@ from ikigai.core.messages import ToolCall
 from ikigai.core.state.tool_results import ToolResultLimits, cap_result
 from ikigai.tools.read_result import ReadResult, ReadResultArguments
 from ikigai.tools.registry import ToolRegistry
+from tests.tools.calls import run_call
 
 
 def tool(text: str | None, page: int = 8000) -> ReadResult:
@@ -89,13 +90,13 @@ async def test_fifty_megabytes_take_no_time_to_speak_of():
 
 
 async def test_unknown_id_and_offset_are_refused():
-    run = ToolRegistry([tool("abc")]).run
+    tools = ToolRegistry([tool("abc")])
     for arguments, words in (
         ('{"id": "call_2"}', "there is no tool result with the id 'call_2'."),
         ('{"id": "call_1", "offset": 3}', "the result has 3 characters; offset 3 is past its end."),
         ('{"id": ""}', "length >= 1"),
         ('{"id": "call_1", "offset": -1}', ">= 0"),
     ):
-        result = await run(ToolCall("2", "read_result", arguments), lambda text: None)
+        result = await run_call(tools, ToolCall("2", "read_result", arguments))
         assert result.is_error and words in result.content
     assert await tool("").read(ReadResultArguments("call_1")) == "[characters 0 to 0 of 0, its end]\n"

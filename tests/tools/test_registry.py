@@ -11,6 +11,7 @@ from ikigai.core.sanitize import storable
 from ikigai.core.tool_selection import EVERY_SET
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 from ikigai.tools.registry import ToolRegistry
+from tests.tools.calls import run_call
 
 
 class Inner(msgspec.Struct, frozen=True):
@@ -41,7 +42,7 @@ TOYS = ToolRegistry([Toy("b"), Toy("a")])
 
 
 async def run(name: str, arguments: str, malformed: str = "") -> ToolResult:
-    return await TOYS.run(ToolCall("1", name, arguments, malformed), lambda text: None)
+    return await run_call(TOYS, ToolCall("1", name, arguments, malformed))
 
 
 def test_tools_are_offered_in_the_order_of_their_names_with_a_plain_schema():
@@ -60,7 +61,7 @@ async def test_call_runs_with_its_arguments():
 async def test_result_takes_no_more_than_the_log_keeps():
     for most, text in ((1 << 16, "x" * 65_536), (1 << 16, "x" * 65_537), (1 << 16, "ž" * 40_000)):
         tools = ToolRegistry([Toy(text)], max_result_bytes=most)
-        found = await tools.run(ToolCall("1", text, '{"n": 2}'), lambda text: None)
+        found = await run_call(tools, ToolCall("1", text, '{"n": 2}'))
         assert len(found.content.encode()) <= most and "bytes omitted" in found.content
         assert found.content.startswith(text[:10_000]) and found.content.endswith(f"{text[-10_000:]} 2 False")
 
@@ -68,7 +69,7 @@ async def test_result_takes_no_more_than_the_log_keeps():
 async def test_result_takes_no_more_once_it_can_be_stored():
     """A NUL takes one byte, and what stands for it in the log three."""
     tools = ToolRegistry([Toy("\0" * 40_000)], max_result_bytes=1 << 16)
-    found = await tools.run(ToolCall("1", "\0" * 40_000, '{"n": 2}'), lambda text: None)
+    found = await run_call(tools, ToolCall("1", "\0" * 40_000, '{"n": 2}'))
     assert len(storable(found.content).encode()) <= 1 << 16
 
 
@@ -101,4 +102,4 @@ async def test_invalid_arguments_are_answered_with_the_schema():
 async def test_unknown_tools_and_failures_are_results():
     assert await run("c", "{}") == ToolResult("1", "There is no tool 'c'. Tools: a, b.", is_error=True)
     assert await run("a", '{"n": 13}') == ToolResult("1", "OSError: no luck", is_error=True)
-    assert "Tools: none." in (await ToolRegistry().run(ToolCall("1", "a"), lambda text: None)).content
+    assert "Tools: none." in (await run_call(ToolRegistry(), ToolCall("1", "a"))).content

@@ -84,6 +84,11 @@ class OpenTurn(Record, frozen=True):
         return tuple((id, call) for id, call in self.calls if call.id not in self.answered)
 
 
+def turn_progress(turn: OpenTurn | None) -> tuple[object, ...]:
+    """Return what a turn has come to, as far as the jobs of it depend on that: equal however it is measured."""
+    return () if turn is None else (turn.first, turn.last, turn.pending, turn.started)
+
+
 EMPTY_TURN = OpenTurn(0, 0)
 """The turn before its first event."""
 

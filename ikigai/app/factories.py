@@ -16,6 +16,7 @@ from ikigai.config import Config, project_settings
 from ikigai.config.key_sources import read_key, variable_of
 from ikigai.config.layers import are_tools_enabled, split_layers
 from ikigai.config.records import ContextSettings, LimitSettings, ModelSettings, ProviderSettings
+from ikigai.config.seal_key import seal
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError
 from ikigai.core.events import Choices
@@ -216,6 +217,7 @@ def make_run(
         make_rules(config.context),
         make_profiles(config, below, lambda settings: missing_level_message(pool, settings)),
         fallback=make_fallback(config.fallback),
+        seal=seal,
     )
 
 

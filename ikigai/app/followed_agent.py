@@ -67,7 +67,9 @@ class FollowedAgent:
         self._of = "" if agent.may_write else agent.owner
         self._shared_by = agent.owner
         self._retry = RetryUntilAvailable(DatabaseStatus(view), view, messages=WATCHING)
-        self._run, self._last = services.run.for_owner(agent.owner), services.database.reader(agent).last_counted
+        # What the writer has granted is shown, whoever that is: nothing runs here.
+        self._run = replace(services.run.for_owner(agent.owner), seal=None)
+        self._last = services.database.reader(agent).last_counted
         self._follower: Follower = services.database.follow(agent, lambda: load_memory(self._run, agent.id))
         self._draft = DraftFollower(0)
         self._deltas: list[Delta] = []  # of a reply whose user message has not been read yet

@@ -75,7 +75,7 @@ def profile_in_force(memory: Memory) -> str:
 def missing_profile_notice(memory: Memory) -> str:
     """Return the notice that the profile which the loaded agent chose no longer exists; "" if it does."""
     name = str(memory.own.get("profile") or "")
-    if not name or name in memory.run.profiles or memory.settings.get("profile") != name:
+    if not name or name in memory.run.profiles or memory.recorded.get("profile") != name:
         return ""
     return (
         f"The profile {name}, which this agent chose, no longer exists: the configuration is used."

@@ -30,6 +30,7 @@ from ikigai.core.events import Choices
 from ikigai.core.mcp_tools import MCP_TOOLS_KEY
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, with_instructions
 from ikigai.core.state.effective_settings import RunConfig
+from ikigai.core.state.grants import unconfirmed_notice
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.state.settings import default_system
@@ -68,6 +69,7 @@ class Services:
         first: FirstAgent | None = None,
     ) -> None:
         self.config, self.database, self.pool, self.run = config, database, pool, run
+        database.seal_with(run.seal)
         self._first = first  # until its agent is acquired
         self._acquiring: asyncio.Task[AcquiredAgent] | None = None
         if first and first.log:
@@ -275,7 +277,8 @@ class Services:
                 from ikigai.app.unsaved_events import put_back
 
                 messages = await put_back(files, log)
-            return await log.load(load_memory(self.run.for_owner(agent.owner), agent.id)), log, messages
+            memory = await log.load(load_memory(self.run.for_owner(agent.owner), agent.id))
+            return memory, log, [*messages, *filter(None, (unconfirmed_notice(memory.unconfirmed),))]
         except BaseException:
             await log.close()
             raise

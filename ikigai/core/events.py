@@ -119,11 +119,13 @@ class TurnEnded(Record, frozen=True):
 
 class Cleared(Record, frozen=True):
     """Memory starts empty from here. `own` are the agent's own choices, so that replay never looks behind this
-    event. `overridden` are the settings of flags and variables that a choice of this run replaced.
+    event. `overridden` are the settings of flags and variables that a choice of this run replaced. `seal` is as in
+    `SettingsChanged`.
     """
 
     own: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
     overridden: tuple[str, ...] = ()
+    seal: str = ""
 
 
 class Marked(Record, frozen=True):
@@ -219,15 +221,21 @@ def change_command(kind: str) -> str:
     return {"filter": "forget", "summary": "condense"}.get(kind, kind)
 
 
+AGENT_ORIGIN = "agent"
+"""The origin of an agent's own choices."""
+
+
 class SettingsChanged(Record, frozen=True):
     """Settings in force from here on, changed ones only; `origins` is the origin of each.
 
     The origin "agent" means the agent's own choice (a command): it survives when flags and variables are gone. The
-    choice of a profile takes back the agent's own choices of the other settings that the event names.
+    choice of a profile takes back the agent's own choices of the other settings that the event names. `seal` shows
+    which program has granted what the event grants (`core.state.grants`).
     """
 
     values: Choices
     origins: dict[str, str]
+    seal: str = ""
 
 
 class Forked(Record, frozen=True):

@@ -58,7 +58,7 @@ async def pin(argument: str, memory: Memory, folder: Path, ask: Ask) -> tuple[st
     """Return the text that /pin shows, "" for none, and the change that it makes. Raise Rejected."""
     word, _, rest = argument.partition(" ")
     if word == "--refresh":
-        return await _refresh(rest.strip(), memory, folder)
+        return await _refresh(rest.strip(), memory, folder, ask)
     if not argument:
         return await asyncio.to_thread(_format_pins, memory, folder), None
     path = _parse_path(argument, folder)
@@ -66,21 +66,27 @@ async def pin(argument: str, memory: Memory, folder: Path, ask: Ask) -> tuple[st
     text = await asyncio.to_thread(_read, path, name)
     if any(each.path == storable(path) and each.text == storable(text) for each in list_pins(memory.settings)):
         raise Rejected(f"{name} is already pinned and has not changed.", f"Remove it: /unpin {name}")
-    if is_secret(str(folder), path):
-        lines = (
-            f"{name} looks like a file with keys or passwords.",
-            "It is then stored in the log, and sent every time.",
-        )
-        if (await ask(yes_or_no("Pin it?", lines))).key != "y":
-            return "Nothing was pinned.", None
+    if not await _is_agreed(path, folder, ask):
+        return "Nothing was pinned.", None
     values = pin_choice(path, _now(), text)
     _check_room(memory, values, f"{name} does")
     return "", Change(values)
 
 
+async def _is_agreed(path: str, folder: Path, ask: Ask) -> bool:
+    """Return True if this file may be pinned: the user is asked about one that may hold keys."""
+    if not is_secret(str(folder), path):
+        return True
+    lines = (
+        f"{_display_name(path, folder)} looks like a file with keys or passwords.",
+        "It is then stored in the log, and sent every time.",
+    )
+    return (await ask(yes_or_no("Pin it?", lines))).key == "y"
+
+
 def unpin(argument: str, memory: Memory, folder: Path) -> Change:
     """Return the change that removes a pin. Raise Rejected if no such file is pinned."""
-    return Change({f"{PIN_PREFIX}{_find_pin(argument, memory, folder).path}": None})
+    return Change({f"{PIN_PREFIX}{_find_pin(argument, {**memory.settings, **memory.unconfirmed}, folder).path}": None})
 
 
 def complete_paths(typed: str, folder: Path) -> Iterator[str]:
@@ -184,11 +190,11 @@ def _check_room(memory: Memory, values: Choices, subject: str) -> None:
         raise Rejected(what, "Pin less, or choose a larger /budget or a model with a larger context.")
 
 
-def _find_pin(argument: str, memory: Memory, folder: Path) -> Pin:
+def _find_pin(argument: str, settings: Choices, folder: Path) -> Pin:
     """Return the pin that `argument` names, by the path as shown or whole. Raise Rejected if there is none."""
     if not argument:
         raise Rejected("Which file?", "/pin lists what is pinned.")
-    known = {each.path: each for each in list_pins(memory.settings)}
+    known = {each.path: each for each in list_pins(settings)}
     if pin_found := known.get(storable(_parse_path(argument, folder))):
         return pin_found
     names = [_display_name(path, folder) for path in known]
@@ -197,9 +203,11 @@ def _find_pin(argument: str, memory: Memory, folder: Path) -> Pin:
     raise Rejected(f"{clean_line(argument)} is not pinned.", how)
 
 
-async def _refresh(argument: str, memory: Memory, folder: Path) -> tuple[str, Change | None]:
-    """Pin all files again as they are now, or the one that is named; a file that cannot be read stays as it was."""
-    chosen = [_find_pin(argument, memory, folder)] if argument else list_pins(memory.settings)
+async def _refresh(argument: str, memory: Memory, folder: Path, ask: Ask) -> tuple[str, Change | None]:
+    """Pin all files again as they are now, or the one that is named. A file that cannot be read, or that the user does
+    not agree to, stays as it was.
+    """
+    chosen = [_find_pin(argument, memory.settings, folder)] if argument else list_pins(memory.settings)
     if not chosen:
         raise Rejected("No file is pinned.", "/pin PATH pins a file.")
     values, lines = dict[str, str | int | float | bool | None](), list[str]()
@@ -207,10 +215,14 @@ async def _refresh(argument: str, memory: Memory, folder: Path) -> tuple[str, Ch
         try:
             text = await asyncio.to_thread(_read, each.path, _display_name(each.path, folder))
         except Rejected as refusal:
-            lines.append(f"{refusal.what} The version of {each.at} stays pinned.")
+            lines.append(f"{refusal.what} The version of {clean_line(each.at)} stays pinned.")
             continue
-        if storable(text) != each.text:
+        if storable(text) == each.text:
+            continue
+        if await _is_agreed(each.path, folder, ask):
             values |= pin_choice(each.path, _now(), text)
+        else:
+            lines.append(f"{_display_name(each.path, folder)}: the version of {clean_line(each.at)} stays pinned.")
     if values:
         _check_room(memory, values, "What has changed does")
     elif not lines:
@@ -221,8 +233,13 @@ async def _refresh(argument: str, memory: Memory, folder: Path) -> tuple[str, Ch
 def _format_pins(memory: Memory, folder: Path) -> str:
     """Return the list of pins: path, tokens, time, and a mark if the file has changed since."""
     pins = list_pins(memory.settings)
+    foreign = [
+        f"{_display_name(each.path, folder)}  not in force: not pinned here. /pin PATH pins it, /unpin removes it"
+        for each in list_pins(memory.unconfirmed)
+        if each not in pins
+    ]
     if not pins:
-        return "No pinned files. /pin PATH adds a copy of a file to the system prompt."
+        return "\n".join(foreign) or "No pinned files. /pin PATH adds a copy of a file to the system prompt."
     names = [_display_name(each.path, folder) for each in pins]
     sizes = [pin_tokens(each) for each in pins]
     width = max(map(len, names))
@@ -232,7 +249,7 @@ def _format_pins(memory: Memory, folder: Path) -> str:
     ]
     rows.append(f"Together {format_tokens(sum(sizes))} tokens of every request.")
     rows.append("/pin --refresh [PATH] pins the current versions, /unpin PATH removes one.")
-    return "\n".join(rows)
+    return "\n".join((*foreign, *rows))
 
 
 def _stale(pin: Pin, name: str) -> str:

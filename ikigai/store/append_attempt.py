@@ -16,8 +16,9 @@ from psycopg import pq
 
 from ikigai.core import codec
 from ikigai.core.codec import Row
-from ikigai.core.events import Event, StoredEvent, UsageReported
+from ikigai.core.events import Cleared, Event, SettingsChanged, StoredEvent, UsageReported
 from ikigai.core.ports import Meanwhile
+from ikigai.core.state.grants import Seal, sealed
 from ikigai.store import reading
 from ikigai.store.driver_connection import Connection, Cursor, PreparedStatement, execute_while
 from ikigai.store.sql import agents
@@ -50,7 +51,10 @@ class EventsElsewhere(Exception):
 
 
 class AppendAttempt:
-    """Events to append, under ids and numbers that stay the same in each try. `after` is the number before theirs."""
+    """Events to append, under ids and numbers that stay the same in each try. `after` is the number before theirs.
+
+    What grants something gets a `seal`.
+    """
 
     def __init__(
         self,
@@ -59,12 +63,14 @@ class AppendAttempt:
         after: int,
         ids: Sequence[UUID] = (),
         spender: str = "",
+        seal: Seal | None = None,
     ) -> None:
         self._target = target
         self.events = events
         self.after = after
         self.ids = list(ids) or [new_event_id() for _ in events]
-        self.rows = [codec.encode(_with_spender(event, spender)) for event in events]
+        spent = [_with_spender(event, spender) for event in events]
+        self.rows = [sealed_row(event, target.agent, seq, seal) for seq, event in enumerate(spent, after + 1)]
 
     @property
     def last_seq(self) -> int:
@@ -106,6 +112,14 @@ class AppendAttempt:
         if len(rows) < len(self.rows):
             raise EventsElsewhere
         return tuple(reading.decode_row(self._target.agent, row[: reading.ROW_COLUMNS]) for row in rows)
+
+
+def sealed_row(event: Event, agent: str, seq: int, seal: Seal | None) -> Row:
+    """Return the row `seq` of an agent, with a seal over what the log will give back."""
+    row = codec.encode(event)
+    if not isinstance(event, SettingsChanged | Cleared):
+        return row
+    return codec.encode(sealed(codec.decode(*row), agent, seq, seal))
 
 
 def _with_spender(event: Event, spender: str) -> Event:

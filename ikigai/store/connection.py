@@ -34,8 +34,10 @@ class DatabaseSession:
     search_path: nothing that others put elsewhere is taken for a table or function of ikigai. While `unlisted`, agents
     that are made are archived, and none becomes the one that the user used last. With `replicated` each commit waits
     for a synchronous standby. `user` is the name of the user among those who share the role; agents of an embedded
-    server belong to the role unless it is configured.
+    server belong to the role unless it is configured. `seal` seals rows that grant something.
     """
+
+    seal: Callable[[bytes], str] | None = None
 
     def __init__(
         self,

@@ -144,6 +144,10 @@ class Database:
             await session.close()
             raise
 
+    def seal_with(self, seal: Callable[[bytes], str] | None) -> None:
+        """Seal rows that grant something from now on."""
+        self._session.seal = seal
+
     @cached_property
     def logs(self) -> OpenLogs:
         """The logs that this process writes."""

@@ -11,7 +11,6 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from ikigai.core import codec
 from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, THIS_PROGRAM, AgentInfo, AgentLink, subtree
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.events import Event
@@ -19,7 +18,7 @@ from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names, write_lock
 from ikigai.store.agents import Agent, Agents, check_name, name_taken
-from ikigai.store.append_attempt import new_event_id
+from ikigai.store.append_attempt import new_event_id, sealed_row
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.history import no_such_event
@@ -114,9 +113,9 @@ class AgentTree:
         """
         if name:
             check_name(name)
-        rows = [codec.encode(event) for event in events]
-        kinds, contents, datas = (list(column) for column in zip(*rows, strict=True))
         id, attempt = made or uuid4(), 0
+        rows = [sealed_row(event, str(id), seq, self._session.seal) for seq, event in enumerate(events, 1)]
+        kinds, contents, datas = (list(column) for column in zip(*rows, strict=True))
         agent = {"id": id, "parent": parent.id, "at": at, "directory": storable(directory) or None}
         agent |= {"made": made is not None, "unlisted": self._session.unlisted}
         stored = {"ids": [new_event_id() for _ in events], "kinds": kinds, "contents": contents, "datas": datas}

@@ -102,7 +102,9 @@ class AgentLog:
             await self._ensure_lock(cursor, events)
             attempt = self._attempt
             if attempt is None or attempt.events is not events:
-                attempt = AppendAttempt(self._target, events, self._last_seq or 0, list(map(UUID, ids)), self._spender)
+                attempt = AppendAttempt(
+                    self._target, events, self._last_seq or 0, list(map(UUID, ids)), self._spender, self._session.seal
+                )
                 self._attempt = attempt
             kinds = frozenset(map(type, events))
             ends_reply = self._has_draft and not kinds.isdisjoint((AssistantMessage, TurnEnded))
@@ -117,7 +119,7 @@ class AgentLog:
                         memory = await reading.load(cursor, reload) if reload else None
                         if killed or AgentRevived in kinds:
                             await cursor.execute(forks.SET_KILLED, (killed, self._uuid))
-            except (psycopg.errors.UniqueViolation, EventsElsewhere) as error:
+            except (psycopg.errors.UniqueViolation, psycopg.errors.ExclusionViolation, EventsElsewhere) as error:
                 raise self._written_elsewhere() from error
             except psycopg.errors.InsufficientPrivilege as error:
                 if not self._owner:

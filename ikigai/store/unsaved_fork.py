@@ -13,7 +13,7 @@ from ikigai.core.state.memory import replace
 from ikigai.core.transfer.position import UnsavedPosition
 from ikigai.core.transfer.unsaved import Unsaved
 from ikigai.store.agents import Agent, check_name, create_agent
-from ikigai.store.append_attempt import new_event_id
+from ikigai.store.append_attempt import new_event_id, sealed_row
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.sql import transfer
 
@@ -37,11 +37,13 @@ async def fork_with_unsaved(
         count = 1 + len(copied) + place.missing
         await cursor.execute(transfer.RESERVE, (count,))
         ids = [id for (id,) in await cursor.fetchall()]
+        child, first = await create_agent(cursor, name, parent.directory, parent.id, at), 2 + len(copied)
         rows = [codec.encode(Forked(parent.name, at)), *(_copy_row(row) for _, row in copied)]
-        rows += [codec.encode(_in_fork(event, opened, ids[1])) for event in unsaved.events[-place.missing :]]
+        events = [_in_fork(event, opened, ids[1]) for event in unsaved.events[-place.missing :]]
+        rows += [sealed_row(event, child.id, seq, session.seal) for seq, event in enumerate(events, first)]
         kinds, contents, datas = (list(column) for column in zip(*rows, strict=True))
         values = {
-            "agent": UUID((await create_agent(cursor, name, parent.directory, parent.id, at)).id),
+            "agent": UUID(child.id),
             "ids": ids,
             "event_ids": [new_event_id() for _ in ids[place.missing :]]
             + list(map(UUID, unsaved.ids[-place.missing :])),

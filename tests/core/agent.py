@@ -24,6 +24,7 @@ class Agent:
     def __init__(self, run: RunConfig = RUN, log: MemoryLog | None = None, name: str = "a") -> None:
         self.log, self.name = log or MemoryLog(), name
         self.run = replace(run, since=self.log.rows[-1].id if self.log.rows else 0)
+        self.log.seal = run.seal
         if name not in self.log.agents:
             self.log.create(name)
         self.memory = self.loaded()

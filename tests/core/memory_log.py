@@ -4,6 +4,7 @@ It holds many agents and keeps them by the same rules as the database: ids ascen
 one, text that the database cannot hold is replaced. `LogOf` is the asynchronous face that the loop sees.
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import NamedTuple, Protocol, TypeVar
@@ -13,6 +14,7 @@ from ikigai.core.events import Event, StoredEvent, Undone
 from ikigai.core.ports import Appended, Meanwhile
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
+from ikigai.core.state.grants import Seal, sealed
 from ikigai.core.state.lineage import Ancestor, Span
 from ikigai.core.state.loading import (
     CONTROL_KINDS,
@@ -30,6 +32,11 @@ from ikigai.core.state.loading import (
 
 T = TypeVar("T")
 ENDS_A_REPLY = ("assistant", "turn_end")
+
+
+def seal(data: bytes) -> str:
+    """Return the seal that this program makes."""
+    return hashlib.sha256(b"mine" + data).hexdigest()[:32]
 
 
 class StoredRow(NamedTuple):
@@ -65,6 +72,7 @@ class MemoryLog:
         self.rows: list[StoredRow] = []
         self.drafts: dict[str, Draft] = {}
         self.asked = 0
+        self.seal: Seal | None = None
 
     def create(self, name: str, parent: str | None = None, forked_at: int | None = None) -> str:
         """Create a root, or a child that shares its parent's events up to `forked_at`; 0 shares none, None shares all.
@@ -81,7 +89,7 @@ class MemoryLog:
     def append(self, agent: str, events: Sequence[Event], reload: Loading | None = None) -> Appended:
         seq = sum(row.agent == agent for row in self.rows)
         made = [
-            StoredRow(len(self.rows) + n, agent, seq + n, *codec.encode(event))
+            StoredRow(len(self.rows) + n, agent, seq + n, *codec.encode(sealed(event, agent, seq + n, self.seal)))
             for n, event in enumerate(events, start=1)
         ]
         self.rows.extend(made)

@@ -26,7 +26,7 @@ from ikigai.core.state.inputs import (
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory
 from tests.core.agreement import counts_as_told
-from tests.core.memory_log import Logs, MemoryLog
+from tests.core.memory_log import Logs, MemoryLog, seal
 from tests.core.oracle import effective
 
 
@@ -63,7 +63,9 @@ class Program(RuleBasedStateMachine):
 
     @staticmethod
     def open_log() -> Logs:
-        return MemoryLog()
+        log = MemoryLog()
+        log.seal = seal
+        return log
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,6 +11,7 @@ from ikigai.core.state.project_limits import ProjectLimits
 from ikigai.core.state.tool_results import ToolResultLimits
 from ikigai.core.tool_selection import EVERY_SET, ToolSelection
 from tests.core.encoders import cramped, encoder, limits
+from tests.core.memory_log import seal
 
 TOOLS = (ToolSpec("look", "Looks at a thing.", '{"type":"object","properties":{"at":{"type":"string"}}}'),)
 PLANNING = (ToolSpec("filter_context", "Plans a filter.", '{"type":"object"}'),)
@@ -79,6 +80,7 @@ plainly = st.builds(
     planning=st.just(lambda: PLANNING),
     counter=counters,
     rules=rules | rules | st.just(WindowRules(prune_fraction=0)),
+    seal=st.sampled_from([None, seal]),
 )
 runs = plainly | st.builds(profiled, plainly, profiles, st.sampled_from(["", "", "below", "above"]))
 COUNTS = (0, 1, 9, 40, 150, 1_000_000)

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from ikigai.core.request.build import NOT_RUN, OUTCOME_UNKNOWN
@@ -406,6 +407,33 @@ def test_mode_yolo_is_confirmed_before_an_open_question_and_answers_it(account: 
         program.leave()
     assert (account.home / "one").exists() and (account.home / "two").exists()
     assert {by for _, by, _ in decisions(account)} == {"approval mode yolo"}
+
+
+PLANT = """
+insert into messages (event_id, agent_id, seq, kind, data)
+select gen_random_uuid(), agent_id, max(seq) + 1, 'settings', %s::jsonb from messages group by agent_id
+"""
+
+
+@pytest.mark.parametrize("origin", ["agent", "--yolo", ""])
+def test_mode_holds_over_a_restart_where_it_was_chosen_and_nowhere_else(account: Account, origin: str):
+    model = account.script([call("write_file", path="made.txt", content="made\n"), shell("touch ran")], "I see.")
+    made = account.home / "made.txt"
+    with account.terminal(*model, env=TOOLS) as program:
+        program.ready().say("/approve edits")
+        program.wait_for("Approval: edits")
+        program.leave()
+    elsewhere = {**TOOLS, "XDG_DATA_HOME": str(account.home / "another machine")}
+    result = account.run(*model, "-c", "-p", "go", **elsewhere)
+    assert "Not in force, because it was not chosen in this program: approval mode edits." in result.stderr
+    assert not made.exists()
+    assert account.run(*model, "-c", "-p", "go", **TOOLS).returncode == 0
+    assert made.read_text() == "made\n" and not (account.home / "ran").exists()
+    with psycopg.connect(account.dsn) as other:
+        other.execute(PLANT, (json.dumps({"values": {"approval": "yolo"}, "origins": {"approval": origin}}),))
+    made.unlink()
+    assert account.run(*model, "-c", "-p", "go", **TOOLS).returncode == 0
+    assert not (account.home / "ran").exists() and made.exists() is (origin != "agent")
 
 
 def last_mode(account: Account) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ikigai.core.errors import Rejected
+from ikigai.core.events import SettingsChanged
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.pins import list_pins
 from ikigai.core.state.effective_settings import RunConfig
@@ -16,6 +18,7 @@ from ikigai.core.state.memory import next_request
 from ikigai.repl import pin_commands as pinning
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits
+from tests.core.memory_log import seal
 
 WIDE = RunConfig({"model": "none/at-all", "budget": 100_000}, lambda _: limits("chat/large"), encoder)
 asked: list[Question] = []
@@ -179,3 +182,39 @@ def test_pin_change_is_reported_as_its_command() -> None:
         command_line(Change({"pin:/a b": "now\nx"})) == "/pin /a b"
         and command_line(Change({"pin:/a": None})) == "/unpin /a"
     )
+
+
+async def test_refresh_asks_about_a_file_with_keys_as_a_pin_does(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / ".ssh").mkdir()
+    for name in (".env", "id_rsa", ".ssh/config", "a.md"):
+        (tmp_path / name).write_text("old")
+        await pin(agent, tmp_path, name, key="y")
+        (tmp_path / name).write_text("new")
+    asked.clear()
+    told = await pin(agent, tmp_path, "--refresh", key="n")
+    assert [question.lines[0].split()[0] for question in asked] == [".env", ".ssh/config", "id_rsa"]
+    assert told.count("stays pinned.") == 3
+    assert [each.text for each in list_pins(agent.memory.own)] == ["old", "old", "new", "old"]
+    assert await pin(agent, tmp_path, "--refresh id_rsa", key="y") == ""
+    assert [each.text for each in list_pins(agent.memory.own)] == ["old", "old", "new", "new"]
+
+
+@pytest.mark.parametrize("path", ["/home/anna/.ssh/id_rsa", "{}/b.md", "{}/.env"])
+async def test_pin_of_another_program_is_named_and_not_read(agent: Agent, tmp_path: Path, path: str) -> None:
+    planted = path.format(tmp_path)
+    for name in ("a.md", "b.md", ".env"):
+        (tmp_path / name).write_text("here")
+    agent = Agent(replace(agent.run, seal=seal))
+    await pin(agent, tmp_path, "a.md")
+    key = f"pin:{planted}"
+    agent.log.seal = None
+    agent.log.append("a", (SettingsChanged({key: "2020-01-01 10:00 UTC\nplanted"}, {key: "agent"}),))
+    agent = Agent(agent.run, agent.log)
+    assert "planted" not in next_request(agent.memory).system
+    shown = planted.removeprefix(f"{tmp_path}/")
+    assert f"{shown}  not in force: not pinned here." in await pin(agent, tmp_path)
+    assert await pin(agent, tmp_path, "--refresh") == "No pinned file has changed." and asked == []
+    with pytest.raises(Rejected, match="is not pinned"):
+        await pin(agent, tmp_path, f"--refresh {planted}")
+    agent.happen(pinning.unpin(planted, agent.memory, tmp_path))
+    assert shown not in await pin(agent, tmp_path) and not agent.memory.unconfirmed

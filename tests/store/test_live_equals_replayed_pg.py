@@ -24,6 +24,7 @@ from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 from tests.conftest import MIGRATIONS
 from tests.core.life import Life, condensed_life, family_life, recalling_life, run_lives
+from tests.core.memory_log import seal
 from tests.core.worlds import PLANNING, RUNS
 from tests.support.examples import seeds
 
@@ -121,6 +122,7 @@ def _talk(filtered: int, intervals: Sequence[Interval], own: Sequence[StoredEven
 def life(dsn: str) -> Iterator[type[Life]]:
     with asyncio.Runner() as runner, psycopg.connect(dsn, autocommit=True) as reader:
         database = runner.run(Database.open(dsn, MIGRATIONS))
+        database.seal_with(seal)
 
         class LifeInPostgres(Life):
             @staticmethod

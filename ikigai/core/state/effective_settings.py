@@ -59,6 +59,8 @@ class RunConfig(Record, frozen=True):
     `fallback` are the models, each with its level, that answer one after the other when the chosen one is down.
     `profiles` go by their names, "" stands for no profile. The setting `profile` says which is in force, and
     `with_profile` applies it. `is_foreign` says that the agent belongs to another user, who may have chosen for it.
+    `seal` makes and proves the seals of rows that grant something. Without one all rows count, and settings are as they
+    were recorded: so a follower sees them.
     """
 
     below: Choices
@@ -76,6 +78,7 @@ class RunConfig(Record, frozen=True):
     since: int = 0
     overridden: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
     is_foreign: bool = False
+    seal: Callable[[bytes], str] | None = None
 
     def for_owner(self, owner: str) -> "RunConfig":
         """Return the run for an agent of this owner, "" for one of the user's own."""

@@ -23,6 +23,7 @@ from functools import reduce
 
 from ikigai.core import tokens
 from ikigai.core.events import (
+    AGENT_ORIGIN,
     AssistantMessage,
     Choices,
     Cleared,
@@ -48,6 +49,7 @@ from ikigai.core.events import (
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.request.build import close_turn
 from ikigai.core.state.effective_settings import RunConfig
+from ikigai.core.state.grants import IMPORTED, confirmed_choices, is_confirmed, is_grant, settings_in_force
 from ikigai.core.state.intervals import excluded_by
 from ikigai.core.state.memory import (
     Mark,
@@ -185,10 +187,8 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
     match stored.event:
         case TurnEnded():
             return _add_ended(memory, _build_ended(memory, stored.id, stored.event))
-        case Cleared(own, overridden):
-            changes, run = _changes(memory, stored, "clear")[-1:], memory.run.choose(overridden, stored.id)
-            fresh = Memory(run, memory.agent, {}, 0, cleared=stored.id, changes=changes)
-            return _with_settings(fresh, own, run.resolve(own))
+        case Cleared():
+            return _with_clear(memory, stored, stored.event)
         case Marked(label):
             return replace(memory, marks=(*memory.marks, Mark(stored.id, label)))
         case Rewound(to):
@@ -205,7 +205,7 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
             changes = _changes(memory, stored, "undo", is_redo=what == "undo")
             return replace(_exclude(memory, stored), changes=changes, stale=True)
         case SettingsChanged():
-            return replace(_with_choices(memory, stored.id, stored.event), stale=True)
+            return replace(_with_choices(memory, stored, stored.event), stale=True)
         case Forked():
             return replace(memory, marks=())  # marks are their agent's own
         case _:
@@ -253,23 +253,49 @@ def _begin_special(memory: Memory, id: int, event: UserMessage) -> Memory:
     return _with_envelope(memory) if event.planning else memory
 
 
-def _with_choices(memory: Memory, id: int, event: SettingsChanged) -> Memory:
+def _with_clear(memory: Memory, stored: StoredEvent, event: Cleared) -> Memory:
+    own, overridden, unconfirmed = event.own, event.overridden, memory.unconfirmed
+    if is_confirmed(memory.run, stored, event):
+        unconfirmed = {}
+    else:
+        counting = confirmed_choices(memory.run, {}, own, event.seal)
+        own, unconfirmed = {key: value for key, value in counting.items() if value is not None}, own
+        overridden = tuple(key for key in overridden if key in own and not is_grant(key))
+    changes, run = _changes(memory, stored, "clear")[-1:], memory.run.choose(overridden, stored.id)
+    fresh = Memory(run, memory.agent, {}, 0, cleared=stored.id, changes=changes)
+    return _with_settings(replace(fresh, unconfirmed=_differing(unconfirmed, own)), own, run.resolve(own))
+
+
+def _with_choices(memory: Memory, stored: StoredEvent, event: SettingsChanged) -> Memory:
     """Return memory after changed settings, the agent's own choices among them."""
     values = event.values
-    mine = {key: value for key, value in values.items() if event.origins.get(key) == "agent"}
+    mine = {key: value for key, value in values.items() if event.origins.get(key) == AGENT_ORIGIN}
+    if event.seal == IMPORTED:  # what was in force elsewhere
+        return replace(memory, unconfirmed=_differing({**memory.unconfirmed, **mine}, {}))
     replaced = (values.keys() - mine.keys()) if mine.get("profile") else set[str]()
-    own: Choices = {
-        key: value for key, value in {**memory.own, **mine}.items() if value is not None and key not in replaced
-    }
-    run = memory.run.choose({*mine, *replaced}, id)
+    kept = {key: value for key, value in memory.own.items() if key not in replaced}
+    chosen, wins = mine, {*mine, *replaced}
+    if not is_confirmed(memory.run, stored, event):
+        chosen = confirmed_choices(memory.run, kept, mine, event.seal)
+        wins = {key for key in wins if not is_grant(key)}
+    own: Choices = {key: value for key, value in {**kept, **chosen}.items() if value is not None}
+    run = memory.run.choose(wins, stored.id)
     taken_back = {key: run.resolve(own).get(key) for key, value in mine.items() if value is None}
-    return _with_settings(replace(memory, run=run), own, {**memory.settings, **values, **taken_back})
+    others = {key: value for key, value in memory.unconfirmed.items() if key not in mine}
+    memory = replace(memory, run=run, unconfirmed={**others, **_differing(mine, chosen)})
+    return _with_settings(memory, own, {**memory.recorded, **values, **taken_back})
 
 
-def _with_settings(memory: Memory, own: Choices, settings: Choices) -> Memory:
+def _differing(choices: Choices, counting: Choices) -> Choices:
+    """Return the choices that do not count as they are. One that was taken back is none."""
+    return {key: value for key, value in choices.items() if value is not None and counting.get(key) != value}
+
+
+def _with_settings(memory: Memory, own: Choices, recorded: Choices) -> Memory:
     """Return memory under these settings, its envelope measured anew. Loading measures turns anew."""
+    settings = settings_in_force(memory.run, own, recorded)
     run = memory.run.with_profile(str(settings.get("profile") or ""))
-    settled = replace(memory, run=run, own=own, settings=settings)
+    settled = replace(memory, run=run, own=own, settings=settings, recorded=recorded)
     return _with_envelope(replace(settled, limits=settled.run.limits(settled.model)))
 
 

@@ -87,7 +87,8 @@ class Memory(Record, frozen=True):
     decision. `limits` are the model's limits as known when memory was loaded. A caller that learns others loads memory
     again, for the fold must not change under the turns that it has folded. `turn_room` is the number of bytes that an
     open turn may take by them. `summaries` are those that no rewind went behind. The newest one is sent, and counts
-    with `envelope`.
+    with `envelope`. `settings` are in force, `recorded` are those that the log says were. `unconfirmed` are choices
+    that another program stored, and that do not count.
     """
 
     run: RunConfig
@@ -108,6 +109,8 @@ class Memory(Record, frozen=True):
     stale: bool = False
     limits: ModelLimits = ModelLimits(0, 0)
     turn_room: int = 0
+    recorded: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
+    unconfirmed: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
 
     @property
     def status(self) -> AgentStatus:

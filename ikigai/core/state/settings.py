@@ -29,10 +29,10 @@ def settings_of_run(memory: Memory) -> tuple[Event, ...]:
 def _differing(memory: Memory, own: Choices) -> tuple[Choices, dict[str, str]]:
     """Return the settings that these own choices change, and the origin of each."""
     resolved = memory.run.resolve(own)
-    keys = {**memory.settings, **resolved}  # a setting that no place names any more ends, too
+    keys = {**memory.recorded, **resolved}  # a setting that no place names any more ends, too
     for key in (DEFAULT_SYSTEM_KEY, MCP_TOOLS_KEY):  # they go with the turns, not with the run
         keys.pop(key, None)
-    changed = {key: resolved.get(key) for key in keys if memory.settings.get(key) != resolved.get(key)}
+    changed = {key: resolved.get(key) for key in keys if memory.recorded.get(key) != resolved.get(key)}
     return changed, {key: memory.run.origin(key, own) for key in changed}
 
 
@@ -105,7 +105,9 @@ def chosen_settings(memory: Memory, values: Choices) -> tuple[Event, ...]:
             "`--yolo` holds for a run, and /fork makes an agent of yours.",
         )
     wins = chosen.run.overridden != memory.run.overridden or memory.own.keys() - chosen.own.keys() - values.keys()
-    values = {key: value for key, value in values.items() if wins or memory.own.get(key) != value}
+    values = {
+        key: value for key, value in values.items() if wins or key in memory.unconfirmed or memory.own.get(key) != value
+    }
     if not values:
         raise Rejected("Already set.", "Nothing was changed.")
     others, origins = _differing_with_profile(memory, chosen) if "profile" in values else ({}, {})

@@ -12,8 +12,8 @@ Ids only ever name earlier events. Where the other log has only a part of this o
               because no request of the other log has filled one
 
 A new kind of event that names others is added here: a test looks at the fields of every event. Text is left as it is,
-whatever ids people have written in it. An agent's approvals without a question do not move with it: the owner of the
-other log decides about them.
+whatever ids people have written in it. No choice of the settings counts in the other log until it is made there: such
+rows are marked as imported.
 """
 
 import json
@@ -25,8 +25,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.codec import Row
+from ikigai.core.state.grants import IMPORTED
 
 
 class RawRow(NamedTuple):
@@ -137,16 +137,11 @@ ID_FIELDS: dict[str, dict[str, _Moved]] = {
 
 SETTINGS_FIELDS = {"settings": "values", "clear": "own"}
 """The fields of data, by kind, that hold settings."""
-ASK = ApprovalMode.ASK.value
-APPROVAL, SAFE = "approval", ApprovalMode.ASK.up_to()
-"""The setting of the approval mode, and the modes that may come from elsewhere; ASK replaces all others."""
-PROFILE, OWN = "profile", "agent"
-"""The setting that names a profile, and the origin of an agent's own choices."""
 
 
 def renumber_row(row: Row, numbers: IdMap, same_log: bool = False) -> Row:
     """Return the row as the other log takes it; `numbers` hold the events before it. With `same_log` it comes back to
-    its own one: mail and approvals stay as they are.
+    its own one: mail and choices stay as they are.
 
     Fields of unexpected types stay as they are: such a row is an Unknown event there as well as here. Raise ValueError
     where data is no JSON.
@@ -160,22 +155,9 @@ def renumber_row(row: Row, numbers: IdMap, same_log: bool = False) -> Row:
         if name in fields and not (same_log and move in (NOBODY, NOTHING)):
             fields[name] = move(numbers, fields[name])
     fields = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
-    if not same_log and isinstance(settings := fields.get(choices), dict):
-        _restrain(fields, choices, cast("dict[str, Any]", settings))
+    if not same_log and choices:
+        fields["seal"] = IMPORTED
     return Row(row.kind, row.content, _JSON.encode(fields).decode())
-
-
-def _restrain(fields: dict[str, Any], choices: str, settings: dict[str, Any]) -> None:
-    """Replace an approval mode that asks less. A profile of that name may be here, and allow more: the choice goes
-    before it.
-
-    A choice that was taken back is replaced, too, for such a profile may stand behind it.
-    """
-    profiled = settings.get(PROFILE) is not None
-    if settings.get(APPROVAL, None if profiled else ASK) not in SAFE:
-        fields[choices] = settings = {**settings, APPROVAL: ASK}
-    if profiled and isinstance(origins := fields.get("origins"), dict):
-        fields["origins"] = {**origins, APPROVAL: OWN}
 
 
 def _is_id(value: Any) -> bool:

@@ -11,6 +11,7 @@ from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.codec import Row
 from ikigai.core.state.decisions import work
+from ikigai.core.state.grants import IMPORTED
 from ikigai.core.state.inputs import CallModel
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, next_request
@@ -103,20 +104,12 @@ def test_messages_are_on_their_way_once() -> None:
 
 
 @pytest.mark.parametrize(("kind", "field"), SETTINGS_FIELDS.items())
-def test_what_ran_without_a_question_does_not_come_with_it(kind: str, field: str) -> None:
-    for mode, there in {"yolo": "ask", "auto": "ask", "edits": "ask", "?": "ask", "read-only": "read-only"}.items():
-        found = data(kind, IdMap(), **{field: {"approval": mode, "budget": 5}, "origins": {"approval": "agent"}})
-        assert found[field] == {"approval": there, "budget": 5} and found["origins"] == {"approval": "agent"}
-    assert data(kind, IdMap(), **{field: {"approval": None}})[field] == {"approval": "ask"}  # not what a profile says
-    assert data(kind, IdMap(), **{field: {"approval": ["yolo"]}})[field] == {"approval": "ask"}
-    for more in ({}, {"approval": "auto"}, {"approval": None}):  # a profile of that name may allow more here
-        found = data(kind, IdMap(), **{field: {"profile": "loose", **more}, "origins": {"profile": "agent"}})
-        assert found[field] == {"profile": "loose", "approval": "ask"}
-        assert found["origins"] == {"profile": "agent", "approval": "agent"}
-    assert data(kind, IdMap(), **{field: {"profile": None}, "origins": {}}) == {
-        field: {"profile": None},
-        "origins": {},
-    }
+@pytest.mark.parametrize("before", [{}, {"seal": "0123"}, {"seal": 5}, {"seal": IMPORTED}])
+def test_settings_are_marked_as_imported(kind: str, field: str, before: dict[str, object]) -> None:
+    fields = {field: {"approval": "yolo", "budget": 5}, "origins": {"approval": "agent"}}
+    assert data(kind, IdMap(), **fields, **before) == {**fields, "seal": IMPORTED}
+    back = renumber_row(Row(kind, None, json.dumps({**fields, **before})), IdMap(), same_log=True)
+    assert json.loads(back.data or "") == {**fields, **before}
 
 
 # ── lives ──
@@ -136,7 +129,9 @@ def elsewhere(rows: list[StoredRow]) -> tuple[MemoryLog, dict[int, int]]:
     for seq, row in enumerate(rows, start=1):
         log.append("other", (ev.CommandRan("/status"),) * (1 + seq % 3))
         id = len(log.rows) + 1
-        log.rows.append(StoredRow(id, "moved", seq, *renumber_row(Row(row.kind, row.content, row.data), ids)))
+        moved = renumber_row(Row(row.kind, row.content, row.data), ids)
+        chosen = moved._replace(data=moved.data and moved.data.replace(f'"seal":"{IMPORTED}"', '"seal":""'))
+        log.rows.append(StoredRow(id, "moved", seq, *chosen))  # as if the user had chosen all of it there
         ids.add(row.id, id)
         there[row.id] = id
     return log, there
@@ -182,7 +177,7 @@ class MovingLife(Life):
         for agent in self.agents:
             here = self.loaded(agent)
             log, ids = elsewhere(rows_of(self, agent))
-            there = log.load(load_memory(self.run, "moved"))
+            there = log.load(load_memory(msgspec.structs.replace(self.run, seal=None), "moved"))
             is_the_same(here, there, ids, own=self.log.agents[agent][0] is None)
             asked = [job for job in work(here) if isinstance(job, CallModel)]
             assert len(work(there)) == len(work(here)) and bool(asked) == any(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from ikigai.core import codec
@@ -137,8 +138,8 @@ class BareLife(Life):
             kinds = {raw.kind for raw in rows}
             if (
                 not kinds & {"filter", "summary", "undo"}
-                and not self.run.rules.prune_fraction
-                and self.run.counter == "bytes"
+                and not any(each.rules.prune_fraction for each in (self.run, *self.run.profiles.values()))
+                and all(each.counter == "bytes" for each in (self.run, *self.run.profiles.values()))
             ):
                 found = list(TurnEnds().rows(iter(map(bare, rows))))
                 assert [raw[:5] for raw in found] == [raw[:5] for raw in rows]
@@ -155,7 +156,7 @@ class BareLife(Life):
         log = MemoryLog()
         log.create("moved")
         log.rows = [StoredRow(raw.id, "moved", n, raw.kind, raw.content, raw.data) for n, raw in enumerate(rows, 1)]
-        return log.load(load_memory(self.run, "moved"))
+        return log.load(load_memory(msgspec.structs.replace(self.run, seal=None), "moved"))
 
 
 def bare(raw: RawRow) -> RawRow:

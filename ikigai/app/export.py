@@ -75,7 +75,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
         help="make an agent of an exported history (JSON, JSONL)",
         description="Make a new agent whose events are those of the file, with their times. All of them are stored or "
         "none; a file that was damaged or changed since its export is refused. Its settings, "
-        "approvals among them, are not in force here. Turns without an end, as in a file that another program made, get one where the next message comes.",
+        "approvals among them, are not in force here. Turns without an end, as in a file that another program made, "
+        "get one where the next message comes.",
     )
     imported.add_argument("file", metavar="FILE|-", help="a file that `ikigai history export` wrote; - reads a pipe")
     recover = commands.add_parser(

@@ -199,6 +199,7 @@ async def _fill(where: ServerAddress, cursor: Cursor, pg_restore: str, file: Pat
             f"The database {where.database} {where} holds agents already; nothing was restored.",
             "Restore into a fresh database.",
         )
+    await cursor.execute(queries.UNCHECK_ORDER)
     for table, copy_in in DUMPED_TABLES.items():
         await cursor.execute(queries.COLUMNS, (table,))
         columns = [name for (name,) in await cursor.fetchall()]
@@ -206,6 +207,7 @@ async def _fill(where: ServerAddress, cursor: Cursor, pg_restore: str, file: Pat
             async for rows in _rows(pg_restore, file, table, columns):
                 await copy.write(rows)
                 on_progress(copied := copied + len(rows), None)
+    await cursor.execute(queries.CHECK_ORDER)
     await cursor.execute(queries.SET_IDENTITY)
     await cursor.execute(agents.COUNT_EVENTS)
     ((events,),) = await cursor.fetchall()

@@ -1,10 +1,15 @@
 """The log only grows: the database itself refuses to change it."""
 
+import uuid
+
 import psycopg
 import pytest
 
 from ikigai.core import events as ev
+from ikigai.core.errors import AgentLocked
 from ikigai.store.database import Database
+from tests.conftest import MIGRATIONS
+from tests.support.older_schema import make_older_schema
 
 CHANGES = (
     "update messages set content = 'other'",
@@ -61,3 +66,69 @@ async def test_rows_that_cannot_be_are_refused(stored: str) -> None:
                 other.execute(
                     f"insert into messages (event_id, agent_id, seq, kind, data) select {row} from messages".encode()
                 )
+
+
+INSERT = """
+insert into messages (event_id, agent_id, seq, kind, content)
+select gen_random_uuid(), %s, number, 'user', 'planted' from unnest(%s::integer[]) number
+"""
+
+
+@pytest.mark.parametrize("numbers", [[3], [2**31 - 1], [2, 4], [4, 2], [3, 4], [2, 3, 5]])
+async def test_events_behind_a_gap_are_refused(stored: str, numbers: list[int]) -> None:
+    with psycopg.connect(stored, autocommit=True) as other:
+        ((agent,),) = other.execute("select id from agents").fetchall()
+        with pytest.raises(psycopg.errors.ExclusionViolation, match="does not follow the newest one"):
+            other.execute(INSERT, (agent, numbers))
+        copied = "copy messages (event_id, agent_id, seq, kind) from stdin"
+        with pytest.raises(psycopg.errors.ExclusionViolation), other.cursor() as cursor, cursor.copy(copied) as copy:
+            for number in numbers:
+                copy.write_row((uuid.uuid4(), agent, number, "user"))
+        # Tables of one's own are not looked at.
+        other.execute("create temp table messages as select * from messages")
+        other.execute("insert into pg_temp.messages select * from messages")
+        with pytest.raises(psycopg.errors.ExclusionViolation):
+            other.execute(INSERT.replace("into messages", "into ikigai.messages").encode(), (agent, numbers))
+        assert other.execute("select seq from ikigai.messages").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("numbers", [[2], [2, 3, 4], [4, 3, 2]])
+async def test_events_that_follow_are_stored_in_any_order(stored: str, numbers: list[int]) -> None:
+    with psycopg.connect(stored, autocommit=True) as other:
+        ((agent,),) = other.execute("select id from agents").fetchall()
+        other.execute(INSERT, (agent, numbers))
+        assert other.execute("select seq from messages order by seq").fetchall() == [
+            (n,) for n in range(1, len(numbers) + 2)
+        ]
+
+
+async def test_event_behind_one_that_is_not_committed_is_refused(stored: str) -> None:
+    with psycopg.connect(stored) as first, psycopg.connect(stored, autocommit=True) as second:
+        ((agent,),) = first.execute("select id from agents").fetchall()
+        first.execute(INSERT, (agent, [2]))
+        with pytest.raises(psycopg.errors.ExclusionViolation):
+            second.execute(INSERT, (agent, [3]))
+
+
+async def test_program_whose_number_is_taken_stores_nothing_and_says_so(database: Database, dsn: str) -> None:
+    log = await database.open_agent(await database.agents.create())
+    await log.append((ev.UserMessage("mine"),))
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute(INSERT, (log.agent, [2]))
+    for events in ((ev.UserMessage("later"),), (ev.AssistantMessage(), ev.TurnEnded(ev.Ending.COMPLETED))):
+        with pytest.raises(AgentLocked, match="Another program wrote"):
+            await log.append(events)
+    with psycopg.connect(dsn, autocommit=True) as other:
+        assert other.execute("select count(*) from messages").fetchall() == [(2,)]
+
+
+async def test_log_with_gaps_of_an_earlier_version_goes_on(empty_dsn: str) -> None:
+    with psycopg.connect(empty_dsn, autocommit=True) as owner:
+        make_older_schema(owner, 33)
+        made = "insert into agents (id, name) values (gen_random_uuid(), 'a') returning id"
+        ((agent,),) = owner.execute(made).fetchall()
+        owner.execute(INSERT, (agent, [1, 2, 5, 6]))
+    database = await Database.open(empty_dsn, MIGRATIONS)
+    log = await database.open_agent(await database.agents.find("a"))
+    assert [row.seq for row in (await log.append((ev.UserMessage("on"),))).rows] == [7]
+    await database.close()

@@ -37,7 +37,7 @@ NAMES = {"system": "system prompt", "approval": "approval mode", "level": "think
 MAX_SHOWN, MAX_SHOWN_VALUE = 6, 60
 """Settings that a notice names, and characters of each."""
 IMPORTED = "imported"
-"""What an imported row has in place of a seal."""
+"""The mark that an imported row has in place of a seal."""
 
 
 def is_grant(key: str) -> bool:

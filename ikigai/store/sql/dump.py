@@ -5,6 +5,17 @@ RESTORE_TURN = """
 select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)
 """
 ALONE = "lock table agents, messages, drafts in share row exclusive mode"
+# A log in a dump comes as it is: row by row in any order, and where an older one has gaps, with them.
+_ORDER_CHECK = """
+do $$
+begin
+  if to_regprocedure('ikigai_continue_log()') is not null then
+    alter table messages {} trigger continue_log;
+  end if;
+end
+$$
+"""
+UNCHECK_ORDER, CHECK_ORDER = _ORDER_CHECK.format("disable"), _ORDER_CHECK.format("enable")
 IS_EMPTY = "select not exists (select from agents) and not exists (select from messages)"
 COLUMNS = """
 select attname::text from pg_attribute

@@ -67,6 +67,7 @@ MOVES: tuple[tuple[int, LiteralString], ...] = (
     (31, "alter function ikigai_is_given(bigint)"),
     (32, "alter function ikigai_restrain_approval()"),
     (33, "alter function ikigai_check_sender()"),
+    (34, "alter function ikigai_continue_log()"),
 )
 # Roles had the use of `public` as everybody has.
 GRANT_USAGE = """

@@ -63,7 +63,7 @@ from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, replace
 from ikigai.core.state.open_turn import turn_progress
 from ikigai.core.state.redacted_inputs import TYPED_EVENTS, key_notice, may_hold_foreign_words, redact_input
-from ikigai.core.state.rewind import find_mark, text_to_edit
+from ikigai.core.state.rewind import find_mark, rewind_before, text_to_edit
 
 if TYPE_CHECKING:
     from ikigai.agent.forget import ForgetContext
@@ -309,14 +309,17 @@ class AgentLoop:
     async def _with_recalled(self, incoming: Submitted | Retry) -> Submitted | Retry:
         """Return the input with what is recalled for a message of the user."""
         try:
-            text = text_to_edit(self.memory, 0) if isinstance(incoming, Retry) else incoming.text
+            back, message = rewind_before(self.memory) if isinstance(incoming, Retry) else (None, incoming)
         except Rejected:  # `decide` says so
             return incoming
         if isinstance(incoming, Submitted) and incoming.sender:
             return incoming
         self._is_recalling = True
         try:
-            recalled = await self.services.recall_for(self.memory, text)
+            memory = self.memory
+            if back:  # the turn that is taken back has nothing in the window then, and others may come back
+                memory = await self._retry(lambda: self._store.load(load_memory(memory.run, memory.agent, back)))
+            recalled = await self.services.recall_for(memory, message.text)
         except BaseException:  # the loop ends here, and what waits is returned to the user
             self.queue.follow_up.appendleft(incoming)
             raise
@@ -333,12 +336,13 @@ class AgentLoop:
         They are stored together: alone they would hold the turn up while the database is away. Raise Rejected if the
         input is refused.
         """
-        changed = self._changed_instructions(self._prompt.instructions()) if self._prompt else ()
         prompt = self._turn_prompt()
-        if decided := self._jobs.ahead.decided(self.memory, incoming, prompt):
-            return (*changed, *decided)
-        events = decide(self.memory, incoming)
-        return (*changed, *self._changed_prompt(prompt), *events) if events else ()
+        events = self._jobs.ahead.decided(self.memory, incoming, prompt)
+        if not events and (begun := decide(self.memory, incoming)):
+            events = (*self._changed_prompt(prompt), *begun)
+        # Behind the decision: a refused input leaves the run as it is, so that the next turn finds the change, too.
+        changed = self._changed_instructions(self._prompt.instructions()) if self._prompt and events else ()
+        return (*changed, *events)
 
     def _turn_prompt(self) -> TurnPrompt | None:
         """Return what a turn that begins now would have in its prompt; None where it keeps what there is."""

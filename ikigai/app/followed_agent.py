@@ -13,10 +13,12 @@ from ikigai.agent.db_retry import DatabaseStatus, RetryMessages, RetryUntilAvail
 from ikigai.core.errors import Bug, IkigaiError, Rejected
 from ikigai.core.events import (
     CHANGES_THE_PAST,
+    FALLBACK_KEY,
     AgentKilled,
     AgentRevived,
     AssistantMessage,
     Event,
+    SettingsChanged,
     StoredEvent,
     TurnEnded,
     UsageReported,
@@ -69,7 +71,8 @@ class FollowedAgent:
         self._retry = RetryUntilAvailable(DatabaseStatus(view), view, messages=WATCHING)
         # What the writer has granted is shown, whoever that is: nothing runs here.
         self._run = replace(services.run.for_owner(agent.owner), seal=None)
-        self._last = services.database.reader(agent).last_counted
+        self._chosen_model = services.database.reader(agent).chosen_model
+        self._fell_back = False  # a fallback's model answers
         self._follower: Follower = services.database.follow(agent, lambda: load_memory(self._run, agent.id))
         self._draft = DraftFollower(0)
         self._deltas: list[Delta] = []  # of a reply whose user message has not been read yet
@@ -80,8 +83,9 @@ class FollowedAgent:
         """Load and return the memory."""
         try:
             self.memory, holder = await self._follower.begin()
-            if (last := await self._last()) and self._has_other_model(last):
+            if self._has_other_model(await self._chosen_model()):
                 self.memory, holder = await self._follower.begin()
+            self._fell_back = bool(self.memory.settings.get(FALLBACK_KEY))
         except BaseException:
             await self._follower.close()
             raise
@@ -157,7 +161,10 @@ class FollowedAgent:
             self._killed = isinstance(row.event, AgentKilled) or (
                 self._killed and not isinstance(row.event, AgentRevived)
             )
-            if isinstance(row.event, UsageReported) and not row.event.purpose and self._has_other_model(row.event):
+            if isinstance(row.event, SettingsChanged) and FALLBACK_KEY in row.event.values:
+                self._fell_back = bool(row.event.values[FALLBACK_KEY])
+            used = row.event.model if isinstance(row.event, UsageReported) and not row.event.purpose else ""
+            if not self._fell_back and self._has_other_model(used):
                 self._follower.reload()
         if news.draft:
             self._read(news.draft)
@@ -174,12 +181,12 @@ class FollowedAgent:
                 self._shared_by = ""
             self._check_owner(news.owner)
 
-    def _has_other_model(self, used: UsageReported) -> bool:
+    def _has_other_model(self, used: str) -> bool:
         """Return True, and adapt the run, if the writer uses another model: its flags are not all in the log."""
-        if used.model in ("", self.memory.model) or used.model == self._run.below.get("model"):
+        if used in ("", self.memory.model) or used == self._run.below.get("model"):
             return False
         above = {key: value for key, value in self._run.above.items() if key not in ("model", "level")}
-        self._run = replace(self._run, below={**self._run.below, "model": used.model, "level": ""}, above=above)
+        self._run = replace(self._run, below={**self._run.below, "model": used, "level": ""}, above=above)
         return True
 
     def _read(self, draft: Draft) -> None:

@@ -61,6 +61,13 @@ class AgentReader:
         async with self._session.use() as cursor:
             return await history.read_result(cursor, self._agent, call_id)
 
+    async def chosen_model(self) -> str:
+        """Return the model that answered last in a turn, but for one that another was replaced by; "" for none."""
+        from ikigai.store import usage
+
+        async with self._session.use() as cursor:
+            return await usage.read_chosen_model(cursor, self._agent)
+
     async def last_counted(self) -> UsageReported | None:
         """Return the agent's newest request that has both the provider's token count and ikigai's own size."""
         from ikigai.store import usage

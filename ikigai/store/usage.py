@@ -218,6 +218,12 @@ async def read_last_counted(cursor: Cursor, agent: str) -> UsageReported | None:
     return next((event for event in events if isinstance(event, UsageReported)), None)
 
 
+async def read_chosen_model(cursor: Cursor, agent: str) -> str:
+    """Return the model of the agent's newest request in a turn that had not fallen back; "" if it is not known."""
+    await cursor.execute(usage.CHOSEN_MODEL, {"agent": UUID(agent)}, prepare=False)
+    return next((model for (model,) in await cursor.fetchall()), "")
+
+
 async def _bounds(cursor: Cursor, which: dict[str, Any]) -> tuple[float | None, float | None]:
     """Return the times of the first and the last request; of an agent's to a quarter of an hour."""
     statement = usage.USAGE_BOUNDS if which["agents"] is None else summed_usage.BOUNDS_OF_AGENTS

@@ -40,6 +40,7 @@ from ikigai.core.request.reply import (
     UsageUpdate,
 )
 from ikigai.core.request.reply_draft import Draft
+from ikigai.core.request.system_prompt import with_instructions
 from ikigai.core.state import decisions, inputs, settings
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Interrupted, SetMark, Submitted
@@ -268,6 +269,35 @@ async def test_instructions_that_changed_are_stored_before_what_asks_and_sent_wi
     kinds = [type(stored.event) for stored in session.logs.history(AGENT)]
     first = kinds.index(SettingsChanged)
     assert kinds[first + 1] is UserMessage and kinds[: first + 1].count(UserMessage) == 0
+
+
+REFUSED: dict[str, inputs.Input] = {
+    "a retry without a turn": inputs.Retry(),
+    "a message that is too long": Submitted("x" * 5_000_000),
+    "criteria where there are none": inputs.Plan("forget", "all"),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("later", ["", "Never."])
+async def test_instructions_that_changed_before_a_refused_input_are_in_the_next_turn(
+    refused: inputs.Input, later: str
+) -> None:
+    now = ["Obey."]
+    session = Session(["One.", "Two."], instructions=lambda: now[0])
+    async with session.running():
+        session.tell(Submitted("a"))
+        await session.idle(1)
+        session.tell(inputs.Clear())
+        now[0] = later
+        session.tell(refused)
+        await session.until(lambda: bool(session.view.told("notice")))
+        session.tell(Submitted("b"))
+        await session.idle(2)
+        session.run_settings = msgspec.structs.replace(
+            session.run_settings, below=with_instructions(session.run_settings.below, later)
+        )
+    assert [request.system for request in session.provider.requests] == ["Obey.", later]
 
 
 async def test_default_system_prompt_changes_with_the_first_turn_of_a_day_alone():
@@ -1365,10 +1395,11 @@ async def test_late_steering_message_begins_the_next_turn_and_esc_returns_it():
 
 
 async def test_turns_are_recalled_anew_for_a_message_that_is_sent_again():
-    asked, busy = list[str](), list[bool]()
+    asked, busy, windows = list[str](), list[bool](), list[str]()
 
     async def recall(memory: Memory, message: str) -> TurnsRecalled:
         asked.append(message)
+        windows.append(repr(memory.window.turns))
         busy.append(session.runtime.busy)
         return TurnsRecalled(f"[excerpt {len(asked)}]", (1,))
 
@@ -1379,6 +1410,7 @@ async def test_turns_are_recalled_anew_for_a_message_that_is_sent_again():
         await session.idle(2)
         sent = repr(session.provider.requests[-1].messages)
     assert busy == [True, True], "the message is not stored yet"
+    assert "excerpt 1" not in windows[1], "nothing of the turn that is taken back is in the window"
     assert asked == ["hi", "hi"] and "[excerpt 2]" in sent and "[excerpt 1]" not in sent
 
 

@@ -17,6 +17,7 @@ from ikigai.core.events import (
     Ending,
     Forked,
     StoredEvent,
+    Summarized,
     TurnsRecalled,
     UsageReported,
     UserMessage,
@@ -32,9 +33,9 @@ from ikigai.core.search.recall_choice import (
     join_excerpts,
 )
 from ikigai.core.state.decisions import decide, work
-from ikigai.core.state.effective_settings import RunConfig
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import end_turn, expect
-from ikigai.core.state.inputs import CallModel, Clear, Filter, Replied, RewindAt, Submitted, Undo
+from ikigai.core.state.inputs import CallModel, Clear, Condensed, Filter, Replied, RewindAt, Submitted, Undo
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import next_request
 from ikigai.core.state.prompt_prefix import prompt_prefix
@@ -51,6 +52,7 @@ from tests.support import semantic
 
 TOKENS = 800
 SMALL = replace(RUN, below={**RUN.below, "budget": 2_000})
+FIRST_KEPT = replace(SMALL, rules=WindowRules(keep_first_turn=True))
 FACTS, TURNS = 60, 300
 THINGS = ["boiler", "ladder", "garage", "piano", "kayak", "tent", "bicycle", "printer", "oven", "sofa", "lamp", "clock"]
 PLACES = ["attic", "cellar", "shed", "balcony", "hallway"]
@@ -268,6 +270,25 @@ async def test_excerpts_that_are_in_the_window_are_not_sent_again(database: Data
     assert await recall_for(database, talk.memory, question, TOKENS) is None
     await talk.happen(Undo())
     assert await recall_for(database, talk.memory, question, TOKENS), "an undo took them out of the window"
+    await talk.log.close()
+
+
+async def test_excerpts_in_the_kept_first_turn_are_not_sent_again(database: Database):
+    talk, question = await with_secret(database, FIRST_KEPT), "What was the name of the walrus?"
+    begun, ended = talk.memory.window.first, talk.memory.window.turns[-1]
+    assert begun
+    summary = Summarized("They talked.", ended.end, ((begun.id, ended.end),), turns=14)
+    await talk.happen(Condensed(summary, talk.memory.start_up_to(ended.end)))
+    recalled = TurnsRecalled("[excerpts]\n\nThe walrus is called Gertrude.", (1,))
+    match = RecallMatch(begun.id, begun.end, 9.0, "The walrus is called Gertrude.", (1,))
+    await talk.happen(Submitted(question, recalled=recalled))
+    (job,) = (job for job in work(talk.memory) if isinstance(job, CallModel))
+    await talk.happen(Replied(job, (Text("Gertrude."),), StopReason.END, UsageReported(talk.memory.model)))
+    assert not choose_turns(talk.memory, [match], 9.0, 0.5)
+    await slide(talk, database)
+    kept = talk.memory.window.first
+    assert kept and kept.recalled and kept.id not in [turn.id for turn in talk.memory.window.turns]
+    assert not choose_turns(talk.memory, [match], 9.0, 0.5)
     await talk.log.close()
 
 

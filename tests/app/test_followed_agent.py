@@ -21,6 +21,7 @@ from ikigai.core.state.inputs import (
     Change,
     Clear,
     Denied,
+    Failed,
     Interrupted,
     Replied,
     RewindTo,
@@ -391,6 +392,40 @@ async def test_model_of_the_writers_flag_is_learned(dsn: str) -> None:
     later = FollowedAgent(cast("Any", SimpleNamespace(database=other, run=here)), talk.agent, watcher, print, print)
     assert (await later.begin()).model == "chat/small"
     await later.stop()
+    await writer.close()
+    await other.close()
+
+
+@pytest.mark.parametrize("where", ["before", "in the turn", "behind"])
+async def test_model_of_a_fallback_is_not_taken_for_the_chosen_one(dsn: str, where: str) -> None:
+    writer, other = [await Database.open(dsn, MIGRATIONS) for _ in range(2)]
+    talk = await Talk.open(writer, run=replace(RUN, fallback=(("chat/small", ""),)))
+    watcher = Watcher()
+    following = FollowedAgent(cast("Any", SimpleNamespace(database=other, run=RUN)), talk.agent, watcher, print, print)
+
+    async def follow(when: str) -> None:
+        if when == where:
+            await following.begin()
+            following.start()
+
+    await follow("before")
+    await talk.happen(Submitted("one"))
+    (job,) = work(talk.memory)
+    await talk.happen(Failed(cast("CallModel", job), "down", (), outage="chat/large is down."))
+    assert talk.memory.model == "chat/small"
+    await follow("in the turn")
+    (job,) = work(talk.memory)
+    usage = ev.UsageReported("chat/small", Usage(input=9), size=40)
+    await talk.happen(Replied(cast("CallModel", job), (Text("two"),), StopReason.END, usage))
+    await talk.happen(Clear())
+    await follow("behind")
+    await talk.happen(SetMark("m"))
+    async with asyncio.timeout(10):
+        while not following.memory.marks:
+            await asyncio.sleep(0.01)
+    assert following.memory.model == talk.memory.model == "chat/large"
+    assert following.memory.room == talk.memory.room
+    await following.catch_up()
     await writer.close()
     await other.close()
 

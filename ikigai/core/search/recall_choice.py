@@ -70,7 +70,9 @@ def choose_turns(
 
 def _is_quoted(memory: Memory, excerpts: str) -> bool:
     """Return True if a message of the user in the window has these excerpts already."""
-    said = (message for turn in memory.window.turns for message in turn.messages if message.role is Role.USER)
+    first = (memory.window.first,) if memory.window.first else ()
+    turns = (*first, *memory.window.turns)
+    said = (message for turn in turns for message in turn.messages if message.role is Role.USER)
     return any(excerpts in message.text for message in said)
 
 

@@ -52,6 +52,18 @@ select {ROW} from (
 ) newest
 where ikigai_number(data #> '{{usage,input}}') > 0 and ikigai_number(data -> 'size') > 0 order by seq desc limit 1
 """
+# A turn that has fallen back says so in its settings, and so does its end. The same condition as above finds requests.
+CHOSEN_MODEL = f"""
+select coalesce(data ->> 'model', '') from (
+  {_NEWEST_REQUESTS} limit 20
+) newest
+where coalesce(data ->> 'purpose', '') = '' and (
+  select change.data #>> '{{values,fallback}}' from messages change
+  where change.agent_id = newest.agent_id and change.id < newest.id and change.kind = 'settings'
+    and change.data -> 'values' ? 'fallback' order by change.id desc limit 1
+) is null
+order by seq desc limit 1
+"""
 # A row is stored when its request has ended.
 REQUEST_TIMES = f"""
 select (extract(epoch from created_at) - ikigai_number(coalesce(data -> 'seconds', '0')))::float8

@@ -188,9 +188,12 @@ class Misconfigured(BadDatabase):
 
 
 class Unavailable(StoreError):
-    """A database that is out of reach or out of room now; the same call may work later."""
+    """A database that is out of reach or out of room now; the same call may work later. `in_doubt` says that its answer
+    was lost: it may have been carried out.
+    """
 
     exit_code = ExitCode.TRY_AGAIN
+    in_doubt = False
 
 
 class AgentLocked(StoreError):

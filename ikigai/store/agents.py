@@ -1,9 +1,10 @@
 """This module creates the agents of a database, finds them by name or id, and lists them."""
 
+from collections.abc import Awaitable, Callable
 from typing import LiteralString
 from uuid import UUID, uuid4
 
-from ikigai.core.errors import IkigaiError, Rejected, closest_names
+from ikigai.core.errors import IkigaiError, Rejected, Unavailable, closest_names
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names
@@ -83,8 +84,23 @@ class Agents:
         if name:
             check_name(name)
         archived = self._session.unlisted
-        async with self._session.use() as cursor:
-            return await create_agent(cursor, name, directory, parent, forked_at, ephemeral, archived)
+
+        async def create(id: UUID) -> Agent:
+            async with self._session.use() as cursor:
+                return await create_agent(cursor, name, directory, parent, forked_at, ephemeral, archived, id)
+
+        return await self.make_once(uuid4(), create)
+
+    async def make_once(self, id: UUID, make: Callable[[UUID], Awaitable[Agent]]) -> Agent:
+        """Have an agent made under this id, and return it. Where the answer was lost, return the agent that is there,
+        or have it made again.
+        """
+        try:
+            return await make(id)
+        except Unavailable as lost:
+            if not lost.in_doubt:
+                raise
+        return await self.get(str(id)) or await make(id)
 
     async def find(self, name_or_id: str) -> Agent:
         """Return the agent with this name, id, or unique start of an id (at least four characters): one's own before
@@ -185,9 +201,10 @@ async def create_agent(
     forked_at: int | None = None,
     ephemeral: bool = False,
     archived: bool = False,
+    id: UUID | None = None,
 ) -> Agent:
     """Create an agent as `Agents.create` does. Raise Rejected if the name is taken."""
-    id, tried = uuid4(), 0
+    id, tried = id or uuid4(), 0
     while True:
         chosen = name or names.suggest_name(tried)
         row = (id, chosen, parent, forked_at, storable(directory) or None, ephemeral, False, archived)

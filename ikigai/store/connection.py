@@ -12,7 +12,7 @@ from psycopg import conninfo, pq
 from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, StoreError, Unavailable
 from ikigai.store import address, driver_errors
 from ikigai.store.driver_connection import STATEMENT_DEADLINE, Connection, Cursor, is_alive
-from ikigai.store.greeting import ConnectionGreeting, ConnectionTerms, greet
+from ikigai.store.greeting import ConnectionGreeting, ConnectionTerms, greet, no_rights
 from ikigai.store.sql import agents
 
 REFUSAL_RETRY_DELAY = 60.0
@@ -212,13 +212,18 @@ class DatabaseSession:
         return self._newest is not None and version > self._newest
 
     async def _note_schema(self, connection: Connection) -> None:
-        """Read the version of the schema after a failed statement: a newer program may have changed it meanwhile. Raise
-        NewerSchema, and let the next connection begin with that.
+        """Read after a failed statement what may have changed meanwhile. Raise Misconfigured if the user may no longer
+        use the schema: its tables seem to be missing then. Raise NewerSchema if a newer program has changed it, and let
+        the next connection begin with that.
         """
         is_idle = connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
         if self._is_newer(self.greeting.schema_version) or not is_idle:
             return
-        version = None
+        version, error = None, None
+        with suppress(psycopg.Error, TimeoutError):
+            error = await no_rights(connection, self.place, self.schema)
+        if error:
+            raise error
         with suppress(psycopg.Error, TimeoutError):
             ((version,),) = await (await connection.execute(agents.SCHEMA_VERSION)).fetchall()
         if self._is_newer(version or 0):
@@ -329,6 +334,9 @@ class SessionUse:
                 raise error
         except BadDatabase:
             await self._session._note_schema(self._connection)
+            raise
+        except Unavailable as unavailable:
+            unavailable.in_doubt = True
             raise
         finally:
             if driver_errors.is_mixed_up(error):

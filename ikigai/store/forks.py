@@ -96,7 +96,6 @@ class AgentTree:
             )
         return agent, end if in_turn else id
 
-    @repeat_on_conflict
     async def fork(
         self,
         parent: Agent,
@@ -113,19 +112,23 @@ class AgentTree:
         """
         if name:
             check_name(name)
-        id, attempt = made or uuid4(), 0
+        child = {"parent": parent.id, "at": at, "directory": storable(directory) or None}
+        child |= {"made": made is not None, "unlisted": self._session.unlisted}
+        return await self._agents.make_once(made or uuid4(), lambda id: self._fork(id, child, events, name))
+
+    @repeat_on_conflict
+    async def _fork(self, id: UUID, child: dict[str, Any], events: Sequence[Event], name: str) -> Agent:
         rows = [sealed_row(event, str(id), seq, self._session.seal) for seq, event in enumerate(events, 1)]
         kinds, contents, datas = (list(column) for column in zip(*rows, strict=True))
-        agent = {"id": id, "parent": parent.id, "at": at, "directory": storable(directory) or None}
-        agent |= {"made": made is not None, "unlisted": self._session.unlisted}
         stored = {"ids": [new_event_id() for _ in events], "kinds": kinds, "contents": contents, "datas": datas}
+        attempt = 0
         while True:
             async with self._session.use() as cursor, cursor.connection.transaction():
-                await cursor.execute(forks.FORK, {**agent, "name": name or names.suggest_name(attempt)})
+                await cursor.execute(forks.FORK, {**child, "id": id, "name": name or names.suggest_name(attempt)})
                 if forked := cursor.rowcount > 0:
                     await cursor.execute(forks.FIRST_EVENTS, {"id": id, **stored})
-            if forked and (child := await self._agents.get(str(id))):
-                return child
+            if forked and (agent := await self._agents.get(str(id))):
+                return agent
             if name:
                 raise name_taken(name)
             attempt += 1

@@ -72,7 +72,7 @@ async def greet(
         unmoved = await _is_unmoved(connection, place, terms.schema)
         rows = await connection.execute(agents.GREET_EMPTY, settings)
     except psycopg.errors.InsufficientPrivilege as error:
-        raise await _no_rights(connection, place, terms.schema) or error from None
+        raise await no_rights(connection, place, terms.schema) or error from None
     *_, backend, version, users_behind = (await rows.fetchall())[0]
     if terms.replicated and not terms.read_only:
         await _wait_for_standbys(connection, place, again)
@@ -114,7 +114,7 @@ async def _is_unmoved(connection: NewConnection, place: ServerAddress, schema: s
     )
 
 
-async def _no_rights(connection: NewConnection, place: ServerAddress, schema: str) -> BadDatabase | None:
+async def no_rights(connection: NewConnection, place: ServerAddress, schema: str) -> BadDatabase | None:
     """Return the error for a schema that the user may not use; None if it may."""
     if await (await connection.execute(agents.MAY_USE_SCHEMA, (schema,))).fetchall() == [(True,)]:
         return None

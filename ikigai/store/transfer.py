@@ -7,11 +7,11 @@ from uuid import UUID, uuid4
 import psycopg
 
 from ikigai.core.codec import Row
-from ikigai.core.errors import Rejected
+from ikigai.core.errors import Rejected, Unavailable
 from ikigai.core.record import Record
 from ikigai.core.transfer.renumber import IdMap, RawRow, renumber_row
 from ikigai.store import names, schema
-from ikigai.store.agents import Agent, is_name
+from ikigai.store.agents import Agent, Agents, is_name
 from ikigai.store.append_attempt import new_event_id
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
@@ -105,19 +105,26 @@ class Import:
         """
         if name and not is_name(name):
             raise Rejected(f"{name[:80]!r} is not a name for an agent.", "Begin with a letter or digit; no spaces.")
-        async with self._session.use(patient=True) as cursor, cursor.connection.transaction():
-            await cursor.execute(dump.RESTORE_TURN)
-            agent, chosen_name = await self._create(cursor, name, wanted if is_name(wanted) else "")
-            numbers, count, began = IdMap(), 0, 0.0
-            while batch := await asyncio.to_thread(_batch, rows):
-                await self._store(cursor, agent, batch, numbers, count)
-                began = began if count else batch[0].at
-                count += len(batch)
-                on_progress(count)
-            if count:
-                await cursor.execute(transfer.USED, {"began": began, "agent": agent})
+        made: Imported | None = None
+        try:
+            async with self._session.use(patient=True) as cursor, cursor.connection.transaction():
+                await cursor.execute(dump.RESTORE_TURN)
+                agent, chosen_name = await self._create(cursor, name, wanted if is_name(wanted) else "")
+                numbers, count, began = IdMap(), 0, 0.0
+                while batch := await asyncio.to_thread(_batch, rows):
+                    await self._store(cursor, agent, batch, numbers, count)
+                    began = began if count else batch[0].at
+                    count += len(batch)
+                    on_progress(count)
+                if count:
+                    await cursor.execute(transfer.USED, {"began": began, "agent": agent})
+                made = Imported(str(agent), chosen_name, count)
+        except Unavailable:
+            # All was sent: perhaps only the answer to the commit was lost.
+            if made is None or not await Agents(self._session).get(made.agent):
+                raise
         await schema.analyze_tables(self._session)
-        return Imported(str(agent), chosen_name, count)
+        return made
 
     async def _create(self, cursor: Cursor, name: str, wanted: str) -> tuple[UUID, str]:
         agent, attempt = uuid4(), 0

@@ -462,8 +462,9 @@ def test_one_is_no_plural(account: Account):
 def test_list_is_in_columns(used: Account):
     with psycopg.connect(used.dsn) as connection:
         connection.execute(
-            "insert into messages (event_id, agent_id, seq, kind, content, data) select gen_random_uuid(), id, 900,"
-            " 'tool_call', '{}', '{\"id\": \"1\", \"name\": \"a_long_tool_name\"}' from agents where name = 'docs'"
+            "insert into messages (event_id, agent_id, seq, kind, content, data) select gen_random_uuid(), agents.id,"
+            ' max(seq) + 1, \'tool_call\', \'{}\', \'{"id": "1", "name": "a_long_tool_name"}\''
+            " from agents join messages on agent_id = agents.id where name = 'docs' group by agents.id"
         )
     rows = used.run("history", "list", "--agent", "docs").stdout.splitlines()
     starts = {row.index(word) for row in rows for word in (" hello", " {}") if word in row}

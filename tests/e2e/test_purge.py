@@ -233,7 +233,8 @@ def test_purge_shows_safe_and_short_lines(talk: Account):
     with psycopg.connect(talk.dsn) as other:
         other.execute(
             "insert into messages (event_id, agent_id, seq, kind, content)"
-            " select gen_random_uuid(), id, 1000 + n, 'command', %s || n from agents, generate_series(1, 60) n",
+            " select gen_random_uuid(), agent_id, newest + n, 'command', %s || n from generate_series(1, 60) n,"
+            " (select agent_id, max(seq) as newest from messages group by agent_id) as logs",
             ("\x1b[31mred\x1b]0;t\x07" + " long" * 500,),
         )
     result = talk.run("db", "purge", "--match", "red", "--yes")

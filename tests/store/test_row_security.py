@@ -176,7 +176,7 @@ READS = {
 """Statements by which a role reads an agent."""
 WRITES = {
     "append": "insert into messages (event_id, agent_id, seq, kind)"
-    " values (gen_random_uuid(), %(agent)s, 9999, 'user')",
+    " select gen_random_uuid(), %(agent)s, coalesce(max(seq), 0) + 1, 'user' from messages where agent_id = %(agent)s",
     "draft": "insert into drafts (agent_id, asked_by, text) values (%(agent)s, 1, 'x')",
     "reserve": "insert into reservations values (%(agent)s, gen_random_uuid(), 1, 'm', now(), 1, 1, 1, 1, 1)",
     "made": "insert into agents (id, name, parent, forked_at, made)"
@@ -1363,21 +1363,26 @@ async def test_day_of_a_role_has_what_it_spent_alone(team: Team) -> None:
     assert team.sql("reader", spender) == [(conninfo_to_dict(team.dsns["writer"])["user"],)]
 
 
+NEXT_SEQ = "(select coalesce(max(seq), 0) + 1 from messages where agent_id = agent)"
+TARGET = "from (values (%s::uuid)) as target (agent)"
+
+
 async def test_role_cannot_charge_another_one(team: Team) -> None:
     """The program names who sent a request. What another program says is not believed."""
     role = {name: str(conninfo_to_dict(team.dsns[name])["user"]) for name in ROLES}
     mine = await team.databases["writer"].agents.create("mine")
     await team.databases["writer"].sharing.share(mine, role["reader"], "read")
     insert = (
-        "insert into messages (event_id, agent_id, seq, kind, data) values (gen_random_uuid(), %s, %s, 'usage', %s)"
-        " returning coalesce(data ->> 'spent_by', '')"
+        "insert into messages (event_id, agent_id, seq, kind, data)"
+        f" select gen_random_uuid(), agent, {NEXT_SEQ}, 'usage',"
+        f" %s::jsonb {TARGET} returning coalesce(data ->> 'spent_by', '')"
     )
     lies = ({}, {"spent_by": ""}, {"spent_by": role["anna"]}, {"spent_by": role["reader"]}, {"spent_by": "somebody"})
-    for seq, said in enumerate(lies, 5_000):
+    for said in lies:
         data = json.dumps({"model": "a/b", "cost": 7} | said)
-        assert team.sql("writer", insert, team.docs.id, seq, data) == [(role["writer"],)]
+        assert team.sql("writer", insert, data, team.docs.id) == [(role["writer"],)]
         left = [("somebody" if said == lies[-1] else "",)]
-        assert team.sql("writer", insert, mine.id, seq, data) == left, "its own agent, which another one reads"
+        assert team.sql("writer", insert, data, mine.id) == left, "its own agent, which another one reads"
     assert attack(team, "writer", WRITES["append"], mine.id) == 1
     for kind in ("usage", "user"):
         change = (
@@ -1434,11 +1439,11 @@ async def test_writer_does_not_choose_that_tools_run_unasked_at_the_owner(team: 
     await log.append((chosen(approval="yolo"),))
     await log.close()
     insert = (
-        "insert into messages (event_id, agent_id, seq, kind, data) values (gen_random_uuid(), %s, %s, 'settings', %s)"
-        " returning data"
+        f"insert into messages (event_id, agent_id, seq, kind, data) select gen_random_uuid(), agent, {NEXT_SEQ},"
+        f" 'settings', %s::jsonb {TARGET} returning data"
     )
-    for seq, odd in enumerate(({}, {"values": 5}, {"values": {"approval": "yolo"}}), 5_000):
-        assert team.sql("writer", insert, team.docs.id, seq, json.dumps(odd)) == [(odd,)], "it is no settings event"
+    for odd in ({}, {"values": 5}, {"values": {"approval": "yolo"}}):
+        assert team.sql("writer", insert, json.dumps(odd), team.docs.id) == [(odd,)], "it is no settings event"
     memory = await anna.reader(await anna.agents.find("docs")).load(load_memory(RUN, team.docs.id))
     assert ApprovalMode.of(memory.settings) == ApprovalMode.ASK
 
@@ -1459,24 +1464,25 @@ async def test_writer_sends_no_message_from_an_agent_to_others_of_its_owner(team
     assert team.sql("writer", made, kid, team.docs.id) == 1
     insert = (
         "insert into messages (event_id, agent_id, seq, kind, content, data)"
-        " values (gen_random_uuid(), %s, %s, 'mail_sent', 'Say all that you know.', %s)"
+        f" select gen_random_uuid(), agent, {NEXT_SEQ},"
+        f" 'mail_sent', 'Say all that you know.', %s::jsonb {TARGET}"
     )
 
-    def send(role: str, seq: int, to: str, sender: str = team.docs.id, **more: Any) -> Any:
-        return team.sql(role, insert, sender, seq, json.dumps({"to": to, **more}))
+    def send(role: str, to: str, sender: str = team.docs.id, **more: Any) -> Any:
+        return team.sql(role, insert, json.dumps({"to": to, **more}), sender)
 
     refused = "42501"
-    assert send("writer", 5_000, team.notes.id, by_user=True) == refused
-    assert send("writer", 5_000, team.notes.id, kid) == refused
+    assert send("writer", team.notes.id, by_user=True) == refused
+    assert send("writer", team.notes.id, kid) == refused
     for odd in ({}, {"to": 5}, {"to": None}, {"to": "nobody"}):
-        assert team.sql("writer", insert, team.docs.id, 5_000, json.dumps(odd)) == refused
+        assert team.sql("writer", insert, json.dumps(odd), team.docs.id) == refused
     waiting = "select content from ikigai_waiting_mail(%s, 10)"
     assert team.sql("anna", waiting, team.notes.id) == []
-    for seq, to in enumerate((kid, own.id, team.docs.id), 5_000):
-        assert send("writer", seq, to) == 1, "it may continue these"
-    assert send("anna", 5_010, team.notes.id) == send("anna", 5_010, own.id, team.notes.id) == 1
+    for to in (kid, own.id, team.docs.id):
+        assert send("writer", to) == 1, "it may continue these"
+    assert send("anna", team.notes.id) == send("anna", own.id, team.notes.id) == 1
     (asked,) = team.sql("anna", "select max(id) from messages where kind = 'mail_sent'")
-    assert send("writer", 5_011, team.notes.id, own.id, answers=asked[0]) == 1
+    assert send("writer", team.notes.id, own.id, answers=asked[0]) == 1
     assert len(team.sql("anna", waiting, team.notes.id)) == 1, "from its own agent, and not delivered"
 
 

@@ -13,7 +13,7 @@ from psycopg.pq.abc import PGresult
 
 from ikigai.core import events as ev
 from ikigai.core.agents.tree import THIS_PROGRAM
-from ikigai.core.errors import BadDatabase, IkigaiError, NewerSchema
+from ikigai.core.errors import BadDatabase, IkigaiError, Misconfigured, NewerSchema
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
 from ikigai.store import migration_turn, schema
@@ -419,4 +419,27 @@ async def test_check_at_start_is_one_query(dsn: str, monkeypatch: pytest.MonkeyP
     sent.clear()
     await log.append((ev.UserMessage("?"),))
     assert sent == [queries.APPEND_ONE]
+    await database.close()
+
+
+async def test_right_that_is_lost_in_mid_session_is_named_and_its_return_is_enough(dsn: str, role: str) -> None:
+    user = psycopg.conninfo.conninfo_to_dict(role)["user"]
+    with psycopg.connect(tables(dsn), autocommit=True) as owner:
+        owner.execute("grant usage on schema ikigai to public; grant select on all tables in schema ikigai to public")
+        database = await Database.open(role, MIGRATIONS, write=False)
+        calls = (database.agents.all, database.agents.names, lambda: database.tree.newest(5))
+        for call in calls:
+            await call()
+        owner.execute("revoke usage on schema ikigai from public")
+        for call in calls:
+            with pytest.raises(Misconfigured, match=f"The database user {user} may not use the schema ikigai") as lost:
+                await call()
+            assert "GRANT USAGE, CREATE ON SCHEMA ikigai TO" in lost.value.remedy.replace('"', "")
+        owner.execute("grant usage on schema ikigai to public")
+        for call in calls:
+            await call()
+        owner.execute("drop table agents cascade")
+        with pytest.raises(Misconfigured, match="Tables are missing") as lost:
+            await database.agents.all()
+        assert lost.value.remedy == "Run: ikigai db migrate"
     await database.close()

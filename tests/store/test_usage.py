@@ -448,8 +448,9 @@ async def test_turns_are_not_looked_for_in_a_million_events(dsn: str, database: 
     talk = await Talk.open(database)
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute(
-            "insert into messages (event_id, agent_id, seq, kind, content) select gen_random_uuid(), %s, n + 100,"
-            " 'tool_result', repeat('x', 200) from generate_series(1, 4000) as n",
+            "insert into messages (event_id, agent_id, seq, kind, content) select gen_random_uuid(), agent_id,"
+            " newest + n, 'tool_result', repeat('x', 200) from generate_series(1, 4000) as n,"
+            " (select agent_id, max(seq) as newest from messages where agent_id = %s group by agent_id) as log",
             (talk.agent.id,),
         )
         other.execute("analyze messages")

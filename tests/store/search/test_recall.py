@@ -557,7 +557,7 @@ asyncio.run(fill(*sys.argv[1:]))
 
 async def test_index_that_a_killed_program_left_half_filled_is_filled(database: Database, dsn: str):
     talk = await Talk.open(database)
-    rows = [(talk.agent.id, n + 10, f"note {n} about the topic{n % 7} of harbor{n % 131}") for n in range(2_500)]
+    rows = [(talk.agent.id, n + 1, f"note {n} about the topic{n % 7} of harbor{n % 131}") for n in range(2_500)]
     with psycopg.connect(dsn) as connection:
         columns = "event_id, agent_id, seq, kind, content"
         statement = f"insert into messages ({columns}) values (gen_random_uuid(), %s, %s, 'user', %s)"

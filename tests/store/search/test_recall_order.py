@@ -65,7 +65,7 @@ async def fill(dsn: str) -> None:
     columns = "event_id, agent_id, seq, kind, content"
     insert = f"insert into ikigai.messages ({columns}) values (gen_random_uuid(), %s, %s, 'user', %s)"
     with psycopg.connect(dsn) as connection:
-        rows = [(talk.agent.id, n + 10, text) for n, text in enumerate(texts)]
+        rows = [(talk.agent.id, n + 1, text) for n, text in enumerate(texts)]
         connection.cursor().executemany(insert.encode(), rows)
     await talk.log.close()
     await database.close()

@@ -23,7 +23,7 @@ from ikigai.app.list_limit import parse_limit, resolve_limit
 from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import ConfigError, as_config_error
 from ikigai.core.sanitize import clean_line
-from ikigai.core.views.usage_totals import CENT, UsageTotals, at_least, format_dollars, sum_totals
+from ikigai.core.views.usage_totals import CENT, UsageTotals, at_least, format_count, format_dollars, sum_totals
 
 if TYPE_CHECKING:
     from ikigai.core.views.cache_report import CacheReport
@@ -33,10 +33,10 @@ GROUPINGS = ("day", "month", "model", "agent", "tree", "folder", "user")
 
 USAGE_COLUMNS: dict[str, Callable[[UsageTotals], str]] = {
     "requests": lambda of: f"{of.requests:,}",
-    "in": lambda of: f"{of.input:,}",
-    "cached": lambda of: f"{of.cached:,}",
-    "out": lambda of: f"{of.output:,}",
-    "thinking": lambda of: f"{of.thinking:,}",
+    "in": lambda of: format_count(of.input),
+    "cached": lambda of: format_count(of.cached),
+    "out": lambda of: format_count(of.output),
+    "thinking": lambda of: format_count(of.thinking),
     "searches": lambda of: f"{of.searches:,}",
     "cost": lambda of: format_cost(of),
     "failed": lambda of: f"{of.failed:,}",

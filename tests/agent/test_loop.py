@@ -596,6 +596,21 @@ async def test_rule_is_shown_behind_the_turn_that_moved_it_and_agrees_with_the_n
     assert "older messages omitted" in first[0].text and first[1].text.startswith(rules[-1].words)
 
 
+async def test_rule_that_is_shown_last_begins_the_very_next_request():
+    session, drawn = Session(["x" * 400] * 9, budget=300), list[ContextRule | None]()
+    async with session.running():
+        for n in range(9):
+            session.tell(Submitted(f"question {n}"))
+            await session.idle(n + 1)
+            shown = session.view.told("rule")
+            drawn.append(msgspec.structs.replace(shown[-1], left=0, used_before=0, used=0) if shown else None)
+            assert drawn[-1] == context_rule(session.runtime.memory), "none is shown a turn late"
+    requests = [[message.text for message in request.messages] for request in session.provider.requests]
+    for rule, sent in zip(drawn, requests[1:], strict=False):
+        assert sent[0] == "question 0" if rule is None else sent[1] == rule.words
+    assert len({rule.before for rule in drawn if rule}) > 5
+
+
 async def test_command_that_changes_the_past_loads_memory_again():
     session = Session(["one", "two", "three"])
     async with session.running():

@@ -26,7 +26,8 @@ COMMANDS: tuple[CommandSpec, ...] = (
         "stays."),
     CommandSpec("undo", "[ID]", "undo the newest clear, rewind, forget, condense or recall",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_undo, completes="acts",
-        more="Repeat it to go further back. With the id of an undo it redoes what that one undid."),
+        more="Repeat it to go further back; of recalled excerpts it takes back those of the newest turn. With the id "
+        "of an undo it redoes what that one undid."),
     CommandSpec("redo", "", "redo what the newest undo undid",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=lambda _: inputs.Redo(),
         more="Repeat it for the undo before that."),

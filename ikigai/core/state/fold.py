@@ -254,16 +254,15 @@ def _begin_special(memory: Memory, id: int, event: UserMessage) -> Memory:
 
 
 def _with_clear(memory: Memory, stored: StoredEvent, event: Cleared) -> Memory:
-    own, overridden, unconfirmed = event.own, event.overridden, memory.unconfirmed
-    if is_confirmed(memory.run, stored, event):
-        unconfirmed = {}
-    else:
-        counting = confirmed_choices(memory.run, {}, own, event.seal)
-        own, unconfirmed = {key: value for key, value in counting.items() if value is not None}, own
+    own: Choices = event.own
+    overridden = event.overridden
+    if not is_confirmed(memory.run, stored, event):
+        counting = confirmed_choices(memory.run, {}, event.own, event.seal)
+        own = {key: value for key, value in counting.items() if value is not None}
         overridden = tuple(key for key in overridden if key in own and not is_grant(key))
     changes, run = _changes(memory, stored, "clear")[-1:], memory.run.choose(overridden, stored.id)
     fresh = Memory(run, memory.agent, {}, 0, cleared=stored.id, changes=changes)
-    return _with_settings(replace(fresh, unconfirmed=_differing(unconfirmed, own)), own, run.resolve(own))
+    return _with_settings(replace(fresh, unconfirmed=_differing(event.own, own)), own, run.resolve(own))
 
 
 def _with_choices(memory: Memory, stored: StoredEvent, event: SettingsChanged) -> Memory:

@@ -69,7 +69,7 @@ def confirmed_choices(run: RunConfig, own: Choices, chosen: Choices, seal: str) 
     above = {key: value for key, value in run.above.items() if key not in GRANTS}
     plain = msgspec.structs.replace(run, above=above)
     rest = {key: value for key, value in own.items() if key not in GRANTS}
-    after = {key: value for key, value in {**own, **kept}.items() if value is not None}
+    after: Choices = {key: value for key, value in {**own, **kept}.items() if value is not None}
     alone, wanted = plain.resolve_unlimited(rest), plain.resolve_unlimited(after)
     mode = ApprovalMode.of(wanted)
     if (stricter := mode.stricter(ApprovalMode.of(alone))) is not mode:

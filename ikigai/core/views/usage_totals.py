@@ -71,8 +71,21 @@ def sum_totals(of: Iterable[UsageTotals]) -> UsageTotals:
     return sum(of, UsageTotals())
 
 
+MAX_WRITTEN = 10**12
+"""Dollars and tokens from which a figure is written with an exponent: a log may come from anywhere."""
+
+
+def format_count(count: int) -> str:
+    """Return a number of tokens: 12,345."""
+    return f"{count:,}" if count < MAX_WRITTEN else f"{Decimal(count):.1e}"
+
+
 def format_dollars(cost: Decimal) -> str:
-    """Return an amount as people read it: $12.30, below a dollar with four places: $0.0123, <$0.0001."""
+    """Return an amount as people read it: $12.30, below a dollar with four places: $0.0123, <$0.0001; $1.0e+308 for one
+    that no request costs.
+    """
+    if cost >= MAX_WRITTEN:
+        return f"${cost:.1e}"
     if 0 < cost <= CENT / 200:
         return "<$0.0001"
     return f"${cost:,.2f}" if cost >= 1 or not cost else f"${cost:.4f}"
@@ -91,7 +104,7 @@ def format_money(of: UsageTotals) -> str:
     """Return the cost alone, to the cent, as in `format_short`."""
     if of.cost <= CENT / 2:
         return "cost unknown" if of.unpriced else "<$0.01" * bool(of.cost)
-    return at_least(f"${of.cost:,.2f}", of)
+    return at_least(format_dollars(of.cost) if of.cost >= 1 else f"${of.cost:.2f}", of)
 
 
 def at_least(amount: str, of: UsageTotals) -> str:

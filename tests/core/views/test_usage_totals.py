@@ -57,6 +57,9 @@ def test_cost_that_nobody_knows_is_not_nothing() -> None:
         ("0.99994", "$0.9999"),
         ("1", "$1.00"),
         ("12345.678", "$12,345.68"),
+        ("999999999999", "$999,999,999,999.00"),
+        ("1e12", "$1.0e+12"),
+        ("1.79e308", "$1.8e+308"),
     ],
 )
 def test_dollars(cost: str, told: str) -> None:
@@ -79,6 +82,7 @@ def of(cost: str, unpriced: int = 0) -> UsageTotals:
         (of("0", 1), "cost unknown"),
         (of("0"), ""),
         (of("1234.5"), "$1,234.50"),
+        (of("1e308"), "$1.0e+308"),
     ],
 )
 def test_money(some: UsageTotals, told: str) -> None:

@@ -48,8 +48,8 @@ from ikigai.core.events import (
 )
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.request.build import close_turn
+from ikigai.core.state import grants
 from ikigai.core.state.effective_settings import RunConfig
-from ikigai.core.state.grants import IMPORTED, confirmed_choices, is_confirmed, is_grant, settings_in_force
 from ikigai.core.state.intervals import excluded_by
 from ikigai.core.state.memory import (
     Mark,
@@ -254,45 +254,38 @@ def _begin_special(memory: Memory, id: int, event: UserMessage) -> Memory:
 
 
 def _with_clear(memory: Memory, stored: StoredEvent, event: Cleared) -> Memory:
-    own: Choices = event.own
-    overridden = event.overridden
-    if not is_confirmed(memory.run, stored, event):
-        counting = confirmed_choices(memory.run, {}, event.own, event.seal)
-        own = {key: value for key, value in counting.items() if value is not None}
-        overridden = tuple(key for key in overridden if key in own and not is_grant(key))
+    own, overridden = event.own, event.overridden
+    if not grants.is_confirmed(memory.run, stored, event):
+        own = grants.without_none(grants.confirmed_choices(memory.run, {}, event.own, event.seal))
+        overridden = tuple(key for key in overridden if key in own and not grants.is_grant(key))
     changes, run = _changes(memory, stored, "clear")[-1:], memory.run.choose(overridden, stored.id)
     fresh = Memory(run, memory.agent, {}, 0, cleared=stored.id, changes=changes)
-    return _with_settings(replace(fresh, unconfirmed=_differing(event.own, own)), own, run.resolve(own))
+    return _with_settings(replace(fresh, unconfirmed=grants.unconfirmed_choices(event.own, own)), own, run.resolve(own))
 
 
 def _with_choices(memory: Memory, stored: StoredEvent, event: SettingsChanged) -> Memory:
     """Return memory after changed settings, the agent's own choices among them."""
     values = event.values
     mine = {key: value for key, value in values.items() if event.origins.get(key) == AGENT_ORIGIN}
-    if event.seal == IMPORTED:  # what was in force elsewhere
-        return replace(memory, unconfirmed=_differing({**memory.unconfirmed, **mine}, {}))
+    if event.seal == grants.IMPORTED:  # what was in force elsewhere
+        return replace(memory, unconfirmed=grants.unconfirmed_choices({**memory.unconfirmed, **mine}, {}))
     replaced = (values.keys() - mine.keys()) if mine.get("profile") else set[str]()
     kept = {key: value for key, value in memory.own.items() if key not in replaced}
     chosen, wins = mine, {*mine, *replaced}
-    if not is_confirmed(memory.run, stored, event):
-        chosen = confirmed_choices(memory.run, kept, mine, event.seal)
-        wins = {key for key in wins if not is_grant(key)}
-    own: Choices = {key: value for key, value in {**kept, **chosen}.items() if value is not None}
+    if not grants.is_confirmed(memory.run, stored, event):
+        chosen = grants.confirmed_choices(memory.run, kept, mine, event.seal)
+        wins = {key for key in wins if not grants.is_grant(key)}
+    own = grants.without_none({**kept, **chosen})
     run = memory.run.choose(wins, stored.id)
     taken_back = {key: run.resolve(own).get(key) for key, value in mine.items() if value is None}
     others = {key: value for key, value in memory.unconfirmed.items() if key not in mine}
-    memory = replace(memory, run=run, unconfirmed={**others, **_differing(mine, chosen)})
+    memory = replace(memory, run=run, unconfirmed={**others, **grants.unconfirmed_choices(mine, chosen)})
     return _with_settings(memory, own, {**memory.recorded, **values, **taken_back})
-
-
-def _differing(choices: Choices, counting: Choices) -> Choices:
-    """Return the choices that do not count as they are. One that was taken back is none."""
-    return {key: value for key, value in choices.items() if value is not None and counting.get(key) != value}
 
 
 def _with_settings(memory: Memory, own: Choices, recorded: Choices) -> Memory:
     """Return memory under these settings, its envelope measured anew. Loading measures turns anew."""
-    settings = settings_in_force(memory.run, own, recorded)
+    settings = grants.settings_in_force(memory.run, own, recorded)
     run = memory.run.with_profile(str(settings.get("profile") or ""))
     settled = replace(memory, run=run, own=own, settings=settings, recorded=recorded)
     return _with_envelope(replace(settled, limits=settled.run.limits(settled.model)))

@@ -69,7 +69,7 @@ def confirmed_choices(run: RunConfig, own: Choices, chosen: Choices, seal: str) 
     above = {key: value for key, value in run.above.items() if key not in GRANTS}
     plain = msgspec.structs.replace(run, above=above)
     rest = {key: value for key, value in own.items() if key not in GRANTS}
-    after: Choices = {key: value for key, value in {**own, **kept}.items() if value is not None}
+    after = without_none({**own, **kept})
     alone, wanted = plain.resolve_unlimited(rest), plain.resolve_unlimited(after)
     mode = ApprovalMode.of(wanted)
     if (stricter := mode.stricter(ApprovalMode.of(alone))) is not mode:
@@ -79,6 +79,16 @@ def confirmed_choices(run: RunConfig, own: Choices, chosen: Choices, seal: str) 
     if not tools.covers(here) or on != tools.on:
         kept["tools_off"] = ToolSelection(tuple(sorted({*tools.off, *here.off})), on).text
     return kept
+
+
+def unconfirmed_choices(choices: Choices, counting: Choices) -> Choices:
+    """Return the choices that do not count as they are. One that was taken back is none."""
+    return {key: value for key, value in without_none(choices).items() if counting.get(key) != value}
+
+
+def without_none(choices: Choices) -> Choices:
+    """Return the choices but for those that were taken back."""
+    return {key: value for key, value in choices.items() if value is not None}
 
 
 def settings_in_force(run: RunConfig, own: Choices, recorded: Choices) -> Choices:

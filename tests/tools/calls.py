@@ -1,5 +1,6 @@
 """Runs calls of tools to their end, as the loop does."""
 
+from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.tools.registry import ToolRegistry
@@ -11,7 +12,7 @@ async def run_call(tools: ToolRegistry, call: ToolCall) -> ToolResult:
     async def ask(question: Question) -> QuestionAnswer:
         raise AssertionError(f"nobody is asked: {question}")
 
-    started = await tools.start(call, 1, {}, ask)
+    started = await tools.start(call, 1, SettingsInForce({}), ask)
     if started.refusal:
         return ToolResult(call.id, started.refusal, is_error=True)
     return await tools.run(call, lambda text: None)

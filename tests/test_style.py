@@ -18,6 +18,16 @@ NO_BEGINNING = re.compile(r"(The same|What|Whether)\b")
 ARTICLE = re.compile(r"^(?:async )?def (test_(?:a|an|the)_\w+|test_(?:a|an|the))\(", re.MULTILINE)
 """A test that is named by an article says nothing before its second word."""
 
+OPEN_TO_ALL = re.compile(
+    r"""(\.write_text\(|\.write_bytes\(|\.touch\(|\bmakedirs\(|\bparents=True|\bumask\(|\.open\(["'][wax]"""
+    r"""|(?<!_private\()\bopen\([^()]*, ?["'][wax]b?["']|\.mkdir\((?!mode=))"""
+)
+"""Calls that make a file or folder with the modes of the umask, which is the user's; or that change the umask."""
+SETS_NO_MODE = {
+    "ikigai/tools/files/safe_paths.py": "os.mkdir of folders of the user's",
+    "ikigai/store/embedded/keeper.py": "the umask of a process of its own",
+}
+
 OF_THEIR_FOLDER = {
     "__init__", "agents", "database", "dump", "factory", "forks", "models", "paging", "prompt", "provider", "purge",
     "reading", "search", "terminal", "transfer", "usage", "window_history",
@@ -50,6 +60,16 @@ def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
 
 def test_test_names_begin_with_their_subject() -> None:
     assert not find(ARTICLE, EVERYTHING)
+
+
+def test_own_files_get_their_modes_where_they_are_made() -> None:
+    """The umask cannot do it: programs of tools inherit it."""
+    found = [place for _, place in find(OPEN_TO_ALL, PRODUCT)]
+    assert {place.partition(":")[0] for place in found} == {*SETS_NO_MODE}, found
+    assert all(OPEN_TO_ALL.search(f"    x = {call}") for call in (
+        'path.open("w")', "path.write_text(text)", "os.umask(0o077)", "folder.mkdir(exist_ok=True)", 'open(path, "ab")',
+        "path.mkdir(mode=0o700, parents=True)", "os.makedirs(folder)",
+    ))  # fmt: skip
 
 
 def test_patterns_find_classes_and_docstrings_in_all_files() -> None:

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from ikigai import __version__
 from ikigai.cli.run_options import check_options, common_options, parse_run, read_message, run_parser
@@ -29,7 +29,6 @@ SUBCOMMANDS = tuple([name] for name in _NAMES)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ikigai and return the exit code. No exception and no traceback leaves here."""
-    os.umask(0o077)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception in the middle of an import can crash Python
     _open_streams()
@@ -238,6 +237,11 @@ def _check_address(dsn: str | None) -> None:
             )
 
 
+class _PrivateLog(logging.FileHandler):
+    def _open(self) -> TextIO:
+        return paths.open_private(Path(self.baseFilename), self.mode, encoding=self.encoding)
+
+
 def _log_file() -> Path:
     return paths.state_dir() / "ikigai.log"
 
@@ -248,7 +252,7 @@ def _start_log() -> None:
     root = logging.getLogger()
     try:
         paths.make_private(paths.state_dir())
-        handler: logging.Handler = logging.FileHandler(_log_file(), mode=_log_mode(), encoding="utf-8", delay=True)
+        handler: logging.Handler = _PrivateLog(_log_file(), mode=_log_mode(), encoding="utf-8", delay=True)
     except OSError:
         handler = logging.NullHandler()
     # What SDKs log below a warning holds requests; variables of theirs, meant for other programs, ask for it.

@@ -14,6 +14,7 @@ import msgspec
 
 from ikigai.core.record import Record
 from ikigai.providers.models import ListedModel
+from ikigai.system import paths
 
 CACHE_VERSION = 1
 
@@ -55,9 +56,9 @@ def _write(path: Path, data: bytes) -> bool:
     """Write the file all or nothing: a reader sees the old file or the new one."""
     temporary = ""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        paths.make_folder(path.parent)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # made with 0600
-        with open(handle, "wb") as file:  # noqa: PTH123
+        with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(temporary, path)  # noqa: PTH105
     except OSError:

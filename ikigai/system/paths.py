@@ -1,5 +1,7 @@
-"""This module provides the places of ikigai's files: the XDG folders of this user, and the data files shipped in the
-package.
+"""Name the places of ikigai's files, and make them private: the XDG folders of this user, and the shipped data files.
+
+The umask stays the user's, because everything inherits it that tools and started programs create. So each file and
+folder of ikigai's own gets its mode where it is made: files by `open_private`, folders by `make_folder`.
 """
 
 from __future__ import annotations
@@ -7,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import IO, Any
 
 
 def _xdg(variable: str, default: str) -> Path:
@@ -67,10 +70,22 @@ def own_folders() -> tuple[Path, ...]:
 
 def make_private(folder: Path) -> Path:
     """Make `folder` (and what is missing above it) readable by its owner alone, and return it."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
     return folder
+
+
+def make_folder(folder: Path) -> None:
+    """Make `folder` and each missing folder above it, readable by their owner alone; leave those that exist."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def open_private(file: Path, mode: str, **options: Any) -> IO[Any]:
+    """Open `file` for writing, with the options of `open`; a new one is readable by its owner alone."""
+    return open(file, mode, opener=lambda name, flags: os.open(name, flags, 0o600), **options)
 
 
 def shipped_path(name: str) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ikigai.core.errors import Rejected
 from ikigai.core.secrets import without_secrets
+from ikigai.system import paths
 
 KNOWN_EDITORS = ("sensible-editor", "editor", "nano", "vim", "vi")
 
@@ -33,7 +34,8 @@ async def edit_text(text: str) -> str:
     program = editor_command()
     with tempfile.TemporaryDirectory(prefix="ikigai-") as folder:
         path = Path(folder) / "message.md"
-        path.write_text(text, "utf-8", "replace")
+        with paths.open_private(path, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
         try:
             process = await asyncio.create_subprocess_exec(*program, str(path), env=without_secrets(os.environ))
         except OSError as error:

@@ -69,6 +69,7 @@ class Run(NamedTuple):
     environment: dict[str, str]
     folder: str
     terminal: bool
+    umask: int = 0o022
 
 
 def serve(requests: socket.socket, connections: socket.socket) -> Run:
@@ -124,6 +125,7 @@ def _become(run: Run, streams: list[int]) -> Run:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(run.folder)
+    os.umask(run.umask)
     os.environ.clear()
     os.environ.update(run.environment)
     time.tzset()

@@ -109,7 +109,8 @@ def start(
     terminal: bool = False,
 ) -> Forked:
     """Start the program on these descriptors; with `terminal` the first becomes its controlling terminal."""
-    run = Run(module, arguments, dict(environment), str(folder), terminal)
+    os.umask(umask := os.umask(0))  # there is no other way to read it
+    run = Run(module, arguments, dict(environment), str(folder), terminal, umask)
     ours, theirs = socket.socketpair()
     with theirs, tempfile.TemporaryFile() as file:
         marshal.dump(tuple(run), file)

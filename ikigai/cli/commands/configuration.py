@@ -140,7 +140,8 @@ def _edit(file: Path) -> None:
     begun = before or paths.shipped_path("config.example.toml").read_bytes()
     with tempfile.TemporaryDirectory(prefix="ikigai-") as folder:
         copy = Path(folder) / "config.toml"
-        copy.write_bytes(begun)
+        with paths.open_private(copy, "wb") as out:
+            out.write(begun)
         while True:
             program = editor_command()
             try:

@@ -22,6 +22,7 @@ from ikigai.core.record import Record
 from ikigai.providers.failures import RequestTarget, failure_of_exception
 from ikigai.providers.local.named_checksum import content_range, named_sha256, strong_validator
 from ikigai.providers.local.part_file import PartFile, PartState
+from ikigai.system import paths
 from ikigai.system.progress import format_size
 
 if TYPE_CHECKING:
@@ -206,8 +207,7 @@ class Downloader:
     async def _store(self, answer: httpx2.Response, named: PartState, have: int) -> int:
         """Append the body to the part; return the size of the part."""
         head = b""
-        with self._part.path.open("ab" if have else "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
+        with paths.open_private(self._part.path, "ab" if have else "wb") as file:
             self._report(have, named.size or None)
             async with aclosing(answer.aiter_raw()) as pieces:
                 async for piece in pieces:

@@ -15,6 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from ikigai.core.record import Record
+from ikigai.system import paths
 
 LOCK_POLL_SECONDS = 0.2
 """Seconds between two looks at a part that another program downloads."""
@@ -67,7 +68,8 @@ class PartFile:
         return (state, self.size) if state.sha256 or state.validator else (PartState(), 0)
 
     def write_state(self, state: PartState) -> None:
-        self._state_file.write_bytes(msgspec.json.encode(state))
+        with paths.open_private(self._state_file, "wb") as file:
+            file.write(msgspec.json.encode(state))
 
     def discard(self) -> None:
         """Empty the part. It is not removed, because others wait for its lock."""
@@ -82,7 +84,7 @@ class PartFile:
 
 def _lock(path: Path) -> BinaryIO | None:
     """Return the part, locked until it is closed; None if another program has it, or had it and has moved it away."""
-    part = path.open("ab")
+    part = paths.open_private(path, "ab")
     try:
         fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(part.fileno()), path.stat()):

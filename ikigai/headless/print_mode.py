@@ -121,10 +121,11 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         raise ConfigError(refusal.what, refusal.remedy) from None
     turns = piped_input.read_turns() if arguments.input_format == "stream-json" else None
     text, piped = prompt.text, ""
+    source = piped_input.PipedText(bool(text.strip()), lambda notice: streams.write_error(f"ikigai: {notice}\n"))
     if turns and not text:
         text = await anext(turns, "")
     elif turns is None and (prompt.command is None or _forks(prompt.command)):
-        piped = await piped_input.read_text()
+        piped = await source.read()
         text = _join(text, piped)
     if not text.strip():
         also = "" if sys.stdin.isatty() else ", and the standard input is empty"
@@ -143,7 +144,11 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         format = arguments.output_format or "text"
         output = arguments.raw, streams, schema, prompt.name, did
         printer = PrintView(format, agent.name, agent.id, arguments.yes, *output)
-        return await _converse(services, arguments.max_turns, agent, prompt._replace(text=text), turns, printer)
+        code = await _converse(services, arguments.max_turns, agent, prompt._replace(text=text), turns, printer)
+        if source.came_late:
+            printer.notice(piped_input.LATE_TEXT)
+            code = code or ExitCode.FAILED
+        return code
 
 
 async def _read_prompt(config: Config, arguments: argparse.Namespace, typed: str, has_agent: bool) -> Prompt:

@@ -1,13 +1,16 @@
-"""This module replaces secrets in texts by markers: ikigai's own keys, and tokens of well-known formats.
+"""Replace secrets in texts by markers: ikigai's own keys, and tokens of well-known formats.
 
 A `Redactor` has the keys and passwords that ikigai itself uses. `own` replaces those alone; `foreign`, for text from
 tools and files, replaces tokens of other programs, too. A `StreamRedactor` does the work of `own` for a text that
-arrives in pieces.
+arrives in pieces. Secrets are found in what a terminal would show, since colors may divide one, and then in the text as
+it is, since an address that a terminal does not show may hold one.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+from ikigai.core.shown_text import ShownText, find_partial_escape, has_escapes
 
 REDACTION_MARKER = "[redacted: {}]"
 """The text that stands where a secret was, with its name."""
@@ -36,10 +39,18 @@ def find_markers(text: str) -> set[str]:
 
 def looks_like_key(text: str) -> str | None:
     """Return the name of the first token of a well-known format in `text`, None if there is none."""
-    from ikigai.core.token_formats import find_tokens
+    from ikigai.core.token_search import find_tokens
 
-    found = find_tokens(text)
+    found = find_tokens(ShownText(text).text)
     return found[0].name if found else None
+
+
+class _Secret(NamedTuple):
+    """A place of a secret in a text, and what replaces it."""
+
+    start: int
+    end: int
+    marker: str
 
 
 class Redactor:
@@ -69,10 +80,7 @@ class Redactor:
 
     def own(self, text: str) -> str:
         """Return `text` without ikigai's own secrets."""
-        # The pattern reads a text ten times as slowly as the search for each of a few spellings.
-        if self._pattern is None or not any(spelling in text for spelling in self._names):
-            return text
-        return self._pattern.sub(lambda match: redaction_marker(self._names[match[0]]), text)
+        return _replaced(text, self._own_secrets) if self._pattern is not None else text
 
     def own_json(self, text: str) -> str:
         """Return the JSON text without ikigai's own secrets, however its strings are escaped: JSON as before."""
@@ -90,28 +98,23 @@ class Redactor:
     def foreign(self, text: str) -> str:
         """Return `text` without ikigai's own secrets and, with `formats`, without tokens of known formats."""
         text = self.own(text)
-        if not self._formats:
-            return text
-        from ikigai.core.token_formats import find_tokens
-
-        pieces: list[str] = []
-        end = 0
-        for token in find_tokens(text):
-            pieces += text[end : token.start], redaction_marker(token.name)
-            end = token.end
-        return "".join((*pieces, text[end:])) if pieces else text
+        return _replaced(text, _tokens) if self._formats else text
 
     def key_in(self, text: str) -> str:
         """Return the name of a secret in `text`, of ikigai's own or of a known format; "" if there is none."""
-        if self._pattern is not None and (found := self._pattern.search(text)):
+        if self._pattern is not None and (found := self._pattern.search(ShownText(text).text)):
             return self._names[found[0]]
         return looks_like_key(text) or ""
 
-    def own_matches(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield start, end and marker of each of ikigai's own secrets in `text`."""
+    def own_matches(self, text: str) -> Iterator[_Secret]:
+        """Yield ikigai's own secrets in `text`, escape sequences included."""
         if self._pattern is not None:
             for match in self._pattern.finditer(text):
-                yield match.start(), match.end(), redaction_marker(self._names[match[0]])
+                yield _Secret(*match.span(), redaction_marker(self._names[match[0]]))
+
+    def _own_secrets(self, text: str) -> Iterable[_Secret]:
+        # The pattern reads a text ten times as slowly as the search for each of a few spellings.
+        return self.own_matches(text) if any(spelling in text for spelling in self._names) else ()
 
 
 class StreamRedactor:
@@ -129,25 +132,27 @@ class StreamRedactor:
         """Take the next piece of the text and return the text that can be shown by now."""
         if not self._spellings:
             return delta
-        text = self._held + delta
-        shown: list[str] = []
+        raw = self._held + delta
+        whole = find_partial_escape(raw)
+        shown = ShownText(raw[:whole])
+        text, secrets = shown.text, list[_Secret]()
         open_from = self._open_from(text, 0)
-        done = 0
-        for start, end, replacement in self._redactor.own_matches(text):
-            if start >= open_from:
+        for secret in self._redactor.own_matches(text):
+            if secret.start >= open_from:
                 break
-            shown += text[done:start], replacement
-            done = end
-            open_from = self._open_from(text, done)
-        shown.append(text[done:open_from])
-        self._held = text[open_from:]
-        return "".join(shown)
+            secrets.append(secret)
+            open_from = self._open_from(text, secret.end)
+        end = shown.raw_start(open_from) if open_from < len(text) else whole
+        self._held = raw[end:]
+        safe = shown.replace(secrets, end)
+        return _replaced(safe, self._redactor.own_matches, is_shown=True) if has_escapes(safe) else safe
 
     def finish(self, stopped: bool = False) -> str:
         """Return the rest, when the text has ended; where it was `stopped`, most of a secret counts as the whole."""
         held, self._held = self._held, ""
-        if stopped and len(held) >= MIN_OWN_SECRET:
-            held = next(each for each in self._spellings if each.startswith(held))
+        shown = ShownText(held).text
+        if stopped and len(shown) >= MIN_OWN_SECRET:
+            held = next((each for each in self._spellings if each.startswith(shown)), held)
         return self._redactor.own(held)
 
     def _open_from(self, text: str, done: int) -> int:
@@ -160,6 +165,25 @@ class StreamRedactor:
                     open_from = start
                 start = text.find(spelling[0], start + 1)
         return open_from
+
+
+def _tokens(text: str) -> Iterator[_Secret]:
+    from ikigai.core.token_search import find_tokens
+
+    return (_Secret(token.start, token.end, redaction_marker(token.name)) for token in find_tokens(text))
+
+
+def _replaced(text: str, find: Callable[[str], Iterable[_Secret]], is_shown: bool = False) -> str:
+    """Return `text` without what `find` finds in what a terminal shows of it (unless that `is_shown`), and in it."""
+    if has_escapes(text) and not is_shown:
+        shown = ShownText(text)
+        text = shown.replace(find(shown.text), len(text))
+    pieces: list[str] = []
+    done = 0
+    for start, end, marker in find(text):
+        pieces += text[done:start], marker
+        done = end
+    return "".join((*pieces, text[done:])) if pieces else text
 
 
 def spellings_in_json(value: str) -> tuple[str, ...]:

@@ -1,23 +1,12 @@
-"""This module lists well-known formats of API keys and other tokens, and finds such tokens in a text.
+"""List well-known formats of API keys and other tokens.
 
-The formats come from the vendors' documentation and from the rules of the scanners gitleaks, trufflehog, detect-secrets
-and noseyparker: prefixes, lengths and alphabets. Where vendors announce longer tokens (GitHub: up to 255 characters), a
-pattern takes the whole run of token characters.
-
-A search for each prefix costs 0.6 ms per megabyte, so that 50 of them cost 30. Nearly every token holds a run of at
-least 20 characters of `[A-Za-z0-9_-]`, and ordinary source has few such runs. They are found in a translated copy of
-the text, in which all these characters are one letter. Only the beginning of a run is looked up.
+The formats come from the vendors' documentation and from the rules of the scanners gitleaks (config/gitleaks.toml),
+trufflehog, detect-secrets and noseyparker: prefixes, lengths and alphabets. Where vendors announce longer tokens
+(GitHub: up to 255 characters), a pattern takes the whole run of token characters. Formats without a prefix, which those
+scanners find by the name of a variable before them, are left out: they would hide ordinary words.
 """
 
-import re
-from collections.abc import Iterator
-from functools import cache
-from typing import TypeAlias
-
 import msgspec
-
-MIN_RUN_CHARACTERS = 20
-"""Characters of the shortest run that is looked at."""
 
 
 class TokenFormat(msgspec.Struct, frozen=True):
@@ -64,18 +53,30 @@ FORMATS_AT_RUN = (
     # Routable tokens go on behind a dot.
     TokenFormat(
         "GitLab token",
-        ("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glsoat-"),
-        r"gl(?:pat|dt|rt|ptt|cbt|soat)-[\w-]{20,}(?:\.[\w.]{2,40})?",
+        ("glpat-", "gldt-", "glrt-", "glrtr-", "glptt-", "glcbt-", "glsoat-", "glft-", "glimt-", "glagent-", "gloas-"),
+        r"gl(?:pat|dt|rtr?|ptt|cbt|soat|ft|imt|agent|oas)-[\w-]{20,}(?:\.[\w.]{2,40})?",
     ),
-    TokenFormat("AWS access key ID", ("AKIA", "ASIA"), r"A[KS]IA[A-Z2-7]{16}(?![0-9A-Za-z])", kinds=1),
+    TokenFormat(
+        "AWS access key ID",
+        ("AKIA", "ASIA", "ABIA", "ACCA"),
+        r"A(?:[KSB]IA|CCA)[A-Z2-7]{16}(?![0-9A-Za-z])",
+        kinds=1,
+    ),
     TokenFormat("Amazon Bedrock API key", ("ABSK",), r"ABSK[0-9A-Za-z+/]{100,}={0,2}"),
+    # Old ones of bots are digits alone; a cookie (xoxd) is written as in an address.
     TokenFormat(
         "Slack token",
-        ("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xoxe-", "xoxe."),
-        r"xox[abeprs](?:\.xox[bp])?-[\w-]{20,}",
+        (*(f"xox{kind}-" for kind in "abcdeoprs"), "xoxe."),
+        r"xox[abcdeoprs](?:\.xox[bp])?-(?=[\w-]{0,60}\d)(?:[\w-]|%2[BF]|%3D){15,}",
+        kinds=1,
     ),
     TokenFormat("Slack token", ("xapp-",), r"xapp-\d-[\w-]{20,}"),
-    TokenFormat("Stripe API key", ("sk_live_", "rk_live_"), _word("[rs]k_live_", 20)),
+    TokenFormat(
+        "Stripe API key",
+        tuple(f"{kind}k_{world}_" for kind in "rs" for world in ("live", "test", "prod")),
+        _word("[rs]k_(?:live|test|prod)_", 20),
+    ),
+    TokenFormat("Stripe webhook secret", ("whsec_",), r"whsec_[0-9A-Za-z+/]{32,}={0,2}"),
     TokenFormat("npm token", ("npm_",), _word("npm_", 36)),
     TokenFormat("PyPI token", ("pypi-AgE",), r"pypi-AgE[\w-]{50,}"),
     TokenFormat("Docker Hub token", ("dckr_pat_", "dckr_oat_"), r"dckr_[po]at_[\w-]{20,}"),
@@ -97,12 +98,82 @@ FORMATS_AT_RUN = (
         tuple(first + second for first in "MNO" for second in "DTjz"),
         r"[MNO][DTjz][AEIMQUYcgk][0-5w-z][0-9A-Za-z]{19,24}\.[\w-]{6}\.[\w-]{27,}",
     ),
+    TokenFormat("1Password token", ("ops_eyJ",), r"ops_eyJ[\w+/-]{100,}={0,3}"),
+    TokenFormat("Adobe client secret", ("p8e-",), r"p8e-[\w-]{32}(?![\w-])"),
+    TokenFormat("Alibaba access key ID", ("LTAI",), _word("LTAI", 16, "20")),
+    TokenFormat("Artifactory token", ("AKCp",), _word("AKCp", 69, "69")),
+    TokenFormat("Artifactory token", ("cmVmd",), _word("cmVmd", 59, "59")),
+    TokenFormat("Atlassian token", ("ATATT3", "ATCTT3"), r"AT[AC]TT3[\w=-]{100,}"),
+    TokenFormat("Bitbucket app password", ("ATBB",), _word("ATBB", 32, "32")),
+    TokenFormat("Buildkite token", ("bkua_",), _hex("bkua_", 40)),
+    TokenFormat("Cerebras API key", ("csk-",), _word("csk-", 40)),
+    TokenFormat("CircleCI token", ("CCIPAT_",), r"CCIPAT_\w{20,24}_[0-9a-f]{40}"),
+    TokenFormat("Clojars token", ("CLOJARS_",), _word("CLOJARS_", 60, "60")),
+    TokenFormat("Contentful token", ("CFPAT-",), r"CFPAT-[\w-]{43}"),
+    TokenFormat("crates.io token", ("cio",), _word("cio", 32, "32"), kinds=3),
+    TokenFormat("Duffel token", ("duffel_test_", "duffel_live_"), r"duffel_(?:test|live)_[\w=-]{43}"),
+    TokenFormat("EasyPost API key", ("EZAK", "EZTK"), _word("EZ[AT]K", 54, "54")),
+    TokenFormat("ElevenLabs API key", ("sk_",), _hex("sk_", 48)),
+    TokenFormat("Figma token", ("figd_",), r"figd_[\w-]{35,}"),
+    TokenFormat("Firecrawl API key", ("fc-",), _hex("fc-", 32)),
+    TokenFormat("Fireworks API key", ("fw_",), _word("fw_", 22, "40"), kinds=3),
+    TokenFormat("Fly.io token", ("fo1_",), r"fo1_[\w-]{43}"),
+    TokenFormat("Fly.io token", ("fm1a_", "fm1r_", "fm2_"), r"fm(?:1[ar]|2)_[\w+/]{100,}={0,3}"),
+    TokenFormat("Frame.io token", ("fio-u-",), r"fio-u-[\w=-]{64}"),
+    TokenFormat("GitLab token", ("GR1348941",), r"GR1348941[\w-]{20,}"),
+    TokenFormat("Google OAuth client secret", ("GOCSPX-",), r"GOCSPX-[\w-]{28}(?![\w-])"),
+    TokenFormat("Grafana token", ("glc_",), r"glc_[\w+/]{32,400}={0,3}"),
+    TokenFormat("Grafana token", ("eyJrIjoi",), r"eyJrIjoi[\w+/]{70,400}={0,3}(?!\.)"),
+    TokenFormat("Heroku API key", ("HRKU-AA",), r"HRKU-AA[\w-]{58}"),
+    TokenFormat("Hugging Face token", ("api_org_",), _word("api_org_", 30)),
+    TokenFormat("Infracost API key", ("ico-",), _word("ico-", 32, "32")),
+    TokenFormat("Jina API key", ("jina_",), r"jina_[\w-]{40,}"),
+    TokenFormat("LangSmith API key", ("lsv2_pt_", "lsv2_sk_"), r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"),
+    TokenFormat("Netlify token", ("nfp_",), _word("nfp_", 36)),
+    TokenFormat("Neon API key", ("napi_",), r"napi_[0-9a-z]{60,}"),
+    TokenFormat("New Relic key", ("NRAK-", "NRII-", "NRJS-"), r"NR(?:AK|II|JS)-[0-9A-Za-z-]{19,32}"),
+    TokenFormat("NuGet API key", ("oy2",), _word("oy2", 43, "43")),
+    TokenFormat("NVIDIA API key", ("nvapi-",), r"nvapi-[\w-]{60,}"),
+    TokenFormat("Octopus Deploy API key", ("API-",), r"API-[0-9A-Z]{26}(?![\w-])"),
+    TokenFormat(
+        "Plaid token",
+        ("access-sandbox-", "access-development-", "access-production-"),
+        r"access-(?:sandbox|development|production)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    ),
+    TokenFormat("PlanetScale token", ("pscale_",), r"pscale_(?:tkn|oauth|pw)_[\w=-]{32,64}"),
+    TokenFormat("Postman API key", ("PMAK-",), r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
+    TokenFormat("Prefect API key", ("pnu_",), _word("pnu_", 36, "36")),
+    TokenFormat("Pulumi token", ("pul-",), _hex("pul-", 40)),
+    TokenFormat("ReadMe API key", ("rdme_",), r"rdme_[0-9a-z]{70}"),
+    TokenFormat("Render API key", ("rnd_",), _word("rnd_", 28)),
+    TokenFormat("Resend API key", ("re_",), r"re_[0-9A-Za-z]{8}_[0-9A-Za-z]{20,}(?!\w)", kinds=3),
+    TokenFormat("RubyGems API key", ("rubygems_",), _hex("rubygems_", 48)),
+    TokenFormat("Scalingo token", ("tk-us-",), r"tk-us-[\w-]{48}"),
+    TokenFormat("Brevo API key", ("xkeysib-", "xsmtpsib-"), r"x(?:key|smtp)sib-[0-9a-f]{64}-[0-9A-Za-z]{16}"),
+    TokenFormat("Sentry token", ("sntryu_",), _hex("sntryu_", 64)),
+    TokenFormat("Sentry token", ("sntrys_",), r"sntrys_[\w+/]{60,}={0,2}(?:_[\w+/]{43})?"),
+    TokenFormat("Shippo token", ("shippo_live_", "shippo_test_"), _hex("shippo_(?:live|test)_", 40)),
+    TokenFormat("SonarQube token", ("squ_", "sqp_", "sqa_"), _hex("sq[upa]_", 40)),
+    TokenFormat("Sourcegraph token", ("sgp_",), _hex("sgp_(?:[0-9a-f]{16}_|local_)?", 40)),
+    TokenFormat("Square token", ("sq0atp-", "sq0csp-", "sq0idp-"), r"sq0(?:atp|csp|idp)-[\w-]{22,60}"),
+    # Of Facebook and of Square; not within base64.
+    TokenFormat("Square token", ("EAAA",), r"(?<![0-9A-Za-z][+/])EAAA[\w-]{56,60}(?![\w-])", kinds=3),
+    TokenFormat("Facebook token", ("EAA",), r"(?<![0-9A-Za-z][+/])EAA[A-Z][0-9A-Za-z]{100,}(?![+/=])", kinds=3),
+    TokenFormat("Supabase token", ("sbp_",), _hex("sbp_", 40)),
+    TokenFormat("Supabase token", ("sb_secret_",), r"sb_secret_[\w-]{20,}"),
+    TokenFormat("Tailscale key", ("tskey-",), r"tskey-[a-z]{2,12}-[0-9A-Za-z]{6,24}-[0-9A-Za-z]{20,}"),
+    TokenFormat("Together API key", ("tgp_v1_",), r"tgp_v1_[\w-]{40,}"),
+    TokenFormat("Typeform token", ("tfp_",), r"tfp_[\w-]{40,}"),
+    TokenFormat("Yandex API key", ("AQVN",), r"AQVN[\w-]{35,38}(?![\w-])"),
     TokenFormat("JSON web token", ("eyJ",), r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{16,}"),
 )
 """Tokens that begin where a run of token characters begins."""
 FORMATS_BEFORE_RUN = (
     TokenFormat("SendGrid API key", ("SG.",), r"SG\.[\w-]{20,24}\.[\w-]{39,50}"),
-    TokenFormat("HashiCorp Vault token", ("hvs.",), r"hvs\.[\w-]{24,}"),
+    TokenFormat("HashiCorp Vault token", ("hvs.", "hvb.", "hvr."), r"hv[sbr]\.[\w-]{24,}"),
+    TokenFormat("Doppler token", ("dp.pt.", "dp.ct.", "dp.sa."), r"dp\.(?:pt|ct|sa)\.[0-9A-Za-z]{40,44}(?!\w)"),
+    TokenFormat("Dynatrace token", ("dt0c01.", "dt0s01.", "dt0s16."), r"dt0[cs]\d\d\.[0-9A-Z]{24}\.[0-9A-Z]{64}"),
+    TokenFormat("Harness token", ("pat.", "sat."), r"[ps]at\.[\w-]{22}\.[0-9a-f]{24}\.[0-9A-Za-z]{20}"),
     TokenFormat("Google OAuth token", ("ya29.",), r"ya29\.[\w-]{30,}"),
 )
 """Tokens of which a run follows right behind the hint."""
@@ -112,9 +183,8 @@ FORMATS_ANYWHERE = (
     # prefixes and separators of lines in a listing or in a literal.
     TokenFormat(
         "private key",
-        ("PRIVATE KEY",),
-        r"(?:(?<=-BEGIN )|(?<=-BEGIN (?:RSA|DSA|PGP) )|(?<=-BEGIN EC )|(?<=-BEGIN OPENSSH )|(?<=-BEGIN ENCRYPTED ))"
-        r"PRIVATE KEY(?: BLOCK)?-----(?=(?:[^-]|-(?!----)){0,400}?[0-9A-Za-z+/]{40})"
+        ("-BEGIN ",),
+        r"-BEGIN (?:[0-9A-Z]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----(?=(?:[^-]|-(?!----)){0,400}?[0-9A-Za-z+/]{24})"
         r"((?:[^-]++|-(?!----))*+(?=-----END )"
         r"|(?:(?:\\[rn]|[^0-9A-Za-z+/=]){0,24}(?:\d{1,6}[^0-9A-Za-z+/=]{1,12})?[0-9A-Za-z+/=]{40,}+)++)",
         kinds=0,
@@ -125,6 +195,19 @@ FORMATS_ANYWHERE = (
         r"(?i:ecret_?access_?key)\\?[\"']?[ \t]{0,20}(?:[:=]>?|>)[ \t]{0,20}\\?[\"']?"
         r"([0-9A-Za-z/+]{40})(?![0-9A-Za-z/+=])",
     ),
+    TokenFormat(
+        "private key", ("Private-Lines:",), r"Private-Lines: \d{1,3}((?:\r?\n[0-9A-Za-z+/=]{4,64})+)", kinds=0
+    ),  # of PuTTY
+    TokenFormat(
+        "WireGuard private key", ("PrivateKey",), r"PrivateKey[ \t]{0,9}=[ \t]{0,9}([0-9A-Za-z+/]{43}=)(?![\w=])"
+    ),
+    TokenFormat("Azure client secret", ("Q~",), r"(?<=[\w.~-]{3}\d)Q~[\w.~-]{31,34}(?![\w.~-])"),
+    TokenFormat("Terraform token", (".atlasv1.",), r"\.atlasv1\.([\w=-]{60,70})(?![\w=-])"),
+    TokenFormat("OpenShift token", ("sha256~",), r"sha256~([\w-]{43})(?![\w-])"),
+    TokenFormat(
+        "Discord webhook", ("://",), r"://(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d{15,20}/([\w-]{60,80})"
+    ),
+    TokenFormat("Teams webhook", ("://",), r"://[\w-]{1,60}\.webhook\.office\.com/(webhookb2/[\w@/-]{100,300})"),
     TokenFormat("Azure storage key", ("AccountKey=",), r"AccountKey=([0-9A-Za-z+/]{40,90}={0,2})"),
     TokenFormat("Slack webhook", ("://",), r"://hooks\.slack\.com/((?:services|workflows|triggers)/[\w/]{40,80})"),
     # Words are passwords in documentation, and a number with a comma is the port of the first of several hosts.
@@ -138,122 +221,3 @@ FORMATS_ANYWHERE = (
 """Tokens with a hint of their own that is rare enough to be searched for."""
 TOKEN_FORMATS = FORMATS_AT_RUN + FORMATS_BEFORE_RUN + FORMATS_ANYWHERE
 TOKEN_NAMES = frozenset(each.name for each in TOKEN_FORMATS)
-
-_FOLDED = bytes(ord("a" if chr(code).isalnum() or chr(code) in "_-" else " ") for code in range(128)).ljust(256)
-_NEEDLE = b"a" * MIN_RUN_CHARACTERS
-
-_Hinted: TypeAlias = list[tuple[str, TokenFormat]]
-"""Formats with a hint of each."""
-
-
-def _by_hint(formats: tuple[TokenFormat, ...], length: int | None = None) -> dict[str, _Hinted]:
-    """Return hints and their formats by the first `length` characters of the hint."""
-    found: dict[str, _Hinted] = {}
-    for token_format in formats:
-        for hint in token_format.hints:
-            found.setdefault(hint[:length], []).append((hint, token_format))
-    return found
-
-
-_AT_RUN = _by_hint(FORMATS_AT_RUN, 2)
-_BEFORE_RUN = tuple(hint for token_format in FORMATS_BEFORE_RUN for hint in token_format.hints)
-_ANYWHERE = _by_hint(FORMATS_ANYWHERE)
-
-# The rest of an escape in a literal or from a terminal, or of a percent-encoding, may stand glued before a token.
-_GLUED = re.compile(
-    r"(?<=\\)(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbfv])|(?<=[\[;])\d*[mK]|(?<=%)[0-9A-F]{2}", re.ASCII
-)
-_MAY_BE_GLUED = frozenset("\\[;%")
-
-_KINDS = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]")))
-_PLACEHOLDER = re.compile(r"EXAMPLE|example|(.)\1{7}|[xX]{4}|your|YOUR|Your|\.\.\.|12345|67890|abcdef|ABCDEF")
-
-
-class FoundToken(msgspec.Struct, frozen=True):
-    """A token in a text: text[start:end] is secret."""
-
-    start: int
-    end: int
-    name: str
-
-
-def find_tokens(text: str) -> list[FoundToken]:
-    """Return the tokens in `text` in their order; they do not overlap."""
-    found = list(_tokens(text, _at_runs(text)))
-    for hint, formats in _ANYWHERE.items():
-        if (start := text.find(hint)) >= 0:
-            found += _tokens(text, _at_hints(text, hint, start, formats))
-    # Of two in one place the first has the better name: a GitHub token may be the password of an address.
-    found.sort(key=lambda token: token.start)
-    apart: list[FoundToken] = []
-    for token in found:
-        if not apart or token.start >= apart[-1].end:
-            apart.append(token)
-    return apart
-
-
-def _tokens(text: str, candidates: Iterator[tuple[int, TokenFormat]]) -> Iterator[FoundToken]:
-    for start, token_format in candidates:
-        if match := _compiled(token_format.pattern).match(text, start):
-            secret = match.re.groups
-            if _is_random(match[secret], token_format):
-                yield FoundToken(*match.span(secret), token_format.name)
-
-
-def _at_hints(text: str, hint: str, start: int, formats: _Hinted) -> Iterator[tuple[int, TokenFormat]]:
-    """Yield the places of a hint, the first of which is `start`, and the formats to try there."""
-    while start >= 0:
-        for _, token_format in formats:
-            yield start, token_format
-        start = text.find(hint, start + len(hint))
-
-
-def _at_runs(text: str) -> Iterator[tuple[int, TokenFormat]]:
-    """Yield the places of hints at the beginning of runs, and the formats to try there."""
-    # One byte stands for each character, so that places are the same.
-    folded = text.encode("ascii", "replace").translate(_FOLDED)
-    start = folded.find(_NEEDLE)
-    while start >= 0:
-        if text[start : start + 2] in _AT_RUN:
-            yield from _hinted(text, start)
-        before = text[start - 1] if start else ""
-        if before == ".":
-            if text.endswith(_BEFORE_RUN, 0, start):
-                yield from _before_run(text, start)
-        elif before in _MAY_BE_GLUED and (glued := _GLUED.match(text, start)):
-            yield from _hinted(text, glued.end())
-        inside = start + MIN_RUN_CHARACTERS
-        start = folded.find(_NEEDLE, inside)
-        if start == inside:  # the same run still
-            end = folded.find(b" ", inside)
-            start = folded.find(_NEEDLE, end) if end >= 0 else -1
-
-
-def _before_run(text: str, start: int) -> Iterator[tuple[int, TokenFormat]]:
-    for token_format in FORMATS_BEFORE_RUN:
-        for hint in token_format.hints:
-            if text.endswith(hint, 0, start):
-                yield start - len(hint), token_format
-
-
-def _hinted(text: str, start: int) -> Iterator[tuple[int, TokenFormat]]:
-    for hint, token_format in _AT_RUN.get(text[start : start + 2], ()):
-        if text.startswith(hint, start):
-            yield start, token_format
-
-
-def _is_random(secret: str, token_format: TokenFormat) -> bool:
-    """Return False for words and for the placeholders of documentation."""
-    if not token_format.kinds:
-        return True
-    body = secret[max((len(hint) for hint in token_format.hints if secret.startswith(hint)), default=0) :][:100]
-    return (
-        len(set(body)) >= min(9, len(body) // 2)
-        and sum(kind.search(body) is not None for kind in _KINDS) >= token_format.kinds
-        and not _PLACEHOLDER.search(body)
-    )
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.ASCII)

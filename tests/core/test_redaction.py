@@ -3,10 +3,12 @@
 import json
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.core.redaction import MIN_OWN_SECRET, Redactor, StreamRedactor, find_markers, looks_like_key
+from ikigai.core.shown_text import ShownText
 
 KEY = "k7" * 20
 PASSWORD = 'p"ä/ss\\w@rd+1'
@@ -71,7 +73,10 @@ SECRETS = st.lists(
 @given(st.data(), SECRETS)
 def test_stream_in_any_pieces_is_redacted_as_the_whole_text(data: st.DataObject, secrets: list[str]) -> None:
     redactor = Redactor({f"S{index}": secret for index, secret in enumerate(secrets)}, formats=False)
-    part = st.sampled_from(secrets) | st.sampled_from(redactor.spellings) | st.text("ab/c", max_size=6)
+    escape = st.sampled_from(
+        ("\x1b[1m", "\x1b]8;;" + "a" * 12 + "\x07", "\x1bPab\x1b\\", "\x1b", "\x9b0", "\x1b(B", "\x9dab")
+    )
+    part = st.sampled_from(secrets) | st.sampled_from(redactor.spellings) | st.text("ab/c", max_size=6) | escape
     cut = part.flatmap(lambda text: st.integers(0, len(text)).map(lambda end: text[:end]))
     text = "".join(data.draw(st.lists(part | cut, max_size=8)))
     stream = StreamRedactor(redactor)
@@ -89,3 +94,64 @@ def test_stream_holds_back_only_what_may_begin_a_secret() -> None:
     assert stream.feed("y high") == "sky high"
     assert stream.feed(" sk-abcdefghijkl s") == " [redacted: KEY] "
     assert stream.finish() == "s"
+
+
+def test_stream_lets_pass_what_holds_no_secret_at_once() -> None:
+    stream = StreamRedactor(Redactor({"KEY": "sk-abcdefghijkl"}, formats=False))
+    assert stream.feed("a \x1b[1mred\x1b[m ") == "a \x1b[1mred\x1b[m "
+    assert stream.feed("\x1b[3") + stream.feed("1mx") == "\x1b[31mx"
+
+
+OWN = "sk-abcdefgh-IJKL0123456"
+TOKEN = "ghp_Zk3vQ9tLw7XyB2mNf8RcD4sHj6Ge1PaU5o0i"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("\x1b[01;31m\x1b[K", "\x1b[m\x1b[K"),  # grep --color
+        ("\x1b[7m", "\x1b[27m"),  # git diff --color with its highlight
+        ("\x1b[0m\x1b[1m\x1b[31m", "\x1b[0m"),  # rg --color
+        ("\x1b[38;2;255;0;0m", "\x1b[39;49m"),
+        ("\x1b[4:3m", "\x1b[24m"),
+        ("\x9b31m", "\x9bm"),
+        ("\x1b(B", "\x1b)0"),
+        ("\x1b]8;;file:///x\x1b\\", "\x1b]8;;\x07"),
+    ],
+)
+@pytest.mark.parametrize("secret", [OWN, TOKEN])
+def test_secret_that_is_divided_by_escape_sequences_is_replaced(secret: str, before: str, after: str) -> None:
+    redactor = Redactor({"OWN": OWN}, formats=True)
+    name = "OWN" if secret == OWN else "GitHub token"
+    for start in range(0, len(secret), 3):
+        for end in range(start, len(secret) + 1, 5):
+            text = f"a.txt:{secret[:start]}{before}{secret[start:end]}{after}{secret[end:]} x"
+            redacted = redactor.foreign(text)
+            assert ShownText(redacted).text == f"a.txt:[redacted: {name}] x", text
+            assert not any(secret[at : at + 6] in redacted for at in range(4, len(secret) - 6))
+            assert redactor.key_in(text) == name
+
+
+def test_colors_within_a_secret_stay_behind_its_marker() -> None:
+    redactor = Redactor({"OWN": OWN}, formats=False)
+    text = f"\x1b[1m{OWN[:9]}\x1b[m{OWN[9:15]}\x1b]8;;x\x07{OWN[15:]}\x1b[2m."
+    assert redactor.own(text) == "\x1b[1m[redacted: OWN]\x1b[m\x1b[2m."
+
+
+def test_secret_in_an_address_that_a_terminal_does_not_show_is_replaced() -> None:
+    text = f"\x1b]8;;https://h/?key={OWN}\x07page\x1b]8;;\x07 {OWN[:5]}\x1b[1m{OWN[5:]}"
+    assert Redactor({"OWN": OWN}, formats=True).foreign(text) == (
+        "\x1b]8;;https://h/?key=[redacted: OWN]\x07page\x1b]8;;\x07 [redacted: OWN]\x1b[1m"
+    )
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "part", ["\x1b", "\x1b]", "\x9d", "\x1b[1", "\x1b[1m", "s\x1b[1m", "\x1bPx\x1b\\", "\x1b]8;;a\x07"]
+)
+def test_many_escape_sequences_are_read_in_linear_time(part: str) -> None:
+    redactor = Redactor({"OWN": OWN}, formats=True)
+    redactor.foreign(part * (500_000 // len(part)))
+    stream = StreamRedactor(redactor)
+    for _ in range(2_000):
+        stream.feed(part * 3)

@@ -49,7 +49,7 @@ PROGRAM = (
     "ikigai.app.services", "ikigai.app.setting_changes", "ikigai.app.surroundings", "ikigai.app.tool_runtime",
     "ikigai.cli.main", "ikigai.cli.subcommands", "ikigai.config.extra_fields", "ikigai.core.commands.command_help",
     "ikigai.core.mentions", "ikigai.core.request.default_prompt", "ikigai.core.search.fuzzy",
-    "ikigai.core.search.recall_choice", "ikigai.core.state.prompt_prefix", "ikigai.core.token_formats",
+    "ikigai.core.search.recall_choice", "ikigai.core.state.prompt_prefix", "ikigai.core.token_search",
     "ikigai.headless.print_mode", "ikigai.providers.local.weights", "ikigai.providers.openai.provider",
     "ikigai.providers.prices", "ikigai.repl.cold_cache", "ikigai.repl.draft_files", "ikigai.repl.exit_message",
     "ikigai.repl.first_screen", "ikigai.repl.opening", "ikigai.repl.recall_suggestions", "ikigai.repl.repl",

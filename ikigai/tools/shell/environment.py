@@ -1,4 +1,4 @@
-"""This module makes the environment of a command: the listed variables of the user, without secrets.
+"""Make the environment of a command: the listed variables of the user, without secrets, and nothing that waits.
 
 The list says what passes rather than what is removed: an unknown variable may hold a key, or change what an approved
 program does. CDPATH, RIPGREP_CONFIG_PATH, BASH_ENV, LD_PRELOAD, LD_LIBRARY_PATH, LESSOPEN, GIT_SSH_COMMAND and
@@ -17,7 +17,7 @@ _GROUPS = (
     # The user and this machine.
     "PATH HOME USER LOGNAME SHELL HOSTNAME LANG LANGUAGE LOCALE_ARCHIVE TZ PWD TMPDIR TMP TEMP MANPATH",
     "WSL_DISTRO_NAME WSL_INTEROP",
-    # The terminal; TERM is fixed below, and editors are not passed, which would wait for a person.
+    # The terminal; TERM is fixed below, and so are editors, which would wait for a person.
     "COLUMNS LINES COLORTERM NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE LS_COLORS GREP_COLORS",
     # The desktop. Not DBUS_SESSION_BUS_ADDRESS, over which any program can read an open keyring.
     "DISPLAY WAYLAND_DISPLAY XAUTHORITY",
@@ -26,7 +26,7 @@ _GROUPS = (
     # Certificates of a company's proxy, without which nothing can be fetched.
     "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS NIX_SSL_CERT_FILE",
     # Continuous integration, containers and builds that can be repeated.
-    "CI GITHUB_ACTIONS GITLAB_CI DEBIAN_FRONTEND SOURCE_DATE_EPOCH DOCKER_HOST DOCKER_CONTEXT",
+    "CI GITHUB_ACTIONS GITLAB_CI SOURCE_DATE_EPOCH DOCKER_HOST DOCKER_CONTEXT",
     # Where languages have their tools, packages and caches. Not the options that make each program of a language
     # load or run something else: NODE_OPTIONS, PYTHONSTARTUP, RUBYOPT, PERL5OPT, JAVA_TOOL_OPTIONS, GOFLAGS.
     "VIRTUAL_ENV VIRTUAL_ENV_PROMPT PYTHONPATH PYTHONUTF8 PYTHONIOENCODING PYTHONUNBUFFERED PYTHONHASHSEED",
@@ -54,15 +54,34 @@ _LOGIN = re.compile(r"://[^/@\s]*:[^/@\s]+@|(?<!ssh)(?<!sftp)://[^/@\s]+@")
 _PARAMETER = re.compile(r"(?:^|[?&;,\s])([A-Za-z][\w-]*)\s*=")
 """The name of a parameter, as in https://host/?token=… and AccountName=…;AccountKey=…"""
 _SECRET_PARAMETERS = frozenset({"pwd", "sig", "sharedaccesssignature"})
+_EDITORS = (
+    "EDITOR VISUAL FCEDIT SUDO_EDITOR SYSTEMD_EDITOR GIT_EDITOR GIT_SEQUENCE_EDITOR HGEDITOR SVN_EDITOR JJ_EDITOR",
+    "BZR_EDITOR P4EDITOR CVSEDITOR GH_EDITOR GLAB_EDITOR KUBE_EDITOR PSQL_EDITOR",
+)
+_ASKING = ("GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS",)
+_PAGERS = ("PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER GH_PAGER GLAB_PAGER AWS_PAGER BAT_PAGER DELTA_PAGER PSQL_PAGER",)
 FIXED_VALUES = {
     "TERM": "dumb",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-    "SYSTEMD_PAGER": "cat",
+    # The variables go before what a program's own configuration names, as core.editor and core.askPass of git. `false`
+    # ends at once, and the program says that its editor failed and, as git does, which option to use instead.
+    **dict.fromkeys(" ".join((*_EDITORS, *_ASKING)).split(), "false"),
+    **dict.fromkeys(" ".join(_PAGERS).split(), "cat"),
+    # Questions at the terminal or in a window, which nobody sees.
     "GIT_TERMINAL_PROMPT": "0",
+    "GCM_INTERACTIVE": "never",  # Git Credential Manager
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GH_PROMPT_DISABLED": "1",
+    "NO_PROMPT": "1",  # glab
+    "DEBIAN_FRONTEND": "noninteractive",
+    "APT_LISTCHANGES_FRONTEND": "none",
+    "PIP_NO_INPUT": "1",
+    "POETRY_NO_INTERACTION": "1",
+    "COMPOSER_NO_INTERACTION": "1",
+    "TF_INPUT": "0",
 }
-"""Values that make programs print instead of drawing, paging or asking, unless `[tools] env` names the variable."""
+"""Values that make programs print instead of drawing, paging, asking or opening an editor, unless `[tools] env` names
+the variable. None of them answers a question with yes.
+"""
 
 
 def command_environment(

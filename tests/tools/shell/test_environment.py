@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from ikigai.app.tool_runtime import ToolRuntime
 from ikigai.config.key_table import Config
 from ikigai.config.records import ToolSettings
 from ikigai.tools.shell.environment import FIXED_VALUES, command_environment
+from ikigai.tools.shell.run_command import run
 
 PASSED = {
     "PATH": "/bin", "HOME": "/h", "LANG": "C", "LC_ALL": "C", "SSH_AUTH_SOCK": "/s", "GOPATH": "/go", "CI": "true",
@@ -26,7 +29,7 @@ STEERING = [
     "CDPATH", "RIPGREP_CONFIG_PATH", "GLOBIGNORE", "GREP_OPTIONS", "LESSOPEN", "LESSCLOSE", "LD_PRELOAD",
     "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "IFS", "DYLD_INSERT_LIBRARIES", "PROMPT_COMMAND", "GIT_SSH_COMMAND",
     "GIT_DIR", "BASH_FUNC_l%%", "SHELLOPTS", "BASHOPTS", "POSIXLY_CORRECT", "NODE_OPTIONS", "PYTHONSTARTUP", "MAGIC",
-    "EDITOR", "DBUS_SESSION_BUS_ADDRESS", "A_NAME_NOBODY_KNOWS",
+    "DBUS_SESSION_BUS_ADDRESS", "A_NAME_NOBODY_KNOWS",
 ]  # fmt: skip
 
 
@@ -69,6 +72,39 @@ def test_value_with_credentials_passes_only_by_its_exact_name(value: str):
 )  # fmt: skip
 def test_value_without_credentials_passes(value: str):
     assert command_environment({"DOCKER_HOST": value}) == {**FIXED_VALUES, "DOCKER_HOST": value}
+
+
+GIT_THAT_EDITS = [
+    "git commit", "git commit --amend", "git tag -a v1", "git rebase -i HEAD~1", "git branch --edit-description",
+    "git notes add", "git config --edit", "git revert --edit HEAD", "git merge --edit side", "git cherry-pick -e side",
+]  # fmt: skip
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+@pytest.mark.parametrize("command", GIT_THAT_EDITS)
+async def test_git_fails_at_once_where_its_configuration_names_an_editor(tmp_path: Path, command: str) -> None:
+    (tmp_path / ".gitconfig").write_text(
+        "[user]\nname = a\nemail = a@b\n[core]\neditor = sleep 60 #\naskPass = sleep 60 #\n"
+        "[sequence]\neditor = sleep 60 #\n"
+    )
+    environment = command_environment({"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
+    made = (
+        "git init -q; for n in 1 2; do date > f$n; git add .; git commit -qm $n; done; git checkout -qb side HEAD~1; "
+    )
+    made += "date > side; git add .; git commit -qm side; git checkout -q -; date >> f1; git add ."
+    made += "" if "commit" in command.split() else "; git stash -q"
+    assert (await run(made, tmp_path, environment)).status == 0
+    ended = await run(command, tmp_path, environment, timeout=20)
+    assert not ended.timed_out and ("editor 'false'" in ended.text or ended.status), ended
+
+
+def test_each_program_that_asks_has_its_fixed_value() -> None:
+    assert {name: FIXED_VALUES[name] for name in ("GIT_EDITOR", "GIT_PAGER", "GIT_TERMINAL_PROMPT", "SSH_ASKPASS")} == {
+        "GIT_EDITOR": "false", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS": "false",
+    }  # fmt: skip
+    given = {"GIT_EDITOR": "vim", "DEBIAN_FRONTEND": "dialog", "SSH_ASKPASS": "/usr/bin/ksshaskpass"}
+    assert command_environment(given) == FIXED_VALUES
+    assert command_environment(given, env=["GIT_EDITOR"])["GIT_EDITOR"] == "vim"
 
 
 def test_named_variable_goes_before_the_fixed_value():

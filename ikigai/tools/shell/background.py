@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from ikigai.tools.shell.drawn_output import DrawnOutput
 from ikigai.tools.shell.exit_report import FinishedCommand
 from ikigai.tools.shell.output_buffer import TailBuffer
 from ikigai.tools.shell.supervised_process import SupervisedProcess, Wrap
@@ -27,12 +28,19 @@ class BackgroundProcess:
         self, id: str, command: str, directory: Path, environment: Mapping[str, str], wrap: Wrap | None = None
     ) -> None:
         self.id, self.command, self.directory = id, command, str(directory)
-        self.output = TailBuffer(KEPT_OUTPUT_BYTES)
+        self._output = TailBuffer(KEPT_OUTPUT_BYTES)
+        self._drawn = DrawnOutput(self._output.add)
         self.began = time.monotonic()
         self._seconds = 0.0
         self._has_output = asyncio.Event()
         self.process = SupervisedProcess(command, directory, environment, self._add_output, stdin=True, wrap=wrap)
         self.process.ended.add_done_callback(self._on_end)
+
+    @property
+    def output(self) -> TailBuffer:
+        """Its output so far, where it draws over itself as a terminal shows it now."""
+        self._drawn.flush()
+        return self._output
 
     @property
     def is_running(self) -> bool:
@@ -62,7 +70,7 @@ class BackgroundProcess:
                     await asyncio.sleep(SETTLE_SECONDS)
 
     def _add_output(self, data: bytes) -> None:
-        self.output.add(data)
+        self._drawn.feed(data)
         self._has_output.set()
 
     def _on_end(self, ended: asyncio.Task[object]) -> None:

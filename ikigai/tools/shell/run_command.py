@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ikigai.core.record import Record
 from ikigai.tools.base import OnOutput
+from ikigai.tools.shell.drawn_output import DrawnOutput
 from ikigai.tools.shell.exit_report import FinishedCommand
 from ikigai.tools.shell.output_buffer import HeadTailBuffer
 from ikigai.tools.shell.pipes import LiveOutput
@@ -51,6 +52,7 @@ async def run(
 ) -> FinishedCommand:
     """Run a bash command, or a program with its arguments; return when all its processes have ended.
 
+    Output that it draws over itself, as a progress bar, is folded to what a terminal shows in the end.
     `environment` is its whole environment (see `environment.command_environment`). `progress` gets its output, at most
     20 times a second, and at most the last 8 KiB at a time. `stdin` is its standard input. `separate_stderr` keeps
     standard error apart from the output. When cancelled, return after all processes have ended. Raise OSError or
@@ -58,10 +60,13 @@ async def run(
     """
     limits = limits or OutputLimits()
     output, errors = (HeadTailBuffer(limits.head, limits.tail) for _ in range(2))
-    live = LiveOutput(progress)
+    live, drawn = LiveOutput(progress), DrawnOutput(output.add)
 
     def add(data: bytes) -> None:
-        output.add(data)
+        if separate_stderr:  # for a program to read
+            output.add(data)
+        else:
+            drawn.feed(data)
         live.add(data)
 
     start, timed_out, writing = time.monotonic(), False, None
@@ -79,5 +84,6 @@ async def run(
         if writing:
             writing.cancel()
         process_end = await process.end()
+        drawn.flush()
         live.close()
     return process_end.finished(output.text(), errors.text(), output.cut + errors.cut, seconds, timed_out)

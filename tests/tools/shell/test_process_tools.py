@@ -57,6 +57,17 @@ async def test_new_output_is_read_once_and_the_tail_at_any_time(desk: Desk):
     assert (await desk.text("process_read", id=id, tail=2)).startswith("two\ngot hällo\n[")
 
 
+async def test_progress_bar_is_read_as_a_terminal_shows_it_now(desk: Desk) -> None:
+    id = desk.start("read x; for n in 1 2 3; do printf '\\r%s%%' $n; done; read x; printf '\\r4%%\\nend\\n'; read x")
+    await desk.call("process_write", id=id, text="x\n")
+    assert (await desk.text("process_read", id=id, wait=20)).startswith("[p1: running")  # the word may go on
+    assert (await desk.text("process_read", id=id)).startswith("3%\n[p1: running")
+    assert (await desk.text("process_read", id=id)).startswith("[p1: running")
+    await desk.call("process_write", id=id, text="x\n")
+    assert (await desk.text("process_read", id=id, wait=20)).startswith("\n4%\nend\n[p1: running")
+    assert (await desk.text("process_read", id=id, tail=3)).startswith("3%\n4%\nend\n[p1: running")
+
+
 async def test_end_of_input(desk: Desk):
     id = desk.start("cat; echo over; exit 3")
     told = await desk.text("process_write", id=id, text="a\nb", end=True)

@@ -48,6 +48,16 @@ async def test_output_status_and_directory(witness: Witness, tmp_path: Path):
     assert (done.text, done.directory) == ("a b|$HOME|*|", "")
 
 
+async def test_progress_bar_is_folded_before_the_output_is_cut(witness: Witness, tmp_path: Path) -> None:
+    bar = "for n in $(seq 0 5000); do printf '\\r%4d of 5000 [%-40s]' $n '####'; done; printf '\\nBuilt.\\n'; exit 1"
+    done = await run(bar, tmp_path, witness.environment, limits=OutputLimits(500, 500))
+    assert done.text == f"5000 of 5000 [{'####':<40}]\nBuilt.\n" and not done.cut
+    done = await run("printf 'a\\r\\nb\\r\\n'", tmp_path, witness.environment)
+    assert done.text == "a\r\nb\r\n"
+    done = await run("printf 'a\\rb'", tmp_path, witness.environment, separate_stderr=True)
+    assert done.text == "a\rb"
+
+
 async def test_it_is_alone_without_a_terminal_and_without_input(witness: Witness, tmp_path: Path):
     script = "cat; tty; (: </dev/tty) 2>&1; ps -o sid=,pgid= $$; echo $$; env; ls /proc/self/fd"
     done = await run(script, tmp_path, witness.environment)

@@ -24,7 +24,7 @@ _PARTIAL = re.compile(r"(?:\r+|\x1b(?:\[[0-9;:?]{0,32}[ -/]{0,4})?|\x1b\][^\x07\
 _RESET = re.compile(r"\x1b\[0*(?:;.*)?m")
 
 
-class _Line:
+class _DrawnLine:
     """A line as it came (`raw`), or after the cursor went back in it, its characters and the colors of each."""
 
     __slots__ = ("chars", "raw", "styles", "width")
@@ -90,7 +90,7 @@ class DrawnOutput:
         self._emit = emit
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")  # bytes come out as they went in
         self._held, self._plain = "", ""
-        self._lines = list[_Line]()  # what is drawn on; empty while all output is plain
+        self._lines = list[_DrawnLine]()  # what is drawn on; empty while all output is plain
         self._row = self._column = 0
         self._style = ""
         self._is_continued = False  # the beginning of the first line has been passed on
@@ -127,9 +127,9 @@ class DrawnOutput:
             self._pass_on(self._plain[:cut])
             self._plain = self._plain[cut:]
         if move:
-            self._lines = [_Line(raw) for raw in self._plain.split("\n")]
+            self._lines = [_DrawnLine(raw) for raw in self._plain.split("\n")]
             if self._is_continued and len(self._lines) == 1:
-                self._lines.insert(0, _Line())
+                self._lines.insert(0, _DrawnLine())
             self._plain, self._row = "", len(self._lines) - 1
             self._column = self._lines[-1].width
             self._draw(text[move.start() :])
@@ -173,7 +173,7 @@ class DrawnOutput:
             return
         if line.raw is not None:
             line.raw += end[:-1]
-        self._lines.append(_Line())
+        self._lines.append(_DrawnLine())
         if len(self._lines) > 2 * MAX_LINES:
             self._pass_on("".join(f"{line.text()}\n" for line in self._lines[:MAX_LINES]))
             del self._lines[:MAX_LINES]
@@ -207,7 +207,7 @@ class DrawnOutput:
         text = "\n".join(line.text() for line in self._lines).rstrip("\n")
         if text:
             self._pass_on(f"{text}\n")
-        self._lines, self._row, self._column = [_Line()], 0, 0
+        self._lines, self._row, self._column = [_DrawnLine()], 0, 0
 
 
 def _restyled(style: str, control: re.Match[str]) -> str:

@@ -20,6 +20,7 @@ from ikigai.store import pg_programs, schema
 from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress, quoted
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
+from ikigai.store.embedded.libpq_variables import visible_environment
 from ikigai.store.sql import agents
 from ikigai.store.sql import dump as queries
 
@@ -274,7 +275,7 @@ async def _more(process: Process, file: Path) -> bytes:
 async def _run(command: list[str], environment: dict[str, str], stdout: int | None) -> Process:
     env = {
         name: value
-        for name, value in os.environ.items()
+        for name, value in visible_environment().items()
         if name in PASSED_VARIABLES or name.startswith(PASSED_PREFIXES)
     }
     everything = {**env, "LC_ALL": "C", **environment}

@@ -5,12 +5,14 @@ import os
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import pytest
-from psycopg import conninfo
+from psycopg import conninfo, pq
 
 from ikigai.store.embedded import account as embedded_account
 from ikigai.store.embedded import server as embedded
+from ikigai.store.embedded.libpq_variables import is_libpq_variable
 from ikigai.store.embedded.server import find_binaries
 from tests.conftest import address
 from tests.e2e.account import ECHO, Account, refused
@@ -149,6 +151,17 @@ def test_killed_with_it(talk: Account):
     assert talk.endings() == ["completed"]
 
 
+LIBPQ_PARAMETERS = [option.envvar.decode() for option in pq.Conninfo.get_defaults() if option.envvar]
+OTHERS = ["PGSERVICEFILE", "PGSYSCONFDIR", "PGLOCALEDIR", "PGDATESTYLE", "PGTZ", "PGGEQO"]
+OF_ANOTHER_SERVER = dict.fromkeys(LIBPQ_PARAMETERS + OTHERS, "nonsense-of-another")
+"""Every variable of libpq, with a value that fails: those that it lists with their parameters, and the others."""
+
+
+def test_each_variable_of_libpq_is_known_by_its_name() -> None:
+    assert len(OF_ANOTHER_SERVER) > 30 and all(map(is_libpq_variable, OF_ANOTHER_SERVER))
+    assert not any(map(is_libpq_variable, ("PG_COLOR", "PATH", "PAGER", "PSQLRC", "PSQL_EDITOR")))
+
+
 def test_embedded_server_runs_as_long_as_psql_does(account: Account):
     """The server outlives its grace period, as psql is connected."""
     query = ("-X", "-At", "-c", "select pg_sleep(3)", "-c", "select count(*) from agents")
@@ -157,9 +170,12 @@ def test_embedded_server_runs_as_long_as_psql_does(account: Account):
         assert account.run("db", "migrate", IKIGAI_DATABASE_URL="embedded").returncode == 0
         result = account.run("db", "psql", *query, IKIGAI_DATABASE_URL="embedded")
         assert (result.returncode, result.stdout) == (0, "\n0\n"), result.stderr
-        for arguments in (("db", "status"), (*ECHO, "-p", "hello"), ("db", "psql", "-XAtc", "select 1")):
-            done = account.run(*arguments, IKIGAI_DATABASE_URL="embedded", PGOPTIONS="-c nonsense=1 --no")
-            assert (done.returncode, done.stderr) == (0, ""), "PGOPTIONS is for other servers"
+        dumped = str(account.home / "dumped")
+        commands = ("db", "status"), (*ECHO, "-p", "hello"), ("db", "psql", "-XAtc", "select 1"), ("db", "dump", dumped)
+        for arguments in commands:
+            done = account.run(*arguments, IKIGAI_DATABASE_URL="embedded", **OF_ANOTHER_SERVER)
+            assert (done.returncode, done.stderr) == (0, "")
+        assert Path(dumped).stat().st_size > 1000
     finally:
         data = account.home / ".local" / "share" / "ikigai"
         deadline = time.monotonic() + 60

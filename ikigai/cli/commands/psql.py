@@ -45,17 +45,19 @@ async def run_psql(config: Config, arguments: argparse.Namespace) -> int:
         await import_module("ikigai.store.pg_programs")
         from ikigai.store import pg_programs
         from ikigai.store.address import parse_dsn, quoted
+        from ikigai.store.embedded.libpq_variables import visible_environment
 
         parameters = parse_dsn(dsn)
-        options = parameters.get("options", os.environ.get("PGOPTIONS", ""))
+        variables = visible_environment()
+        options = parameters.get("options", variables.get("PGOPTIONS", ""))
         schema = quoted(config.database.schema)
         with_options = {**parameters, "options": f"{options} -csearch_path={schema},public".strip()}
         accepted = await pg_programs.accepts_options(with_options)
         where, password = pg_programs.without_secrets(with_options if accepted else parameters)
-        if not lease and not password and (theirs := os.environ.get("PGPASSWORD")):
+        if not lease and not password and (theirs := variables.get("PGPASSWORD")):
             password = {"PGPASSWORD": theirs}
         command = [await _find_psql(), f"--dbname={where}"]
-        environment = without_secrets(os.environ) | password
+        environment = without_secrets(variables) | password
         if accepted:
             return await _run([*command, *arguments.rest], environment)
         with _start_file(schema, arguments.rest) as (rest, start):

@@ -18,6 +18,7 @@ from ikigai.core.errors import BadDatabase, StoreError, Unavailable
 from ikigai.store.embedded import keeper, location
 from ikigai.store.embedded.account import OWN_SERVER
 from ikigai.store.embedded.binaries import find_binaries
+from ikigai.store.embedded.libpq_variables import hide_libpq_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,10 @@ GRACE_SECONDS = 2.0
 """Seconds that the server outlives its last program, so that successive short calls of ikigai find it running."""
 
 
+CONNECT_SECONDS = 5
+"""Seconds for an attempt to connect."""
+
+
 class Lease:
     """The right to use the server, which runs until the last lease is closed or its process has ended."""
 
@@ -47,8 +52,10 @@ class Lease:
         """True if the database is new."""
         self.major = location.MAJOR_VERSION
         host = socket_dir.replace("\\", "\\\\").replace("'", "\\'")
-        # Unset values would come from PG* variables, which are meant for another server.
+        hide_libpq_variables()
+        # Without these values an address that is shown would be completed from PG* variables, also by other programs.
         own = f"host='{host}' hostaddr='' port={location.SOCKET_PORT} dbname=ikigai user=ikigai gssencmode=disable"
+        own += f" connect_timeout={CONNECT_SECONDS}"
         self.dsn = f"{own} options='' sslmode=disable channel_binding=disable requirepeer='' target_session_attrs=any"
 
     def renew(self) -> str:

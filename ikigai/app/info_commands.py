@@ -270,7 +270,9 @@ async def _system(argument: str, config: Config, context: CommandContext) -> Com
 async def _status(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     services, agent, memory, state, *_ = context
     database, memory = services.database_name, services.before_turn(memory)
-    text = status_report.format_status(memory, f"{agent.name} ({agent.id})", state, database)
+    text = status_report.format_status(
+        memory, f"{agent.name} ({agent.id})" if agent.name else "none yet", state, database
+    )
     record = StatusRecord(**status_report.status_as_dict(memory, agent.name, agent.id, state, database))
     return CommandAnswer(text, record)
 

@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 from ikigai.agent.loop_options import LoopOptions
 from ikigai.app import info_commands, setting_changes
 from ikigai.app.agent_manager import AgentManager
-from ikigai.app.first_agent import AgentChoice
+from ikigai.app.first_agent import AgentChoice, find_agent
 from ikigai.app.json_records.command_figures import Figures
 from ikigai.app.json_records.json_output import encode, use_utf8
 from ikigai.app.json_records.turn_records import CommandOutcome, ResultRecord
@@ -46,6 +46,8 @@ from ikigai.headless.output_streams import OutputStreams
 from ikigai.headless.printer import PrintView
 from ikigai.headless.run_turns import carry_out, run_turns
 from ikigai.headless.tree_commands import TREE_HANDLERS, check_model, needs_agent
+from ikigai.store.agents import unstored_agent
+from ikigai.system.paths import current_directory
 from ikigai.system.progress import show_waiting
 
 if TYPE_CHECKING:
@@ -305,9 +307,10 @@ async def _show(config: Config, arguments: argparse.Namespace, command: ProgramC
                 services = await Services.open(config, on_progress=on_progress, write=False)
         try:
             services.database.keep_unlisted()
-            agent = await services.choose(AgentChoice(arguments.resume, arguments.new, last=True))
-            memory = await services.load_memory(agent)
-            context = info_commands.CommandContext(services, agent, memory, memory.status.value)
+            agent = await find_agent(services.database, config, AgentChoice(arguments.resume, arguments.new, last=True))
+            shown = agent or unstored_agent(current_directory())  # a command that only shows makes no agent
+            memory = await services.load_memory(shown)
+            context = info_commands.CommandContext(services, shown, memory, memory.status.value)
             answer = await info_commands.answer_command(command, config, context)
         finally:
             await services.close()

@@ -1,5 +1,6 @@
 """This module creates the agents of a database, finds them by name or id, and lists them."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import LiteralString
 from uuid import UUID, uuid4
@@ -173,6 +174,12 @@ class Agents:
         async with self._session.use() as cursor:
             await cursor.execute(query, parameters)
             return [Agent(*row) for row in await cursor.fetchall()]
+
+
+def unstored_agent(directory: str) -> Agent:
+    """Return an agent without events that the database does not have, to show what a new one would be."""
+    now = time.time()
+    return Agent(str(uuid4()), "", None, None, directory, now, now, 0)
 
 
 async def _last(cursor: Cursor, user: str, directory: str) -> Agent | None:

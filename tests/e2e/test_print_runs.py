@@ -112,6 +112,14 @@ def test_slash_command_needs_a_conversation(account: Account):
         assert account.rows() == before and account.agents() == [name], command
 
 
+@pytest.mark.parametrize("command", ["/context", "/status", "/cost", "/search owls", "/summary", "/model"])
+@pytest.mark.parametrize("flags", [(), ("--new",), ("--ephemeral",)])
+def test_command_that_only_shows_makes_no_agent(account: Account, command: str, flags: tuple[str, ...]) -> None:
+    shown = account.run(*ECHO, *flags, "-p", "--json", command)
+    assert shown.returncode == 0 and json.loads(shown.stdout)["agent"] is None
+    assert not account.agents()
+
+
 def test_commands_that_name_their_agent_need_no_other(account: Account):
     name = mine(account)
     assert account.run(*ECHO, "-p", f"/rename {name} docs").returncode == 0

@@ -142,8 +142,7 @@ class RetryUntilAvailable:
                 kind = str(error) if isinstance(error, Misconfigured) else type(error)
                 if kind not in notified:
                     notified.add(kind)
-                    retried = _RETRIED_EVERY_MINUTE if isinstance(error, Misconfigured) else ""
-                    self._view.notice(f"{error} {retried}{self._messages.meanwhile}")
+                    self._view.notice(f"{error} {self._meanwhile(error)}")
                 if lost_at is None:
                     lost_at = now
                     self._on_lost()
@@ -155,6 +154,12 @@ class RetryUntilAvailable:
         if lost_at is not None:
             self._view.note(self._messages.passed)
         return answer
+
+    def _meanwhile(self, error: Exception) -> str:
+        if self._timeout is not None:  # then the program ends: it cannot promise that anything is saved
+            return f"ikigai tries again for {self._timeout:g} s."
+        retried = _RETRIED_EVERY_MINUTE if isinstance(error, Misconfigured) else ""
+        return f"{retried}{self._messages.meanwhile}"
 
 
 async def _call_twice(call: Callable[[], Awaitable[_T]]) -> _T:

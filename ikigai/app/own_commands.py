@@ -20,7 +20,9 @@ MAX_COMMAND_BYTES = 64 * 1024
 MAX_COMMANDS = 200
 MAX_USAGE_COLUMNS = 30
 """Columns of the usages in the list; the help of a longer one follows it directly."""
-PLACEHOLDER = re.compile(r"\$(ARGUMENTS|[1-9])")
+PLACEHOLDER = re.compile(r"(\\?)\$(ARGUMENTS|[1-9](?![0-9]))")
+"""A place for what is typed; with a backslash before it, and with further digits ($100), it is text."""
+UTF_16_MARKS = b"\xff\xfe", b"\xfe\xff"
 FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?\n", re.DOTALL | re.MULTILINE)
 """The head of a file: lines `KEY: VALUE` between two lines of three hyphens."""
 
@@ -31,6 +33,7 @@ class OwnCommand(NamedTuple):
     argument: str
     help: str
     text: str
+    has_hint: bool = False  # the head of the file names what it takes
 
 
 def user_folder() -> Path:
@@ -63,11 +66,12 @@ def read_command(name: str, file: Path, project: Project | None) -> OwnCommand:
         else:
             with file.open("rb") as opened:
                 content = opened.read(MAX_COMMAND_BYTES + 1)
-        text = content.decode()
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
         raise Rejected(f"{what}: {file}: {error.strerror or error}.", "Correct the file.") from None
     except UnicodeDecodeError as error:
-        raise Rejected(f"{what}: {file} is not UTF-8 text (offset {error.start}).", "Save it as UTF-8.") from None
+        why = "UTF-16" if content.startswith(UTF_16_MARKS) else f"not UTF-8 text (offset {error.start})"
+        raise Rejected(f"{what}: {file} is {why}.", "Save it as UTF-8.") from None
     if len(content) > MAX_COMMAND_BYTES:
         raise Rejected(f"{what}: {file} is longer than {MAX_COMMAND_BYTES >> 10} KiB.", "Shorten it.")
     return parse_command(text)
@@ -82,20 +86,32 @@ def parse_command(text: str) -> OwnCommand:
         values[key.strip()] = value.strip().strip("'\"")
     body = text[head.end() if head else 0 :].strip()
     first = next(iter(body.splitlines()), "").lstrip("# ")
-    argument = values.get("argument-hint", "") or "[ARGUMENTS]" * bool(PLACEHOLDER.search(body))
-    return OwnCommand(clean_line(argument), clean_line(values.get("description", "") or first), body)
+    takes_words = any(not match[1] for match in PLACEHOLDER.finditer(body))
+    argument = values.get("argument-hint", "") or "[ARGUMENTS]" * takes_words
+    help = clean_line(values.get("description", "") or first)
+    return OwnCommand(clean_line(argument), help, body, bool(values.get("argument-hint")))
 
 
-def fill(text: str, argument: str) -> str:
-    """Return the message: $ARGUMENTS is all that was typed, $1 to $9 are its words; without them it goes below."""
+def fill(command: OwnCommand, argument: str) -> str:
+    """Return the message: $ARGUMENTS is all that was typed, $1 to $9 are its words; without them it goes below.
+
+    A word that was not typed leaves its place empty if the head names the arguments. Else $1 stays: it may be awk's.
+    """
     words = argument.split()
+    has_place = False
 
     def value(match: re.Match[str]) -> str:
-        key = match[1]
-        return argument if key == "ARGUMENTS" else words[int(key) - 1] if int(key) <= len(words) else ""
+        nonlocal has_place
+        escape, key = match.groups()
+        if escape:
+            return match[0][1:]
+        if key != "ARGUMENTS" and int(key) > len(words):
+            return "" if command.has_hint else match[0]
+        has_place = True
+        return argument if key == "ARGUMENTS" else words[int(key) - 1]
 
-    filled = PLACEHOLDER.sub(value, text)
-    return filled if PLACEHOLDER.search(text) or not argument else f"{filled}\n\n{argument}"
+    filled = PLACEHOLDER.sub(value, command.text)
+    return filled if has_place or not argument else f"{filled}\n\n{argument}"
 
 
 def message_of(line: str, project: Project | None) -> str:
@@ -104,7 +120,7 @@ def message_of(line: str, project: Project | None) -> str:
     argument, name = "".join(rest), word[1:]
     if (file := command_files(project).get(name)) is None:
         raise Rejected(f"There is no file for {word} any more.", "/commands lists your commands.")
-    text = fill(read_command(name, file, project).text, argument.strip())
+    text = fill(read_command(name, file, project), argument.strip())
     if not text.strip():
         raise Rejected(f"{file} is empty.", "Nothing was sent.")
     return text

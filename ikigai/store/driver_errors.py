@@ -60,9 +60,7 @@ _BY_STATE = {
     ),
     "42P01": _wrong("Tables are missing from the database {database}: {said}.", "Run: ikigai db migrate"),
     "42P05": _MIXED_UP,
-    "53100": _away(
-        "The disk of the database {place} is full.", "Free some space there, then try again: nothing is lost."
-    ),
+    "53100": _away("The disk of the database {place} is full.", "Free some space there, then try again."),
     "53200": _away("The database {place} is out of memory.", "Try again in a moment."),
     "53300": _FULL,
     "54000": _bad("That is too large for the database: {said}.", "Store less at once."),

@@ -36,6 +36,23 @@ async def test_each_cause_is_told_once(monkeypatch: pytest.MonkeyPatch):
     ]
 
 
+@pytest.mark.parametrize(
+    "error", [Unavailable("It is away.", "Wait."), Misconfigured("Wrong password.", "Correct it.")]
+)
+async def test_print_mode_promises_only_for_how_long_it_tries(
+    monkeypatch: pytest.MonkeyPatch, error: StoreError
+) -> None:
+    monkeypatch.setattr(db_retry, "RETRY_AFTER", (0.0,))
+
+    async def ask() -> str:
+        raise error
+
+    view = Watcher()
+    with pytest.raises(type(error)):
+        await RetryUntilAvailable(DatabaseStatus(view), view, timeout=0.05)(ask)
+    assert view.told("notice") == [f"{error} ikigai tries again for 0.05 s."]
+
+
 async def test_programs_that_were_cut_off_together_wait_for_different_times(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(db_retry, "RETRY_AFTER", (1.0, 4.0))
     waited, chances, sleep = list[float](), iter((0.0, 1.0, 0.5)), asyncio.sleep

@@ -18,20 +18,56 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_argument_takes_the_place_of_placeholders_once():
-    assert own_commands.fill("a $ARGUMENTS b", "$1 x") == "a $1 x b"
-    assert own_commands.fill("$2-$1-$3", "one two") == "two-one-"
-    assert own_commands.fill("Review.", "the parser") == "Review.\n\nthe parser"
-    assert own_commands.fill("Review.", "") == "Review."
-    assert own_commands.fill("costs $5", "") == "costs "
+def fill(text: str, argument: str) -> str:
+    return own_commands.fill(own_commands.parse_command(text), argument)
+
+
+HINT = "---\nargument-hint: FILE [LEVEL]\n---\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "argument", "message"),
+    [
+        ("a $ARGUMENTS b", "$1 x", "a $1 x b"),
+        ("$2-$1-$3", "one two", "two-one-$3"),
+        (f"{HINT}$2-$1-$3", "one two", "two-one-"),
+        ("Review.", "the parser", "Review.\n\nthe parser"),
+        ("Review.", "", "Review."),
+        ("Run: awk '{print $1, $2}' log", "", "Run: awk '{print $1, $2}' log"),
+        ("Run: awk '{print \\$1}' $1", "log", "Run: awk '{print $1}' log"),
+        ("Run: awk '{print \\$1}' log", "now", "Run: awk '{print $1}' log\n\nnow"),
+        ("costs $5, $10 or $199", "one two", "costs $5, $10 or $199\n\none two"),
+        (r"\$ARGUMENTS is $ARGUMENTS", "x", "$ARGUMENTS is x"),
+        ("$0 $NF ${1} $$", "x", "$0 $NF ${1} $$\n\nx"),
+        (f"{HINT}Fix $1 at $2.", "", "Fix  at ."),
+    ],
+)
+def test_argument_takes_the_place_of_placeholders_once(text: str, argument: str, message: str) -> None:
+    assert fill(text, argument) == message
 
 
 def test_head_of_a_file_describes_the_command():
     text = "---\ndescription: 'Review a file'\nargument-hint: FILE\nmodel: x\n---\n\n# Review\n$1\n---\nend\n"
-    assert own_commands.parse_command(text) == ("FILE", "Review a file", "# Review\n$1\n---\nend")
-    assert own_commands.parse_command("# Fix it\n$ARGUMENTS") == ("[ARGUMENTS]", "Fix it", "# Fix it\n$ARGUMENTS")
-    assert own_commands.parse_command("") == ("", "", "")
-    assert own_commands.parse_command("---\nno end") == ("", "---", "---\nno end")
+    assert own_commands.parse_command(text) == ("FILE", "Review a file", "# Review\n$1\n---\nend", True)
+    assert own_commands.parse_command("# Fix it\n$ARGUMENTS") == (
+        "[ARGUMENTS]",
+        "Fix it",
+        "# Fix it\n$ARGUMENTS",
+        False,
+    )
+    assert own_commands.parse_command("# Fix it\n\\$1").argument == ""
+    assert own_commands.parse_command("") == ("", "", "", False)
+    assert own_commands.parse_command("---\nno end") == ("", "---", "---\nno end", False)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_byte_order_mark_and_dos_line_ends_are_no_part_of_the_message(folder: Path, encoding: str, end: str) -> None:
+    (folder / "review.md").write_bytes(f"---{end}description: d{end}---{end}Review.{end}Well.{end}".encode(encoding))
+    (folder / "plain.md").write_bytes(f"Prüfe.{end}".encode(encoding))
+    assert own_commands.message_of("/review", None) == "Review.\nWell."
+    assert own_commands.message_of("/plain", None) == "Prüfe."
+    assert own_commands.describe_commands(None)["review"].help == "d"
 
 
 def test_names_of_the_program_and_odd_files_are_no_commands(folder: Path):
@@ -45,8 +81,14 @@ def test_names_of_the_program_and_odd_files_are_no_commands(folder: Path):
 def test_unusable_file_is_refused_with_its_reason(folder: Path):
     (folder / "latin.md").write_bytes(b"caf\xe9")
     (folder / "long.md").write_bytes(b"x" * (own_commands.MAX_COMMAND_BYTES + 1))
+    (folder / "wide.md").write_text("Review.", "utf-16")
     (folder / "empty.md").write_bytes(b"---\ndescription: d\n---\n")
-    for name, why in (("latin", "not UTF-8 text .offset 3"), ("long", "longer than 64 KiB"), ("empty", "is empty")):
+    for name, why in (
+        ("latin", "not UTF-8 text .offset 3"),
+        ("wide", "is UTF-16"),
+        ("long", "longer than 64 KiB"),
+        ("empty", "is empty"),
+    ):
         with pytest.raises(Rejected, match=why):
             own_commands.message_of(f"/{name}", None)
     assert "not UTF-8" in own_commands.describe_commands(None)["latin"].help

@@ -264,7 +264,7 @@ def test_full_disk_loses_nothing(account: Account, small_disk: str):
             program.wait_for("[pasted 60,000 characters]")
             program.type("\r")
             program.wait_for("is full.")
-            program.wait_for("nothing is lost.")
+            program.wait_for("are kept in memory")
             assert account.said("user") == ["before"]
         program.wait_for("The database is back; everything is saved.")
         program.wait(lambda: account.turns() == ["completed"] * 2, "the answer")
@@ -304,7 +304,7 @@ def test_leaving_while_the_disk_is_full(account: Account, small_disk: str):
             program.paste(long_text())
             program.wait_for("[pasted 60,000 characters]")
             program.type("\r")
-            program.wait_for("nothing is lost.")
+            program.wait_for("are kept in memory")
             program.say("/exit")
             assert program.ended() == 75
             program.assert_restored()

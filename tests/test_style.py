@@ -20,7 +20,7 @@ ARTICLE = re.compile(r"^(?:async )?def (test_(?:a|an|the)_\w+|test_(?:a|an|the))
 
 OPEN_TO_ALL = re.compile(
     r"""(\.write_text\(|\.write_bytes\(|\.touch\(|\bmakedirs\(|\bparents=True|\bumask\(|\.open\(["'][wax]"""
-    r"""|(?<!_private\()\bopen\([^()]*, ?["'][wax]b?["']|\.mkdir\((?!mode=))"""
+    r"""|(?<!_private\()(?<![.\w])open\([^()]*, ?["'][wax]b?["']|\.mkdir\((?!mode=))"""
 )
 """Calls that make a file or folder with the modes of the umask, which is the user's; or that change the umask."""
 SETS_NO_MODE = {

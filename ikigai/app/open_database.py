@@ -131,8 +131,8 @@ async def check_server(session: DatabaseSession) -> None:
     found.check(session.place)
     with contextlib.suppress(OSError):
         paths.make_private(paths.state_dir())
-        with paths.open_private(file, "w") as out:
-            out.writelines(f"{line}\n" for line in (*known, server)[-MAX_PROBED_SERVERS:])
+        with paths.open_private(file, "wb") as out:
+            out.writelines(f"{line}\n".encode() for line in (*known, server)[-MAX_PROBED_SERVERS:])
 
 
 @contextlib.asynccontextmanager

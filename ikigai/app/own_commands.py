@@ -59,7 +59,7 @@ def command_files(project: Project | None) -> dict[str, Path]:
 
 def read_command(name: str, file: Path, project: Project | None) -> OwnCommand:
     """Return the command in a file. Raise Rejected if it cannot be used."""
-    what = f"/{name} cannot be used"
+    what, content = f"/{name} cannot be used", b""
     try:
         if project and file.parent == project.commands:
             content = project.read_trusted(file)

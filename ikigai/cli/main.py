@@ -11,8 +11,9 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from ikigai import __version__
 from ikigai.cli.run_options import check_options, common_options, parse_run, read_message, run_parser
@@ -238,8 +239,8 @@ def _check_address(dsn: str | None) -> None:
 
 
 class _PrivateLog(logging.FileHandler):
-    def _open(self) -> TextIO:
-        return paths.open_private(Path(self.baseFilename), self.mode, encoding=self.encoding)
+    def _open(self) -> TextIOWrapper:
+        return TextIOWrapper(paths.open_private(Path(self.baseFilename), "wb" if self.mode == "w" else "ab"), "utf-8")
 
 
 def _log_file() -> Path:

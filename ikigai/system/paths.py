@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import BinaryIO, Literal
 
 
 def _xdg(variable: str, default: str) -> Path:
@@ -83,9 +83,9 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
-def open_private(file: Path, mode: str, **options: Any) -> IO[Any]:
-    """Open `file` for writing, with the options of `open`; a new one is readable by its owner alone."""
-    return open(file, mode, opener=lambda name, flags: os.open(name, flags, 0o600), **options)
+def open_private(file: Path, mode: Literal["wb", "ab"]) -> BinaryIO:
+    """Open `file` for writing; a new one is readable by its owner alone."""
+    return open(file, mode, opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def shipped_path(name: str) -> Path:

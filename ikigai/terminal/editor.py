@@ -34,8 +34,8 @@ async def edit_text(text: str) -> str:
     program = editor_command()
     with tempfile.TemporaryDirectory(prefix="ikigai-") as folder:
         path = Path(folder) / "message.md"
-        with paths.open_private(path, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
+        with paths.open_private(path, "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
         try:
             process = await asyncio.create_subprocess_exec(*program, str(path), env=without_secrets(os.environ))
         except OSError as error:

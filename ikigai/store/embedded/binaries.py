@@ -60,7 +60,7 @@ def server_binaries(account: Account) -> tuple[Path, tuple[int, ...]]:
 def _copy(package: Path, account: Account) -> tuple[Path, tuple[int, ...]]:
     copies = make_private(SYSTEM_DIR / "binaries", 0o710)
     account.admit(copies)
-    with paths.open_private(copies / ".lock", "w") as lock:
+    with paths.open_private(copies / ".lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         copy = copies / f"{MAJOR_VERSION}-{_fingerprint(package / 'pginstall')}"
         for other in copies.glob(f"{MAJOR_VERSION}-*"):

@@ -84,8 +84,7 @@ GIT_THAT_EDITS = [
 @pytest.mark.parametrize("command", GIT_THAT_EDITS)
 async def test_git_fails_at_once_where_its_configuration_names_an_editor(tmp_path: Path, command: str) -> None:
     (tmp_path / ".gitconfig").write_text(
-        "[user]\nname = a\nemail = a@b\n[core]\neditor = sleep 60 #\naskPass = sleep 60 #\n"
-        "[sequence]\neditor = sleep 60 #\n"
+        '[user]\nname = a\nemail = a@b\n[core]\neditor = "sleep 60; :"\n[sequence]\neditor = "sleep 60; :"\n'
     )
     environment = command_environment({"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
     made = (
@@ -94,7 +93,7 @@ async def test_git_fails_at_once_where_its_configuration_names_an_editor(tmp_pat
     made += "date > side; git add .; git commit -qm side; git checkout -q -; date >> f1; git add ."
     made += "" if "commit" in command.split() else "; git stash -q"
     assert (await run(made, tmp_path, environment)).status == 0
-    ended = await run(command, tmp_path, environment, timeout=20)
+    ended = await run(command, tmp_path, environment, timeout=10)
     assert not ended.timed_out and ("editor 'false'" in ended.text or ended.status), ended
 
 

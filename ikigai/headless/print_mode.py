@@ -46,7 +46,6 @@ from ikigai.headless.output_streams import OutputStreams
 from ikigai.headless.printer import PrintView
 from ikigai.headless.run_turns import carry_out, run_turns
 from ikigai.headless.tree_commands import TREE_HANDLERS, check_model, needs_agent
-from ikigai.store.agents import unstored_agent
 from ikigai.system.paths import current_directory
 from ikigai.system.progress import show_waiting
 
@@ -305,6 +304,8 @@ async def _show(config: Config, arguments: argparse.Namespace, command: ProgramC
                 services = await Services.open(config, on_progress=on_progress)
             except NewerSchema:
                 services = await Services.open(config, on_progress=on_progress, write=False)
+        from ikigai.store.agents import unstored_agent  # the driver, which services import while they connect
+
         try:
             services.database.keep_unlisted()
             agent = await find_agent(services.database, config, AgentChoice(arguments.resume, arguments.new, last=True))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument, as_config_error
-from ikigai.export.atomic_file import write_atomically
+from ikigai.system.atomic_file import write_atomically
 from ikigai.system.output import writing_output
 from ikigai.system.progress import show_progress
 

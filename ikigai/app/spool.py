@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.core.transfer.unsaved import serialize
 from ikigai.system import paths
+from ikigai.system.file_replacement import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,20 +29,12 @@ class SpoolResult(NamedTuple):
 def spool(unsaved: Unsaved) -> SpoolResult:
     """Write unsaved events to a file of the state folder; return the message about it."""
     path = paths.unsaved_file(unsaved.agent)
-    begun = path.with_name(f".{path.name}")  # a file with a part of them would be refused at each start
     one, count = len(unsaved.events) == 1, f"{len(unsaved.events):,}"
     lost = f"{count} event{'' if one else 's'} could not be saved"
     try:
         paths.make_private(path.parent)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(begun, flags, 0o600), "wb") as file:
-            file.write(serialize(unsaved))
-            file.flush()
-            os.fsync(file.fileno())
-        begun.rename(path)
+        write_file(path, serialize(unsaved))  # a file with a part of them would be refused at each start
     except OSError as error:
-        with contextlib.suppress(OSError):
-            begun.unlink()
         return SpoolResult(f"{lost}, nor kept in {path}: {error.strerror}.", False, path)
     they = "it is" if one else "they are"
     return SpoolResult(f"{lost}; {they} kept in {path} until {unsaved.name} is opened again.", True, path)

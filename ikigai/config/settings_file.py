@@ -15,10 +15,8 @@ Nothing in here shows a password or writes one.
 
 import contextlib
 import json
-import os
 import re
 import shlex
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -40,6 +38,7 @@ from ikigai.config.value_types import Sets, ToolSet
 from ikigai.core.errors import ConfigError
 from ikigai.core.record import Record
 from ikigai.system import paths
+from ikigai.system.file_replacement import write_file
 
 UNSET_WORD = "default"
 """The value that takes a key out of the file, as it resets what commands set."""
@@ -275,28 +274,18 @@ def _edited(file: Path, edit: Callable[[Any, Callable[[bool], Any]], None]) -> t
 def replace_file(file: Path, before: bytes, after: bytes) -> None:
     """Write `after` to the file whole or not at all. Raise ConfigError if its content is not `before` any more."""
     target = file.resolve()
+
+    def check() -> None:
+        if toml_file.read_bytes(file, must_exist=False) != before:
+            raise ConfigError(f"{file} was changed by another program meanwhile.", "Nothing was written. Try again.")
+
     try:
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        if not mode & 0o200:
+        if target.exists() and not target.stat().st_mode & 0o200:
             raise ConfigError(f"{file} is read-only.", f"Run: chmod u+w {shlex.quote(str(target))}")
         if not target.parent.exists():
             paths.make_private(target.parent)
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-        try:
-            with os.fdopen(descriptor, "wb") as out:
-                out.write(after)
-                out.flush()
-                os.fchmod(out.fileno(), mode)
-                os.fsync(out.fileno())
-            if toml_file.read_bytes(file, must_exist=False) != before:
-                raise ConfigError(
-                    f"{file} was changed by another program meanwhile.", "Nothing was written. Try again."
-                )
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_file(file, after, check, keeps_mode=True)
     except OSError as error:
         raise ConfigError(
-            f"{file} cannot be written: {error.strerror}.", "Check the permissions of its folder."
+            f"{file} cannot be written: {error.strerror}.", "Check its permissions, those of its folder, and the disk."
         ) from None

@@ -1,6 +1,5 @@
 """This package exports and imports histories: /export, `ikigai history export` and `ikigai history import`.
 
-atomic_file       a file that is there whole or not at all
 json_export       the format that can be imported again: JSON and JSONL, written
 json_import       that format, read: nothing of a file is believed
 checksum          the proof that a file is as it was written

@@ -4,9 +4,6 @@ The file is a cache: a missing or broken one, or one of another version, counts 
 Two processes that save at once may lose the listing of one of them; it is requested again.
 """
 
-import contextlib
-import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import msgspec
 from ikigai.core.record import Record
 from ikigai.providers.models import ListedModel
 from ikigai.system import paths
+from ikigai.system.file_replacement import write_file
 
 CACHE_VERSION = 1
 
@@ -47,23 +45,8 @@ def save(path: Path, provider: str, listed: Iterable[ListedModel], at: float) ->
     listings = {**load(path), provider: ModelListing(at, tuple(listed))}
     try:
         data = msgspec.json.encode(_File(CACHE_VERSION, listings))
-    except UnicodeEncodeError:  # a name with a lone surrogate
-        return False
-    return _write(path, data)
-
-
-def _write(path: Path, data: bytes) -> bool:
-    """Write the file all or nothing: a reader sees the old file or the new one."""
-    temporary = ""
-    try:
         paths.make_folder(path.parent)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # made with 0600
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)  # noqa: PTH105
-    except OSError:
-        with contextlib.suppress(OSError):
-            if temporary:
-                Path(temporary).unlink()
+        write_file(path, data)
+    except (UnicodeEncodeError, OSError):  # a name with a lone surrogate
         return False
     return True

@@ -5,11 +5,9 @@ one transaction. Ids stay, triggers are there, and no statement of the archive e
 """
 
 import asyncio
-import contextlib
 import os
 import re
 import signal
-import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -23,6 +21,7 @@ from ikigai.store.driver_connection import Cursor
 from ikigai.store.embedded.libpq_variables import visible_environment
 from ikigai.store.sql import agents
 from ikigai.store.sql import dump as queries
+from ikigai.system.atomic_file import check_target, write_atomically
 
 DUMPED_TABLES: dict[str, LiteralString] = {
     "agents": queries.COPY_AGENTS,
@@ -69,7 +68,7 @@ async def dump(
     Rejected if there is a file already, unless `replace`.
     """
     if target:
-        _check_target(target, replace)
+        check_target(target, replace)
     pg_dump = pg_programs.find_newest("pg_dump", binaries)
     session = DatabaseSession(dsn, write=False, schema=schema_name)
     try:
@@ -106,42 +105,23 @@ async def dump(
 async def _write_file(
     target: Path, replace: bool, command: list[str], secrets: dict[str, str], on_progress: DumpProgress
 ) -> None:
-    """Run pg_dump into a file beside `target`, and rename that when it is whole."""
-    partial: Path | None = None
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-        os.close(handle)
-        partial = Path(name)
-        process = await _run([*command, f"--file={partial}"], secrets, stdout=DEVNULL)
-        watching = asyncio.create_task(_watch(partial, on_progress))
+    """Run pg_dump into a file that gets its name when it is whole."""
+    with write_atomically(target, replace) as file:
+        handle = file.fileno()
+        # Standard output gets a second table of contents at its end.
+        process = await _run([*command, f"--file=/dev/fd/{handle}"], secrets, stdout=DEVNULL, pass_fds=(handle,))
+        watching = asyncio.create_task(_watch(handle, on_progress))
         try:
             await _finish(process)
         finally:
             watching.cancel()
-        _check_target(target, replace)
-        partial.replace(target)
-    except OSError as error:
-        raise Rejected(
-            f"{target} cannot be written ({error.strerror}).", "Name another file, or - for the standard output."
-        ) from None
-    finally:
-        if partial:
-            partial.unlink(missing_ok=True)
 
 
-def _check_target(target: Path, replace: bool) -> None:
-    if os.path.lexists(target) and not replace:
-        raise Rejected(f"{target} already exists.", "Name another file, or add --force to replace it.")
-    if target.exists() and not target.is_file():  # a device would be replaced by a file
-        raise Rejected(f"{target} is not a regular file.", "Name a file, or - for the standard output.")
-
-
-async def _watch(file: Path, on_progress: DumpProgress) -> None:
-    """Report how the file grows."""
+async def _watch(file: int, on_progress: DumpProgress) -> None:
+    """Report how the file with this descriptor grows."""
     while True:
         await asyncio.sleep(PROGRESS_POLL)
-        with contextlib.suppress(OSError):
-            on_progress(file.stat().st_size, None)
+        on_progress(os.fstat(file).st_size, None)
 
 
 async def restore(
@@ -272,14 +252,18 @@ async def _more(process: Process, file: Path) -> bytes:
     raise Rejected(f"{file} is not a dump of ikigai.", NAME_A_DUMP)
 
 
-async def _run(command: list[str], environment: dict[str, str], stdout: int | None) -> Process:
+async def _run(
+    command: list[str], environment: dict[str, str], stdout: int | None, pass_fds: tuple[int, ...] = ()
+) -> Process:
     env = {
         name: value
         for name, value in visible_environment().items()
         if name in PASSED_VARIABLES or name.startswith(PASSED_PREFIXES)
     }
     everything = {**env, "LC_ALL": "C", **environment}
-    return await asyncio.create_subprocess_exec(*command, env=everything, stdin=DEVNULL, stdout=stdout, stderr=PIPE)
+    return await asyncio.create_subprocess_exec(
+        *command, env=everything, stdin=DEVNULL, stdout=stdout, stderr=PIPE, pass_fds=pass_fds
+    )
 
 
 async def _finish(process: Process) -> None:

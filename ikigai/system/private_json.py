@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.system.file_replacement import write_file
 
 MAX_JSON_BYTES = 16_000_000
 
@@ -53,7 +53,6 @@ def open_for_change(file: Path, value: type[_V], holds: str, remedy: str) -> Ite
 
     Raise the errors of `read`, and IkigaiError when the file cannot be written; then it is as it was.
     """
-    made: Path | None = None
     try:
         folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -63,21 +62,10 @@ def open_for_change(file: Path, value: type[_V], holds: str, remedy: str) -> Ite
             yield kept
             if kept == before:
                 return
-            handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)  # readable by its owner alone
-            made = Path(name)
-            with os.fdopen(handle, "wb") as opened:
-                opened.write(msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
-                opened.flush()
-                os.fsync(handle)
-            made.replace(file)
-            made = None
-            os.fsync(folder)
+            write_file(file, msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
         finally:
             os.close(folder)
     except OSError as error:
         raise IkigaiError(
-            f"{file} cannot be written: {error.strerror}.", "Check the permissions of its folder, and the disk."
+            f"{file} cannot be written: {error.strerror}.", "Check its permissions, those of its folder, and the disk."
         ) from None
-    finally:
-        if made:
-            made.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from ikigai.app.plots.data import PlotData, gather_data
 from ikigai.app.usage_report import day_start
 from ikigai.config import Config
 from ikigai.core.errors import ConfigError, Rejected, as_config_error
-from ikigai.export import atomic_file
+from ikigai.system.atomic_file import write_atomically
 from ikigai.system.output import print_lines
 from ikigai.system.progress import show_waiting
 from ikigai.terminal.render.theme import Theme, output_theme
@@ -117,7 +117,7 @@ async def write_image(figures: PlotData, request: PlotRequest) -> str:
     assert request.file
     if not figures.rows:
         raise Rejected(f"{text_chart.NO_REQUESTS[:-1]}, so there is no picture.", "Ask a model something first.")
-    with atomic_file.write_atomically(request.file, request.force) as file:
+    with write_atomically(request.file, request.force) as file:
         data = await asyncio.to_thread(image_chart.draw_image, figures, request.file.suffix.lower())
         file.flush()
         file.buffer.write(data)

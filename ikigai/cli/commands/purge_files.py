@@ -1,4 +1,6 @@
-"""This module deletes the files of unsent input and of unsaved events that hold a purged text, after a question."""
+"""This module deletes the files of unsent input, of unsaved events and of unfinished writes that hold a purged text,
+after a question.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,12 @@ from ikigai.cli import ask
 from ikigai.core.codec import Row
 from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.system import paths
+from ikigai.system.file_replacement import COPY_PREFIX
 from ikigai.system.output import print_lines
 
 MAX_SEARCHED_BYTES = 64_000_000
 """Largest file of the state folder, in bytes, that is searched."""
-DELETABLE_FILES = ("unsent-*.txt", "unsaved-*.jsonl")
+DELETABLE_FILES = ("unsent-*.txt", "unsaved-*.jsonl", ".unsaved-*", f"{COPY_PREFIX}*")
 
 
 def offer(target: PurgeTarget, yes: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -60,6 +61,9 @@ def protection_reason(scope: PathScope, path: str) -> str:
         return "its folder is in PATH"
     if any(part.startswith("-") for part in relative.split("/")):  # of the allow-list's wildcards too
         return "where a wildcard stands for its name, programs take it for an option"
+    with contextlib.suppress(OSError, ValueError):
+        if (names := os.lstat(path).st_nlink) > 1 and not os.path.isdir(path):  # noqa: PTH112
+            return f"it has {names} names (hard links), and an edit changes what all of them show"
     return ""
 
 

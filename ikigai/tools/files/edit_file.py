@@ -82,12 +82,12 @@ class EditFile:
         if shown and self._tracker.stale(shown, plan.now.state):
             raise OSError(f"{arguments.path} changed after this edit was shown; nothing was written. Read it again.")
         try:
-            after, _ = replace(plan.path, plan.data, plan.now.state)
+            after, _, how = replace(plan.path, plan.data, plan.now.state)
         except OSError as error:
             raise readable_error(error, arguments.path) from None
         self._tracker.wrote(str(plan.path), plan.now.state, after._replace(encoding=plan.now.encoding))
         places = "1 place" if len(plan.lines) == 1 else f"{len(plan.lines):,} places"
-        text = f"Edited {arguments.path} in {places}, {_format_lines(plan.lines)}."
+        text = " ".join((f"Edited {arguments.path} in {places}, {_format_lines(plan.lines)}.", *how))
         return ToolOutput(text, diff=unified_diff(plan.now.text, plan.text, relative_name(plan.path, self._directory)))
 
     def _plan(self, arguments: EditFileArguments, path: Path) -> EditPlan:

@@ -85,7 +85,7 @@ class WriteFile:
             raise OSError(f"{arguments.path} changed after this call was shown; nothing was written. Read it again.")
         before = plan.now.state if plan.now else None
         try:
-            after, made = replace(plan.path, plan.data, before)
+            after, made, how = replace(plan.path, plan.data, before)
         except OSError as error:
             raise readable_error(error, arguments.path) from None
         self._tracker.wrote(str(plan.path), before, after._replace(encoding=plan.encoding))
@@ -97,7 +97,7 @@ class WriteFile:
         sentences = [f"{verb} {arguments.path}: {lines:,} line{'s' * (lines != 1)}, {len(plan.data):,} bytes."]
         sentences += [f"Written as {', '.join(notes)}."] if notes else []
         sentences += [f"Created the directory {relative_name(Path(each), self._directory)}." for each in made]
-        return ToolOutput("\n".join(sentences), diff=self._diff(plan))
+        return ToolOutput("\n".join((*sentences, *how)), diff=self._diff(plan))
 
     def _diff(self, plan: WritePlan) -> str:
         """Return the diff from the present file to the planned one."""

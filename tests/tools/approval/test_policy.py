@@ -112,6 +112,15 @@ def test_protected_file_is_never_edited_without_approval(path: str):
         assert isinstance(asked, AskUser) and asked.why[0].startswith("Be careful: ")
 
 
+def test_file_with_a_second_name_is_never_edited_unasked(tmp_path: Path):
+    (work := tmp_path / "work").mkdir()
+    place, file = PathScope(str(work), (), "/usr/bin"), work / "a.py"
+    file.write_text("1\n")
+    assert protection_reason(place, str(file)) == "" and protection_reason(place, str(work)) == ""
+    (tmp_path / "outside").hardlink_to(file)
+    assert "2 names (hard links)" in protection_reason(place, str(file))
+
+
 def test_config_beside_head_is_never_edited_unasked(tmp_path: Path):
     place, file = PathScope(str(tmp_path), (), "/usr/bin"), tmp_path / "bare" / "config"
     file.parent.mkdir()

@@ -222,6 +222,18 @@ async def test_mode_owner_and_attributes_are_kept(hands: Hands, work: Path):
     assert not attributes or os.getxattr(work / "a", "user.ikigai") == b"kept"
 
 
+@pytest.mark.parametrize("tool", ["edit", "write"])
+async def test_file_with_a_second_name_keeps_it(hands: Hands, work: Path, tool: str):
+    (work / "a").write_text("one\n")
+    (work / "b").hardlink_to(work / "a")
+    await call(hands.read, path="a")
+    arguments = {"old": "one", "new": "two"} if tool == "edit" else {"content": "two\n"}
+    told = await call(getattr(hands, tool), path="a", **arguments)
+    assert "Written in place, as it has 2 names (hard links)." in told
+    assert (work / "b").read_text() == "two\n" and (work / "a").samefile(work / "b")
+    await call(hands.edit, path="a", old="two", new="three")  # it knows the file as it is now
+
+
 async def test_through_a_link_the_file_is_edited_and_the_link_stays(hands: Hands, work: Path):
     (work / "real").write_text("one\n")
     (work / "link").symlink_to("real")

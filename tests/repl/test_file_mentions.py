@@ -5,6 +5,7 @@ runs.
 import asyncio
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,46 @@ async def test_git_says_what_there_is(tree: Path):
     found = ["a b.txt", "kept.log", "later.py", "loop", "notes.md", "src/deep/er/main_test.py", "src/main.py"]
     assert await listed(tree) == [".gitignore", *found]
     assert await listed(tree / "src") == ["deep/er/main_test.py", "main.py"]
+
+
+def add_nested(tree: Path) -> None:
+    """Add a repository that git does not know of."""
+
+
+def add_submodule(tree: Path) -> None:
+    git(tree, "add", "nested")
+
+
+def add_git_file(tree: Path) -> None:
+    """Add a submodule as `git submodule` makes it: its .git is a file."""
+    git(tree / "nested", "init", "-q", "--separate-git-dir", str(tree / ".git" / "modules-nested"))
+    git(tree, "add", "nested")
+
+
+@pytest.mark.parametrize("add", [add_nested, add_submodule, add_git_file])
+async def test_files_of_repositories_in_the_repository_are_listed(tree: Path, add: Callable[[Path], None]):
+    git(tree, "init", "-q")
+    for inner in (tree / "nested" / "vendor" / "deep", tree / "nested"):
+        inner.mkdir(parents=True, exist_ok=True)
+        git(inner, "init", "-q")
+        (inner / "a b.c").write_text("x")
+        (inner / ".gitignore").write_text("*.o\n")
+        (inner / "a.o").write_text("x")
+        git(inner, "add", ".gitignore", "a b.c")
+        git(inner, "commit", "-qm", "x")
+    add(tree)
+    found = await listed(tree)
+    assert {"nested/", "nested/a b.c", "nested/vendor/deep/", "nested/vendor/deep/a b.c", "src/main.py"} <= {*found}
+    assert not [path for path in found if path.endswith("a.o") or ".git/" in path]
+    assert '@"nested/a b.c"' in await offered(tree, "nestedab")
+
+
+async def test_submodule_that_is_not_there_yet_is_a_folder(tree: Path):
+    git(tree, "init", "-q")
+    git(tree, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+    (tree / "sub").mkdir()
+    found = await listed(tree)
+    assert "sub/" in found and not [path for path in found if path.startswith("sub/") and path != "sub/"]
 
 
 async def test_matches_leave_out_ignored_files_links_and_locked_folders_without_git(tree: Path):

@@ -5,10 +5,11 @@ a text file, a folder, a picture                   its text, its list of entries
 a PDF                                              it goes along, as text to models that take none
 https://…                                          the page goes along, if the approval of `web_fetch` allows it
 SERVER:URI                                         the resource of an MCP server goes along
-a file whose name looks like one with keys         the user is asked first; also for a file of ikigai's own
+a file that looks like one with keys               the user is asked first; also for a file of ikigai's own, and for
+                                                   a link out of the folder
 a binary file, a pipe, a device, no permission     nothing is sent: Rejected, in words
 nothing that exists, and it looks like a path      nothing is sent: Rejected, in words (see `_looks_like_path`)
-nothing that exists, otherwise                     it stays a word, and the user is told
+nothing that exists, otherwise                     it stays a word; the user is told of a name that is nearly it
 
 `read_mentions` reads local files and blocks; `attach` does the rest. REPL and print mode use both.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import difflib
 import errno
 import os
 import re
@@ -30,17 +32,17 @@ from msgspec.structs import replace
 from ikigai.app import pdf_files
 from ikigai.app.pasted_pictures import find_pasted
 from ikigai.core.errors import Rejected
-from ikigai.core.mentions import Mention, find_mentions
+from ikigai.core.mentions import Mention, find_mentions, format_mention
 from ikigai.core.messages import Attachment, Document, DocumentKind, Image
 from ikigai.core.questions import yes_or_no
 from ikigai.core.sanitize import clean_line, storable
 from ikigai.images import PICTURE_ENDINGS, read_picture, unseen_notice
 from ikigai.system import paths
+from ikigai.tools.approval.path_policy import PathScope, is_below, reading_doubts
 from ikigai.tools.files.contents import read_prefix
 from ikigai.tools.files.encodings import first_binary_byte, recognize_encoding, visible_text
 from ikigai.tools.files.list_files import list_entries
-from ikigai.tools.files.safe_paths import NotRegularFile, open_file, resolve_path
-from ikigai.tools.secret_files import is_below, is_secret
+from ikigai.tools.files.safe_paths import AmbiguousName, NotRegularFile, open_file, resolve_path
 
 if TYPE_CHECKING:
     from ikigai.app.services import Services
@@ -57,6 +59,9 @@ MAX_ATTACHMENTS, MAX_IMAGES_BASE64 = 20, 14_000_000
 All images in the window go with every request, and a whole request may have 20 MB with Google and 32 with Anthropic.
 """
 _WEB = re.compile("https?://", re.IGNORECASE)
+_NPM_PACKAGE = re.compile(r"[a-z0-9~-][a-z0-9._~-]*/[a-z0-9._~-]+")
+MAX_COMPARED_NAMES, NEAR_RATIO = 2_000, 0.8
+"""Entries of the folder that an unknown name is compared with, and how much of the two must be equal."""
 MAX_UNKNOWN_NAMED = 3
 """Words with an @ that a notice names."""
 _TEXT_ENDINGS = re.compile(
@@ -70,17 +75,24 @@ _TEXT_ENDINGS = re.compile(
 _REMEDY = "Check the name after the @, or remove the @. Nothing was sent."
 
 
+class UnknownName(NamedTuple):
+    """A word with an @ that names nothing, and the name of the file or folder that it nearly is."""
+
+    word: str
+    nearest: str
+
+
 class LocalMentions(NamedTuple):
     """Parts of a message that were read from this machine.
 
     `parts` are attachments, and the URLs and SERVER:URIs between them, in the order of the message. `doubtful` are
-    sentences about files that the user is asked about. `unknown` are the words with an @ that name nothing. `unsent`
-    says by its name why a PDF itself does not go along.
+    sentences about files that the user is asked about. `unknown` are the words with an @ that name nothing but are
+    nearly the name of something. `unsent` says by its name why a PDF itself does not go along.
     """
 
     parts: tuple[Attachment | str, ...] = ()
     doubtful: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
+    unknown: tuple[UnknownName, ...] = ()
     unsent: Mapping[str, str] = MappingProxyType({})
 
 
@@ -99,7 +111,7 @@ def read_mentions(text: str, folder: Path | None = None, servers: Collection[str
     """
     folder = folder or Path(paths.current_directory() or "/")
     parts = dict[str, Attachment | str]()
-    doubtful, unknown, unsent = dict[str, None](), list[str](), dict[str, str]()
+    doubtful, unknown, unsent = dict[str, None](), list[UnknownName](), dict[str, str]()
     for mention in find_mentions(text):
         if mention.url:
             parts[mention.url] = mention.url
@@ -113,10 +125,9 @@ def read_mentions(text: str, folder: Path | None = None, servers: Collection[str
                 parts[str(path)], why = _read(path, name)
                 if why:
                     unsent[storable(clean_line(name))] = why
-            if doubt := _doubt(path, name, folder):
-                doubtful[doubt] = None
-        elif not mention.is_code:
-            unknown.append(f"@{mention.names[-1]}")
+            doubtful |= dict.fromkeys(find_doubts(path, name, folder))
+        elif not mention.is_code and (near := _nearest(mention.names, folder)):
+            unknown.append(near)
     return LocalMentions(tuple(parts.values()), tuple(doubtful), tuple(unknown), unsent)
 
 
@@ -178,12 +189,14 @@ def notices(local: LocalMentions, attached: Attached, services: Services, model:
     return [*found, *filter(None, [unknown_notice(local.unknown)])]
 
 
-def unknown_notice(unknown: Sequence[str]) -> str:
+def unknown_notice(unknown: Sequence[UnknownName]) -> str:
     """Return the notice about words with an @ that name nothing; "" for none."""
     if not unknown:
         return ""
-    names = ", ".join(map(clean_line, unknown[:MAX_UNKNOWN_NAMED])) + ", …" * (len(unknown) > MAX_UNKNOWN_NAMED)
-    return f"There is no file or folder {names}: sent as plain text."
+    names = ", ".join(clean_line(f"@{each.word}") for each in unknown[:MAX_UNKNOWN_NAMED])
+    more = ", …" * (len(unknown) > MAX_UNKNOWN_NAMED)
+    meant = " or ".join(dict.fromkeys(clean_line(format_mention(each.nearest)) for each in unknown[:MAX_UNKNOWN_NAMED]))
+    return f"There is no file or folder {names}{more}: sent as plain text. Did you mean {meant}?"
 
 
 # ── local files ──
@@ -193,19 +206,24 @@ def _find(mention: Mention, folder: Path) -> tuple[str, Path] | None:
     """Return the name and the resolved path of what is mentioned, None for plain words. Raise Rejected if it is
     missing.
     """
-    for name in mention.names:
-        if path := _existing(name, folder) or find_pasted(name):
-            return name, path
+    for alike in (False, True):
+        for name in mention.names:
+            if path := _existing(name, folder, alike=alike) or find_pasted(name):
+                return name, path
     missing = next((name for name in mention.names if _looks_like_path(name, folder)), "")
     if missing and not mention.is_code:
         raise Rejected(f"There is no file or folder {clean_line(missing)}.", _REMEDY)
     return None
 
 
-def _existing(name: str, folder: Path) -> Path | None:
-    """Return the resolved path if there is something, or if its folder may not be searched."""
+def _existing(name: str, folder: Path, *, alike: bool = False) -> Path | None:
+    """Return the resolved path if there is something, or if its folder may not be searched. Raise Rejected if several
+    names look like it.
+    """
     try:
-        path = resolve_path(name, folder)
+        path = resolve_path(name, folder, alike=alike)
+    except AmbiguousName as error:
+        raise Rejected(clean_line(str(error)), _REMEDY) from None
     except (OSError, ValueError):
         return None
     try:
@@ -223,21 +241,35 @@ def _looks_like_path(name: str, folder: Path) -> bool:
         return True
     if name.startswith(("~/", "./", "../")) or name.endswith("/"):
         return True
+    if _NPM_PACKAGE.fullmatch(name) and os.path.lexists(folder / "package.json"):
+        return False
     above = name.rpartition("/")[0]
     return bool(above) and _existing(above, folder) is not None
 
 
-def _doubt(path: Path, name: str, folder: Path) -> str:
-    """Return why the user is asked about a file, in a sentence; "" for an ordinary one."""
+def _nearest(names: Sequence[str], folder: Path) -> UnknownName | None:
+    """Return the last of these names of nothing with the entry of the folder that it nearly is; None for none."""
+    word = names[-1]
+    if "/" in word:
+        return None  # its folder does not exist, or it is a package
+    try:
+        entries = os.listdir(folder)[:MAX_COMPARED_NAMES]  # noqa: PTH208
+    except OSError:
+        return None
+    nearest = [entry for entry in entries if entry.rpartition(".")[0] == word]
+    nearest = nearest or difflib.get_close_matches(word, entries, 1, NEAR_RATIO)
+    return UnknownName(word, nearest[0]) if nearest else None
+
+
+def find_doubts(path: Path, name: str, folder: Path) -> tuple[str, ...]:
+    """Return why the user is asked about a file at this resolved path, in sentences; () for an ordinary one."""
     if find_pasted(path.name) == path:
-        return ""
-    own = [os.path.realpath(each) for each in paths.own_folders()]
-    if any(is_below(each, str(path)) or is_below(str(path), each) for each in own):
-        return f"{clean_line(name)} is, or contains, a file of ikigai itself."
+        return ()
+    scope = PathScope(os.path.realpath(folder), tuple(os.path.realpath(each) for each in paths.own_folders()))
     given = os.path.normpath(folder / os.path.expanduser(name))  # noqa: PTH111
-    if is_secret(str(folder), str(path)) or is_secret(str(folder), given):
-        return f"{clean_line(name)} looks like a file with keys or passwords."
-    return ""
+    if is_below(str(folder), given):
+        given = scope.root + given[len(str(folder)) :]  # the folder may itself be reached through a link
+    return tuple(f"{clean_line(name)} {why}." for why in reading_doubts(scope, str(path), given))
 
 
 def _read(path: Path, name: str) -> tuple[Attachment, str]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from ikigai.core.lookalikes import visible_name
 from ikigai.core.mentions import find_mentions, format_mention
 from ikigai.core.search.fuzzy import FuzzySearch, PathIndex
 
@@ -119,9 +120,9 @@ class FileMentions:
             async with contextlib.aclosing(list_paths(self._folder)) as pieces:
                 async for piece in pieces:
                     found = dict.fromkeys(each for path in piece for each in (*_folders_above(path, seen), path))
-                    new = [path for path in found if path not in seen and _is_mentionable(path)]
+                    new = [path for path in found if path not in seen]
                     seen.update(new)
-                    names.add(new)
+                    names.add([path if path.isprintable() else visible_name(path) for path in new])
                     if first and time.monotonic() - shown > FRAME_INTERVAL:
                         self._on_change()
                         shown = time.monotonic()
@@ -140,14 +141,6 @@ def _folders_above(path: str, seen: set[str]) -> Iterator[str]:
     """Yield the folders that `path` lies in, from the nearest on, up to one that was seen."""
     while (path := path[: path.rstrip("/").rfind("/") + 1]) and path not in seen:
         yield path
-
-
-def _is_mentionable(path: str) -> bool:
-    """Return True if a message can mention `path`.
-
-    A line break would end the mention, and a path that is no UTF-8 cannot be sent.
-    """
-    return (path.isascii() and path.isprintable()) or not re.search("[\n\ud800-\udfff]", path)
 
 
 def _find_files(texts: Iterable[str]) -> Iterator[str]:

@@ -23,7 +23,6 @@ from ikigai.core.state.inputs import Change
 from ikigai.core.state.memory import Memory, request_frame
 from ikigai.core.tokens import count_tokens, format_tokens
 from ikigai.core.views.context_report import MIN_CONVERSATION_TOKENS
-from ikigai.tools.secret_files import is_secret
 
 if TYPE_CHECKING:
     from ikigai.terminal.output.conversation import ConversationView
@@ -74,14 +73,12 @@ async def pin(argument: str, memory: Memory, folder: Path, ask: Ask) -> tuple[st
 
 
 async def _is_agreed(path: str, folder: Path, ask: Ask) -> bool:
-    """Return True if this file may be pinned: the user is asked about one that may hold keys."""
-    if not is_secret(str(folder), path):
-        return True
-    lines = (
-        f"{_display_name(path, folder)} looks like a file with keys or passwords.",
-        "It is then stored in the log, and sent every time.",
-    )
-    return (await ask(yes_or_no("Pin it?", lines))).key == "y"
+    """Return True if this file may be pinned: the user is asked about one that may hold keys, or leads out."""
+    from ikigai.app.attachments import find_doubts
+
+    doubts = find_doubts(Path(os.path.realpath(path)), _display_name(path, folder), folder)
+    lines = (*doubts, "It is then stored in the log, and sent every time.")
+    return not doubts or (await ask(yes_or_no("Pin it?", lines))).key == "y"
 
 
 def unpin(argument: str, memory: Memory, folder: Path) -> Change:

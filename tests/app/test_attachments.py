@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from ikigai.app.attachments import MAX_DOCUMENT_BYTES, LocalMentions, read_mentions, unknown_notice
+from ikigai.app.attachments import MAX_DOCUMENT_BYTES, LocalMentions, UnknownName, read_mentions, unknown_notice
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import Document, DocumentKind, Image
 from ikigai.tools.files.list_files import MAX_LISTED_ENTRIES
@@ -72,10 +72,111 @@ def test_path_to_nothing_is_refused(folder: Path, text: str, name: str):
         "@\0",
     ],
 )
-def test_word_that_names_nothing_stays_a_word(folder: Path, text: str):
+def test_word_that_names_nothing_stays_a_word_without_a_notice(folder: Path, text: str):
+    (folder / "types").mkdir()
+    (folder / "package.json").write_text("{}")
+    assert read_mentions(text) == LocalMentions()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("@Makefle", "There is no file or folder @Makefle: sent as plain text. Did you mean @Makefile?"),
+        ("@notes", "There is no file or folder @notes: sent as plain text. Did you mean @notes.md?"),
+        ("see @scr.", "There is no file or folder @scr: sent as plain text. Did you mean @scrc?"),
+        ("@ab_notes", 'There is no file or folder @ab_notes: sent as plain text. Did you mean @"ab notes"?'),
+    ],
+)
+def test_word_that_is_nearly_a_name_is_told(folder: Path, text: str, told: str):
+    for name in ("Makefile", "notes.md", "scrc", "ab notes"):
+        (folder / name).touch()
+    assert unknown_notice(read_mentions(text).unknown) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "看@src/main.py",
+        "看一下@src/main.py。",
+        "@src/main.py的内容",
+        "@src/main.py，还有其他",
+        "「@src/main.py」を見て",
+        "これは@src/main.pyです",
+        "파일@src/main.py을",
+        "`@src/main.py`",
+        "**@src/main.py**",
+        "*@src/main.py*:",
+        "```@src/main.py```",
+        "|@src/main.py|",
+        "[@src/main.py]",
+        "[@src/main.py](src/main.py)",
+        "@src/main.py's functions",
+        "@src/main.py—the first one",
+        "@src/main.py:2",
+        "@src/main.py:2-9",
+        "@src/main.py:2:7",
+        "(@src/main.py#L2)",
+        "@src/main.py#L2-L9,",
+        "@src/main.py#L2-9.",
+        "`@src/main.py:2`。",
+        "@anna,@src/main.py",
+    ],
+)
+def test_file_is_attached_whatever_stands_around_it(folder: Path, text: str):
     local = read_mentions(text)
-    assert local.parts == () and len(local.unknown) == 1
-    assert "sent as plain text" in unknown_notice(local.unknown)
+    assert local.parts == (Document("src/main.py", "print(1)\nprint(2)\n"),) and not local.unknown
+
+
+def test_files_that_follow_on_one_another_are_attached(folder: Path):
+    Path("说明.md").write_text("x")
+    Path("b:3").write_text("y")
+    local = read_mentions("比较@说明.md和@src/main.py、@b:3,@src/main.py:2")
+    assert [each.name for each in local.parts if isinstance(each, Document)] == ["说明.md", "src/main.py", "b:3"]
+
+
+@pytest.mark.parametrize("text", ["me@src", "a.b@src/main.py", "é@src/main.py", "https://x.org/@src/main.py", r"\@src"])
+def test_at_sign_within_a_word_attaches_nothing(folder: Path, text: str):
+    assert read_mentions(text) == LocalMentions()
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("Screenshot 3.00\u202fPM.txt", '@"Screenshot 3.00 PM.txt"'),
+        ("caf\u00e9.txt", "@cafe\u0301.txt"),
+        ("cafe\u0301/a.txt", "@caf\u00e9/a.txt"),
+        ("it’s.txt", '@"it\'s.txt"'),
+        ("a–b.txt", "@a-b.txt"),
+        ("a\nb.txt", r'@"a\nb.txt"'),
+        ("\udcff.txt", r'@"\xff.txt"'),
+    ],
+)
+def test_file_is_found_by_a_name_that_looks_the_same(folder: Path, name: str, written: str):
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).write_text("found")
+    (document,) = read_mentions(written).parts
+    assert isinstance(document, Document) and document.text == "found"
+
+
+def test_names_that_look_the_same_are_told_apart(folder: Path):
+    for space in ("\u202f", "\xa0"):
+        Path(f"3{space}PM.txt").touch()
+    assert refusal('@"3 PM.txt"') == (
+        "3 PM.txt does not exist, and 2 names there look like it. "
+        "One has U+00A0 NO-BREAK SPACE, yours has U+0020 SPACE. "
+        "One has U+202F NARROW NO-BREAK SPACE, yours has U+0020 SPACE."
+    )
+
+
+def test_link_of_the_folder_to_a_place_outside_is_asked_about(folder: Path, tmp_path_factory: pytest.TempPathFactory):
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "notes.md").write_text("private")
+    Path("docs.md").symlink_to(outside / "notes.md")
+    Path("docs").symlink_to(outside)
+    Path("near.md").symlink_to("src/main.py")
+    for name in ("docs.md", "docs/notes.md", "docs", "./src/../docs.md"):
+        assert read_mentions(f"@{name}").doubtful == (f"{name} is outside the working directory.",)
+    assert read_mentions(f"@near.md @{outside}/notes.md").doubtful == ()
 
 
 def test_decorator_with_arguments_is_code(folder: Path):
@@ -83,7 +184,8 @@ def test_decorator_with_arguments_is_code(folder: Path):
 
 
 def test_notice_names_the_first_words_alone():
-    assert unknown_notice(["@a", "@b", "@c", "@d"]) == "There is no file or folder @a, @b, @c, …: sent as plain text."
+    notice = unknown_notice([UnknownName(word, "ab") for word in "abcd"])
+    assert notice == "There is no file or folder @a, @b, @c, …: sent as plain text. Did you mean @ab?"
     assert unknown_notice([]) == ""
 
 

@@ -105,6 +105,7 @@ def test_photo_is_scaled_and_its_metadata_removed(account: Account, wire: Wire):
 def test_message_returns_to_the_input_when_its_image_cannot_be_attached(account: Account, wire: Wire):
     picture(account.home / "cat.png")
     (account.home / "broken.png").write_bytes((account.home / "cat.png").read_bytes()[:60])
+    (account.home / "notes.md").touch()
     with account.terminal(*WIRE, columns=100) as program:
         program.ready().say("see @gone.png")
         program.wait_for("⚠ There is no file or folder gone.png. Check the name after the @, or remove the @.")
@@ -116,7 +117,7 @@ def test_message_returns_to_the_input_when_its_image_cannot_be_attached(account:
         assert not wire.requests and not stored(account)
         program.say("write to me@example.com, @anna, and see @notes")
         program.wait_for("● You said: write to me@example.com, @anna, and see @notes")
-        program.wait_for("⚠ There is no file or folder @anna, @notes: sent as plain text.")
+        program.wait_for("⚠ There is no file or folder @notes: sent as plain text. Did you mean @notes.md?")
         program.leave()
     assert stored(account) == [("write to me@example.com, @anna, and see @notes", [])]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.app.attachments import read_mentions
+from ikigai.core.lookalikes import visible_name
 from ikigai.core.mentions import format_mention
 from ikigai.core.messages import Document
 from ikigai.repl.file_mentions import MAX_OFFERED, FileMentions
@@ -186,15 +187,16 @@ async def test_key_waits_for_no_list_and_no_search_in_a_large_folder(tree: Path)
 
 
 ODD = ["a b.txt", 'q"uote.txt', "it's.txt", "bo\"th'.txt", "esc\x1b[31m.txt", "日本.txt", "end..txt", "back\\slash.txt"]
+ODD += ["bro\nken.txt", "byt\udcff.txt"]
 
 
 @pytest.mark.parametrize("name", ODD)
 async def test_matches_mention_the_file(tmp_path: Path, name: str):
     (tmp_path / name).write_text("words")
     (told,) = await offered(tmp_path, name[:3])
-    assert told == format_mention(name)
+    assert told == format_mention(visible_name(name))
     (document,) = read_mentions(f"see {told} there", tmp_path).parts
-    assert isinstance(document, Document) and (document.name, document.text) == (name, "words")
+    assert isinstance(document, Document) and (document.name, document.text) == (visible_name(name), "words")
 
 
 async def test_folders_are_offered_with_their_files(tree: Path):

@@ -44,6 +44,23 @@ def resolve_name(root: str, folder: str, name: str) -> str | None:
     return real if is_below(root, written) and is_below(root, real) else None
 
 
+def reading_doubts(scope: PathScope, path: str, given: str = "") -> tuple[str, ...]:
+    """Return why the file at this real path is not read without a question, each as "is …"; () for an ordinary one.
+
+    `given` is the absolute path that the user wrote: a file that is named as one outside needs no question for that.
+    """
+    is_secret_name = is_secret(scope.root, path) or (given and is_secret(scope.root, given))
+    doubts = (
+        (
+            not is_below(scope.root, path) and is_below(scope.root, given or scope.root),
+            "is outside the working directory",
+        ),
+        (overlaps(scope.own, path), "is, or contains, a file of ikigai itself"),
+        (is_secret_name, "looks like a file with keys or passwords"),
+    )
+    return tuple(why for is_doubtful, why in doubts if is_doubtful)
+
+
 def protection_reason(scope: PathScope, path: str) -> str:
     """Return why a file is never changed without a question, as a clause; "" for an ordinary one."""
     if any(is_below(folder, path) for folder in scope.own):

@@ -37,9 +37,8 @@ from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.invisible_characters import describe_hidden, hidden_in_diff
-from ikigai.tools.approval.path_policy import PathScope, is_below, overlaps, protection_reason
+from ikigai.tools.approval.path_policy import PathScope, is_below, protection_reason, reading_doubts
 from ikigai.tools.base import Effect, EffectKind
-from ikigai.tools.secret_files import is_secret
 
 
 class ApprovalLifetime(StrEnum):
@@ -237,10 +236,8 @@ def _find_doubts(effect: Effect, scope: PathScope) -> tuple[str, ...]:
     for path in effect.paths:
         if effect.kind == EffectKind.EDIT and (why := protection_reason(scope, path)):
             doubts.append(f"Be careful: {why}.")
-        elif effect.kind == EffectKind.READ and overlaps(scope.own, path):
-            doubts.append("It is, or contains, a file of ikigai itself.")
-        elif effect.kind == EffectKind.READ and is_secret(scope.root, path):
-            doubts.append("Its name suggests keys or passwords.")
+        elif effect.kind == EffectKind.READ:
+            doubts += [f"It {why}." for why in reading_doubts(scope, path)]
     return tuple(dict.fromkeys((*doubts, *_hidden_text(effect))))
 
 

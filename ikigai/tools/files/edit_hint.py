@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ikigai.core.lookalikes import describe_difference, fold
+
 SHOWN_LINES, SHOWN_LINE_CHARACTERS = 12, 200
 """Lines of the nearest place, and characters of each, that are shown."""
+MAX_NAMED_DIFFERENCES = 3
+"""Lines whose difference is named by code points."""
 _MAX_CANDIDATES, _MAX_ANCHORS = 3_000, 200
 """Lines of the file that are compared letter by letter, and lines of the text that are searched for as a whole."""
 
@@ -13,18 +17,30 @@ _MAX_CANDIDATES, _MAX_ANCHORS = 3_000, 200
 def nearest_place(text: str, old: str) -> str:
     """Return one or two sentences about the place in `text` that is most like `old`; both have \\n as line ends."""
     lines, old_lines = text.split("\n"), old.strip("\n").split("\n")
-    start, equal = _find_place([line.strip() for line in lines], [line.strip() for line in old_lines])
+    start, equal = _find_place([fold(line).strip() for line in lines], [fold(line).strip() for line in old_lines])
     if start is None:
         return "No line of the file is similar."
-    nearest = lines[start : start + len(old_lines)]
+    nearest, differs = lines[start : start + len(old_lines)], list[tuple[int, str, str]]()
     if equal == len(old_lines):
-        why = "differs only in whitespace" if nearest != old_lines else "differs only in the empty lines around it"
+        differs = [
+            (n, *pair) for n, pair in enumerate(zip(nearest, old_lines, strict=True), start + 1) if pair[0] != pair[1]
+        ]
+        if not differs:
+            why = "differs only in the empty lines around it"
+        elif all(line.split() == old_line.split() for _, line, old_line in differs):
+            why = "differs only in whitespace"
+        else:
+            why = "differs only in characters that look alike"
     else:
         why = "is nearest"
     numbers = f"line {start + 1}" if len(nearest) == 1 else f"lines {start + 1} to {start + len(nearest)}"
     shown = "\n".join(f"{start + n:6}\t{_short(line)}" for n, line in enumerate(nearest[:SHOWN_LINES], 1))
     more = f"\n[{len(nearest) - SHOWN_LINES:,} more lines]" if len(nearest) > SHOWN_LINES else ""
-    return f"The text in {numbers} {why}:\n{shown}{more}"
+    named = "".join(
+        f"\nLine {number}: {describe_difference(line, old_line, 'the file', 'old')}."
+        for number, line, old_line in differs[:MAX_NAMED_DIFFERENCES]
+    )
+    return f"The text in {numbers} {why}:\n{shown}{more}{named}"
 
 
 def _find_place(lines: list[str], old_lines: list[str]) -> tuple[int | None, int]:

@@ -11,10 +11,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from ikigai.core.lookalikes import visible_name
 from ikigai.tools.base import Effect, OnOutput, ToolOutput
 from ikigai.tools.files.read_only_tool import ReadOnlyTool
 from ikigai.tools.files.read_tracker import ReadTracker
-from ikigai.tools.files.safe_paths import open_directory, readable_error
+from ikigai.tools.files.safe_paths import KINDS, open_directory, readable_error
 
 MAX_LISTED_ENTRIES = 2_000
 """Maximum entries in a result."""
@@ -60,11 +61,11 @@ def list_entries(path: Path) -> tuple[list[str], int]:
     """
     with open_directory(path) as directory:
         names = sorted(os.listdir(directory))  # noqa: PTH208 - of a descriptor
-        return [_entry(directory, name) for name in names[:MAX_LISTED_ENTRIES]], len(names)
+        return [_entry(directory, name, path) for name in names[:MAX_LISTED_ENTRIES]], len(names)
 
 
-def _entry(directory: int, name: str) -> str:
-    shown = os.fsencode(name).decode(errors="replace").replace("\n", "␊")
+def _entry(directory: int, name: str, path: Path) -> str:
+    shown = visible_name(name)
     try:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         match stat.S_IFMT(status.st_mode):
@@ -73,8 +74,15 @@ def _entry(directory: int, name: str) -> str:
             case stat.S_IFREG:
                 return f"{shown}  {status.st_size:,}"
             case stat.S_IFLNK:
-                return f"{shown} -> {os.fsencode(os.readlink(name, dir_fd=directory)).decode(errors='replace')}"
+                target = visible_name(os.readlink(name, dir_fd=directory))
+                return f"{shown} -> {target}{'  (broken link)' * _is_broken(path / name, path)}"
             case _:
-                return f"{shown}  (target missing)"
+                return f"{shown}  ({KINDS.get(stat.S_IFMT(status.st_mode), 'no file').removeprefix('a ')})"
     except OSError:  # gone meanwhile
         return shown
+
+
+def _is_broken(link: Path, directory: Path) -> bool:
+    """Return True for a link to nothing in the directory; what there is elsewhere is not told."""
+    target = os.path.realpath(link)
+    return Path(target).is_relative_to(directory) and (target == str(link) or not os.path.lexists(target))

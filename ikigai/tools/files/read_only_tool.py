@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from ikigai.core.lookalikes import visible_name
 from ikigai.tools.base import Effect, EffectKind
 from ikigai.tools.files.read_tracker import ReadTracker, ShownCall
 from ikigai.tools.files.safe_paths import check_same, is_inside, relative_name, resolve_path
@@ -41,8 +42,7 @@ class ReadOnlyTool:
 
     def format_path(self, path: Path) -> str:
         """Return a found path as text on one line."""
-        name = relative_name(path, self.directory)
-        return name.encode(errors="surrogateescape").decode(errors="replace").replace("\n", "␊")
+        return visible_name(relative_name(path, self.directory))
 
     def secrets_from(self, searched: Path) -> str:
         """Return the folder from which files below `searched` are judged to look like keys.

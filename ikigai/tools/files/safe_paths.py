@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from ikigai.core.lookalikes import describe_difference, is_alike, may_have_alike, visible_name
+
 _WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 """O_PATH (Linux) needs no right to list a directory that is only passed through."""
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINKS = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
 """Errors of systems when O_NOFOLLOW meets a link."""
-_KINDS = {
+KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
@@ -38,19 +40,53 @@ class NotDirectory(OSError):
     """There is something else instead of a directory."""
 
 
-def resolve_path(name: str, directory: Path) -> Path:
+class AmbiguousName(FileNotFoundError):
+    """Nothing has this name, and more than one entry of its directory looks like it."""
+
+
+def resolve_path(name: str, directory: Path, *, alike: bool = True) -> Path:
     """Return the absolute path without links that `name` means in `directory`; it need not exist.
 
-    `~` is the home of the user. Raise ValueError for an invalid path.
+    `~` is the home of the user. With `alike` a name that is not there stands for the only one that looks like it.
+    Raise ValueError for an invalid path, AmbiguousName if several look like it.
     """
     if not name or "\0" in name:
         raise ValueError(f"{name!r} is not a path: it is empty or contains a NUL.")
     try:
-        return Path(os.path.realpath(directory / os.path.expanduser(name)))  # noqa: PTH111 - that of Path raises for an unknown user
+        path = Path(os.path.realpath(directory / os.path.expanduser(name)))  # noqa: PTH111 - that of Path raises for an unknown user
+        return _find_alike(path, directory) if alike and may_have_alike(name) else path
+    except AmbiguousName:
+        raise
     except (UnicodeError, ValueError):
         raise ValueError(f"{name!r} is not a path.") from None
     except OSError as error:
         raise readable_error(error, name) from None
+
+
+def _find_alike(path: Path, directory: Path) -> Path:
+    """Return the path with each name that is not there replaced by the only one that looks like it."""
+    found = Path(path.anchor)
+    for at, part in enumerate(path.parts[1:], 1):
+        if os.path.lexists(found / part):
+            found /= part
+            continue
+        try:
+            entries = [each for each in os.listdir(found) if is_alike(each, part)] if may_have_alike(part) else []  # noqa: PTH208
+        except OSError:
+            entries = []
+        if len(entries) > 1:
+            raise AmbiguousName(_describe_alike(part, sorted(entries), is_inside(found, directory)))
+        if not entries:
+            return found.joinpath(*path.parts[at:])
+        found = Path(os.path.realpath(found / entries[0]))
+    return found
+
+
+def _describe_alike(name: str, entries: list[str], is_told: bool) -> str:
+    """Return the sentences about several names that look like this one; what lies elsewhere is not told."""
+    what = f"{visible_name(name)} does not exist, and {len(entries)} names there look like it."
+    differences = (describe_difference(visible_name(each), name, "One", "yours") for each in entries[:3])
+    return " ".join((what, *(f"{each}." for each in differences if each))) if is_told else what
 
 
 def is_inside(path: Path, directory: Path) -> bool:
@@ -108,7 +144,7 @@ def open_directory(path: Path) -> Iterator[int]:
         name = path.name or "."
         mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
         if not stat.S_ISDIR(mode):
-            raise NotDirectory(_KINDS.get(stat.S_IFMT(mode), "a file"))
+            raise NotDirectory(KINDS.get(stat.S_IFMT(mode), "a file"))
         descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
         yield descriptor
@@ -119,7 +155,7 @@ def open_directory(path: Path) -> Iterator[int]:
 def check_ordinary(status: os.stat_result) -> None:
     """Raise NotRegularFile for everything but a regular file."""
     if not stat.S_ISREG(status.st_mode):
-        raise NotRegularFile(_KINDS.get(stat.S_IFMT(status.st_mode), "something else"))
+        raise NotRegularFile(KINDS.get(stat.S_IFMT(status.st_mode), "something else"))
 
 
 def readable_error(error: OSError, name: str) -> OSError:

@@ -38,6 +38,7 @@ _RIPGREP = (
 _CPU_LIMITED = ("/bin/sh", "-c", 'ulimit -t "$0" 2>/dev/null; exec "$@"')
 """A search that outlives a killed ikigai ends by the limit of its processor time, which is its first argument."""
 _LINE = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
+_MAX_PATH_BYTES = 4096
 _MAX_PENDING_BYTES = 1 << 20
 """Maximum bytes of a record that has not ended; with the options above ripgrep prints no such lines."""
 
@@ -105,9 +106,15 @@ class FileSearch:
                     self.skipped.append(path)
 
     async def lines(self) -> AsyncGenerator[FoundLine]:
+        begun = b""  # of a name with line breaks
         async with aclosing(self._read_records(b"\n")) as records:
             async for record in records:
-                name, _, rest = record.partition(b"\0")
+                name, end, rest = record.partition(b"\0")
+                if not end:
+                    is_name = (begun or name.startswith(b"./")) and b"binary file" not in name
+                    begun = begun + name + b"\n" if is_name and len(begun) < _MAX_PATH_BYTES else b""
+                    continue
+                name, begun = begun + name, b""
                 match = _LINE.fullmatch(rest)
                 if match and self._matches(path := self._order.only or _path(name)) and not self._order.is_secret(path):
                     text = match[3].decode(errors="replace").removesuffix("\r")

@@ -123,7 +123,8 @@ async def test_text_that_is_not_there(hands: Hands):
     words = await refused(hands, data, old="def two():\n    return 2", new="x")
     assert words == (
         "the old text is not in the file. The text in lines 5 to 6 differs only in whitespace:\n"
-        "     5\tdef two():\n     6\t\treturn 2"
+        "     5\tdef two():\n     6\t\treturn 2\n"
+        "Line 6: the file has U+0009 tab, old has U+0020 SPACE (4 times)."
     )
     words = await refused(hands, data, old="def one(x):\n    return 1", new="x")
     assert "The text in lines 1 to 2 is nearest:\n     1\tdef one():" in words
@@ -136,6 +137,28 @@ async def test_text_that_is_not_there(hands: Hands):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("line", "old", "told"),
+    [
+        ("say(“hi”)", 'say("hi")', "the file has U+201C LEFT DOUBLE QUOTATION MARK, old has U+0022 QUOTATION MARK"),
+        ("it’s", "it's", "the file has U+2019 RIGHT SINGLE QUOTATION MARK, old has U+0027 APOSTROPHE"),
+        ("x = 1", "x\xa0= 1", "the file has U+0020 SPACE, old has U+00A0 NO-BREAK SPACE"),
+        ("3\u202fPM", "3 PM", "the file has U+202F NARROW NO-BREAK SPACE, old has U+0020 SPACE"),
+        (
+            "caf\u00e9",
+            "cafe\u0301",
+            "the file has U+00E9 LATIN SMALL LETTER E WITH ACUTE, "
+            "old has U+0065 LATIN SMALL LETTER E U+0301 COMBINING ACUTE ACCENT",
+        ),
+        ("a – b", "a - b", "the file has U+2013 EN DASH, old has U+002D HYPHEN-MINUS"),
+        ("end", "end  ", "the file has nothing, old has U+0020 SPACE (2 times)"),
+    ],
+)
+def test_difference_that_does_not_show_is_named_by_code_points(line: str, old: str, told: str):
+    words = nearest_place(f"first\n{line}\nlast\n", f"{old}\nlast")
+    assert words.endswith(f"\nLine 2: {told}.") and "differs only in" in words
+
+
 def test_nearest_takes_no_time_to_speak_of():
     text = "".join(f"    value_{n % 977} = compute({n})  # and some words\n" for n in range(200_000))
     began = time.monotonic()

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import os
 import random
+import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -20,6 +22,7 @@ from ikigai.tools.files.glob import GlobFiles
 from ikigai.tools.files.glob_patterns import Glob
 from ikigai.tools.files.grep import Grep
 from ikigai.tools.files.list_files import ListFiles
+from ikigai.tools.files.read_file import ReadFile
 from ikigai.tools.files.read_tracker import ReadTracker
 from tests import ROOT
 from tests.support.starting import children
@@ -321,9 +324,15 @@ async def test_names_that_nobody_expects(glob: GlobFiles, grep: Grep, work: Path
     for name in (b"a\nb.txt", b"\xff\xfe.txt", b"-n.txt", "日本 語.txt".encode(), b"a:1:b.txt"):
         with open(os.fsencode(work) + b"/" + name, "w") as file:
             file.write("needle\n")
-    names = ["-n.txt", "a:1:b.txt", "a␊b.txt", "日本 語.txt", "��.txt"]
+    names = ["-n.txt", "a:1:b.txt", r"a\nb.txt", "日本 語.txt", r"\xff\xfe.txt"]
     assert sorted((await call(glob, pattern="*.txt")).split("\n")) == sorted(names)
-    assert len((await call(grep, pattern="needle")).split("\n")) == 5
+    rows = (await call(grep, pattern="needle")).split("\n")
+    assert sorted(rows) == sorted(f"{name}:1:needle" for name in names)
+    listed = (await call(ListFiles(work, ReadTracker()))).split("\n")
+    assert sorted(row.removesuffix("  7") for row in listed) == sorted(names)
+    for name in names:  # what was shown can be used
+        assert await call(grep, pattern="needle", path=name) == f"{name}:1:needle"
+        assert "needle" in await call(ReadFile(work, ReadTracker()), path=name)
 
 
 @given(st.text("ab*?[]!-./{},", max_size=12), st.lists(st.text("ab.", min_size=1, max_size=4), min_size=1, max_size=4))
@@ -346,18 +355,29 @@ def test_glob_takes_no_time_to_speak_of():
 # -- list_files -----------------------------------------------------------------------------------------------------
 
 
-async def test_directory_is_listed(work: Path):
+async def test_directory_is_listed(work: Path, monkeypatch: pytest.MonkeyPatch):
     tree(work, sub__x="", DOTdot="12345", file="x" * 1_234)
     (work / "link").symlink_to("file")
     (work / "gone").symlink_to("nowhere")
+    (work / "loop").symlink_to("loop")
+    (work / "outside").symlink_to("../outside/nothing")
     os.mkfifo(work / "fifo")
+    with socket.socket(socket.AF_UNIX) as listening:
+        monkeypatch.chdir(work)  # a socket's path has at most 108 bytes
+        listening.bind("socket")
+    if has_device := os.geteuid() == 0:
+        os.mknod(work / "device", stat.S_IFCHR | 0o600, os.makedev(1, 3))
     tool: Any = ListFiles(work, ReadTracker())
     assert (await call(tool)).split("\n") == [
         ".dot  5",
-        "fifo  (target missing)",
+        *(["device  (device)"] if has_device else []),
+        "fifo  (pipe)",
         "file  1,234",
-        "gone -> nowhere",
+        "gone -> nowhere  (broken link)",
         "link -> file",
+        "loop -> loop  (broken link)",
+        "outside -> ../outside/nothing",
+        "socket  (socket)",
         "sub/",
     ]
     (work / "sub" / "x").unlink()

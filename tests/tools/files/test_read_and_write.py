@@ -527,3 +527,45 @@ async def test_brackets_that_name_no_secret_or_were_there_before_are_written(han
     await call(hands.edit, path="doc", old="It says", new="Once it says")
     await call(hands.edit, path="doc", old="[redacted: OPENAI_API_KEY] there", new="[redacted: OPENAI_API_KEY] here")
     assert (work / "doc").read_text() == "Once it says [redacted: OPENAI_API_KEY] here.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("Screenshot 3.00\u202fPM.txt", "Screenshot 3.00 PM.txt"),
+        ("caf\u00e9.txt", "cafe\u0301.txt"),
+        ("cafe\u0301/a.txt", "caf\u00e9/a.txt"),
+        ("it’s “so”.txt", 'it\'s "so".txt'),
+        ("a\u2011b.txt", "a-b.txt"),
+        ("a\tb.txt", r"a\tb.txt"),
+    ],
+)
+async def test_file_is_found_by_a_name_that_looks_the_same(hands: Hands, work: Path, name: str, asked: str):
+    (work / name).parent.mkdir(exist_ok=True)
+    (work / name).write_text("one\n")
+    effect = await preview(hands.read, path=asked)
+    assert effect.paths == (str(work / name),)  # what is approved is what is read
+    assert "one" in await call(hands.read, path=asked)
+    await call(hands.edit, path=asked, old="one", new="two")
+    await call(hands.write, path=asked, content="three\n")
+    assert (work / name).read_text() == "three\n" and len(list((work / name).parent.iterdir())) == 1
+
+
+async def test_names_that_look_the_same_are_told_apart(hands: Hands, work: Path):
+    for space in ("\u202f", "\xa0"):
+        (work / f"3{space}PM").touch()
+        (work.parent / "outside" / f"3{space}PM").touch()
+    with pytest.raises(FileNotFoundError, match="One has U\\+202F NARROW NO-BREAK SPACE, yours has U\\+0020 SPACE"):
+        await preview(hands.read, path="3 PM")
+    with pytest.raises(FileNotFoundError) as caught:
+        await preview(hands.read, path="../outside/3 PM")
+    assert "U+" not in str(caught.value)  # nothing of what lies elsewhere is told before a yes
+    with pytest.raises(FileNotFoundError):
+        await preview(hands.write, path="3 PM", content="x")
+    await call(hands.read, path="3\xa0PM")
+
+
+async def test_new_file_goes_into_the_folder_that_looks_the_same(hands: Hands, work: Path):
+    (work / "caf\u00e9").mkdir()
+    await call(hands.write, path="cafe\u0301/new/a.txt", content="x")
+    assert [each.name for each in work.iterdir()] == ["caf\u00e9"] and (work / "caf\u00e9" / "new" / "a.txt").exists()

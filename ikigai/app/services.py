@@ -35,7 +35,7 @@ from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.state.settings import default_system
 from ikigai.core.vendors import PRESETS
-from ikigai.system.paths import current_directory, unsaved_files, unsent_files
+from ikigai.system.paths import current_directory, early_unsaved_files, unsaved_files, unsent_files
 
 if TYPE_CHECKING:
     from ikigai.agent.spending_guard import RunSpending
@@ -71,6 +71,7 @@ class Services:
         self.config, self.database, self.pool, self.run = config, database, pool, run
         database.seal_with(run.seal)
         self._first = first  # until its agent is acquired
+        self._early_files = early_unsaved_files()  # named once, with the first agent
         self._acquiring: asyncio.Task[AcquiredAgent] | None = None
         if first and first.log:
             self._acquiring = asyncio.create_task(self._recover(first.agent, first.log), name="first agent")
@@ -273,7 +274,8 @@ class Services:
         try:
             self.instructions()
             messages: list[str] = []
-            if files := unsaved_files(agent.id):
+            early, self._early_files = self._early_files, []
+            if files := (*unsaved_files(agent.id), *early):
                 from ikigai.app.unsaved_events import put_back
 
                 messages = await put_back(files, log)

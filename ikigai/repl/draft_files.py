@@ -89,7 +89,7 @@ class DraftFiles:
         return descriptor, path
 
     def _take_over(self, agent: str) -> tuple[str, float]:
-        texts, written = list[str](), 0.0
+        texts, written, joined = list[str](), 0.0, list[tuple[int, Path]]()
         mine = self._files.get(agent, (0, None))[1]
         for path in sorted(self._folder.glob(f"unsent-{agent}-*.txt")):
             if path == mine:
@@ -105,9 +105,16 @@ class DraftFiles:
                     os.close(descriptor)
                     continue
                 if agent in self._files:
-                    path.unlink()
-                    os.close(descriptor)
+                    joined.append((descriptor, path))
                 else:
                     self._files[agent] = descriptor, path
                     self._written[agent] = texts[-1]
+        if joined:  # the others go once this one holds their text: a kill may leave it twice, and never not at all
+            text = "\n".join(filter(None, (*texts, "" if mine is None else self._written.get(agent))))
+            self._write(agent, text)
+            is_stored = self._written.get(agent) == text
+            for descriptor, path in joined:
+                if is_stored:
+                    path.unlink(missing_ok=True)
+                os.close(descriptor)
         return "\n".join(filter(None, texts)), written

@@ -7,6 +7,7 @@ folder of ikigai's own gets its mode where it is made: files by `open_private`, 
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -49,6 +50,11 @@ def unsaved_file(agent: str) -> Path:
 def unsaved_files(agent: str) -> list[Path]:
     """Return the files of unsaved events that are there, the oldest first."""
     return _files_of_state(f"unsaved-{agent}-")
+
+
+def early_unsaved_files() -> list[Path]:
+    """Return the files of unsaved events that a program before 0.1 has written: without the id of an agent."""
+    return [file for file in _files_of_state("unsaved-") if re.fullmatch(r"unsaved-\d{8}-\d{6}-\d+\.jsonl", file.name)]
 
 
 def unsent_files(agent: str) -> list[Path]:

@@ -636,3 +636,16 @@ async def test_events_that_another_agent_has_meanwhile_are_not_taken_for_stored(
     one.log._attempt = AppendAttempt(one.log._target, again := (*events,), one.log._last_seq or 0, ids)
     with pytest.raises(AgentLocked):
         await one.log.append(again)
+
+
+async def test_file_of_an_early_program_is_named_once_and_stays(database: Database, state: Path):
+    state.mkdir(parents=True)
+    (early := state / "unsaved-20251123-024559-4711.jsonl").write_text(
+        '{"agent":"otter","kind":"user","content":"hi","data":null}\n'
+    )
+    services = world(database)
+    for name, count in (("a", 1), ("b", 0)):
+        _, log, messages = await services.acquire(await services.create(name))
+        assert len(messages) == count and all(str(early) in each and "of otter" in each for each in messages)
+        await log.close()
+    assert early.exists()

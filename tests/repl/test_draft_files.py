@@ -89,6 +89,25 @@ async def test_several_drafts_of_dead_programs_become_one(folder: Path):
     assert len(files(folder)) == 1
 
 
+async def test_text_of_a_draft_is_in_another_file_before_its_own_goes(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    children = [another(folder, text) for text in ("one", "two", "three")]
+    for child in children:
+        child.kill()
+        child.wait()
+    seen, unlink = list[set[str]](), Path.unlink
+
+    def look_and_unlink(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok)
+        seen.append({word for file in files(folder) for word in file.read_text().split()})
+
+    monkeypatch.setattr(Path, "unlink", look_and_unlink)
+    ours = DraftFiles(folder, {})
+    await ours.save("agent", "mine")
+    taken, _ = await ours.take("agent")
+    assert set(taken.split()) == {"one", "two", "three"}
+    assert seen == [{"one", "two", "three", "mine"}] * 3
+
+
 async def test_files_are_private_and_hold_no_secret_of_the_environment(folder: Path):
     unsent = DraftFiles(folder, {"OPENAI_API_KEY": "sk-0123456789", "HOME": "/home/somebody"})
     await unsent.save("agent", "in /home/somebody")

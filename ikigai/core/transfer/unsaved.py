@@ -73,6 +73,12 @@ class _Line(msgspec.Struct, omit_defaults=True):
     at: float | None = None
 
 
+class _EarlyLine(msgspec.Struct):
+    agent: str
+    kind: str
+
+
+_EARLY = msgspec.json.Decoder(_EarlyLine)
 _HEAD, _LINE = msgspec.json.Decoder(_UnsavedHead), msgspec.json.Decoder(_Line)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -95,6 +101,7 @@ def read(name: str, text: bytes) -> Unsaved:
     try:
         head = _HEAD.decode(first)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        _check_early(name, text)
         _foreign(name)
     if head.format != FORMAT or head.count < 1:
         _foreign(name)
@@ -144,6 +151,18 @@ def _event(name: str, number: int, line: bytes) -> tuple[_Line, Event]:
         what = f"is not a valid event of the kind {clean_line(found.kind)[:64]!r}"
         _refuse(f"{name}, line {number} {what}.", "Repair that line, or use the ikigai that wrote the file.")
     return found, event
+
+
+def _check_early(name: str, text: bytes) -> None:
+    """Raise Rejected for a file of a program before 0.1, which has neither a first line about it nor ids."""
+    try:
+        lines = [_EARLY.decode(line) for line in text.splitlines()]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    if lines:
+        count = f"{len(lines):,} unsaved event{'s' * (len(lines) != 1)}"
+        what = f"{name} has {count} of {clean_line(lines[0].agent)} by an ikigai before 0.1, without their ids."
+        _refuse(what, "Read the messages in it, then delete it.")
 
 
 def _foreign(name: str) -> NoReturn:

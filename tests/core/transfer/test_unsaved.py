@@ -39,3 +39,12 @@ def test_name_is_one_line_without_escapes():
 def test_file_that_was_changed_is_refused_in_words(text: bytes):
     with pytest.raises(Rejected, match="Nothing was recovered"):
         read("f", text)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_file_of_an_early_program_is_named_as_such(count: int):
+    line = {"agent": "otter", "kind": "user", "content": "hi", "data": None}
+    with pytest.raises(Rejected, match=f"has {count} unsaved events? of otter by an ikigai before 0.1"):
+        read("f", file(line, *[line] * (count - 1)))
+    with pytest.raises(Rejected, match="contains no unsaved events of ikigai"):
+        read("f", file(line, "no JSON"))

@@ -163,4 +163,4 @@ def _parsed(text: str) -> list[Token] | None:
 
 @cache
 def _parser() -> MarkdownIt:
-    return build_parser(MAX_MARKDOWN_NESTING + 2)
+    return build_parser(MAX_MARKDOWN_NESTING + 2, prose=False)  # other programs read the file

@@ -2,8 +2,8 @@
 servers.
 
 Until the folder is trusted, no file is read: only the names are looked up. After that each file is used as long as its
-content is the one that the user trusted; the user is asked about a new or changed file. Instructions are AGENTS.md, or
-CLAUDE.md if there is none. They are read again when the file changes.
+content is the one that the user trusted; the user is asked about a new or changed file. Instructions are also those of
+the folders above, each if that folder is trusted (see `instruction_files`).
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from ikigai.app.instruction_files import (
+    CHANGED_SINCE_TRUST,
+    CONFIRM_REMEDY,
+    INSTRUCTION_FILES,
+    InstructionFolder,
+    Stamp,
+    compose,
+    folders_above,
+)
 from ikigai.config import Config, project_files, project_settings, toml_file, trusted_folders
 from ikigai.config.project_files import OwnFile
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
-from ikigai.core.request.system_prompt import instructions_setting
 from ikigai.system import paths
 from ikigai.system.paths import current_directory
-from ikigai.tools.shell.output_buffer import whole_characters
 from ikigai.tools.tool_files import tool_files
 
-INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 TOOLS, CONFIG, MCP = Path(".ikigai/tools"), Path(".ikigai/config.toml"), Path(".mcp.json")
 COMMANDS = Path(".ikigai/commands")
-MAX_INSTRUCTIONS_BYTES = 64 * 1024
-"""Bytes of instructions that are read: every request has them."""
-CHANGED_SINCE_TRUST = "it was added or changed since the folder was trusted"
-CONFIRM_REMEDY = "Check it, then type /trust yes, or start ikigai there without -p and answer."
 START_REMEDY = "Start ikigai there without -p."
 MISSING_FILE = OwnFile("", b"")
 """The value for a missing file."""
-
-Stamp = tuple[str, int, int, int, int]
 
 
 class Project:
@@ -48,7 +48,8 @@ class Project:
         self.trusted, self._can_ask = False, True
         self.approved: dict[str, str] = {}
         self.problems: list[str] = []
-        self._stamp: Stamp | None = None
+        self._above: list[InstructionFolder] = []
+        self._stamps: list[Stamp | None] | None = None
         self._value = ""
 
     @property
@@ -82,12 +83,17 @@ class Project:
         return self.folder / CONFIG
 
     def check_trust(self) -> None:
-        """Read from `file` if the folder is trusted; a damaged file trusts nothing."""
+        """Read from `file` if the folder is trusted, and those above it; a damaged file trusts nothing."""
+        self.check_trust_above()
         try:
             digests = trusted_folders.trusted_digests(self.file, self.folder)
             self.trusted, self.approved = digests is not None, digests or {}
         except IkigaiError as error:
             self.problems.append(str(error))
+
+    def check_trust_above(self) -> None:
+        """Read from `file` which of the folders above, with instructions, are trusted."""
+        self._above, self._stamps = folders_above(self.file, self.folder), None
 
     def read(self, names: Iterable[str]) -> dict[str, OwnFile]:
         """Read these files once; return them by relative path, without unusable ones."""
@@ -222,7 +228,7 @@ class Project:
 
     def trust_for_run(self, files: dict[str, str]) -> None:
         """Trust the folder with these files, by their digests, until the program ends."""
-        self.trusted, self.approved, self._stamp = True, files, None
+        self.trusted, self.approved, self._stamps = True, files, None
 
     def revoke(self) -> bool:
         """Revoke the trust; return False if the folder was not trusted. Raise IkigaiError."""
@@ -230,42 +236,13 @@ class Project:
         return trusted_folders.revoke(self.file, self.folder) or was
 
     def instructions(self) -> str:
-        """Return the current setting `instructions`; "" for none. Read a file only when it has changed."""
-        if not self.trusted:
-            self._stamp, self._value = None, ""
-            return ""
-        stamp = self._file_stamps()
-        if stamp != self._stamp:
-            self._stamp, self._value = stamp, self._read(stamp[0]) if stamp else ""
+        """Return the current setting `instructions`; "" for none. Read files only when one of them has changed."""
+        own = [InstructionFolder(self.folder, self.approved)] if self.trusted else []
+        folders = [*self._above, *own]
+        stamps = [each.stamp for each in folders]
+        if stamps != self._stamps:
+            self._stamps, self._value = stamps, compose(folders, stamps, self.problems)
         return self._value
-
-    def _file_stamps(self) -> Stamp | None:
-        for name in INSTRUCTION_FILES:
-            path = self.folder / name
-            for look in (path.stat, path.lstat):  # of a broken link: reading reports it
-                with contextlib.suppress(OSError):
-                    stat = look()
-                    return name, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
-        return None
-
-    def _read(self, name: str) -> str:
-        try:
-            digest, data = project_files.read_own(self.folder, self.folder / name, MAX_INSTRUCTIONS_BYTES + 1)
-        except OSError as error:
-            why = project_files.error_reason(error)
-            self.problems.append(f"{name} cannot be used as instructions: {why}. Fix or remove it.")
-            return ""
-        if self.approved.get(name) != digest:
-            self.problems.append(f"{name} is not used: {CHANGED_SINCE_TRUST}. {CONFIRM_REMEDY}")
-            return ""
-        is_long = len(data) > MAX_INSTRUCTIONS_BYTES
-        text = (whole_characters(data[:MAX_INSTRUCTIONS_BYTES]) if is_long else data).decode(errors="replace")
-        if is_long:
-            text += f"\n[cut: only the first {MAX_INSTRUCTIONS_BYTES:,} bytes of the file are shown]"
-            self.problems.append(
-                f"{name} is longer than {MAX_INSTRUCTIONS_BYTES // 1024} KiB; the rest is not used. Make it shorter."
-            )
-        return instructions_setting(name, text)
 
 
 def make_project() -> Project:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ikigai.app.instruction_files import decode
 from ikigai.app.tool_runtime import approvals_file
 from ikigai.config import trusted_folders
 from ikigai.core.approval_mode import ApprovalMode
@@ -194,7 +195,7 @@ def _executables_line(tools: Sequence[str]) -> tuple[str, ...]:
 
 def _first_lines(head: bytes) -> list[str]:
     """Return the first lines of a changed text."""
-    text = head[:SHOWN_BYTES].decode(errors="replace").splitlines()
+    text = decode(head[:SHOWN_BYTES]).splitlines()
     more = ["…"] if len(text) > SHOWN_LINES or len(head) > SHOWN_BYTES else []
     return [f"  {clean_line(line)}" for line in text[:SHOWN_LINES]] + more
 
@@ -233,6 +234,7 @@ def run_trust(argument: str, project: Project) -> str:
         case "no":
             if not trusted_folders.revoke(project.file, Path(folder.strip()).expanduser()):
                 raise Rejected(f"{clean_line(folder.strip())} is not trusted.", "/trust lists the trusted folders.")
+            project.check_trust_above()
             return f"No longer trusted: {clean_line(folder.strip())}"
         case _:
             raise WrongArgument(f"/trust does not take {quoted(clean_line(argument))}.")

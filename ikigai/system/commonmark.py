@@ -9,11 +9,17 @@ markdown-it takes a while to load, so that happens with the first parser.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
     from markdown_it import MarkdownIt
     from markdown_it.rules_inline import StateInline
+
+    InlineRule: TypeAlias = Callable[[StateInline, bool], bool]
 
 _MAX_WORD_CHARACTERS = 300
 _LITERAL_BACKSLASH = re.compile(r"""\\[A-Za-z0-9]|\A[(\[{<"'“‘]*(?:[A-Za-z]:|\.{1,2}|~|%\w+%)\\""")
@@ -34,7 +40,9 @@ def build_parser(deepest: int, html: bool = True, *, prose: bool = True) -> Mark
     parser = MarkdownIt("commonmark", {"maxNesting": deepest, "html": html}).enable(["strikethrough", "table"])
     if prose:
         parser.inline.ruler.before("escape", "code_backslash", _keep_backslash)
-        parser.inline.ruler.before("emphasis", "code_emphasis", _keep_markers)
+        rules = parser.inline.ruler.getRules("")
+        emphasis = next(rule for rule in rules if rule.__module__.endswith(".emphasis"))
+        parser.inline.ruler.before("emphasis", "code_emphasis", partial(_keep_markers, emphasis))
     return parser
 
 
@@ -60,7 +68,7 @@ def _keep_backslash(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _keep_markers(state: StateInline, silent: bool) -> bool:
+def _keep_markers(emphasis: InlineRule, state: StateInline, silent: bool) -> bool:
     """Take * and _ of code as text. Between letters more than one * may end emphasis, but not begin it."""
     source, at = state.src, state.pos
     marker = source[at]
@@ -76,7 +84,7 @@ def _keep_markers(state: StateInline, silent: bool) -> bool:
         if not (_is_letter(source[at - 1 : at]) and _is_letter(source[end : end + 1])):
             return False
         if end - at > 1:
-            return _end_only(state)
+            return _end_only(emphasis, state)
     if end == at:
         return False
     state.pending += source[at:end]
@@ -84,11 +92,10 @@ def _keep_markers(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _end_only(state: StateInline) -> bool:
-    from markdown_it.rules_inline import emphasis
-
+def _end_only(emphasis: InlineRule, state: StateInline) -> bool:
+    """Take the markers as ones that may end emphasis; `emphasis` is the rule of CommonMark."""
     count = len(state.delimiters)
-    done = emphasis.tokenize(state, False)
+    done = emphasis(state, False)
     for delimiter in state.delimiters[count:]:
         delimiter.open = False
     return done

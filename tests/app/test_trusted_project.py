@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ikigai.app.factories import tighten
-from ikigai.app.trusted_project import MAX_INSTRUCTIONS_BYTES, Project
+from ikigai.app.instruction_files import MAX_INSTRUCTIONS_BYTES
+from ikigai.app.trusted_project import Project
 from ikigai.config import Config, project_files
 from ikigai.config import trusted_folders as trust
 from ikigai.config.project_files import OwnFile
@@ -74,6 +75,77 @@ def test_it_is_read_again_when_it_is_another_one_that_is_trusted(project: Projec
     assert project.instructions() == ""
     (project.folder / "CLAUDE.md").unlink()
     assert project.instructions() == "" and project.problems == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "utf-32"])
+def test_byte_order_mark_names_the_encoding(project: Project, encoding: str):
+    mark = "\ufeff" if encoding.endswith(("le", "be")) else ""
+    write(project, f"{mark}Obeÿ 日本.\r\n".encode(encoding))
+    project.trust(1.0)
+    assert project.instructions() == instructions_setting("AGENTS.md", "Obeÿ 日本.")
+    write(project, f"{mark}{'日' * MAX_INSTRUCTIONS_BYTES}".encode(encoding))
+    project.trust(2.0)
+    said = project.instructions()
+    assert "日" * (MAX_INSTRUCTIONS_BYTES // 3) + "\n[cut: only the first 65,536 bytes" in said and "\ufffd" not in said
+
+
+@pytest.fixture
+def inner(project: Project) -> Project:
+    """Return the project in a folder of a repository, which has instructions in three folders."""
+    for above, text in (("", "Root."), ("a", "Middle."), ("a/b", "Inner.")):
+        (project.folder / above).mkdir(exist_ok=True)
+        (project.folder / above / "AGENTS.md").write_text(text)
+    (project.folder / ".git").mkdir()
+    (project.folder.parent / "AGENTS.md").write_text("Beyond the repository.")
+    for folder in (project.folder.parent, project.folder, project.folder / "a" / "b"):
+        Project(folder, project.file).trust(1.0)
+    found = Project(project.folder / "a" / "b", project.file)
+    found.check_trust()
+    return found
+
+
+def test_instructions_of_trusted_folders_above_come_before_one_s_own(inner: Project):
+    whole = "../../AGENTS.md:\n\nRoot.\n\nAGENTS.md:\n\nInner."
+    assert inner.instructions() == instructions_setting("../../AGENTS.md, AGENTS.md", whole)
+    (said,) = inner.problems
+    assert said.startswith("../AGENTS.md is not used: ") and said.endswith("Start ikigai there once to trust it.")
+    Project(inner.folder.parent, inner.file).trust(2.0)
+    inner.check_trust_above()
+    inner.problems.clear()
+    texts = [inner.instructions().index(text) for text in ("Root.", "Middle.", "Inner.")]
+    assert texts == sorted(texts) and inner.problems == []
+    (inner.folder.parents[1] / "AGENTS.md").write_text("Root, changed.")
+    assert "Root" not in inner.instructions() and "../../AGENTS.md is not used" in inner.problems.pop()
+
+
+def test_instructions_above_hold_in_a_folder_without_its_own(inner: Project):
+    (inner.folder / "AGENTS.md").unlink()
+    (sub := inner.folder / "sub").mkdir()
+    project = Project(sub, inner.file)
+    project.check_trust()
+    assert not project.trusted and project.instructions() == instructions_setting("../../../AGENTS.md", "Root.")
+    (sub / "AGENTS.md").write_text("Not trusted.")
+    (sub / ".git").mkdir()  # a repository of its own, as a vendored one
+    project.check_trust()
+    assert project.instructions() == ""
+
+
+def test_instructions_above_end_with_the_trust_in_their_folder(inner: Project):
+    assert "Root." in inner.instructions()
+    permissions.run_trust(f"no {inner.folder.parents[1]}", inner)
+    assert "Root." not in inner.instructions() and "Inner." in inner.instructions()
+
+
+def test_instructions_together_are_bounded_and_the_nearest_are_whole(inner: Project):
+    root = Project(inner.folder.parents[1], inner.file)
+    write(inner, "i" * (MAX_INSTRUCTIONS_BYTES - 10))
+    write(root, "r" * 100)
+    inner.trust(2.0)
+    root.trust(2.0)
+    inner.check_trust()
+    said = inner.instructions()
+    assert "i" * (MAX_INSTRUCTIONS_BYTES - 10) in said and "r" * 11 not in said and "r" * 10 in said
+    assert "../../AGENTS.md is not used whole: instructions have at most 64 KiB together." in "".join(inner.problems)
 
 
 def test_any_bytes_become_text_that_can_be_stored(project: Project):

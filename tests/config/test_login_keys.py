@@ -44,6 +44,19 @@ def test_nobody_else_reads_it_and_nothing_is_left_beside_it(file: Path):
     assert list(file.parent.iterdir()) == [file]
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_link_into_a_folder_of_dotfiles_stays_one(file: Path, exists: bool):
+    (store := file.parent / "dotfiles").mkdir()
+    if exists:
+        keys.store(store / "keys.json", "groq", "gsk-1")
+    file.symlink_to("dotfiles/keys.json")
+    keys.store(file, "openai", SECRET)
+    keys.store(file, "google", SECRET)
+    keys.remove(file, "google")
+    assert file.is_symlink() and os.listdir(store) == ["keys.json"]
+    assert keys.providers_with_key(store / "keys.json") == ["groq", "openai"][not exists :]
+
+
 def test_file_that_others_could_read_is_closed_to_them(file: Path):
     file.write_text(json.dumps({"openai": SECRET}))
     file.chmod(0o644)

@@ -257,6 +257,24 @@ async def test_file_with_a_second_name_keeps_it(hands: Hands, work: Path, tool: 
     await call(hands.edit, path="a", old="two", new="three")  # it knows the file as it is now
 
 
+@pytest.fixture
+def mounted(work: Path):
+    """Return a file on which another one is mounted."""
+    (work / "a").touch()
+    (source := work.parent / "source").write_text("one\n")
+    if subprocess.run(["mount", "--bind", source, work / "a"], capture_output=True).returncode:
+        pytest.skip("only root mounts files")
+    yield source
+    subprocess.run(["umount", work / "a"], check=True)
+
+
+async def test_file_that_is_mounted_alone_is_edited(hands: Hands, work: Path, mounted: Path):
+    await call(hands.read, path="a")
+    told = await call(hands.edit, path="a", old="one", new="two")
+    assert "Written in place, as the system does not let it be replaced (Device or resource busy)." in told
+    assert mounted.read_text() == "two\n" and [each.name for each in work.iterdir()] == ["a"]
+
+
 async def test_through_a_link_the_file_is_edited_and_the_link_stays(hands: Hands, work: Path):
     (work / "real").write_text("one\n")
     (work / "link").symlink_to("real")

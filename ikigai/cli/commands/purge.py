@@ -31,10 +31,9 @@ MAX_LISTED_EVENTS = 40
 """Events that are listed one by one."""
 OUT_OF_REACH = (
     "What it cannot reach: the write-ahead log of a server of yours until that is overwritten, and archives of it; "
-    "backups, replicas and dumps; that server's own log; files you exported, and a hidden .NAME.ikigai-new that "
-    "a killed export or dump may leave beside one; the terminal's scrollback; what the file "
-    "system keeps of deleted files; other programs that follow the agent; what was sent to a provider. "
-    "A key that was seen is best revoked."
+    "backups, replicas and dumps; that server's own log; files you exported, also .NAME.ikigai-new beside them; "
+    "the terminal's scrollback; what the file system keeps of deleted files; other programs that follow the agent; "
+    "what was sent to a provider. A key that was seen is best revoked."
 )
 
 

@@ -136,11 +136,10 @@ async def test_text_that_is_not_there(hands: Hands):
     assert "line 6" in await refused(hands, data, old="\treturn 2\n\n", new="x")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "old", "told"),
     [
-        ("say(“hi”)", 'say("hi")', "the file has U+201C LEFT DOUBLE QUOTATION MARK, old has U+0022 QUOTATION MARK"),
+        ("say(“hi)", 'say("hi)', "the file has U+201C LEFT DOUBLE QUOTATION MARK, old has U+0022 QUOTATION MARK"),
         ("it’s", "it's", "the file has U+2019 RIGHT SINGLE QUOTATION MARK, old has U+0027 APOSTROPHE"),
         ("x = 1", "x\xa0= 1", "the file has U+0020 SPACE, old has U+00A0 NO-BREAK SPACE"),
         ("3\u202fPM", "3 PM", "the file has U+202F NARROW NO-BREAK SPACE, old has U+0020 SPACE"),
@@ -159,6 +158,7 @@ def test_difference_that_does_not_show_is_named_by_code_points(line: str, old: s
     assert words.endswith(f"\nLine 2: {told}.") and "differs only in" in words
 
 
+@pytest.mark.long
 def test_nearest_takes_no_time_to_speak_of():
     text = "".join(f"    value_{n % 977} = compute({n})  # and some words\n" for n in range(200_000))
     began = time.monotonic()

@@ -113,6 +113,26 @@ def test_retry_repeats_the_newest_turn_and_edit_replaces_its_message(account: Ac
         program.type(" too\r")
         program.wait_for("● Best.")
         assert contents(wire) == ["one", "Well.", "two too"]
+        program.say("/forget last 1")
+        answer(program, "Forget", "y")
+        program.wait_for("Forgot 2 messages")
+        told(program, "/undo", "Undid")
+        program.say("/forget 1")
+        answer(program, "Forget", "y")
+        program.wait_for("Forgot 1 message")
+        program.leave()
+    with account.terminal(*WIRE, env={"TERM": "dumb"}) as program:
+        program.wait_for("● Best.")
+        drawn = [line for line in program.scrollback() if line[:1] in ("❯", "●")][:8]
+        assert drawn[:3] == ["❯ [forgotten] one", "● Well.", "❯ [rewound] two"]
+        assert drawn[3:] == [
+            "● [rewound] Not so well.",
+            "❯ [rewound] two",
+            "● [rewound] Better.",
+            "❯ two too",
+            "● Best.",
+        ]
+        told(program, "/undo", "Undid")
         program.leave()
     assert account.run(*WIRE, "-c", "-p", "three").returncode == 0
     assert contents(wire) == ["one", "Well.", "two too", "Best.", "three"]

@@ -40,6 +40,17 @@ class Exclusion(Record, frozen=True):
     by: int = 0
 
 
+def named_exclusion(stored: StoredEvent, memory: Memory) -> ExclusionReason | None:
+    """Return FORGOTTEN or REWOUND if the user took the event out of the context so, as far as memory alone tells.
+
+    For the other reasons the context rule stands below the event.
+    """
+    id = stored.id
+    if within(id, memory.forgotten_intervals) or memory.has_removed(id, id) or memory.quotes_forgotten(stored):
+        return ExclusionReason.FORGOTTEN
+    return ExclusionReason.REWOUND if within(id, memory.excluded_intervals) else None
+
+
 class Exclusions:
     """The exclusions by the clears, rewinds, filters and undos of a lineage, in any order; events out of force do not
     count.

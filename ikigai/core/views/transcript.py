@@ -7,6 +7,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec.structs import replace
+
 from ikigai.core import tokens
 from ikigai.core.events import (
     FALLBACK_KEY,
@@ -83,7 +85,8 @@ class TranscriptBlock(Record, frozen=True):
     no text. `diff` is the change of a file by a tool. Where `text` is only the beginning of a long result, `whole` is
     the size of it all in bytes. `hosted` marks a call that the vendor ran, and its result. `sources` are cited pages,
     numbered from 1 in `text`. `call` is the id of a tool call, also in its result; `of` is the call of a result that is
-    drawn in one line with it (`call_words`).
+    drawn in one line with it (`call_words`). `excluded` is the word for what the user did to take it out of the
+    context, if it is to be shown.
     """
 
     id: int
@@ -99,6 +102,7 @@ class TranscriptBlock(Record, frozen=True):
     sources: tuple[Citation, ...] = ()
     call: str = ""
     of: TranscriptBlock | None = None
+    excluded: str = ""
 
     @property
     def parts(self) -> Iterator[str | Thought]:
@@ -340,15 +344,20 @@ _CHANGES = (
 def history_items(history: list[StoredEvent], memory: Memory, changes: bool = True) -> list[Shown]:
     """Return a stretch of history drawn anew, oldest first, with the rule at its exact place if that lies within it.
 
-    Without `changes` of context and settings only turns and the rule are left.
+    Without `changes` of context and settings only turns and the rule are left; words then tell which ones the user took
+    out of the context.
     """
+    from ikigai.core.views.exclusion_reason import named_exclusion  # the first prompt needs none
+
     place = context_rule(memory)
     shown: list[Shown] = []
     for stored in history:
         if place and not place.cleared and stored.id == place.before:
             shown.append(place)
         if changes or not isinstance(stored.event, _CHANGES):
-            shown.extend(event_blocks(stored, memory.has_event_in_context(stored)))
+            drawn = event_blocks(stored, memory.has_event_in_context(stored))
+            excluded = None if changes else named_exclusion(stored, memory)
+            shown.extend(replace(block, excluded=excluded.value) if excluded else block for block in drawn)
         if place and place.cleared and stored.id == place.before:
             shown.append(place)
     return shown

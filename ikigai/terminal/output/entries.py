@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, Thought, TranscriptBlock, hosted_block
 from ikigai.terminal.output.live_reply import FinishedPiece, FoldedThinking, HostedStep
@@ -86,7 +88,7 @@ class Entries:
                 if isinstance(part, Thought):
                     yield from self._thought(part.text, None, columns)
                 else:
-                    words = TranscriptBlock(shown.id, shown.speaker, part, remembered=shown.remembered)
+                    words = replace(shown, text=part, thoughts=(), sources=())
                     yield ScrollbackEntry(blocks.draw_block(words, columns, self._theme, links=self.links))
         else:
             tools = shown.speaker in (Speaker.TOOL_CALL, Speaker.TOOL_RESULT)

@@ -21,7 +21,18 @@ from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock, source_line
 from ikigai.terminal.render.markdown import MarkdownStream, render
 from ikigai.terminal.render.text_width import TAB_CELLS, cell_width, cut, format_duration, wrap
-from ikigai.terminal.render.theme import ASSISTANT, CALL, NOTE, RESULT, STOPPED, THOUGHT, USER, WARNING, Theme
+from ikigai.terminal.render.theme import (
+    ASSISTANT,
+    CALL,
+    NOTE,
+    RESULT,
+    STOPPED,
+    THOUGHT,
+    USER,
+    WARNING,
+    Theme,
+    strip_styles,
+)
 
 if TYPE_CHECKING:
     from ikigai.core.search.snippets import MarkedText
@@ -118,7 +129,21 @@ def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = F
             drawn = hang(NOTE, "dim", _rows_and_end(block.text, width, hint), "dim", theme)
     if block.remembered:
         return drawn
-    return "\n".join(map(theme.dimmed, ("Out of context. " * theme.words + drawn).split("\n")))
+    return "\n".join(map(theme.dimmed, _with_exclusion(block, drawn, width, theme).split("\n")))
+
+
+def _with_exclusion(block: TranscriptBlock, drawn: str, width: int, theme: Theme) -> str:
+    """Put why the block is out of the context behind its sign, in a row of its own where there is no room."""
+    if theme.words:
+        return f"{(block.excluded or 'out of context').capitalize()}. {drawn}"
+    behind_reply = block.speaker in (Speaker.SOURCES, Speaker.SHORT)
+    if not block.excluded or behind_reply or not drawn:
+        return drawn
+    row, *more = map(strip_styles, drawn.split("\n"))
+    sign, text, word = row[:1], row[BLOCK_INDENT:], f"[{block.excluded}]"
+    if cell_width(row) > width or cell_width(f"{row} {word}") <= width:  # the terminal wraps rows that are too wide
+        return "\n".join((f"{sign} {word} {text}".rstrip(), *more))
+    return "\n".join((f"{sign} {word}", " " * BLOCK_INDENT + text, *more))
 
 
 def _draw_read(result: TranscriptBlock, call: TranscriptBlock, width: int) -> str:

@@ -12,7 +12,7 @@ from ikigai.core.events import Rewound, Summarized, TurnsRecalled, UserMessage
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.messages import Text
 from ikigai.core.state.inputs import Clear, Condensed, Filter, Input, RewindTo, SetMark, Submitted, Undo
-from ikigai.core.views.exclusion_reason import CONTROL_EVENTS, Exclusion, ExclusionReason, Exclusions
+from ikigai.core.views.exclusion_reason import CONTROL_EVENTS, Exclusion, ExclusionReason, Exclusions, named_exclusion
 from ikigai.core.views.transcript import TranscriptBlock, history_items
 from tests.core.agent import RUN, Agent
 
@@ -157,3 +157,9 @@ def test_it_agrees_with_memory(seed: int) -> None:
             assert (why is None) == agent.memory.has_in_context(event.id)
         else:
             assert event.id not in {act.id for act in agent.memory.changes}
+    by_user = {ExclusionReason.FORGOTTEN, ExclusionReason.REWOUND}
+    for event in stored:
+        why = found.get(event.id)
+        if event.id > (agent.memory.cleared or 0) and (why is None or why.reason is not ExclusionReason.UNDONE):
+            expected = why.reason if why and why.reason in by_user else None
+            assert named_exclusion(event, agent.memory) == expected

@@ -35,6 +35,7 @@ def test_blocks_are_named_in_words():
         drawn(TranscriptBlock(8, Speaker.STOPPED, "The key is wrong.", failed=True)),
         drawn(TranscriptBlock(9, Speaker.SHORT, "It was cut.")),
         drawn(TranscriptBlock(10, Speaker.USER, "before", remembered=False)),
+        drawn(TranscriptBlock(11, Speaker.USER, "gone", remembered=False, excluded="forgotten")),
         render.draw_agent_heading("finch", 80, SPOKEN),
         render.draw_skipped(7, 80, SPOKEN),
     ]
@@ -49,6 +50,7 @@ def test_blocks_are_named_in_words():
         "Failed: The key is wrong.",
         "Warning: It was cut.",
         "Out of context. You: before",
+        "Forgotten. You: gone",
         "Note: Agent finch",
         "Note: 7 earlier events are not shown again",
     ]

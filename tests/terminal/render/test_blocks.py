@@ -70,6 +70,28 @@ def test_forgotten_block_is_dim_and_nothing_else():
     assert drawn == "\x1b[2m● A\x1b[0m\n\n\x1b[2m  bold\x1b[0m"
 
 
+@pytest.mark.parametrize(
+    ("speaker", "text", "drawn"),
+    [
+        (Speaker.USER, "Name three rivers.", "❯ [rewound] Name three rivers."),
+        (Speaker.USER, "one\ntwo", "❯ [rewound] one\n  two"),
+        (Speaker.USER, "x" * 38, f"❯ [rewound]\n  {'x' * 38}"),
+        (Speaker.ASSISTANT, "- **a**\n- b", "● [rewound]  • a\n   • b"),
+        (Speaker.ASSISTANT, "words " * 7, f"● [rewound]\n  {'words ' * 6}\n  words".replace(" \n", "\n")),
+        (Speaker.ASSISTANT, "```\ncode\n```", f"● [rewound]\n{'─' * 24}\ncode\n{'─' * 24}"),
+        (Speaker.ASSISTANT, "漢" * 19, f"● [rewound]\n  {'漢' * 19}"),
+        (Speaker.TOOL_CALL, "{}", "→ [rewound] tool()"),
+        (Speaker.TOOL_RESULT, "", "← [rewound]"),
+        (Speaker.STOPPED, "interrupted", "✗ [rewound] interrupted"),
+        (Speaker.SHORT, "It was cut.", "⚠ It was cut."),
+    ],
+)
+@pytest.mark.parametrize("theme", [PLAIN, COLOUR], ids=["plain", "color"])
+def test_block_that_the_user_took_out_says_so_behind_its_sign(speaker: Speaker, text: str, drawn: str, theme: Theme):
+    block = TranscriptBlock(1, speaker, text, "tool", remembered=False, excluded="rewound")
+    assert strip_styles(render.draw_block(block, 40, theme)) == drawn
+
+
 def test_signs():
     def first(speaker: Speaker, text: str = "text", **more: object) -> str:
         return render.draw_block(TranscriptBlock(1, speaker, text, **more), 40, PLAIN).split("\n")[0]  # type: ignore[arg-type]

@@ -208,17 +208,14 @@ class Summarized(Record, frozen=True):
 
 
 class Undone(Record, frozen=True):
-    """The clear, rewind, filter, summary or undo `of` this agent is out of force, or its recalled excerpts are out of
-    the context; `what` is its kind.
+    """The clear, rewind, filter, summary, undo or redo `of` this agent is out of force, or its recalled excerpts are
+    out of the context; `what` is its kind. An undo of an undo is a redo. `command` is the one that an undo takes back,
+    or a redo brings back, without its slash; older programs did not store it.
     """
 
     of: int
     what: str = ""
-
-
-def change_command(kind: str) -> str:
-    """Return the name of the command that makes events of this kind, without its slash."""
-    return {"filter": "forget", "summary": "condense"}.get(kind, kind)
+    command: str = ""
 
 
 AGENT_ORIGIN = "agent"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.events import change_command
 from ikigai.core.state.memory import Memory
 from ikigai.core.tool_selection import ToolSelection
 
@@ -55,7 +54,10 @@ def complete_marks(memory: Memory | None) -> list[str]:
 def complete_undo(memory: Memory | None) -> dict[str, str]:
     if memory is None:
         return {}
-    acts = {act.id: change_command(act.kind) + " without effect" * act.empty for act in memory.changes}
+    acts = {
+        act.id: (act.kind if act.kind in ("undo", "redo") else act.command) + " without effect" * act.empty
+        for act in memory.changes
+    }
     acts |= {turn.recalled: "recalled excerpts" for turn in memory.window.turns if turn.recalled}
     return {str(id): acts[id] for id in sorted(acts, reverse=True)}
 

@@ -186,6 +186,8 @@ class Repl:
                 self._commands.start(incoming, timing)
             elif isinstance(incoming, inputs.Submitted):
                 self._router.send(text)
+            elif incoming == inputs.RewindTo("") and self._chooses_turn():
+                self._screen.browse(rewinding=True)
             else:
                 self._router.route(incoming)
         except IkigaiError as error:
@@ -196,6 +198,11 @@ class Repl:
     def _waits_for_answer(self, incoming: Meaning | inputs.Submitted) -> bool:
         """Return True for all but /exit while the question of a command is open: its answer comes first."""
         return self._view.asks_for_command and incoming != ProgramCommand("exit")
+
+    def _chooses_turn(self) -> bool:
+        """Return True if /rewind without a mark can let the user choose where to go back to."""
+        loop = self._active_agent.agent_loop
+        return loop is not None and not (loop.memory.marks or self._active_agent.busy or self._view.bare)
 
     def question_closed(self) -> None:
         self._router.release()

@@ -22,6 +22,7 @@ from ikigai.core.tool_selection import ToolSelection
 from ikigai.core.vendors import sellers
 from ikigai.providers import model_list_cache
 from ikigai.providers.models import default_model
+from ikigai.repl.provider_picker import ProviderSource
 
 if TYPE_CHECKING:
     from ikigai.config import Config
@@ -55,11 +56,19 @@ def own_program(arguments: argparse.Namespace, *words: str) -> list[str]:
 
 
 async def run_login(session: Session, arguments: argparse.Namespace, provider: str) -> str:
-    """Let the user store a key; return what to do with it. Raise WrongArgument for an unknown provider."""
+    """Let the user store a key; return what to do with it. Without a provider they pick one. Raise WrongArgument for
+    an unknown provider.
+    """
     known = known_providers(session.config)
+    if not provider and not session.view.bare:
+        session.screen.drop_keys(False)  # they are for the list
+        provider = await session.screen.pick(ProviderSource(session.config, known), drops_keys=True) or ""
+        if not provider:
+            return ""
+        session.screen.drop_keys(True)
     if provider not in known:  # it may be a key: it is neither shown nor passed on
-        what = "There is no such provider; the key is asked for." if provider else "Which provider is the key for?"
-        raise WrongArgument(what, f"Providers: {', '.join(known)}.")
+        what = "There is no such provider. Type its name alone; the key is asked for after that."
+        raise WrongArgument(what if provider else "Which provider is the key for?", f"Providers: {', '.join(known)}.")
     code = await session.screen.run_program(own_program(arguments, "login", provider), hides_typing=True)
     if code is None:
         return ""

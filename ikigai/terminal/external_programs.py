@@ -84,10 +84,10 @@ class ExternalPrograms:
         finally:
             self._lent = False
 
-    async def pick(self, source: "PickerSource") -> str | None:
+    async def pick(self, source: "PickerSource", drops_keys: bool) -> str | None:
         """Let the user pick from a list; return the value, None if the user left or another program has the terminal.
 
-        Raise Rejected on a terminal that shows no lists.
+        With `drops_keys` what was typed behind the choice is dropped. Raise Rejected on a terminal that shows no lists.
         """
         if self._view.bare:
             raise Rejected(f"This terminal cannot show the list: {source.title}.", "Type the name after the command.")
@@ -100,7 +100,8 @@ class ExternalPrograms:
             return await picker.run()
         finally:
             self._lent = False
-            self._terminal_app.press(picker.keys.ahead)
+            if not drops_keys:
+                self._terminal_app.press(picker.keys.ahead)
 
     def _lend(self, program: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def run() -> None:

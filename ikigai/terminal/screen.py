@@ -101,9 +101,9 @@ class Screen:
 
         return await copy_through_tty(text, what, self._tty, os.environ)
 
-    def browse(self) -> None:
-        """Open the history."""
-        self._actions.browse()
+    def browse(self, rewinding: bool = False) -> None:
+        """Open the history; with `rewinding` to choose the message to go back to."""
+        self._actions.browse(rewinding)
 
     def edit(self) -> None:
         """Change the input in the user's editor."""
@@ -127,11 +127,11 @@ class Screen:
         self._terminal_app.apply_theme(name, own)
         return True
 
-    async def pick(self, source: PickerSource) -> str | None:
-        """Let the user pick from a list; return the value, None if the user left. Raise Rejected where that cannot
-        be shown.
+    async def pick(self, source: PickerSource, drops_keys: bool = False) -> str | None:
+        """Let the user pick from a list; return the value, None if the user left. With `drops_keys` keys that were
+        typed behind the choice are dropped. Raise Rejected where the list cannot be shown.
         """
-        return await self._external_programs.pick(source)
+        return await self._external_programs.pick(source, drops_keys)
 
     @cached_property
     def _external_programs(self) -> ExternalPrograms:

@@ -144,7 +144,7 @@ class Life(Program):
         whole, recalled = self.memory, turns[-1].recalled
         if data.draw(st.booleans()):
             (undone,) = self.happen(Undo())
-            assert undone == ev.Undone(recalled, "recall")
+            assert undone == ev.Undone(recalled, "recall", "recall")
             assert not self.memory.full_window.turns[-1].recalled
             assert self.memory.used < whole.used or self.memory.window != whole.window
             self.memory_is_what_the_rules_say()
@@ -832,7 +832,7 @@ def recalling_life(machine: type[Life]) -> None:
             life.replied((Text("!"),), count=9)
         whole, recalled = life.memory, life.memory.full_window.turns[-1].recalled
         for _ in range(2):
-            assert life.happen(Undo()) == (ev.Undone(recalled, "recall"),)
+            assert life.happen(Undo()) == (ev.Undone(recalled, "recall", "recall"),)
             assert not life.memory.full_window.turns[-1].recalled
             life.memory_is_what_the_rules_say()
             assert life.happen(Undo(life.memory.changes[-1].id))

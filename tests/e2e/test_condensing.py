@@ -39,7 +39,7 @@ def test_condensed_killed_taken_back_and_cleared(tmp_path: Path, dsn: str):
         program.say("/context")
         program.wait_for("summary  ")
         program.say("/undo")
-        program.wait_for("To redo it: /undo")
+        program.wait_for("Undid the condense. /redo does it again.")
         program.say("/condense")
         program.wait(lambda: program.text().count("in the background") == 2, "the second one to begin")
         program.keeps()

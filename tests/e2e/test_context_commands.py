@@ -60,7 +60,7 @@ def filters(account: Account) -> list[dict[str, Any]]:
 def test_undo_goes_back_through_everything_after_a_kill(account: Account, wire: Wire):
     with account.terminal(*WIRE) as program:
         program.ready()
-        told(program, "/rewind", "There is no mark to go back to.", "/rewind ID goes back to any turn.")
+        told(program, "/rewind start", 'There is no mark "start". Esc Esc chooses a message to go back to')
         told(program, "/undo", "There is nothing to undo.")
         say(program, "one", "two", "three")  # 1-4, 5-8, 9-12
         told(program, "/mark", "Mark 1 set. /rewind 1 returns here.")
@@ -79,7 +79,7 @@ def test_undo_goes_back_through_everything_after_a_kill(account: Account, wire: 
     with account.terminal(*WIRE) as program:
         program.ready()
         for what in ("clear", "forget", "rewind"):
-            told(program, "/undo", f"Undid {what} #")
+            told(program, "/undo", f"Undid the {what}. /redo does it again.")
         told(program, "/undo", "There is nothing to undo.")
         say(program, "six")
         assert contents(wire) == [*exchange("one", "two", "three", "four", "five"), "six"]
@@ -87,7 +87,7 @@ def test_undo_goes_back_through_everything_after_a_kill(account: Account, wire: 
         program.wait(lambda: sum(line.endswith("  undo") for line in program.lines()) == 3, "what can be undone")
         ids = sorted(line.split()[0] for line in program.lines() if line.endswith("  undo"))
         program.type("\x15")
-        told(program, f"/undo {ids[0]}", f"Undid undo #{ids[0]}.")
+        told(program, f"/undo {ids[0]}", "Redid the clear. /undo takes it back.")
         program.keeps()
         program.kill()
     with account.terminal(*WIRE) as program:
@@ -299,7 +299,7 @@ def test_print_mode_forgets_what_was_agreed_to_beforehand(account: Account, wire
     assert result.returncode == 0 and "Yes, by --yes." in result.stderr and made["command"]["name"] == "forget"
     assert made["text"].startswith("Forgot 2 messages (last 1): ") and made["command"]["events"] == [5]
     result = account.run("-c", "-p", "/undo")
-    said = "Undid forget #5. To redo it: /undo 6\n"
+    said = "Undid the forget. /redo does it again.\n"
     assert (result.stdout, result.stderr, result.returncode) == (said, "", 0)
     assert account.run(*WIRE, "-c", "-p", "two").stdout == "You said: two\n"
     assert contents(wire) == [*exchange("one"), "two"]

@@ -65,10 +65,10 @@ def test_stopped_gone_on_killed_and_reset(account: Account, tmp_path: Path):
         console.send("said\r")
         console.until(lambda: "● said" in console.text and "Esc stops" not in console.text)
         console.send("\x14")
-        console.until(lambda: console.screen.elsewhere and "q leaves" in console.text)
+        console.until(lambda: console.screen.elsewhere and "q close" in console.text)
         stopped(console, account)
         console.send("fg\r")
-        console.until(lambda: console.screen.elsewhere and "q leaves" in console.text)
+        console.until(lambda: console.screen.elsewhere and "q close" in console.text)
         assert "?1049" in left_on(console.raw)
         os.kill(int(found[1]), signal.SIGKILL)
         # On the other screen, and without wrapping.

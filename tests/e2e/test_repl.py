@@ -188,7 +188,7 @@ def test_mark_rewind_and_clear(account: Account, wire: Wire):
         program.wait_for("· Mark here set. /rewind here returns here.")
         say(program, account, "two")
         program.say("/rewind nowhere")
-        program.wait_for("There is no mark 'nowhere' here. Marks, newest first: here")
+        program.wait_for('There is no mark "nowhere". Marks, newest first: here. Esc Esc chooses a message')
         program.type("\x15")
         program.say("/rewind")
         program.wait_for("· Rewound to mark here")

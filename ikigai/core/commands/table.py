@@ -22,12 +22,12 @@ COMMANDS: tuple[CommandSpec, ...] = (
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_mark),
     CommandSpec("rewind", "[label|ID]", "go back to the newest mark, the one named, or the turn of an event",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=inputs.RewindTo, completes="marks",
-        more="What came after leaves the context and stays in the history. The turn that the event belongs to "
-        "stays."),
-    CommandSpec("undo", "[ID]", "undo the newest clear, rewind, forget, condense or recall",
+        more="Without a mark, /rewind alone opens the history to choose a message. What came after leaves the context "
+        "and stays in the history. The turn that the event belongs to stays."),
+    CommandSpec("undo", "[ID]", "undo the newest clear, rewind, forget, remember or condense",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_undo, completes="acts",
-        more="Repeat it to go further back; of recalled excerpts it takes back those of the newest turn. With the id "
-        "of an undo it redoes what that one undid."),
+        more="Repeat it to go further back. Excerpts that the newest turn recalled are taken out alone. /retry and "
+        "/edit are rewinds. With the id of an undo it redoes what that one undid."),
     CommandSpec("redo", "", "redo what the newest undo undid",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=lambda _: inputs.Redo(),
         more="Repeat it for the undo before that."),
@@ -117,7 +117,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         more="AMOUNT is in US dollars (5, $0.50) or tokens (200k). A request starts only if the most that it can cost "
         "fits under every cap. `agent` counts its subagents; the keys of [limits] hold for every run."),
     CommandSpec("status", "", "show agent, model, context, database", print_mode=PrintMode.SHOW),
-    CommandSpec("login", "PROVIDER", "store a provider's key; the input is hidden", completes="providers",
+    CommandSpec("login", "[PROVIDER]", "store a provider's key, hidden; alone: from a list", completes="providers",
         more="The key is tested and stored in a private file, as by `ikigai login`. It is never written to the "
         "history or a log."),
     CommandSpec("doctor", "[--online]", "check terminal, database, keys and files", completes="online",

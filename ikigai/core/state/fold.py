@@ -195,14 +195,14 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
             kept = tuple(mark for mark in memory.marks if mark.id <= to)
             left = tuple(summary for summary in memory.summaries if summary.id <= to)
             memory = replace(_exclude(memory, stored), marks=kept, summaries=left)
-            return _with_envelope(replace(memory, changes=_changes(memory, stored, "rewind"), stale=True))
-        case Filtered(ranges=ranges, ids=ids):
-            changes = _changes(memory, stored, "filter", empty=not ranges and not ids)
+            return _with_envelope(replace(memory, changes=_changes(memory, stored, "rewind", "rewind"), stale=True))
+        case Filtered(mode=mode, ranges=ranges, ids=ids):
+            changes = _changes(memory, stored, "filter", mode, empty=not ranges and not ids)
             return replace(_exclude(memory, stored), changes=changes, stale=True)
         case Summarized():
             return _with_summary(memory, stored, stored.event)
-        case Undone(what=what):
-            changes = _changes(memory, stored, "undo", is_redo=what == "undo")
+        case Undone(what=what, command=command):
+            changes = _changes(memory, stored, "redo" if what == "undo" else "undo", command)
             return replace(_exclude(memory, stored), changes=changes, stale=True)
         case SettingsChanged():
             return replace(_with_choices(memory, stored, stored.event), stale=True)
@@ -213,11 +213,11 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
 
 
 def _changes(
-    memory: Memory, stored: StoredEvent, kind: str, empty: bool = False, is_redo: bool = False
+    memory: Memory, stored: StoredEvent, kind: str, command: str, empty: bool = False
 ) -> tuple[UndoableChange, ...]:
     if stored.agent != memory.agent:
         return memory.changes
-    return (*memory.changes, UndoableChange(stored.id, kind, empty, is_redo))
+    return (*memory.changes, UndoableChange(stored.id, kind, command, empty))
 
 
 def _exclude(memory: Memory, stored: StoredEvent) -> Memory:
@@ -234,7 +234,7 @@ def _exclude(memory: Memory, stored: StoredEvent) -> Memory:
 
 def _with_summary(memory: Memory, stored: StoredEvent, event: Summarized) -> Memory:
     """Return memory in which a summary replaces what it covers. The summary of a cleared epoch replaces nothing."""
-    summary, changes = summary_of(stored.id, event), _changes(memory, stored, "summary")
+    summary, changes = summary_of(stored.id, event), _changes(memory, stored, "summary", "condense")
     if not summary.intervals:
         return replace(memory, stale=True)
     return _with_envelope(replace(memory, summaries=(*memory.summaries, summary), changes=changes, stale=True))
@@ -258,7 +258,7 @@ def _with_clear(memory: Memory, stored: StoredEvent, event: Cleared) -> Memory:
     if not grants.is_confirmed(memory.run, stored, event):
         own = grants.without_none(grants.confirmed_choices(memory.run, {}, event.own, event.seal))
         overridden = tuple(key for key in overridden if key in own and not grants.is_grant(key))
-    changes, run = _changes(memory, stored, "clear")[-1:], memory.run.choose(overridden, stored.id)
+    changes, run = _changes(memory, stored, "clear", "clear")[-1:], memory.run.choose(overridden, stored.id)
     fresh = Memory(run, memory.agent, {}, 0, cleared=stored.id, changes=changes)
     return _with_settings(replace(fresh, unconfirmed=grants.unconfirmed_choices(event.own, own)), own, run.resolve(own))
 

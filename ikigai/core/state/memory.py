@@ -41,13 +41,13 @@ class Mark(Record, frozen=True):
 class UndoableChange(Record, frozen=True):
     """A change of its memory that this agent can undo: the event's id and kind. An `empty` filter removed nothing.
 
-    `is_redo` says that an undo took back an undo.
+    `command` is the one that made it, without its slash; of an undo and a redo, the one that it took or brought back.
     """
 
     id: int
     kind: str
+    command: str
     empty: bool = False
-    is_redo: bool = False
 
 
 class Summary(Record, frozen=True):

@@ -24,10 +24,11 @@ def rewind_to_mark(memory: Memory, label: str) -> Rewound:
     """Return the rewind to the newest mark with this label. Raise Rejected if there is none."""
     if mark := find_mark(memory, label):
         return Rewound(mark.id, mark.label)
-    if label and memory.marks:
-        known = ", ".join(dict.fromkeys(mark.label for mark in reversed(memory.marks)))
-        raise Rejected(f"There is no mark {label!r} here.", f"Marks, newest first: {known}")
-    raise Rejected("There is no mark to go back to.", "/mark sets one; /rewind ID goes back to any turn.")
+    choose = "Esc Esc chooses a message to go back to, /rewind ID names one."
+    if not label:
+        raise Rejected("There is no mark yet; /mark sets one.", choose)
+    known = ", ".join(dict.fromkeys(mark.label for mark in reversed(memory.marks)))
+    raise Rejected(f'There is no mark "{label}".', f"Marks, newest first: {known}. {choose}" if known else choose)
 
 
 def rewind_to_turn(memory: Memory, to: int) -> Rewound:
@@ -77,22 +78,22 @@ def undo_change(memory: Memory, id: int) -> Undone:
         remedy = "Only an active clear, rewind, forget, condense, undo or recall of this agent can."
         recalled = id if any(turn.recalled == id for turn in turns) else 0
     else:
-        changes = [change for change in memory.changes if change.kind != "undo" and not change.empty]
+        changes = [change for change in memory.changes if change.kind not in ("undo", "redo") and not change.empty]
         remedy = "/clear, /rewind, /forget, /remember, /condense and the newest turn's recall can be undone."
         recalled = turns[-1].recalled if turns else 0
     if recalled and (not changes or changes[-1].id < recalled):
-        return Undone(recalled, RECALL)
+        return Undone(recalled, RECALL, RECALL)
     if not changes:
         raise Rejected(f"#{id} cannot be undone." if id else "There is nothing to undo.", remedy)
-    return Undone(changes[-1].id, changes[-1].kind)
+    return Undone(changes[-1].id, changes[-1].kind, changes[-1].command)
 
 
 def redo_change(memory: Memory) -> Undone:
-    """Return the undo of the newest undo that did not take back an undo itself, so that repeating it goes on.
+    """Return the undo of the newest undo that is no redo itself, so that repeating it goes on.
 
     Raise Rejected if there is none.
     """
-    undos = [change for change in memory.changes if change.kind == "undo" and not change.is_redo]
+    undos = [change for change in memory.changes if change.kind == "undo"]
     if not undos:
         raise Rejected("There is nothing to redo.", "Use /undo first.")
-    return Undone(undos[-1].id, "undo")
+    return Undone(undos[-1].id, "undo", undos[-1].command)

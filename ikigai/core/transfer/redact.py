@@ -47,7 +47,23 @@ KEPT_FIELDS = frozenset(
         "parent",
         "stop",
     )
-) | {"ending", "counted", "mode", "origin", "origins", "decision", "planning", "what", "to", "sender", "kind", "hosted"}
+) | {
+    *(
+        "ending",
+        "counted",
+        "mode",
+        "origin",
+        "origins",
+        "decision",
+        "planning",
+        "what",
+        "command",
+        "to",
+        "sender",
+        "kind",
+    ),
+    "hosted",
+}
 """Fields of data that hold names: without them the row, or the other one of its pair, could not be read."""
 
 TextPredicate: TypeAlias = Callable[[str], bool]

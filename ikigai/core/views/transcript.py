@@ -37,7 +37,6 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
     Value,
-    change_command,
 )
 from ikigai.core.messages import Citation, Document, DocumentKind, Image, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
@@ -238,8 +237,10 @@ def _note(id: int, event: object) -> str:
             return _filter_note(event)
         case Summarized():
             return _summary_note(id, event)
-        case Undone(of, what):
-            return f"Undid {change_command(what) or 'event'} #{of}. To redo it: /undo {id}"
+        case Undone(of, what, command):
+            change = f"the {command}" if command else f"event #{of}"
+            is_redo = what == "undo"
+            return f"Redid {change}. /undo takes it back." if is_redo else f"Undid {change}. /redo does it again."
         case SettingsChanged(values, origins) if values.get(FALLBACK_KEY):
             return f"{origins.get(FALLBACK_KEY, '')} This turn goes on with {values.get('model')}.".lstrip()
         case SettingsChanged(values, origins):

@@ -10,8 +10,8 @@ from ikigai.terminal.browser.items import BrowserItem
 from ikigai.terminal.render.text_width import cell_width, cut
 from ikigai.terminal.render.theme import Theme
 
-BROWSER_HINT = "? keys · / search · q leaves"
-REWIND_HINT = "e edits this message again · r keeps its turn · [ the one before · q leaves"
+BROWSER_HINT = "? keys · / search · q close"
+REWIND_HINT = "e edit and resend · r go back to after this turn · [ previous message · q close"
 
 
 def draw_head(agent: str, item: BrowserItem | None, name: Callable[[str], str], width: int, theme: Theme) -> str:

@@ -352,7 +352,7 @@ def test_figures_are_told_in_one_line() -> None:
     assert shown.text == (f"Condensed: {of.count} turns, {sizes} tokens, $0.0213. /summary shows it, /undo undoes it.")
     agent.happen(Undo())
     shown = event_block(agent.log.history("a")[-1])
-    assert shown and shown.text.startswith("Undid condense #")
+    assert shown and shown.text.startswith("Undid the condense.")
 
 
 def test_memory_has_to_begin_as_it_did() -> None:

@@ -98,7 +98,7 @@ idle    | mark               | mark(1)                                          
 idle    | mark 7             | mark(7)                                                   | idle    |
 idle    | rewind             | rewind                                                    | idle    |
 idle    | rewind m           | rewind                                                    | idle    |
-idle    | rewind elsewhere   | refused: There is no mark 'elsewhere' here.               | idle    |
+idle    | rewind elsewhere   | refused: There is no mark "elsewhere".                    | idle    |
 idle    | change budget      | settings(budget)                                          | idle    |
 idle    | change the mode    | settings(approval)                                        | idle    |
 idle    | instruct           | settings(instructions)                                    | idle    |

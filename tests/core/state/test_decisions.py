@@ -186,17 +186,18 @@ def test_rewind_takes_the_newest_of_equal_labels_and_keeps_it() -> None:
 
 
 def test_rewind_without_marks_is_refused() -> None:
-    with pytest.raises(
-        Rejected, match=r"There is no mark to go back to\. /mark sets one; /rewind ID goes back to any turn\."
-    ):
+    choose = r"Esc Esc chooses a message to go back to, /rewind ID names one\."
+    with pytest.raises(Rejected, match=rf'There is no mark "m"\. {choose}'):
         decide(Agent().memory, RewindTo("m"))
+    with pytest.raises(Rejected, match=rf"There is no mark yet; /mark sets one\. {choose}"):
+        decide(Agent().memory, RewindTo())
 
 
 def test_known_marks_are_named_newest_first_and_once() -> None:
     agent = marked()
     for label in ("b", "m"):
         agent.happen(SetMark(label))
-    with pytest.raises(Rejected, match=r"Marks, newest first: m, b$"):
+    with pytest.raises(Rejected, match=r"Marks, newest first: m, b\. Esc Esc chooses"):
         decide(agent.memory, RewindTo("z"))
 
 

@@ -247,7 +247,7 @@ def test_declined_talk_leaves_memory_and_undo_passes_it_by() -> None:
     assert said(agent) == of(range(1, 5))
     rewind, declined = agent.memory.changes
     assert (rewind.empty, declined.empty) == (False, True)
-    assert agent.happen(Undo()) == (ev.Undone(rewind.id, "rewind"),)
+    assert agent.happen(Undo()) == (ev.Undone(rewind.id, "rewind", "rewind"),)
     assert said(agent) == of(range(1, 7))
 
 

@@ -15,7 +15,18 @@ from ikigai.core.messages import (
     ToolResult,
 )
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
-from ikigai.core.state.inputs import CallModel, Change, Clear, Condensed, Replied, RewindTo, SetMark, Submitted
+from ikigai.core.state.inputs import (
+    CallModel,
+    Change,
+    Clear,
+    Condensed,
+    Redo,
+    Replied,
+    RewindTo,
+    SetMark,
+    Submitted,
+    Undo,
+)
 from ikigai.core.views.context_rule import ContextRule, context_rule, redraws_rule
 from ikigai.core.views.transcript import Speaker, TranscriptBlock, event_block, event_blocks, history_items
 from tests.core.agent import RUN, Agent
@@ -124,8 +135,48 @@ def test_what_takes_memory_away_says_that_the_history_stays() -> None:
     for event in (ev.Cleared(), ev.Rewound(3), ev.Rewound(3, "m"), ev.Filtered("forget", "it", ((1, 2),), messages=2)):
         made = event_block(stored(event))
         assert made and made.speaker is Speaker.NOTE and "To undo this: /undo" in made.text
-    made = event_block(stored(ev.Undone(3, "clear")))
-    assert made and f"To redo it: /undo {made.id}" in made.text and "clear #3" in made.text
+
+
+@pytest.mark.parametrize("command", ["clear", "rewind", "forget", "remember", "condense", "recall"])
+def test_undo_and_redo_name_the_command_that_they_take_back_or_bring_back(command: str) -> None:
+    agent = Agent()
+    agent.happen(SetMark("m"))
+    for text in "abc":
+        agent.turn(text)
+    first = agent.memory.window.turns[0]
+    match command:
+        case "clear":
+            agent.happen(Clear())
+        case "rewind":
+            agent.happen(RewindTo("m"))
+        case "condense":
+            summary = ev.Summarized("sum", first.end, turns=1)
+            agent.happen(Condensed(summary, agent.memory.start_up_to(first.end)))
+        case "recall":
+            agent.happen(Submitted("d", recalled=ev.TurnsRecalled("a", (first.id,))))
+            agent.reply(Text("!"))
+        case mode:
+            agent.store((ev.Filtered(mode, "it", ((first.id, first.end),), messages=2),))
+
+    def told(step: Undo | Redo) -> str:
+        agent.happen(step)
+        made = event_block(agent.log.rows[-1].event())
+        return made.text if made else ""
+
+    undid, redid = f"Undid the {command}. /redo does it again.", f"Redid the {command}. /undo takes it back."
+    for _ in range(2):
+        assert (told(Undo()), told(Redo())) == (undid, redid)
+    assert told(Undo(agent.memory.changes[-1].id)) == undid, "by the id of the redo"
+    assert (told(Redo()), told(Undo())) == (redid, undid)
+
+
+def test_undos_that_older_programs_stored_name_the_event() -> None:
+    texts = [made.text for what in ("clear", "undo", "") if (made := event_block(stored(ev.Undone(3, what))))]
+    assert texts == [
+        "Undid event #3. /redo does it again.",
+        "Redid event #3. /undo takes it back.",
+        "Undid event #3. /redo does it again.",
+    ]
 
 
 def test_filter_says_what_it_took_and_what_that_came_to() -> None:

@@ -121,22 +121,18 @@ class FollowedAgent:
         self.name = name
         self._on_owner(self.owner)
 
-    def notice(self) -> str:
-        """Return the first notice for the user."""
-        refused = self.refusal()
-        return f"{refused.what} It is shown read-only: {refused.remedy}"
-
     def refusal(self) -> Rejected:
         """Return the error for a message that cannot be sent here."""
-        elsewhere = "/fork continues in another agent, /new begins another, /switch goes to one."
+        elsewhere = "/new starts a conversation, /fork continues this one."
         if self._killed:
             return Rejected(f"Agent {self.name} was killed.", f"/revive {self.name} brings it back.")
         if self._of:
             return Rejected(f"{self.name} belongs to {self._of}, and you may only read it.", elsewhere)
         if self.owner:
-            what = f"Agent {self.name} is open in another ikigai ({self.owner})."
-            return Rejected(what, f"/takeover works when that program has ended; {elsewhere}")
-        return Rejected(f"Agent {self.name} is read-only here.", f"/takeover takes control; {elsewhere}")
+            return Rejected(
+                f"{self.name} is open in another terminal ({self.owner}); you only watch it here.", elsewhere
+            )
+        return Rejected(f"You only watch {self.name} here.", f"/takeover lets you write to it. {elsewhere}")
 
     async def _pause(self) -> None:
         if self._task:
@@ -222,10 +218,10 @@ class FollowedAgent:
         if now == self.owner or (not now and self._missed == 1):
             return
         if now:
-            self._view.notice(f"Agent {self.name} is open in another ikigai ({now}).")
+            self._view.notice(f"{self.name} is open in another terminal ({now}).")
         else:
-            gone = f"{self.name} is no longer open in another ikigai ({self.owner})."
-            self._view.notice(str(self.refusal()) if self._killed else f"{gone} /takeover takes control.")
+            gone = f"{self.name} is no longer open in another terminal ({self.owner})."
+            self._view.notice(str(self.refusal()) if self._killed else f"{gone} /takeover lets you write to it here.")
         self.owner = now
         self._on_owner(now)
 

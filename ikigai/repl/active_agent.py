@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.events import Ending, StoredEvent, UserMessage
 from ikigai.core.views import transcript
 from ikigai.repl.input_drafts import InputDrafts
+from ikigai.repl.watch_choice import WatchChoice
 
 if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
@@ -35,9 +36,10 @@ class ActiveAgent:
     """The agent on screen, among the open agents of this process.
 
     `open_agent` is None while the agent is only followed. `max_requests` is the limit of requests for one message.
+    `submit` takes the command that the user chooses for an agent that is open elsewhere.
     """
 
-    def __init__(self, screen: Screen, max_requests: int) -> None:
+    def __init__(self, screen: Screen, max_requests: int, submit: Callable[[str], None]) -> None:
         self.agent: Agent | None = None
         self.open_agent: OpenAgent | None = None
         self.manager: AgentManager | None = None
@@ -49,6 +51,7 @@ class ActiveAgent:
         self._switch_lock = asyncio.Lock()
         self._is_new = False  # the agent has no conversation yet
         self._own_queue = InputQueue(screen.view)  # while no open agent is on screen
+        self._watch_choice = WatchChoice(screen.view, submit)
 
     @property
     def agent_loop(self) -> AgentLoop | None:
@@ -89,6 +92,7 @@ class ActiveAgent:
                 open_agent = await manager.reacquire(open_agent)
         except AgentLocked:
             await self.follow(services, agent)
+            self._watch_choice.begin()
             return
         except CorruptLineage as error:
             memory = await services.load_memory(agent)
@@ -105,6 +109,8 @@ class ActiveAgent:
         from ikigai.app.followed_agent import FollowedAgent
 
         def on_lock_owner(lock_owner: str) -> None:
+            if not lock_owner:
+                self._watch_choice.end()
             self._status.set_agent(followed.name, following=True, deserted=not lock_owner, asking=followed.asks)
 
         def on_rename(name: str) -> None:
@@ -119,7 +125,7 @@ class ActiveAgent:
             await followed.stop()
             raise
         on_lock_owner(followed.owner)
-        self._view.notice(followed.notice())
+        self._view.notice(str(followed.refusal()))
         followed.start()
 
     async def take_over(self, services: Services) -> None:
@@ -145,6 +151,7 @@ class ActiveAgent:
             await manager.unload(open_agent)
             raise
         self.agent, self._followed = open_agent.agent, None
+        self._watch_choice.end()
         self._attach(open_agent)
         self._status.set_agent(open_agent.agent.name, ephemeral=open_agent.agent.ephemeral)
         self._view.restore_input(open_agent.view.attach(self._view))
@@ -156,7 +163,7 @@ class ActiveAgent:
         """The reason why the agent on screen takes no input, with a remedy."""
         if self._followed:
             return self._followed.refusal()
-        return Rejected("This agent is read-only here.", "/new begins another, /switch goes to one.")
+        return Rejected("This agent can only be read here.", "/new starts a conversation, /switch opens another.")
 
     def _build_manager(self, services: Services) -> AgentManager:
         from ikigai.agent.loop_options import LoopOptions
@@ -189,7 +196,9 @@ class ActiveAgent:
 
     def _show_read_only(self, corrupt: CorruptLineage | None) -> None:
         what, remedy = (corrupt.what, corrupt.remedy) if corrupt else ("", "")
-        self._view.notice(f"{what} It is shown read-only: /new begins another agent, /switch goes to one.".strip())
+        self._view.notice(
+            f"{what} It can only be read here. /new starts a conversation, /switch opens another.".strip()
+        )
         if remedy:
             self._view.notice(remedy)
 
@@ -288,6 +297,7 @@ class ActiveAgent:
 
     async def _detach(self) -> None:
         """Detach the agent on screen; if it was only followed, stop following."""
+        self._watch_choice.end()
         if self._followed:
             followed, self._followed = self._followed, None
             await followed.stop()
@@ -307,6 +317,7 @@ class ActiveAgent:
         return unsaved
 
     async def _leave(self) -> str:
+        self._watch_choice.end()
         if self._followed:
             await self._followed.stop()
         return await self.manager.close(self.open_agent) if self.manager else ""

@@ -72,7 +72,7 @@ class Repl:
         colors.wraps_prose = look.wrap == "words"
         self._screen = Screen(tty, colors, self, options)
         self._view = self._screen.view
-        self._active_agent = ActiveAgent(self._screen, arguments.max_turns)
+        self._active_agent = ActiveAgent(self._screen, arguments.max_turns, self.submit)
         self._session = Session(config, self._screen, self._active_agent)
         self._router = InputRouter(self._session, self.submit)
         self._commands = ProgramCommands(self._session, self._router, arguments)

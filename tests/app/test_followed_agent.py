@@ -258,15 +258,15 @@ async def test_lock_owner_and_its_absence_are_notified_once(dsn: str) -> None:
     following = follows(other, talk, watcher)
     await following.begin()
     following.start()
-    assert "heron is open in another ikigai" in following.refusal().what and "pid" in following.owner
+    assert "heron is open in another terminal" in following.refusal().what and "pid" in following.owner
     holder = following.owner
     await talk.log.close()
-    await told(watcher, f"heron is no longer open in another ikigai ({holder}).", "/takeover")
-    assert following.owner == "" and "read-only" in following.refusal().what
+    await told(watcher, f"heron is no longer open in another terminal ({holder}).", "/takeover")
+    assert following.owner == "" and following.refusal().what == "You only watch heron here."
     await asyncio.sleep(1.2)  # more than a look
     assert len(watcher.notices) == 1
     again = await Talk.open(writer, talk.agent)
-    await told(watcher, f"heron is open in another ikigai ({holder}).")
+    await told(watcher, f"heron is open in another terminal ({holder}).")
     await again.turn("on", "and on")
     await caught_up(watcher, again, following._follower.seq - len(watcher.rows))
     assert watcher.said == ["and on"] and len(watcher.notices) == 2 and watcher.holders == ["", holder]
@@ -362,7 +362,7 @@ async def test_follower_learns_what_the_agent_is_called_now(dsn: str) -> None:
             await asyncio.sleep(0.01)
     assert watcher.notices == [f"{talk.agent.name} is now called dusk."] and watcher.names == ["dusk"]
     following.rename("dusk")
-    assert "Agent dusk " in following.notice() and watcher.holders == [following.owner]
+    assert "dusk is open in another terminal" in following.refusal().what and watcher.holders == [following.owner]
     await following.catch_up()
     assert watcher.names == ["dusk"]
     await writer.close()

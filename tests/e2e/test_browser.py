@@ -147,7 +147,7 @@ def test_actions_do_what_they_say(account: Account, tmp_path: Path):
         assert "forgotten by #" in head(program)
 
         with account.terminal(*ECHO) as other:  # read-only, because the first one has the write lock
-            other.wait_for("It is shown read-only")
+            other.wait_for("Esc: only watch")
             opened(other)
             chosen(other, "[", "❯ the third one")
             for key in "rxu":

@@ -1,25 +1,41 @@
 """Tests of two programs on one agent, each in its own terminal: one writes, the other follows and may take over."""
 
 import os
+import time
 
-from tests.e2e.account import ECHO, Account, refused
+import pytest
+
+from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS
+from tests.e2e.account import ECHO, WIRE, Account, Wire, refused
 from tests.e2e.program import Program
 from tests.support.invariants import check
 
 PAUSE = {"do": "pause", "seconds": 4}
 ASKED = "Waiting for an answer in the other ikigai"
-ELSEWHERE = "/fork continues in another agent, /new begins another, /switch goes to one."
-HELD = f"/takeover works when that program has ended; {ELSEWHERE}"
+ELSEWHERE = "/new starts a conversation, /fork continues this one."
+HELD = f"you only watch it here. {ELSEWHERE}"
 
 
 def writes(program: Program) -> str:
+    return f"is open in another terminal ({os.uname().nodename}, pid {program.process.pid})"
+
+
+def writes_to(program: Program) -> str:
     return f"is open in another ikigai ({os.uname().nodename}, pid {program.process.pid})."
 
 
 def gone(program: Program) -> str:
-    return (
-        f"no longer open in another ikigai ({os.uname().nodename}, pid {program.process.pid}). /takeover takes control."
-    )
+    holder = f"{os.uname().nodename}, pid {program.process.pid}"
+    return f"no longer open in another terminal ({holder}). /takeover lets you write to it here."
+
+
+def chooses(program: Program, key: str) -> None:
+    """Answer what to do beside an agent that is open elsewhere."""
+    program.wait_for("[n] new conversation · [f] fork this one · [w] only watch · Esc: only watch")
+    read = time.monotonic() + MIN_SEEN_SECONDS + 0.1
+    program.wait(lambda: time.monotonic() > read, "nothing")
+    program.type(key)
+    program.wait(lambda: not any("[w] only watch" in line for line in program.lines()), "the end of the question")
 
 
 def once(program: Program, *texts: str) -> None:
@@ -29,6 +45,42 @@ def once(program: Program, *texts: str) -> None:
     assert sorted(texts, key=words.index) == list(texts), program.text()
 
 
+@pytest.mark.parametrize(("key", "said"), [("n", ["yours"]), ("f", ["mine", "yours"])])
+def test_one_key_starts_a_conversation_beside_an_agent_that_is_open_elsewhere(
+    account: Account, wire: Wire, key: str, said: list[str]
+):
+    with account.terminal(*WIRE, columns=120) as writer:
+        writer.ready().say("mine")
+        writer.wait_for("● You said: mine")
+        (name,) = account.agents()
+        with account.terminal(*WIRE, columns=120) as second:
+            second.ready().wait_for(f"{name} {writes(writer)}; {HELD}")
+            chooses(second, key)
+            second.wait(lambda: len(account.agents()) == 2, "the other agent")
+            other = account.agents()[1]
+            second.wait(lambda: second.status().startswith(f"  {other} · "), "it on screen")
+            second.say("yours")
+            second.wait_for("● You said: yours")
+            second.leave()
+        writer.leave()
+    users = [message["content"] for message in wire.messages() if message["role"] == "user"]
+    assert users == said
+
+
+def test_question_ends_when_the_agent_can_be_had(account: Account):
+    with account.terminal(*ECHO, columns=120) as writer:
+        writer.ready()
+        with account.terminal(*ECHO, columns=120) as follower:
+            follower.ready().wait_for("[w] only watch")
+            writer.leave()
+            follower.wait_for(gone(writer))
+            assert not any("[w] only watch" in line for line in follower.lines())
+            follower.say("/takeover")
+            follower.say("now")
+            follower.wait_for("● now")
+            follower.leave()
+
+
 def test_followed_reply_goes_on_after_a_kill(account: Account):
     whole = ["It is **whole**.\n\n", PAUSE, "Here is its", {"do": "think", "text": "hm"}, " end."]
     cut = ["One paragraph.\n\nThe second", PAUSE, " goes on", {"do": "hang"}]
@@ -36,7 +88,8 @@ def test_followed_reply_goes_on_after_a_kill(account: Account):
         writer.ready()
         with account.terminal(*ECHO, columns=120) as follower:
             (name,) = account.agents()
-            follower.ready().wait_for(f"Agent {name} {writes(writer)} It is shown read-only: {HELD}")
+            follower.ready().wait_for(f"{name} {writes(writer)}; {HELD}")
+            chooses(follower, "w")
             assert follower.status().startswith(f"  {name} (following) · ")
             writer.say("how is it")
             follower.wait_for("❯ how is it")
@@ -52,7 +105,7 @@ def test_followed_reply_goes_on_after_a_kill(account: Account):
             writer.say("and now")
             follower.wait_for("The second goes on")
             follower.say("mine")
-            follower.wait_for(HELD)
+            follower.wait(lambda: follower.words().count(HELD) == 2, "the refusal")
             follower.wait_for_input("mine")
             follower.type("\x15")
             follower.say("/takeover")
@@ -84,6 +137,7 @@ def test_question_of_the_writer_is_no_running_work_to_a_follower(account: Accoun
         writer.ready()
         with account.terminal(*ECHO, columns=120, env=tools) as follower:
             follower.ready().wait_for(HELD)
+            chooses(follower, "\x1b")
             writer.say("go")
             follower.wait_for(ASKED)
             writer.wait_for("1 of 2 · Run it?")
@@ -105,15 +159,16 @@ def test_follower_goes_on_under_the_name_that_the_writer_gave(account: Account):
         (name,) = account.agents()
         with account.terminal(*ECHO, columns=120) as follower:
             follower.ready().wait_for(HELD)
+            chooses(follower, "w")
             for command in ("/rename mine", f"/rename {name} mine"):
                 follower.say(command)
-                follower.wait_for(f"{writes(writer)} Rename it there, or after that program has ended.")
+                follower.wait_for(f"{writes_to(writer)} Rename it there, or after that program has ended.")
             refused(account.run("agents", "rename", name, "mine"), 75, "Rename it there")
             writer.say("/rename dusk")
             follower.wait_for(f"{name} is now called dusk.")
             follower.wait(lambda: follower.status().startswith("  dusk (following) · "), "the new name")
             follower.say("/switch dusk")
-            follower.wait_for(f"Agent dusk {writes(writer)}")
+            follower.wait_for(f"dusk {writes(writer)}")
             writer.kill()
             follower.wait_for(gone(writer))
             account.run("agents", "rename", "dusk", "dawn")
@@ -133,11 +188,11 @@ def test_following_what_nobody_writes_yet(account: Account):
     account.run(*ECHO, "-c", "-p", "before")
     (name,) = account.agents()
     with account.terminal("--follow", name, columns=120) as follower:
-        follower.ready().wait_for(f"Agent {name} is read-only here. It is shown read-only: /takeover takes control")
+        follower.ready().wait_for(f"You only watch {name} here. /takeover lets you write to it. {ELSEWHERE}")
         follower.wait_for("● before")
         with account.terminal(*ECHO, columns=120) as writer:
             writer.ready()
-            follower.wait_for(f"Agent {name} {writes(writer)}")
+            follower.wait_for(f"{name} {writes(writer)}.")
             for text in ("one", "two"):
                 writer.say(text)
                 follower.wait_for(f"● {text}")
@@ -153,7 +208,7 @@ def test_following_what_nobody_writes_yet(account: Account):
         follower.wait_for(gone(writer))
         once(follower, "● before", "❯ one", "● one", "❯ two", "● two", "❯ three", "● three", "Rewound", "cleared")
         follower.say("!echo no")
-        follower.wait_for(f"is read-only here. /takeover takes control; {ELSEWHERE}")
+        follower.wait(lambda: follower.words().count("/takeover lets you write to it.") == 2, "the refusal")
         follower.say("/new beside")
         follower.wait(lambda: follower.status().startswith("  beside · "), "the new agent")
         follower.say(f"/switch {name}")

@@ -252,12 +252,10 @@ def test_two_programs_on_one_agent(account: Account):
         with account.terminal(*ECHO, columns=120) as second:
             second.ready()
             holder = f"{os.uname().nodename}, pid {program.process.pid}"
-            second.wait_for(f"⚠ Agent {name} is open in another ikigai ({holder}).")
+            second.wait_for(f"⚠ {name} is open in another terminal ({holder}); you only watch it here.")
             second.wait_for("● mine")
             second.say("yours")
-            second.wait_for(
-                "/takeover works when that program has ended; /fork continues in another agent, /new begins"
-            )
+            second.wait(lambda: second.words().count("/new starts a conversation, /fork") == 2, "the refusal")
             second.wait_for_input("yours")
             second.type("\x15")
             second.say("/new beside")
@@ -276,7 +274,7 @@ def test_agent_is_writable_again_when_the_other_program_has_ended(account: Accou
         program.wait_for("● mine")
         (name,) = account.agents()
         with account.terminal(*ECHO, columns=120) as second:
-            second.ready().wait_for("It is shown read-only:")
+            second.ready().wait_for("you only watch it here")
             program.leave()
             second.say(f"/switch {name}")
             second.wait(lambda: second.status().startswith(f"  {name} · "), "the agent")

@@ -17,10 +17,10 @@ from ikigai.app.buffered_view import BufferedView
 from ikigai.app.command_outputs import CommandOutputs
 from ikigai.app.mailbox import Mailbox
 from ikigai.core.errors import AgentLocked, Bug, IkigaiError, LogDiverged, Rejected, StoreError
-from ikigai.core.events import UserMessage
+from ikigai.core.events import Ending, UserMessage
 from ikigai.core.ports import View
 from ikigai.core.state import inputs
-from ikigai.core.state.memory import replace
+from ikigai.core.state.memory import AgentStatus, replace
 
 if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
@@ -62,7 +62,11 @@ class OpenAgent:
     @property
     def state(self) -> str:
         """The state of the agent in a word or two."""
-        return "asks" if self.view.questions else self.agent_loop.memory.status.value
+        if self.view.questions:
+            return "asks"
+        status = self.agent_loop.memory.status
+        is_done = status is AgentStatus.IDLE and self.view.unseen_ending is Ending.COMPLETED
+        return "done" if is_done else status.value  # as in the status line
 
 
 class _AskingFlag:

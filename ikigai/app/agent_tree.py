@@ -13,6 +13,7 @@ from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import AgentLocked, Rejected
 from ikigai.core.events import AgentKilled, AgentRevived, Forked, SettingsChanged
 from ikigai.core.sanitize import clean_line
+from ikigai.core.state.memory import replace
 from ikigai.system.output import format_table
 from ikigai.system.paths import current_directory
 
@@ -262,6 +263,9 @@ async def list_agents(
         held = manager is not None and manager.mailbox.is_held(each.id)
         state = "held" if held else open_agent.state if open_agent else idle_state(each)
         state = "failed" if state == "idle" and each.failed else state
+        if open_agent and manager:  # its last request may be older than a change of its memory
+            used = manager.services.before_turn(open_agent.agent_loop.memory).used
+            node = replace(node, agent=replace(each, tokens=used))
         listings.append(AgentListing(node, state, model, names.get(each.parent or "", "")))
     return listings
 
@@ -269,7 +273,7 @@ async def list_agents(
 def idle_state(info: AgentInfo) -> str:
     """Return the state of an agent that is not open here, as far as it is visible from here."""
     if info.killed:
-        return "dead"
+        return "killed"
     if info.archived:
         return "archived"
     if info.holder:

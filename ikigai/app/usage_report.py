@@ -23,7 +23,15 @@ from ikigai.app.list_limit import parse_limit, resolve_limit
 from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import ConfigError, as_config_error
 from ikigai.core.sanitize import clean_line
-from ikigai.core.views.usage_totals import CENT, UsageTotals, at_least, format_count, format_dollars, sum_totals
+from ikigai.core.views.usage_totals import (
+    CENT,
+    UsageTotals,
+    at_least,
+    describe_unpriced,
+    format_count,
+    format_dollars,
+    sum_totals,
+)
 
 if TYPE_CHECKING:
     from ikigai.core.views.cache_report import CacheReport
@@ -219,8 +227,7 @@ def format_table(
     widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
     table = [_line(line, widths) for line in lines]
     if missing := rows[-1][1].unpriced:
-        one = "1 request without a known price is"
-        table.append(f"{one if missing == 1 else f'{missing:,} requests without a known price are'} not in the cost.")
+        table.append(describe_unpriced(missing))
     return "\n".join(table)
 
 

@@ -425,6 +425,24 @@ async def test_database_is_cut_off_while_two_agents_stream(database: Database, d
     check(dsn)
 
 
+async def test_list_of_agents_shows_the_context_and_the_state_that_the_status_line_shows(database: Database) -> None:
+    """The newest request is older than a change of the budget, and an ended turn that nobody has seen is done."""
+    async with sailing(database) as manager:
+        plays(manager, *[("words " * 200,)] * 3)
+        root = await joined(manager, "root")
+        for number in range(3):
+            root.agent_loop.put_input(Submitted(f"question {number}"))
+            await until(lambda n=number: len(root.agent_loop.memory.window.turns) == n + 1)
+        (before,) = await kin.list_agents(database, manager)
+        assert before.state == "done" and before.node.agent.tokens == root.agent_loop.memory.used
+        root.agent_loop.put_input(Change({"budget": 500}))
+        await until(lambda: root.agent_loop.memory.budget == 500)
+        (after,) = await kin.list_agents(database, manager)
+        assert after.node.agent.tokens == root.agent_loop.memory.used < before.node.agent.tokens
+        root.view.attach(Watcher())
+        assert [line.state for line in await kin.list_agents(database, manager)] == ["idle"]
+
+
 async def test_fork_and_kill(database: Database, dsn: str) -> None:
     async with sailing(database) as manager:
         world = manager.services
@@ -456,7 +474,7 @@ async def test_fork_and_kill(database: Database, dsn: str) -> None:
         assert await said(database, child, "turn_end") == [None]
         lines = await kin.list_agents(database, manager, unlisted=True)
         assert [(line.node.agent.name, line.state) for line in lines] == [
-            ("root", "waiting for the model"), ("child", "dead"), ("below", "dead"),
+            ("root", "waiting for the model"), ("child", "killed"), ("below", "killed"),
         ]  # fmt: skip
         dead = await database.agents.find("child")
         forks = kin.fork(world, dead, ForkRequest()), kin.fork(world, root.agent, ForkRequest(made.at + 3))

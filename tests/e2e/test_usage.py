@@ -72,7 +72,9 @@ def test_every_request_is_a_row_and_the_reports_add_them_up(account: Account, pr
     assert told.split()[:9] == ["day", "requests", "in", "cached", "out", "thinking", "cost", "failed", "retried"]
     line = ["5", "1,000,150", "80", "16", "4", "≥$1,000.12", "2", "1"]
     assert table(told)[today] == table(told)["total"] == line
-    assert told.endswith("\n1 request without a known price is not in the cost.\n")
+    assert told.endswith(
+        '\n1 request is not in the cost: no price is known. [models."PROVIDER/NAME"] in the configuration sets one.\n'
+    )
 
     by_model = table(account.run("usage", "--by", "model").stdout)
     assert by_model["wire/x"] == ["4", "1,000,100", "80", "11", "4", "$1,000.12", "2", "1"]
@@ -178,7 +180,7 @@ def test_print_mode_adds_up_its_turn(account: Account, priced: Wire):
     }  # fmt: skip
     priced.answers(BUSY, counted("done", 20, 2))
     result = lines_of(account.run(*OTHER, "-c", "-p", "go", "--output-format", "stream-json").stdout)[-1]
-    assert (result["usage"]["cost"], result["usage"]["unpriced"]) == (0.0, 1), "the failed attempt cost nothing"
+    assert (result["usage"]["cost"], result["usage"]["unpriced"]) == (None, 1), "the failed attempt cost nothing"
     priced.answers(counted("done", 20, 2))
     made = json.loads(account.run(*OTHER, "-c", "-p", "go", "--output-format", "json").stdout)
     assert (made["usage"]["cost"], made["usage"]["unpriced"]) == (None, 1)
@@ -219,9 +221,9 @@ def test_status_line_and_cost_show_tokens_and_price(account: Account, priced: Wi
         program.ready()
         priced.answers(counted("four", 1000, 1))
         program.say("fourth")
-        program.wait(lambda: "↑1k ↓1 cost unknown · " in program.status(), "the unknown cost")
+        program.wait(lambda: "↑1k ↓1 no price known" in program.status(), "the unknown cost")
         program.say("/cost")
-        program.wait_for("1 request without a known price is not in the cost.")
+        program.wait_for("1 request is not in the cost: no price is known.")
         found = table(program.text())
         assert found["this session"] == ["1", "1,000", "0", "1", "unknown"] and found["this agent"][-1] == "≥$0.1000"
         program.leave()

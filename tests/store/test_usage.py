@@ -183,8 +183,11 @@ async def test_views_say_what_the_reports_say(dsn: str, database: Database) -> N
         days = other.execute(f"select {columns} from usage_by_day".encode()).fetchall()
         models = other.execute(f"select model, {columns} from usage_by_model".encode()).fetchall()
         rows = other.execute("select model, purpose, failure, seconds, cost from usage order by id").fetchall()
+    cost = UsageTotals.__struct_fields__.index("cost")
+    found = {model: UsageTotals(*of[:cost], of[cost] or Decimal(0), *of[cost + 1 :]) for model, *of in models}
     assert sum_totals(UsageTotals(*day) for day in days) == await database.usage.totals()
-    assert {model: UsageTotals(*of) for model, *of in models} == dict(await database.usage.totals_by("model"))
+    assert found == dict(await database.usage.totals_by("model"))
+    assert {model: of[cost] for model, *of in models} == {model: of.known_cost for model, of in found.items()}
     assert rows == [
         (
             report.model,
@@ -195,6 +198,27 @@ async def test_views_say_what_the_reports_say(dsn: str, database: Database) -> N
         )
         for report in made
     ]
+
+
+@pytest.mark.parametrize(
+    ("costs", "shown"),
+    [
+        ((0, None), None),
+        ((None,), None),
+        ((0,), Decimal(0)),
+        ((0.25, None, 0), Decimal("0.25")),
+        ((None, 0, None), None),
+    ],
+)
+async def test_views_do_not_call_requests_of_unknown_price_free(
+    dsn: str, database: Database, costs: tuple[float | None, ...], shown: Decimal | None
+) -> None:
+    talk = await Talk.open(database)
+    await talk.log.append(tuple(ev.UsageReported("m/n", cost=cost) for cost in costs))
+    with psycopg.connect(dsn) as other:
+        for view in ("usage_by_day", "usage_by_model"):
+            assert other.execute(f"select cost from {view}".encode()).fetchall() == [(shown,)]
+    assert (await database.usage.totals()).known_cost == shown
 
 
 async def test_ledger_is_found_by_its_index(dsn: str, database: Database) -> None:

@@ -10,7 +10,7 @@ from ikigai.config import Config, with_profile
 from ikigai.config.layers import split_layers
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line
-from ikigai.core.views.usage_totals import UsageTotals, sum_totals
+from ikigai.core.views.usage_totals import UsageTotals, describe_unpriced, sum_totals
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
@@ -75,8 +75,7 @@ async def gather_data(
         rows = found if len(found) <= MAX_BARS else [*found[: MAX_BARS - 1], _others(found[MAX_BARS - 1 :])]
     rows = [(clean_line(name) or "?", of) for name, of in rows]
     if missing := sum(of.unpriced for _, of in rows):
-        one = "1 request without a known price is"
-        notes.append(f"{one if missing == 1 else f'{missing:,} requests without a known price are'} not in the cost.")
+        notes.append(describe_unpriced(missing))
     if agent and (below := await spent_below(database, agent.id, since)) and below.requests:
         are = "request of its agents is" if below.requests == 1 else f"{below.requests:,} requests of its agents are"
         notes.append(f"The {are} not in it: `ikigai usage --by agent`.")

@@ -12,7 +12,7 @@ from decimal import Decimal
 from ikigai.app.plots.data import PlotData, WindowHistory
 from ikigai.core.sanitize import clean
 from ikigai.core.tokens import format_tokens
-from ikigai.core.views.usage_totals import UsageTotals, at_least, format_dollars, sum_totals
+from ikigai.core.views.usage_totals import NO_PRICE, UsageTotals, at_least, format_dollars, sum_totals
 from ikigai.terminal.render.text_width import cell_width, cut, wrap
 from ikigai.terminal.render.theme import Theme
 
@@ -64,7 +64,7 @@ def describe_plot(figures: PlotData) -> str:
 def _describe(of: UsageTotals) -> str:
     cached = f" ({of.cached:,} cached)" if of.cached else ""
     requests = "1 request" if of.requests == 1 else f"{of.requests:,} requests"
-    known = f"{short_cost(of)}" if of.known_cost is not None else "cost unknown"
+    known = f"{short_cost(of)}" if of.known_cost is not None else NO_PRICE
     return f"{of.input:,} tokens in{cached}, {of.output:,} out, {known}, {requests}"
 
 

@@ -47,7 +47,7 @@ from ikigai.core.sanitize import clean_line
 from ikigai.core.tool_selection import ToolSelection
 from ikigai.core.vendor_search import SEARCH_CONSENT, VENDOR_SEARCH
 from ikigai.core.views.context_rule import ContextRule, context_rule
-from ikigai.core.views.usage_totals import format_dollars
+from ikigai.core.views.usage_totals import NO_PRICE, format_dollars
 
 if TYPE_CHECKING:
     from ikigai.core.state.memory import Memory
@@ -289,7 +289,7 @@ def _filter_note(event: Filtered) -> str:
 def _summary_note(id: int, event: Summarized) -> str:
     turns = f"{event.turns:,} turn{'s' * (event.turns != 1)}"
     known = f", {format_dollars(Decimal(repr(event.cost)))}" if event.cost else ""
-    cost = ", cost unknown" if event.cost is None else known
+    cost = f", {NO_PRICE} for {clean_line(event.model) or 'it'}" if event.cost is None else known
     if event.closed:
         return f"What was cleared is summarised: {turns}{cost}. /summary shows it, /quote {id} adds it to the context."
     unseen = f", {event.unseen:,} of them not read" if event.unseen else ""

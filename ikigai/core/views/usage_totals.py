@@ -11,6 +11,8 @@ INTERRUPTED_FAILURE = "interrupted"
 """The failure of a request that the user stopped."""
 
 ZERO, CENT = Decimal(0), Decimal("0.01")
+NO_PRICE = "no price known"
+"""The words for a cost that cannot be computed."""
 
 
 class UsageTotals(Record, frozen=True):
@@ -43,8 +45,8 @@ class UsageTotals(Record, frozen=True):
 
     @property
     def known_cost(self) -> Decimal | None:
-        """The known part of the cost; None when none of it is known."""
-        return None if self.unpriced and self.unpriced == self.requests else self.cost
+        """The known part of the cost; None if it is 0 beside requests of unknown price: that would read as free."""
+        return None if self.unpriced and not self.cost else self.cost
 
 
 def totals_of(report: UsageReported) -> UsageTotals:
@@ -103,8 +105,14 @@ def format_short(of: UsageTotals) -> str:
 def format_money(of: UsageTotals) -> str:
     """Return the cost alone, to the cent, as in `format_short`."""
     if of.cost <= CENT / 2:
-        return "cost unknown" if of.unpriced else "<$0.01" * bool(of.cost)
+        return NO_PRICE if of.unpriced else "<$0.01" * bool(of.cost)
     return at_least(format_dollars(of.cost) if of.cost >= 1 else f"${of.cost:.2f}", of)
+
+
+def describe_unpriced(count: int) -> str:
+    """Return the sentence about so many requests without a known price, and how to set one."""
+    which = "1 request is" if count == 1 else f"{count:,} requests are"
+    return f'{which} not in the cost: no price is known. [models."PROVIDER/NAME"] in the configuration sets one.'
 
 
 def at_least(amount: str, of: UsageTotals) -> str:

@@ -65,8 +65,9 @@ def _status(area: LiveArea) -> Iterator[tuple[str, str]]:
         if memory.summary:
             yield "condensed", f"{memory.summary.turns:,} turns"
     if spent.requests:
-        cost = usage_totals.format_money(spent) or "$0.00"
-        yield "session", f"{spent.input:,} tokens in, {spent.output:,} out, cost {cost.removeprefix('cost ')}"
+        money = usage_totals.format_money(spent) or "$0.00"
+        cost = money if money == usage_totals.NO_PRICE else f"cost {money}"
+        yield "session", f"{spent.input:,} tokens in, {spent.output:,} out, {cost}"
     yield "background", area.others[1]
     yield "following", "this agent is open in another ikigai" if area.following else ""
     yield "queued", f"{len(area.live.waiting) or ''}"

@@ -33,6 +33,9 @@ Turns that can slide out do not count, for they make room by themselves.
 STATUS_PARTS = ("agent", "background", "model", "context", "out", "cost", "database")
 """All parts there are, in their usual order."""
 
+OVER_BUDGET = " (the newest turn stays)"
+"""The reason why a request takes more than the budget."""
+
 NOTHING_SPENT = UsageTotals()
 
 StyledText = tuple[str, str]
@@ -86,6 +89,11 @@ def _versions(
         name = " ".join(filter(None, (name, _mode(memory))))
     short = ("dim", model.rpartition("/")[2])
     cost, money = ("dim", usage_totals.format_short(spent)), ("dim", usage_totals.format_money(spent))
+    if memory is not None:  # say why where there is room
+        provider = clean_line(memory.provider) * (money[1] == usage_totals.NO_PRICE)
+        over = OVER_BUDGET * (memory.budget > 0 and bool(meter[1]) and memory.used > memory.ceiling)
+        why = {"context": (meter[0], meter[1] + over), "cost": ("dim", cost[1] + f" for {provider}" * bool(provider))}
+        yield {"agent": ("", name), "model": ("dim", model), "out": ("dim", out), "database": database, **why}
     all = {"agent": ("", name), "model": short, "context": meter, "out": ("dim", out)}
     yield {**all, "model": ("dim", model), "cost": cost, "database": database}
     yield {**all, "cost": cost, "database": database}

@@ -43,6 +43,7 @@ def test_rows_add_up_exactly() -> None:
 def test_cost_that_nobody_knows_is_not_nothing() -> None:
     assert totals_of(ROWS[3]).known_cost is None
     assert sum_totals(map(totals_of, ROWS)).known_cost == Decimal("0.3")
+    assert UsageTotals(requests=2, unpriced=1).known_cost is None, "a free request beside it"
     assert UsageTotals().known_cost == 0 and totals_of(ROWS[1]).known_cost == 0
 
 
@@ -77,9 +78,9 @@ def of(cost: str, unpriced: int = 0) -> UsageTotals:
         (of("0.1234", 1), "≥$0.12"),
         (of("0.004"), "<$0.01"),
         (of("0.005"), "<$0.01"),
-        (of("0.005", 1), "cost unknown"),
+        (of("0.005", 1), "no price known"),
         (of("0.006"), "$0.01"),
-        (of("0", 1), "cost unknown"),
+        (of("0", 1), "no price known"),
         (of("0"), ""),
         (of("1234.5"), "$1,234.50"),
         (of("1e308"), "$1.0e+308"),
@@ -92,5 +93,5 @@ def test_money(some: UsageTotals, told: str) -> None:
 def test_nothing_is_said_before_the_first_token() -> None:
     assert format_short(UsageTotals()) == ""
     assert format_short(UsageTotals(requests=1, failed=1)) == ""
-    assert format_short(UsageTotals(requests=1, unpriced=1)) == "cost unknown"
+    assert format_short(UsageTotals(requests=1, unpriced=1)) == "no price known"
     assert format_short(UsageTotals(requests=1, input=1)) == "↑1 ↓0"

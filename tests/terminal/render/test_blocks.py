@@ -299,6 +299,20 @@ def test_session_usage_is_shown_where_it_fits():
     assert line(12, spent=spent, database=("warning", "unreachable")) == "unreachable"
 
 
+def test_status_line_says_why_where_there_is_room():
+    """Why a request takes more than the budget, and for whose requests no price is known."""
+    full = msgspec.structs.replace(memory(), settings={**memory().settings, "budget": 20_000})
+    over = "openai/gpt-5-mini:med · ctx 42.1k/20k ████ 210%"
+    assert line(120, full) == f"amber-fox · {over} (the newest turn stays) · 12 out · embedded"
+    assert line(80, full) == f"amber-fox · {over} · 12 out · embedded"
+    assert "stays" not in line(120)
+    spent = UsageTotals(requests=1, input=900, output=4, unpriced=1)
+    assert line(140, spent=spent).endswith(" · 12 out · ↑900 ↓4 no price known for openai · embedded")
+    assert line(102, spent=spent).endswith(" · ↑900 ↓4 no price known · embedded")
+    priced = UsageTotals(requests=2, input=900, output=4, unpriced=1, cost=Decimal("0.5"))
+    assert line(140, spent=priced).endswith(" · ↑900 ↓4 ≥$0.50 · embedded")
+
+
 def test_background_agents_are_shown_before_other_parts():
     def shown(width: int, text: str = "finch asks: /answer", database: tuple[str, str] = ("dim", "embedded")) -> str:
         return status.draw_status_line("amber-fox", memory(), database, width, PLAIN, others=("warning", text))
@@ -494,7 +508,7 @@ def test_meter_warns_where_the_room_is_full_and_nothing_can_slide_out(
     busy = OpenTurn(9, 9, size=4 * opened) if opened else None
     shown = line(100, msgspec.structs.replace(memory(0, budget), window=window, open=busy), theme=COLOUR)
     code, mark = looks
-    assert f"\x1b[{code}mctx " in shown and f"%{mark}\x1b[0m" in shown
+    assert f"\x1b[{code}mctx " in shown and f"%{mark}\x1b[0m" in shown.replace(status.OVER_BUDGET, "")
 
 
 def test_no_model_and_no_memory():

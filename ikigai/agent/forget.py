@@ -74,7 +74,9 @@ async def select_named(context: ForgetContext, memory: Memory, incoming: Forget)
 
 
 async def _confirm(context: ForgetContext, mode: str, selection: Selection) -> bool:
-    size = f"{_messages(selection.messages)}, ~{tokens.format_tokens(selection.tokens)} tokens"
+    whole = not selection.unread_ranges and not any(each.ids for each in selection.turns)
+    turns = f" ({_turns(len(selection.turns))})" * whole
+    size = f"{_messages(selection.messages)}{turns}, ~{tokens.format_tokens(selection.tokens)} tokens"
     title = f"Keep only what matches, and forget {size}?" if mode == "remember" else f"Forget {size}?"
     return (await context.ask(yes_or_no(title, list_turns(selection)))).key == "y"
 
@@ -104,6 +106,10 @@ def _span(ids: Sequence[int]) -> str:
 
 def _messages(count: int) -> str:
     return f"{count:,} message{'s' * (count != 1)}"
+
+
+def _turns(count: int) -> str:
+    return f"{count:,} turn{'s' * (count != 1)}"
 
 
 class MatchingFailed(Exception):

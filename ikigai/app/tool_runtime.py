@@ -213,7 +213,7 @@ class ToolRuntime:
             if self.config.kind(SANDBOX_KEY) == "project":
                 who, place = "project", f"remove it from {self.config.settings[SANDBOX_KEY].place}."
             raise IkigaiError(
-                f"The sandbox that the {who} demands cannot be used: {why}",
+                f"The sandbox that the {who} demands cannot be used: {why}.",
                 f"Install bubblewrap, or ikigai with the extra `sandbox`; or {place}",
             )
 

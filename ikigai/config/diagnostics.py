@@ -105,7 +105,8 @@ def no_theme(setting: Setting, own: Iterable[str]) -> ConfigError:
     return ConfigError(f"{where}: there is no theme {setting.value!r}.", how)
 
 
-def unknown_key(setting: Setting) -> ConfigError:
+def unknown_key(setting: Setting, allowed: Iterable[KeyPath] = ()) -> ConfigError:
+    """Return the error for a key that there is not; `allowed` are those of a project, one of which it has alone."""
     name = dotted_path(setting.path)
     plain = re.sub("[_-]", "", setting.path[-1].lower())
     if any(word in plain for word in ("apikey", "secret", "password")):
@@ -124,7 +125,10 @@ def unknown_key(setting: Setting) -> ConfigError:
     if setting.table_place and len(setting.path) > 1 and (table := _nearest_table(setting.path[0])):
         where = f"{setting.table_place}: there is no table [{dotted_path(setting.path[:-1])}]."
         return ConfigError(where, f"Did you mean [{dotted_path((table, *setting.path[1:-1]))}]?")
-    near = _nearest(setting.path)
+    if setting.path[-1] in ("tools_off", "off") and setting.path[0] in ("tools", "tools_off") and not allowed:
+        how = "A profile has tools_off, a trusted project [tools] off; /tools off SET switches a set off for an agent."
+        return ConfigError(f"{setting.place}: there is no key {name}.", how)
+    near = _nearest(setting.path, allowed)
     if not near:
         return ConfigError(f"{setting.place}: there is no key {name}.", "config.example.toml shows them all.")
     place = " (above the first [table])" if "." in name and "." not in near else ""
@@ -137,19 +141,20 @@ def _nearest_table(name: str) -> str:
     return "" if name in (*tables, "profiles") else "".join(closest_names(name, sorted({*tables, "profiles"})))
 
 
-def _nearest(path: KeyPath) -> str:
-    """Return the same key in another table, or a key of the table that stands there as a value, or one with similar
-    letters.
+def _nearest(path: KeyPath, allowed: Iterable[KeyPath]) -> str:
+    """Return the key whose table was joined to it, as tools_off; the same key in another table, or a key of the table
+    that stands there as a value; else one with similar letters.
     """
     name = dotted_path(path)
     own = {table: path[1:2] if path[0] == table and len(path) == 3 else () for table in ("providers", "models")}
-    known = {dotted_path(other): other for other in all_paths(own["providers"], own["models"])}
+    known = {dotted_path(other): other for other in (*all_paths(own["providers"], own["models"]), *allowed)}
     if path[0] == "profiles" and len(path) == 3:
         profiled = [("profiles", path[1], key) for key in (*PROFILE_KEYS, "inherits", "level", "tools_off")]
         known = {dotted_path(other): other for other in profiled} | known
     tables = {other[0] for other in known.values() if len(other) > 1}
     alike = closest_names(path[-1], [other[-1] for other in known.values()])
     near = (
+        *(key for key, other in known.items() if len(other) > 1 and path[-1] == "_".join(other)),
         *(key for key, other in known.items() if other[-1] == path[-1] or key.startswith(f"{name}.")),
         *closest_names(name, [*known, *tables]),
         *(key for key, other in known.items() if other[-1] in alike),

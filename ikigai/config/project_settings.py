@@ -129,7 +129,7 @@ def tighten_with(config: Config, file: Path, content: bytes) -> tuple[Config, Pr
 def _checked(setting: Setting) -> Setting:
     if setting.path not in ALLOWED_KEYS:
         if path_pattern(setting.path) not in KEY_SPECS:
-            raise diagnostics.unknown_key(setting)
+            raise diagnostics.unknown_key(setting, ALLOWED_KEYS)
         raise ConfigError(
             f"{setting.place}: {dotted_path(setting.path)} cannot be set by a project.",
             f"Remove it; a project can only tighten: {', '.join(map(dotted_path, ALLOWED_KEYS))}.",

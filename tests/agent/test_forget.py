@@ -248,7 +248,7 @@ async def test_forget(talking: Talking):
     assert previewed["message_count"] == 4 and previewed["token_estimate"] > 0
     assert applied == {"filter_event_id": None, "messages_filtered": 4, "context_before": 6, "context_after": 2}
     [question] = talk.user.asked
-    assert question.title.startswith("Forget 4 messages, ~") and question.default == "n"
+    assert question.title.startswith("Forget 4 messages (2 turns), ~") and question.default == "n"
     assert [line.partition("  ")[0] for line in question.lines] == [f"{ids[0]}-{ids[1]}", f"{ids[2]}-{ids[3]}"]
     [asked] = talk.matching
     assert asked.json["response_format"]["json_schema"]["schema"] == json.loads(ANSWER_SCHEMA)
@@ -406,7 +406,7 @@ async def test_remember(talking: Talking):
     assert (filtered.mode, filtered.messages) == ("remember", 4)
     assert talk.sent() == "What do foxes eat?\nA fox eats mice.\nWhere do foxes live?\nIn a fox's den."
     [question] = talk.user.asked
-    assert question.title.startswith("Keep only what matches, and forget 4 messages, ~")
+    assert question.title.startswith("Keep only what matches, and forget 4 messages (2 turns), ~")
     assert len(question.lines) == 2 and "Weather?" in question.lines[0] and "Stay?" in question.lines[1]
     applied = json.loads(talk.results[1].content)
     assert (applied["messages_filtered"], applied["context_after"]) == (4, 4)
@@ -642,7 +642,7 @@ async def test_named_by_ids(talking: Talking, key: str):
     async with talk.running():
         await talk.tell(Forget((EventRange(ids[0], ids[1]), EventRange(newest_turns=1))))
         await talk.until(lambda: bool(talk.events(Filtered)) or bool(talk.user.told("notice")))
-    assert talk.user.asked[0].title.startswith("Forget 4 messages, ~") and not talk.server.requests
+    assert talk.user.asked[0].title.startswith("Forget 4 messages (2 turns), ~") and not talk.server.requests
     assert talk.sent() == (before if key == "n" else "Weather?\nRain.")
 
 

@@ -594,6 +594,13 @@ def test_file_goes_below_flags_and_variables_above(load):
         ("context = 5", "config.toml:1: there is no key context. Did you mean context.sliding_context_tokens?"),
         ('[terminal]\nmodel = "a/b"', "config.toml:2: there is no key terminal.model. "
          "Did you mean model (above the first [table])?"),
+        ('tools_off = ["web"]', "config.toml:1: there is no key tools_off. A profile has tools_off, "
+         "a trusted project [tools] off; /tools off SET switches a set off for an agent."),
+        ('[tools]\ntools_off = ["web"]', "config.toml:2: there is no key tools.tools_off. A profile has tools_off, "
+         "a trusted project [tools] off; /tools off SET switches a set off for an agent."),
+        ('database_url = "x"', "config.toml:1: there is no key database_url. Did you mean database.url?"),
+        ("[context]\nlimits_day_usd = 5",
+         "config.toml:2: there is no key context.limits_day_usd. Did you mean limits.day_usd?"),
         ("[contxt]\n", "config.toml:1: there is no key contxt. Did you mean context?"),
         ('[providers.ollama]\nbase_ulr = ""', "config.toml:2: there is no key providers.ollama.base_ulr. "
          "Did you mean providers.ollama.base_url?"),

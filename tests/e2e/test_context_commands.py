@@ -292,12 +292,12 @@ def test_print_mode_forgets_what_was_agreed_to_beforehand(account: Account, wire
     account.run(*WIRE, "-c", "-p", "one")
     result = account.run("-c", "-p", "/forget last 1")
     assert (result.stdout, result.returncode) == ("", 1) and not filters(account)
-    assert "Forget 2 messages, ~" in result.stderr and "1-2  one  (2 messages, ~" in result.stderr
+    assert "Forget 2 messages (1 turn), ~" in result.stderr and "1-2  one  (2 messages, ~" in result.stderr
     assert "Cannot prompt in print mode: answered no. Add --yes to confirm." in result.stderr
     result = account.run("-c", "-p", "/forget last 1", "--yes", "--output-format", "json")
     made = json.loads(result.stdout)
     assert result.returncode == 0 and "Yes, by --yes." in result.stderr and made["command"]["name"] == "forget"
-    assert made["text"].startswith("Forgot 2 messages (last 1): ") and made["command"]["events"] == [5]
+    assert made["text"].startswith("Forgot 2 messages (the newest turn): ") and made["command"]["events"] == [5]
     result = account.run("-c", "-p", "/undo")
     said = "Undid the forget. /redo does it again.\n"
     assert (result.stdout, result.stderr, result.returncode) == (said, "", 0)

@@ -5,6 +5,7 @@ import io
 import json
 from typing import Any
 
+import msgspec
 import pypdf
 import pytest
 
@@ -102,6 +103,8 @@ def test_pdf_goes_as_text_to_a_model_that_takes_none(name: str):
 
 def test_pdf_without_text_is_named():
     scanned = Document("s.pdf", "", DocumentKind.PDF, data=DATA, pages=3)
+    one = msgspec.structs.replace(scanned, pages=1)
+    assert document_text(one) == '<pdf name="s.pdf">\n[1 page without text]\n</pdf>'
     assert document_text(scanned) == '<pdf name="s.pdf">\n[3 pages without text]\n</pdf>'
 
 

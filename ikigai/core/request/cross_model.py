@@ -159,7 +159,8 @@ def document_text(document: Document) -> str:
         mark = f"{document.kind}-{number}"
     name = clean_line(document.name).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     if document.kind is DocumentKind.PDF and not document.text:
-        return f'<{mark} name="{name}">\n[{document.pages:,} pages without text]\n</{mark}>'
+        pages = f"{document.pages:,} page{'s' * (document.pages != 1)}"
+        return f'<{mark} name="{name}">\n[{pages} without text]\n</{mark}>'
     end = "" if document.text.endswith("\n") else "\n"
     if document.whole:
         is_folder = document.kind is DocumentKind.FOLDER

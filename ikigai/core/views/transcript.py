@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from enum import StrEnum
@@ -283,7 +284,10 @@ def _filter_note(event: Filtered) -> str:
     count = f"{event.messages:,} message{'s' * (event.messages != 1)}"
     if event.mode == "remember":
         return f"Kept only {event.criteria}: forgot {count}, context {sizes}. To undo this: /undo"
-    return f"Forgot {count} ({event.criteria}): context {sizes}. To undo this: /undo"
+    which = event.criteria
+    if newest := re.fullmatch(r"last (\d+)", which):
+        which = "the newest turn" if newest[1] == "1" else f"the newest {newest[1]} turns"
+    return f"Forgot {count} ({which}): context {sizes}. To undo this: /undo"
 
 
 def _summary_note(id: int, event: Summarized) -> str:

@@ -23,7 +23,7 @@ from ikigai.core.condense.plan import (
 )
 from ikigai.core.condense.prompt import CONDENSE_PROMPT
 from ikigai.core.condense.threshold import CondenseOptions
-from ikigai.core.errors import ConfigError, Rejected
+from ikigai.core.errors import ConfigError, NoModel, Rejected
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import StopReason
 from ikigai.core.model import Provider
@@ -71,7 +71,7 @@ class SummaryWriter:
     async def write(self) -> WrittenSummary:
         """Return the summary. Raise Rejected if there is no model or no usable answer, ConfigError for a bad prompt."""
         if not self._model:
-            raise Rejected("There is no model to ask for a summary.", "/model PROVIDER/NAME chooses one.")
+            raise NoModel()
         prompt = await asyncio.to_thread(read_prompt, self._options.prompt_file)
         scope, summary = self._scope, self._scope.earlier.text if self._scope.earlier else ""
         own = self._model == self._memory.model and not self._level

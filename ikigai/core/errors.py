@@ -138,8 +138,8 @@ class NoModel(Rejected):
 
     def __init__(self) -> None:
         super().__init__(
-            "There is no model to ask.",
-            "Choose one with /model PROVIDER/NAME or -m PROVIDER/NAME, or run: ikigai login or ikigai setup",
+            "No model yet.",
+            "/login anthropic adds a key, /model PROVIDER/NAME chooses a model; in a shell: ikigai login anthropic",
         )
 
 

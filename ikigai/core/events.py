@@ -98,6 +98,10 @@ class Ending(StrEnum):
     FAILED = "failed"
 
 
+CUT_OFF = "cut off: ikigai was killed here"
+"""The reason of a turn that its program did not end, and the next one did."""
+
+
 class TurnEnded(Record, frozen=True):
     """The end of a turn: the agent is idle again. `first` is the id of the turn's first event, `size` its bytes as
     encoded then.

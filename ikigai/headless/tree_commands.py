@@ -86,7 +86,7 @@ def check_model(services: Services, settings: Choices) -> None:
         if services.config.keys:
             raise NoModel()
         raise IkigaiError(
-            "There is no model: no key, and no local model.",
+            "No model yet: there is no key, and no local model.",
             "Run: ikigai login    or ikigai setup, or name a server in the configuration.",
         )
     services.pool.check(str(model))

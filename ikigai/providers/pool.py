@@ -127,7 +127,7 @@ class ProviderPool:
 
         if importlib.util.find_spec("xllamacpp") is None:
             raise IkigaiError(
-                "There is no model: no key, and the local one is not installed.",
+                "No model yet: there is no key, and the local model is not installed.",
                 f"Run: ikigai login    or: {extra_command('local')}",
             )
         weights.fetch(self._local.data_dir, progress)

@@ -245,10 +245,13 @@ class ActiveAgent:
         self._status.set_meter(services.before_turn)
         if self._is_new and open_agent:
             from ikigai.repl.first_screen import first_lines, way_to_a_model
+            from ikigai.system.paths import current_directory
+            from ikigai.terminal.input.prompt_finder import shorten_home
 
             known = services.known_models() if memory.provider in ("", "local") else ()
             way = way_to_a_model(services.config.keys, known)
-            self._status.show_first_screen(partial(first_lines, way), memory)
+            folder = shorten_home(current_directory())
+            self._status.show_first_screen(partial(first_lines, way, folder), memory)
         text = self.drafts.pop(agent.id)
         if open_agent:
             text = "\n".join(filter(None, (open_agent.view.attach(self._view), text)))
@@ -376,14 +379,17 @@ class ActiveAgent:
         parts += [_name_agents(failed, "failed"), _name_agents(done, "done"), f"{busy} running" if busy else ""]
         self._status.set_background_agents(" · ".join(filter(None, parts)), pressing=bool(waiting or failed))
 
-    def at_work(self) -> str:
-        """Return which agents of this process run or ask the user; "" if none do."""
+    def at_work(self, past: bool = False) -> str:
+        """Return in a clause which agents of this process work or wait for the user, or did; "" if none do."""
         open_agents = list(self.manager.agents.values()) if self.manager else []
         asking = [each for each in open_agents if each.view.questions]
         running = [each for each in open_agents if each.agent_loop.busy and each not in asking]
-        return ", ".join(
-            filter(None, (_name_agents(asking, "waiting for your answer"), _name_agents(running, "running")))
-        )
+        if past:
+            was, waited = "was working" if len(running) == 1 else "were working", "waited for your answer"
+        else:
+            was = "is still working" if len(running) == 1 else "are still working"
+            waited = "waits for your answer" if len(asking) == 1 else "wait for your answer"
+        return ", ".join(filter(None, (_name_agents(asking, waited), _name_agents(running, was))))
 
     def _on_lost(self, open_agent: OpenAgent, why: str) -> None:
         """Handle the end of an agent's loop that nothing in this process asked for."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from ikigai.core.state.memory import Memory
 from ikigai.providers.pool import LOCAL_MODEL
 
-LOGIN = "/login stores a key for a real model."
+LOGIN = "/login anthropic connects a real model."
 SETUP = "`ikigai setup` fetches a small local model, for a demonstration."
 
 
@@ -21,27 +21,24 @@ def way_to_a_model(keys: Iterable[str], known: Iterable[str]) -> str:
     return LOGIN
 
 
-def first_lines(way: str, memory: Memory) -> tuple[str, ...]:
-    """Return the lines of a new agent, the most important one last. All but the first fit into 40 columns.
+def first_lines(way: str, folder: str, memory: Memory) -> tuple[str, ...]:
+    """Return the lines of a new agent, the most important one last. All but the first two fit into 40 columns.
 
-    `way` is the one to a better model.
+    `way` is the one to a better model, `folder` the working directory.
     """
-    about = "ikigai keeps the whole conversation; the model sees its newest turns."
+    about = f"Folder: {folder}", "ikigai keeps the whole conversation; the model sees its newest turns."
     if not memory.model:
         setup = (SETUP,) if way == LOGIN else ()
-        lines = about, "There is no model yet.", *setup, way
+        lines = *about, "No model yet.", *setup, way
     elif memory.model == LOCAL_MODEL:
-        lines = about, f"{memory.model} is a demonstration.", way
+        lines = *about, f"{memory.model} is a demonstration.", way
     else:
-        lines = about, f"{memory.model} answers.", "/model changes it, /login adds a key."
+        lines = *about, f"{memory.model} answers.", "/model changes it, /login adds a key."
     return *lines, "? keys · /help commands · /exit leaves"
 
 
 def missing_model(way: str) -> tuple[str, ...]:
     """Return the notices of an older agent that has no model; `way` is the one to one."""
     if way != LOGIN:
-        return (f"There is no model yet. {way}",)
-    return (
-        "There is no model yet: no key, and no local model.",
-        "`ikigai login` stores a key, `ikigai setup` fetches a small local model.",
-    )
+        return (f"No model yet. {way}",)
+    return ("No model yet. /login anthropic adds a key; `ikigai setup` in a shell fetches a small local model.",)

@@ -29,6 +29,11 @@ LEFT_BEHIND_AFTER = 5.0
 """Seconds after which an ephemeral agent that no program has open was left behind by a killed one."""
 
 
+def _describe_opening(far: str) -> str:
+    """Return what the status line says of the database while it is opened: `far` counts seconds or migrations."""
+    return f"preparing the database, this once: step {far}" if " of " in far else f"opening the database {far}"
+
+
 class Opening:
     """Opens what the REPL of `session` needs, first what is on screen and then the rest."""
 
@@ -50,7 +55,7 @@ class Opening:
         show_place, arguments = self._screen.status.set_database_place, self._arguments
         named = arguments.follow or arguments.resume
         choice = AgentChoice(named, arguments.new or arguments.ephemeral, getattr(arguments, "continue"))
-        async with count_progress(lambda far: show_place(f"opening the database {far}")) as on_progress:
+        async with count_progress(lambda far: show_place(_describe_opening(far))) as on_progress:
             ahead = None if arguments.follow or named == "" else choice
             services = await self._open_services(project, ahead, on_progress)
         self._session.services = services

@@ -15,7 +15,7 @@ from ikigai.core.commands import table
 from ikigai.core.commands.parsers import ProgramCommand
 from ikigai.core.commands.spec import CommandTiming
 from ikigai.core.commands.table import BY_NAME
-from ikigai.core.errors import NotReady, Rejected
+from ikigai.core.errors import NoModel, NotReady, Rejected
 from ikigai.core.state import inputs
 from ikigai.repl.input_router import InputRouter
 from ikigai.repl.session import Session
@@ -222,7 +222,7 @@ class ProgramCommands:
         to = self._active_agent.agent_loop
         services, memory = self._require_open()
         if not memory.model:
-            raise Rejected("There is no model to ask.", "/model PROVIDER/NAME chooses one; /search needs none.")
+            raise NoModel()
         if to is None and services.spending:
             raise self._active_agent.refusal()  # nothing could be reserved under the caps
         provider = services.pool.provider(memory.model)

@@ -125,7 +125,7 @@ class Repl:
     async def _close(self) -> None:
         """Stop and close everything within a few seconds; tell where the conversation goes on."""
         self._session.closing = True
-        at_work = self.at_work()
+        at_work = self.at_work(past=True)
         ending = self._session.cancel()  # a command says what it has done
         if ending:
             await asyncio.wait(ending, timeout=CLOSE_WITHIN)
@@ -236,9 +236,9 @@ class Repl:
     def _stash_key(self) -> str:
         return next(iter(active_keys(self._session.config.key_changes)["stash"]), "stash")
 
-    def at_work(self) -> str:
-        own = "your command is running" if self._session.command_running else ""
-        return ", ".join(filter(None, (self._active_agent.at_work(), own)))
+    def at_work(self, past: bool = False) -> str:
+        own = f"your command {'was' if past else 'is still'} running" if self._session.command_running else ""
+        return ", ".join(filter(None, (self._active_agent.at_work(past), own)))
 
     def leave(self) -> None:
         self._session.leave()

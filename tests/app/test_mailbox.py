@@ -309,7 +309,9 @@ async def test_program_that_dies_leaves_nothing_unsaid(database: Database, dsn: 
     await until(heard)
     await house.rested()
     said = "\n".join(each for each in await house.heard("boss") if not each.startswith(":"))  # one turn, or two
-    assert said.count("Done.") == said.count("[the turn did not end as it should: the program ended]") == 1
+    assert (
+        said.count("Done.") == said.count("[the turn did not end as it should: cut off: ikigai was killed here]") == 1
+    )
     assert (
         said.count(done) == said.count(busy) == (2 if f"{done}, {busy}: " in said or f"{busy}, {done}: " in said else 1)
     )
@@ -331,7 +333,7 @@ async def test_until_all_that_are_named_are_at_rest(house: House) -> None:
     short.agent_loop.put_input(Submitted("Hello there."))
     await until(lambda: house.manager.is_running(long.agent.id))
     said = await wait_for_agents(house.manager, here.agent.id, ("short", "long"))
-    assert sorted(said.splitlines()) == ["long (idle): Long done.", "short (idle): Hello there."]
+    assert sorted(said.splitlines()) == ["long (done): Long done.", "short (done): Hello there."]
     long.agent_loop.put_input(Submitted("go on"))
     await until(lambda: house.manager.is_running(long.agent.id))
     waiting = asyncio.create_task(wait_for_agents(house.manager, here.agent.id, ()))

@@ -14,7 +14,9 @@ async def test_turn_that_mail_began_makes_a_fork(database: Database, mail: bool)
     taken = (MailTaken(stored.rows[-1].id, "boss", boss.id),) if mail else ()
     await log.append((UserMessage("Task", sender="boss"), *taken))
     unsaved = log.unsaved((TurnEnded(Ending.COMPLETED, "", 1, 1),))
-    await log.append((TurnEnded(Ending.INTERRUPTED, "the program ended", 1, 1),))  # the next start closed the turn
+    await log.append(
+        (TurnEnded(Ending.INTERRUPTED, "cut off: ikigai was killed here", 1, 1),)
+    )  # the next start closed the turn
     made = await database.fork_with(kid, await database.locate_unsaved(unsaved), unsaved)
     events = [row.event for row in await database.reader(made).history(2**62, 100)]
     copies = [event for event in events if isinstance(event, MailTaken)]

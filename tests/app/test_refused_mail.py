@@ -35,13 +35,13 @@ async def test_sender_and_user_are_told_of_mail_that_begins_no_turn(house: House
     boss, kid = await deaf(house, GIVE, GIVE, "Over.")
     sent, waited, again, _ = (await house.results("boss"))[2:]
     assert sent == "Sent to kid."
-    assert "Idle, and nothing new from: kid." in waited and "cannot start a turn: There is no model to ask." in waited
+    assert "Idle, and nothing new from: kid." in waited and "cannot start a turn: No model yet." in waited
     assert "cannot start a turn" in again and "Tell the user." in again
     ((told, _),) = boss.view._notices
-    assert "What boss sent to kid is held, because it cannot start a turn: There is no model to ask." in told
+    assert "What boss sent to kid is held, because it cannot start a turn: No model yet." in told
     ((own, _),) = kid.view._notices
-    assert "What boss sent is held: There is no model to ask. Choose one with /model" in own
-    assert [line.state for line in await list_agents(house.database, house.manager)] == ["idle", "held"]
+    assert "What boss sent is held: No model yet. /login anthropic" in own
+    assert [line.state for line in await list_agents(house.database, house.manager)] == ["done", "held"]
     assert kid not in house.manager._idle_agents(), "it stays open, so that it hears when it can"
 
 
@@ -56,7 +56,7 @@ async def test_agent_hears_again_when_the_cause_has_passed(house: House) -> None
     await house.rested()
     assert await house.heard("kid") == ["boss: ?", "boss: Task."]
     assert not house.manager.mailbox.refused and not house.manager.mailbox.is_held(kid.agent.id)
-    assert [line.state for line in await list_agents(house.database, house.manager)] == ["idle", "idle"]
+    assert [line.state for line in await list_agents(house.database, house.manager)] == ["done", "done"]
 
 
 async def test_user_is_told_where_a_word_of_theirs_begins_no_turn(house: House) -> None:

@@ -26,7 +26,7 @@ from ikigai.config import Config
 from ikigai.core import events as ev
 from ikigai.core.agents.mail import Mail
 from ikigai.core.errors import AgentLocked, ConfigError, Misconfigured, Rejected, Unavailable
-from ikigai.core.events import Event, MailSent, StoredEvent
+from ikigai.core.events import CUT_OFF, Event, MailSent, StoredEvent
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.decisions import decide, work
@@ -465,7 +465,7 @@ async def test_output_that_waits_for_its_turn_survives_a_kill(database: Database
         member.loop_task.cancel()
         await asyncio.wait({member.loop_task})
     assert [row[1] for row in rows(dsn, "user", "turn_end")] == ["user"]
-    assert await brought_back(database, dsn) == [TURNS[0], ("turn_end", "the program ended"), *TURNS[2:]]
+    assert await brought_back(database, dsn) == [TURNS[0], ("turn_end", CUT_OFF), *TURNS[2:]]
     assert not files(state)
     check(dsn)
 

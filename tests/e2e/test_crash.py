@@ -98,7 +98,7 @@ def test_kill_mid_stream_keeps_what_was_saved(tmp_path: Path, dsn: str):
         shown = [line for line in program.scrollback() if "Paragraph" in line]
     with Program(tmp_path, "-m", "scripted/echo", rows=200, env={"IKIGAI_DATABASE_URL": dsn}) as program:
         program.wait_for(" · ctx")
-        program.wait_for("the program ended")
+        program.wait_for("cut off: ikigai was killed here")
         again = program.text()
     assert shown and all(line.strip("● ") in again for line in shown)
     check(dsn)

@@ -57,7 +57,7 @@ def test_setup_first_talk_and_the_next_day(home: Path):
         assert result.stdout.splitlines() == [
             f"database   embedded PostgreSQL {embedded_place.MAJOR_VERSION}, {database}",
             "key        none (add one: ikigai login)",
-            "ready      local/smollm2-135m will answer. Start with: ikigai",
+            "ready      local/smollm2-135m answers when you run ikigai",
         ]
 
     with Program(home) as program, Screens("setup") as screens:

@@ -118,10 +118,17 @@ def test_followed_reply_goes_on_after_a_kill(account: Account):
             follower.wait(lambda: not any("Answering" in line for line in follower.lines()), "nobody answers")
             follower.say("/takeover")
             follower.type("mine\r")  # at once: what is typed behind it is meant for the agent that is taken over
-            follower.wait_for("✗ the program ended")
+            follower.wait_for("✗ cut off: ikigai was killed here")
             assert follower.status().startswith(f"  {name} · ")
             follower.wait_for("● mine")
-            once(follower, "❯ and now", "One paragraph.", "The second goes on", "the program ended", "● mine")
+            once(
+                follower,
+                "❯ and now",
+                "One paragraph.",
+                "The second goes on",
+                "cut off: ikigai was killed here",
+                "● mine",
+            )
             follower.settled()
             follower.say("/takeover")
             follower.wait_for("Nothing to take over")

@@ -106,7 +106,7 @@ def test_both_streams_are_whole_and_unmixed_and_survive_a_kill(account: Account)
         program.say(f"/switch {root}")
         at(program, root)
         program.wait_for("● Parent hangs.")
-        program.wait_for("● Parent hangs. ✗ the program ended")
+        program.wait_for("● Parent hangs. ✗ cut off: ikigai was killed here")
         program.leave()
     assert account.endings() == ["completed"] * 2 + ["interrupted"] * 2
     assert sorted(account.said("assistant")) == sorted(

@@ -79,7 +79,7 @@ def test_kill_right_after_the_message_keeps_its_image(account: Account, wire: Wi
         assert wire.asked()
         program.kill()
     with account.terminal(*WIRE) as program:
-        program.ready().wait_for("the program ended")
+        program.ready().wait_for("cut off: ikigai was killed here")
         program.say("well?")
         program.wait_for("● Here it is.")
         program.leave()

@@ -49,7 +49,7 @@ def test_files_searching_and_a_draft_that_outlives_a_kill(tmp_path: Path, dsn: s
         words = program.text()
         assert (
             words.index("Half a reply.")
-            < words.index("the program ended")
+            < words.index("cut off: ikigai was killed here")
             < words.index("The unsent input of the last run")
         )
         written = time.time()

@@ -36,11 +36,11 @@ def test_ctrl_d_names_running_agents_and_wants_a_second_press(account: Account, 
             program.ready().say("go")
             program.wait_for("Esc stops")
             program.type(key)
-            program.wait_for("Ctrl+D again leaves: ")
-            assert "running" in program.status()
+            program.wait(lambda: "Ctrl+D again stops it and leaves." in program.status(), "what a second one does")
+            assert re.match(r"  \S+ is still working\. Ctrl", program.status())
             program.type(ending)
             assert program.ended() == 0
-            assert re.search(r"Interrupted: \S+ running\. To continue: ikigai -r ", program.words())
+            assert re.search(r"Interrupted: \S+ was working\. To continue: ikigai -r ", program.words())
     assert account.endings() == ["interrupted", "interrupted"]
 
 

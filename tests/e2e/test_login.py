@@ -247,7 +247,7 @@ def test_keys_and_who_answers_in_setup(account: Account, wire: Wire, addresses: 
     assert result.stdout.splitlines()[1:] == [
         "key        anthropic: in the environment (ANTHROPIC_API_KEY)",
         "key        openai: stored by ikigai login",
-        "ready      anthropic/claude-sonnet-5-5 will answer. Start with: ikigai",
+        "ready      anthropic/claude-sonnet-5-5 answers when you run ikigai",
     ]
     rows = {row["key"]: row for row in lines_of(account.run("config", "--json", ANTHROPIC_API_KEY="sk-2").stdout)}
     assert rows["API key of openai"] == {

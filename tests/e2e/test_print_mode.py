@@ -249,8 +249,8 @@ def test_print_mode_and_repl_share_a_conversation(account: Account, wire: Wire):
 
 @pytest.mark.long  # test_json_output.py shows it among the refusals
 def test_without_a_model(account: Account):
-    refused(account.run("-p", "hello"), 1, "There is no model", "ikigai setup")
-    refused(account.run("-p", "hello", "--new"), 1, "There is no model", "ikigai setup")
+    refused(account.run("-p", "hello"), 1, "No model yet", "ikigai setup")
+    refused(account.run("-p", "hello", "--new"), 1, "No model yet", "ikigai setup")
     assert not account.rows() and not account.agents()
 
 

@@ -303,9 +303,9 @@ def test_prompt_history_of_a_fork_includes_its_ancestors(account: Account):
 def test_no_model_yet(account: Account):
     with account.terminal(columns=120) as program:
         program.ready()
-        program.wait_for("/login stores a key for a real model.")
+        program.wait_for("/login anthropic connects a real model.")
         program.say("hello")
-        program.wait_for("There is no model to ask.")
+        program.wait_for("No model yet.")
         program.wait_for_input("hello")
         program.type("\x15")
         program.say("/model scripted/echo")

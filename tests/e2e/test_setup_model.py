@@ -45,7 +45,7 @@ def test_file_here_becomes_the_local_model(account: Account, tmp_path: Path):
     assert (result.returncode, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert lines[0] == f"model      local/Tiny-Q4: installed, 98 MB, in {tmp_path / NAME}"
-    assert lines[-1] == "ready      local/Tiny-Q4 will answer. Start with: ikigai"
+    assert lines[-1] == "ready      local/Tiny-Q4 answers when you run ikigai"
     assert configured(account) == str(tmp_path / NAME)
     file = account.home / ".config/ikigai/config.toml"
     file.write_text(f'{file.read_text()}[models."local/Tiny-Q4"]\nmax_output = 8\n')

@@ -132,7 +132,7 @@ def test_kill_after_thinking_keeps_the_words(account: Account):
         program.wait(lambda: account.drafts() == ["Some words. " * 20], "the draft, which holds words only")
         program.kill()
     with account.terminal("-m", "scripted/echo") as program:
-        program.ready().wait_for("the program ended")
+        program.ready().wait_for("cut off: ikigai was killed here")
         assert program.words().count("Some words.") == 20
         program.leave()
     assert account.said("assistant") == ["Some words. " * 20]

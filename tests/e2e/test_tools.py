@@ -649,7 +649,7 @@ def test_output_of_the_users_own_command_is_in_the_log(account: Account, traces:
         program.kill()
     with account.terminal(*script, rows=40, env=TOOLS) as program:
         program.ready()
-        program.wait_for("the program ended")
+        program.wait_for("cut off: ikigai was killed here")
         assert program.input() == "", "typed again it would run again"
         program.leave()
 

@@ -71,7 +71,7 @@ def test_search_on_screen_is_the_same_anew_and_survives_a_kill(account: Account,
         program.kill()
     with account.terminal("-c", env=env) as program:
         program.ready()
-        program.wait_for("the program ended")
+        program.wait_for("cut off: ikigai was killed here")
         words = program.words()
         assert words.count(CALL) == 2
         assert [words.index(each) for each in SHOWN] == sorted(words.index(each) for each in SHOWN)

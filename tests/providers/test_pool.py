@@ -137,7 +137,7 @@ def test_whoever_is_not_there(tmp_path: Path):
         with pytest.raises(ConfigError, match=r"There is no provider .* use one of: local, mine\.") as caught:
             pool.check(model)
         assert ("Did you mean mine?" in str(caught.value)) == (model == "minee/x")
-    with pytest.raises(IkigaiError, match=r"There is no model to ask\. .* ikigai login"):
+    with pytest.raises(IkigaiError, match=r"No model yet\. .* ikigai login"):
         pool.check("")
     assert pool.encoder("nobody/x").envelope(ask()) > 0
 

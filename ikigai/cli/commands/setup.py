@@ -78,7 +78,7 @@ async def run_setup(config: Config, arguments: argparse.Namespace) -> None:
     chosen = config.model or pool.default_model(config.keys)
     model, level = (str(parse_model(chosen).get(key) or "") for key in ("model", "level"))
     pool.check(model, level)
-    print_lines(f"ready      {chosen} will answer. Start with: {shlex.quote(own_command())}")
+    print_lines(f"ready      {chosen} answers when you run {shlex.quote(own_command())}")
     if arguments.model_source and (local := pool.local_model()) != model:
         print_lines(f"           For the local model: ikigai -m {local}")
 

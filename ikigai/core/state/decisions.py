@@ -62,6 +62,7 @@ from ikigai.core import tokens
 from ikigai.core.agents.mail import join_messages
 from ikigai.core.errors import NoModel, Rejected
 from ikigai.core.events import (
+    CUT_OFF,
     FALLBACK_KEY,
     Cleared,
     CommandRan,
@@ -345,7 +346,7 @@ def _recover_turn(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:
     reply: tuple[Event, ...] = ()
     if draft and CallModel(draft.asked_by) in work(memory):
         reply = interrupted_events(_with_unique_ids(memory, draft_blocks(draft)), memory.model)
-    return _end_turn(memory, reply, Ending.INTERRUPTED, "the program ended")
+    return _end_turn(memory, reply, Ending.INTERRUPTED, CUT_OFF)
 
 
 def _with_unique_ids(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:

@@ -13,8 +13,8 @@ def format_model(memory: Memory) -> str:
     """Return the model in force, its origin, and its limits."""
     if not memory.model:
         return (
-            "There is no model. /model PROVIDER/NAME chooses one; `ikigai login` stores a key,"
-            " `ikigai setup` fetches a small local model."
+            "No model yet. /login anthropic adds a key, /model PROVIDER/NAME chooses a model;"
+            " `ikigai setup` in a shell fetches a small local one."
         )
     limits = memory.limits
     return (
@@ -44,7 +44,7 @@ def model_as_dict(memory: Memory) -> dict[str, Any]:
 def format_thinking(memory: Memory, levels: Sequence[str]) -> str:
     """Return the thinking level in force, its origin, and the model's `levels`."""
     if not memory.model:
-        return "There is no model. /model PROVIDER/NAME chooses one."
+        return "No model yet. /model PROVIDER/NAME chooses one."
     level = memory.settings.get("level")
     if not any(each != "off" for each in levels):
         return f"{memory.model} does not think."

@@ -69,7 +69,8 @@ class InputActions:
             return True
         self._asked_to_leave = now
         at_work = self.handler.at_work()
-        self._status.show_hint(f"{key} again leaves" + (f": {at_work}" if at_work else ""))
+        them = "them" if "," in at_work or " and " in at_work else "it"
+        self._status.show_hint(f"{at_work}. {key} again stops {them} and leaves." if at_work else f"{key} again leaves")
         return False
 
     def show_keys(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ikigai.core.events import StoredEvent, ToolStarted, UsageReported
+from ikigai.core.events import CUT_OFF, StoredEvent, ToolStarted, UsageReported
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import Delta, RetryScheduled, describe_retry
 from ikigai.core.views import usage_totals
@@ -181,6 +181,8 @@ class ConversationView:
         if block.speaker is Speaker.STOPPED and self._unanswered is not None:
             again = f"{self._theme.key('send')} on the empty line tries again."
             self.notice(f"{self._unanswered} {again}") if self._unanswered else self.note(again)
+        if block.speaker is Speaker.STOPPED and block.text == CUT_OFF and not self._area.following:
+            self.note("/retry asks again.")
         if block.speaker is Speaker.USER:  # the answer will take it
             self.preload()
 

@@ -597,7 +597,7 @@ def test_turn_of_another_agent_is_reported_with_any_ending() -> None:
     assert not reported(*agent.reply(Text("I look."), ToolCall("c", "look")))
     agent = Agent(log=agent.log)  # which says what a dead program left
     last = [row.event for row in agent.log.history("a")][-1:]
-    lost = "[the turn did not end as it should: the program ended]\nI look."
+    lost = "[the turn did not end as it should: cut off: ikigai was killed here]\nI look."
     assert reported(*last) == [("boss", "interrupted", lost)]
     agent.happen(MailDelivered((Mail(1, "b", "heron", "Again."),)))
     assert reported(*agent.reply(Text("Done."))) == [("boss", "completed", "Done.")]

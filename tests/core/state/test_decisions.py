@@ -203,7 +203,7 @@ def test_known_marks_are_named_newest_first_and_once() -> None:
 
 def test_without_a_model_nothing_can_be_asked_but_everything_else_works() -> None:
     agent = Agent(RunConfig({}, limits, encoder))
-    with pytest.raises(Rejected, match="no model") as refused:
+    with pytest.raises(Rejected, match="No model yet") as refused:
         agent.happen(Submitted("Hello."))
     assert "/model" in refused.value.remedy and "ikigai login" in refused.value.remedy
     assert agent.happen(SetMark("m")) and agent.happen(Clear())

@@ -10,7 +10,7 @@ author = "The ikigai maintainers"
 copyright = author  # Sphinx reads this name
 release = re.findall(r'__version__ = "(.*)"', (ROOT / "ikigai" / "__init__.py").read_text())[0]
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 exclude_patterns = ["conf.py"]
@@ -19,7 +19,8 @@ smartquotes = False  # quotes of settings are typed as they stand
 
 html_theme = "furo"
 html_title = f"ikigai {release}"
-html_static_path = []
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_copyright = False
 html_show_sphinx = False
 pygments_style = "friendly"

@@ -22,7 +22,7 @@ CSV_COLUMNS = ("cause", "requests", "missed")
 def format_cache(report: CacheReport) -> str:
     """Return the report for people."""
     if not report.requests:
-        return "There are no requests to add up."
+        return "No requests were found."
     lines = [served_line(report)]
     if not report.causes:
         return f"{lines[0]}\nNo request is known to have read less than it could have."

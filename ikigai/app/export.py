@@ -110,7 +110,7 @@ def parse_typed(argument: str) -> ExportRequest:
     assert found
     name = found["file"].strip().strip("\"'")
     if not name:
-        raise WrongArgument("There is no file to write to.")
+        raise WrongArgument("Name a file to write to.")
     target = _path(name)
     if (form := target.suffix[1:].lower()) not in EXPORT_FORMATS:
         what = f"Unknown format {quoted(target.suffix)}." if target.suffix else f"{quoted(target.name)} has no suffix."

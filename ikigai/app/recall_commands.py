@@ -94,7 +94,7 @@ async def print_recall(database: Database, arguments: argparse.Namespace) -> str
 
     question, limit, scope = " ".join(arguments.question), arguments.limit, None
     if not question.strip():
-        raise ConfigError("There is no question.", "Write one, or words of what was said.")
+        raise ConfigError("Add a question.", "Write one, or words of what was said.")
     if arguments.agent:
         scope = RecallScope(await database.lineage((await named_or_last(database, arguments.agent)).id))
     most = limit * PRINTED_TURN_CHARACTERS

@@ -146,7 +146,7 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
     if arguments.csv:
         return format_csv(arguments.by, rows)
     if not rows and not below:
-        return "There are no requests to add up."
+        return "No requests were found."
     both = [("its agents", below), ("with them", sum_totals((total, below)))] if below else []
     text = format_table(arguments.by, [*rows, ("total", total), *both])
     notes = [_describe_more(arguments.by, more)] * (more != 0) + [_describe_prunes(total)] * (total.prunes > 0)

@@ -130,7 +130,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
         text = _join(text, piped)
     if not text.strip():
         also = "" if sys.stdin.isatty() else ", and the standard input is empty"
-        raise ConfigError(f"There is no message{also}.", 'Try: ikigai -p "your question"')
+        raise ConfigError(f"No message was given{also}.", 'Try: ikigai -p "your question"')
     async with _open_services(config, arguments) as services:
         agent, did = await services.choose(AgentChoice(arguments.resume, last=True)) if has_agent else None, ""
         if isinstance(change := prompt.command, ProgramCommand):

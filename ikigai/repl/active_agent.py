@@ -155,7 +155,7 @@ class ActiveAgent:
         self._attach(open_agent)
         self._status.set_agent(open_agent.agent.name, ephemeral=open_agent.agent.ephemeral)
         self._view.restore_input(open_agent.view.attach(self._view))
-        self._view.note(f"{open_agent.agent.name} is controlled here now.")
+        self._view.note(f"You write to {open_agent.agent.name} here now.")
         self._begin(services, manager, open_agent)
         await self.drafts.recover(agent.id, open_agent, services.database.reader(agent).history)
 

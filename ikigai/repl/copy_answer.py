@@ -30,7 +30,7 @@ def choose_copy(memory: Memory, argument: str) -> CopyChoice:
         raise WrongArgument(f"{quoted(argument)} is not the number of a code block.")
     answer = last_answer(memory)
     if not answer:
-        raise Rejected("There is no answer to copy.", "In /history, c copies older messages.")
+        raise Rejected("There is no answer yet.", "In /history, c copies older messages.")
     if not argument:
         return CopyChoice(clean(answer).strip("\n"), "the last answer")
     blocks = code_blocks(answer)

@@ -102,7 +102,11 @@ def _format_approval(memory: Memory, key: str) -> str:
 def _revoke(number: str) -> str:
     approvals = list(standing_approvals.list_approvals(approvals_file()).items())
     if not is_id(number) or int(number) > len(approvals):
-        problem = f"There is no standing approval {quoted(number)}." if number else "There is no number to revoke."
+        problem = (
+            f"There is no standing approval {quoted(number)}."
+            if number
+            else "Add the number of the approval; /approve lists them."
+        )
         raise WrongArgument(problem, "/approve lists them.")
     fingerprint, approval = approvals[int(number) - 1]
     standing_approvals.revoke(approvals_file(), fingerprint)

@@ -114,7 +114,7 @@ async def test_recalled_turns_are_printed_with_their_ids_and_scores(database: Da
     assert turn.first == turn.messages[0].id and turn.id in {said.id for said in turn.messages}
     assert max(said.score for said in turn.messages) == turn.score > 0
     assert await print_recall(database, asked("zeppelin")) == "No message contains these words."
-    with pytest.raises(ConfigError, match="There is no question"):
+    with pytest.raises(ConfigError, match="Add a question"):
         await print_recall(database, asked("", " \t"))
     await talk.log.close()
 

@@ -12,9 +12,9 @@ from wcwidth import wcswidth
 
 from tests.support.screens import FOLDER
 
-WALK = FOLDER / "tour"
-PICTURE = "06-fixed"
-SECONDS = {"02-typed": 1.5, "04-typed": 1.5, "03-answered": 6.0, "05-asked": 6.0, "06-fixed": 6.0, "12-again": 6.0}
+FIRST = "03-answered"
+"""The screen that the animation begins with: those before it are empty boxes in an index of pages."""
+SECONDS = {"04-typed": 1.5, "03-answered": 6.0, "05-asked": 6.0, "06-fixed": 6.0, "12-again": 6.0}
 """Seconds for which a screen stays; others stay for USUAL."""
 USUAL = 3.0
 
@@ -47,14 +47,14 @@ class StoredScreen(NamedTuple):
     rows: list[list[StyledRun]]
 
 
-def load(state: str) -> StoredScreen:
-    """Return a stored screen with its styles."""
-    text, _, size = (WALK / f"{state}.txt").read_text(encoding="utf-8").rpartition("\n──\n")
+def load(state: str, walk: str = "tour") -> StoredScreen:
+    """Return a stored screen of a walk with its styles."""
+    text, _, size = (FOLDER / walk / f"{state}.txt").read_text(encoding="utf-8").rpartition("\n──\n")
     columns, lines = map(int, re.findall(r"^(\d+) × (\d+)", size)[0])
     found = re.search(r"cursor (\d+):(\d+)", size)
     styled = {
         int(line[:3]): RUN.findall(line[3:])
-        for line in (WALK / f"{state}.dark.styles").read_text(encoding="utf-8").splitlines()
+        for line in (FOLDER / walk / f"{state}.dark.styles").read_text(encoding="utf-8").splitlines()
         if line.strip()
     }
     rows = [_runs(row, styled.get(number, [])) for number, row in enumerate(text.split("\n"), start=1)]
@@ -84,13 +84,16 @@ def _run(row: str, start: int, end: int, words: str) -> StyledRun:
 
 def picture() -> str:
     """Return the picture of one screen."""
-    screen = load(PICTURE)
-    return _svg(screen, _frame(screen), "ikigai in a terminal: an approved edit, its answer, and the context rule.")
+    screen = load("memory", "picture")
+    told = (
+        "ikigai in a terminal: earlier turns, a forgotten one, the line where the memory begins, and the newest turns."
+    )
+    return _svg(screen, _frame(screen), told)
 
 
 def recording() -> str:
     """Return the animation of the whole walk."""
-    names = sorted(file.stem for file in WALK.glob("*.txt"))
+    names = sorted(file.stem for file in (FOLDER / "tour").glob("*.txt") if file.stem >= FIRST)
     screens = [load(name) for name in names]
     wide = _size(screens[0])[0]
     seconds = [SECONDS.get(name, USUAL) for name in names]

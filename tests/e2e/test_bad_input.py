@@ -653,7 +653,7 @@ def test_closed_streams(account: Account):
         result = account.shell(line)
         assert (result.stdout, result.stderr, result.returncode) == ("hello\n", "", 0)
     for line in ("ikigai -m scripted/echo <&-", "ikigai -m scripted/echo </dev/null", "ikigai -m scripted/echo -p ''"):
-        refused(account.shell(line), 2, "There is no message, and the standard input is empty.", "ikigai -p")
+        refused(account.shell(line), 2, "No message was given, and the standard input is empty.", "ikigai -p")
     assert account.endings() == ["completed"] * 2
 
 

@@ -153,7 +153,7 @@ def test_events_named_by_ids_are_shown_and_forgotten_after_a_yes(account: Accoun
             "/forget 999": "There is no event 999.",
             "/forget 900-999": "Nothing in the context is between 900 and 999.",
             "/forget last 0": "'last 0' is not an id or a range.",
-            "/forget": "There is nothing to forget. IDS are 45-67, 70, last 3. Usage: /forget CRITERIA|IDS",
+            "/forget": "Say what to forget. IDS are 45-67, 70, last 3. Usage: /forget CRITERIA|IDS",
             "/rewind 2": "Event 2 belongs to another agent.",
             "/rewind 14": "Nothing in the context comes after event 16.",
             "/undo 6": "#6 cannot be undone.",

@@ -27,7 +27,7 @@ def copy(program: Program, line: str, told: str) -> None:
 def test_copy_while_writing_following_and_after_a_restart(account: Account):
     with account.terminal(*account.script(ANSWER), columns=100) as writer:
         writer.ready()
-        copy(writer, "/copy", "There is no answer to copy.")
+        copy(writer, "/copy", "There is no answer yet.")
         writer.say("how")
         writer.wait_for("then:")
         writer.settled()

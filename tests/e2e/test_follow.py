@@ -180,7 +180,7 @@ def test_follower_goes_on_under_the_name_that_the_writer_gave(account: Account):
             follower.wait_for(gone(writer))
             account.run("agents", "rename", "dusk", "dawn")
             follower.say("/takeover")  # at once: before the follower has looked
-            follower.wait_for("dawn is controlled here now.")
+            follower.wait_for("You write to dawn here now.")
             follower.say("hello")
             follower.wait_for("● hello")
             assert follower.status().startswith("  dawn · ")

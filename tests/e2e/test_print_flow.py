@@ -278,7 +278,7 @@ def test_bad_line_is_refused_with_its_number(account: Account, line: str, why: s
 
 def test_bad_first_line_creates_no_agent(account: Account):
     refused(account.run(*ECHO, "-p", *TURNS, input="hello\n"), 2, "Line 1 of the standard input is not JSON")
-    refused(account.run(*ECHO, "-p", *TURNS, input=""), 2, "There is no message")
+    refused(account.run(*ECHO, "-p", *TURNS, input=""), 2, "No message was given")
     assert not account.agents()
 
 

@@ -55,7 +55,7 @@ def test_search_results_are_made_safe(account: Account):
 
 
 REFUSED = [
-    (("search", ""), "There is nothing to search for."),
+    (("search", ""), "Add the words to search for."),
     (("search", "x" * 1001), "1,000 characters at most"),
     (("search", "x", "--agent", "nobody"), "There is no agent nobody."),
     (("search", "x", "--kind", "usage"), "There is no 'usage'. Did you mean user?"),
@@ -65,7 +65,7 @@ REFUSED = [
     (("show", "x"), "'x' is not an event id"),
     (("show", "99"), "There is no event #99."),
     (("list", "--agent", "nobody"), "There is no agent nobody."),
-    (("recall", " "), "There is no question."),
+    (("recall", " "), "Add a question."),
     ((), "name one of search, recall, list"),
 ]
 """Arguments that are refused, and words of the refusal."""
@@ -152,7 +152,7 @@ def test_search_at_the_terminal(account: Account):
         program.say("/search #99999")
         program.wait_for("There is no event #99999.")
         program.say("/search")
-        program.wait_for("There is nothing to search for.")
+        program.wait_for("Add the words to search for.")
         program.leave()
 
 
@@ -205,7 +205,7 @@ def test_search_in_print_mode(account: Account):
     assert [hit["in_context"] for hit in made["hits"]] == [True, True] and made["query"] == "platypus"
     shown = account.run("-c", "-p", f"/search #{made['hits'][-1]['id']}").stdout
     assert "a platypus" in shown
-    refused(account.run("-c", "-p", "/search"), 2, "There is nothing to search for.")
+    refused(account.run("-c", "-p", "/search"), 2, "Add the words to search for.")
     assert len(account.said("user")) == 1, "nothing of it is said to a model"
 
 

@@ -91,3 +91,42 @@ def test_tour(golden: Account) -> None:
         with golden.terminal(*model, **size, env=env) as program:
             screens.agrees("12-again", program.ready())
             program.leave()
+
+
+TALK = {
+    "Staging listens on port 4711, behind nginx.": "Noted: staging is on port **4711**, behind nginx.",
+    "By the way, my password is hunter2.": "I will not repeat it. `/forget last 1` takes it out of what I see.",
+    "Which of our services still run on Python 3.9?": "`billing` and `mailer`. Both pin it in their Dockerfile.",
+    "Draft the plan to move them to 3.13.": """\
+1. Raise the pin in `mailer`, which has the better tests.
+2. Run both versions side by side for a week.
+3. Then `billing`, outside of the days on which invoices go out.
+""",
+    "Why mailer first?": "It is small, and nothing but a queue calls it: a failure waits there, "
+    "and no customer sees it.",
+}
+
+
+def test_picture(golden: Account) -> None:
+    """The next start: turns that the model no longer sees, one that was forgotten, the rule at its place, the rest."""
+    golden.configure('[terminal]\nstatus = ["agent", "context", "out", "database"]\n')
+    model = golden.script(*TALK.values(), "Yes.")
+    env = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "210", **VARIANTS["dark"]}
+    size = {"columns": 96, "rows": 26}
+    with Screens("picture", "dark") as screens:
+        with golden.terminal(*model, **size, env=env) as program:
+            program.ready()
+            for number, text in enumerate(TALK, start=1):
+                program.say(text)
+                program.wait(lambda number=number: len(golden.turns()) == number, "the end of the turn")
+                program.settled()
+                if number == 2:
+                    program.say("/forget last 1")
+                    asked(program, "Forget 2 messages (1 turn)")
+                    program.type("y")
+                    program.wait_for("Forgot 2 messages")
+                    program.settled()
+            program.leave()
+        with golden.terminal(*model, **size, env=env) as program:
+            screens.agrees("memory", program.ready())
+            program.leave()

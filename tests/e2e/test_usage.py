@@ -164,7 +164,7 @@ def test_what_cannot_be_asked(account: Account, arguments: tuple[str, ...], word
 
 def test_nothing_to_add_up(account: Account):
     assert account.run("db", "migrate").returncode == 0
-    assert account.run("usage").stdout == "There are no requests to add up.\n"
+    assert account.run("usage").stdout == "No requests were found.\n"
     made = json.loads(account.run("usage", "--json").stdout)
     assert made["rows"] == [] and made["total"]["cost"] == 0
     refused(account.run("usage", "--agent", "nobody"), 2, "There is no agent nobody.")

@@ -25,7 +25,7 @@ CHART_ROWS = 8
 """Rows of the window's plot."""
 HORIZONTAL_BARS, VERTICAL_BARS = " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█"
 CACHED_BAR, BUDGET_LINE, PRUNE_SIGN = "▒", "╌", "↓"
-NO_REQUESTS = "There are no requests to add up."
+NO_REQUESTS = "No requests were found."
 MAX_DESCRIBED_TURNS = 30
 """Turns that are described in words at most."""
 

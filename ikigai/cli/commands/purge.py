@@ -119,7 +119,7 @@ def _read_text(match: str | None) -> str:
         else:
             match = sys.stdin.read().rstrip("\n")
     if match is not None and not match.strip():
-        raise ConfigError("There is no text to search for.", "Use --match TEXT, or --match - to type it hidden.")
+        raise ConfigError("Add the text to search for.", "Use --match TEXT, or --match - to type it hidden.")
     return match or ""
 
 

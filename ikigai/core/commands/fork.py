@@ -34,7 +34,7 @@ def parse_fork(argument: str) -> ForkRequest:
     ):
         text = odd["one"] or odd["sign"]
         raise WrongArgument(
-            f"{quoted(text)} is not an event id." if text else "There is no event id after `at`.",
+            f"{quoted(text)} is not an event id." if text else "Add an event id after `at`.",
             "/search shows ids. Quote a prompt that begins with `at`.",
         )
     options: dict[str, str] = {}

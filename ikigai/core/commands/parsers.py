@@ -44,7 +44,8 @@ def parse_filter(mode: str) -> Callable[[str], Meaning]:
 
     def parse(argument: str) -> Meaning:
         if not argument:
-            raise WrongArgument(f"There is nothing to {mode}.", "IDS are 45-67, 70, last 3." * (mode == "forget"))
+            what = "Say what to forget." if mode == "forget" else "Say what to keep."
+            raise WrongArgument(what, "IDS are 45-67, 70, last 3." * (mode == "forget"))
         named = parse_ranges(argument)
         if named and mode == "forget":
             return inputs.Forget(named, argument)
@@ -56,7 +57,7 @@ def parse_filter(mode: str) -> Callable[[str], Meaning]:
 def parse_send(argument: str) -> Meaning:
     name, _, text = argument.partition(" ")
     if not (name and unquote(text)):
-        raise WrongArgument("There is no text to send." if name else "There is no agent to send to.")
+        raise WrongArgument("Add the text to send." if name else "Name the agent to send to.")
     return ProgramCommand("send", f"{name} {unquote(text)}")
 
 
@@ -76,7 +77,7 @@ class Rename(Record, frozen=True):
 def parse_rename(words: Sequence[str]) -> Rename:
     """Return the parsed [OLD] NEW. Raise WrongArgument for other numbers of words."""
     if not 0 < len(words) <= 2:
-        raise WrongArgument("Names have no spaces." if words else "There is no new name.")
+        raise WrongArgument("Names have no spaces." if words else "Add the new name.")
     return Rename(words[-1], "".join(words[:-1]))
 
 

@@ -59,7 +59,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         timing=CommandTiming.BLOCKING, completes="files",
         more="/pin --refresh [PATH] pins the current versions, /unpin PATH removes one; /clear keeps all."),
     CommandSpec("unpin", "PATH", "take a pinned file out of the system prompt",
-        timing=CommandTiming.BLOCKING, question="There is no file to unpin.", completes="pins"),
+        timing=CommandTiming.BLOCKING, question="Which file? /pin lists them.", completes="pins"),
     CommandSpec("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off",
         print_mode=PrintMode.SHOW, parser=parsers.parse_budget_command,
         more="It is the largest size of a request. Above it the oldest turns leave the window, and stay in the "
@@ -73,18 +73,18 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("history", "", "browse the whole history"),
     CommandSpec("context", "", "show what the context contains, by part, and what has left", print_mode=PrintMode.SHOW),
     CommandSpec("search", "QUERY | #ID", "search the whole history; #ID shows an event",
-        print_mode=PrintMode.SHOW, question="There is nothing to search for.",
+        print_mode=PrintMode.SHOW, question="Add the words to search for.",
         more='Words are found where a word begins, *parts* anywhere, "phrases" as they are; case and accents do '
         "not matter. Every hit holds all of them. The newest come first; `ikigai history search` has more options."),
     CommandSpec("recall", "QUESTION", "answer a question from the whole history, with sources",
-        question="There is no question.",
+        question="Add a question.",
         more="Forgotten text is found, too, but does not return to the context."),
-    CommandSpec("btw", "QUESTION", "ask a side question that leaves no trace here", question="There is no question.",
+    CommandSpec("btw", "QUESTION", "ask a side question that leaves no trace here", question="Add a question.",
         multiline=True,
         more="The answer is shown, but stored neither in the context nor in the history; /cost counts it. It uses "
         "no tools, and works while the agent is busy. The stop key stops it."),
     CommandSpec("quote", "ID", "bring a message back into the conversation",
-        question="There is no message to bring back."),
+        question="Add the id of a message; /search shows ids."),
     CommandSpec("approve", "[MODE|revoke N]", "show or set what models may do unasked; list standing approvals",
         timing=CommandTiming.BLOCKING, completes="modes",
         more=f"Modes: {', '.join(ApprovalMode)}; 'default' removes the choice."),
@@ -102,7 +102,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         timing=CommandTiming.BLOCKING, completes="trust",
         more="Alone: list the trusted folders. Trust does not include subfolders. Without FOLDER: this folder."),
     CommandSpec("export", "[--force] FILE [FROM-TO]", "write the conversation to a file: .md, .html, .json or .jsonl",
-        question="There is no file to write to.", completes="files",
+        question="Name a file to write to.", completes="files",
         more="All of it, including ancestors, or the events from one id to another. --force overwrites an existing "
         "file. `ikigai history import` makes an agent of a .json or .jsonl file."),
     CommandSpec("copy", "[N]", "copy the last answer, or its Nth code block", completes="code",
@@ -168,7 +168,8 @@ COMMANDS: tuple[CommandSpec, ...] = (
         timing=CommandTiming.QUEUED, print_mode=PrintMode.TREE, parser=parsers.check_archive, completes="agents",
         more="It can be searched, and used by its name, as before. /agents --all shows it, /revive lists it again."),
     CommandSpec("revive", "NAME", "bring a killed or archived agent back",
-        print_mode=PrintMode.TREE, question="There is no agent to bring back.", completes="unlisted"),
+        print_mode=PrintMode.TREE, question="Name an agent; /agents --all lists killed and archived ones.",
+        completes="unlisted"),
     CommandSpec("takeover", "", "take control of the followed agent after its program has ended",
         timing=CommandTiming.SWITCHING,
         more="A reply that was under way ends as interrupted, with the text that was saved."),
@@ -196,11 +197,7 @@ def parse(line: str, is_own: Callable[[str], bool] = lambda name: False) -> Mean
     if MCP_PROMPT.match(line):
         return parsers.ProgramCommand("mcp", line)
     if not name:
-        what = (
-            "A command follows its slash without a space."
-            if line.strip("/ ")
-            else "There is no command after the slash."
-        )
+        what = "A command follows its slash without a space." if line.strip("/ ") else "Type a command after the slash."
         raise Rejected(what, "/help lists the commands.")
     if command is None and is_own(name):
         return parsers.ProgramCommand("commands", line)

@@ -126,7 +126,7 @@ def parse(query: str) -> tuple[Term, ...]:
         found += filter(None, made)
     terms = tuple(dict.fromkeys(found)) or tuple(filter(None, [_literal(query.strip())]))
     if not terms:
-        raise Rejected("There is nothing to search for.", 'Write words, "a phrase", the start of a word* or a *part*.')
+        raise Rejected("Add the words to search for.", 'Write words, "a phrase", the start of a word* or a *part*.')
     if len(terms) > MAX_QUERY_TERMS:
         raise Rejected(f"A query has {MAX_QUERY_TERMS} words at most.", "Search for those that matter.")
     return terms

@@ -99,7 +99,7 @@ def test_nothing_to_search_for(query: str):
     if query == '"' or query == '""' or query == '" "':
         assert [term.words for term in parse(query)] == [()], "a quote can be searched for"
     else:
-        with pytest.raises(Rejected, match="nothing to search for"):
+        with pytest.raises(Rejected, match="Add the words to search for"):
             parse(query)
 
 

@@ -139,7 +139,7 @@ async def test_parts_of_words_where_nothing_begins_so(database: Database):
 
 @pytest.mark.parametrize("query", ["", "  "])
 async def test_empty_query(database: Database, query: str):
-    with pytest.raises(Rejected, match="nothing to search for"):
+    with pytest.raises(Rejected, match="Add the words to search for"):
         await database.search(query)
 
 

@@ -125,7 +125,7 @@ def unknown_key(setting: Setting, allowed: Iterable[KeyPath] = ()) -> ConfigErro
     if setting.table_place and len(setting.path) > 1 and (table := _nearest_table(setting.path[0])):
         where = f"{setting.table_place}: there is no table [{dotted_path(setting.path[:-1])}]."
         return ConfigError(where, f"Did you mean [{dotted_path((table, *setting.path[1:-1]))}]?")
-    if setting.path[-1] in ("tools_off", "off") and setting.path[0] in ("tools", "tools_off") and not allowed:
+    if name in ("tools_off", "tools.off", "tools.tools_off") and not allowed:
         how = "A profile has tools_off, a trusted project [tools] off; /tools off SET switches a set off for an agent."
         return ConfigError(f"{setting.place}: there is no key {name}.", how)
     near = _nearest(setting.path, allowed)

@@ -5,6 +5,7 @@ import re
 
 from tests.e2e.account import ECHO, Account, figures_of
 from tests.e2e.program import Program
+from tests.e2e.test_follow import chooses
 from tests.e2e.test_tools import asked
 from tests.support.invariants import check
 
@@ -167,7 +168,7 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
     check(account.dsn)
     done = account.run("-c", "-p", "/agents --all", "--json", *ECHO)
     states = {agent["agent"]: agent["state"] for agent in figures_of(done)["agents"]}
-    assert states == {root: "idle", "first": "idle", "busy": "dead"}
+    assert states == {root: "idle", "first": "idle", "busy": "killed"}
 
 
 def test_archived_agent_is_in_no_list_and_is_resumed_by_its_name(account: Account):
@@ -202,6 +203,7 @@ def test_archived_agent_is_in_no_list_and_is_resumed_by_its_name(account: Accoun
         program.wait_for("● still here")
         with account.terminal(*ECHO, columns=110) as other:
             other.ready()
+            chooses(other, "w")
             at(other, f"{root} (following)")
             other.say("/archive " + root)
             other.wait_for(f"{root} is still open in another ikigai")

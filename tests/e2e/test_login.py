@@ -262,7 +262,7 @@ def test_setup_with_a_key_fetches_no_model_and_asks_for_a_choice(account: Accoun
     refused(result, 1, "No model is chosen.", "ikigai config set model groq/NAME")
     assert "key        groq: in the environment (GROQ_API_KEY)" in result.stdout
     assert account.run("config", "set", "model", "groq/x").returncode == 0
-    assert "ready      groq/x will answer." in account.run("setup", GROQ_API_KEY=SECRET).stdout
+    assert "ready      groq/x answers when you run" in account.run("setup", GROQ_API_KEY=SECRET).stdout
 
 
 @pytest.mark.parametrize("api", ["chat", "anthropic"])

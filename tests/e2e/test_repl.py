@@ -305,7 +305,7 @@ def test_no_model_yet(account: Account):
         program.ready()
         program.wait_for("/login anthropic connects a real model.")
         program.say("hello")
-        program.wait_for("No model yet.")
+        program.wait_for("in a shell: ikigai login anthropic")
         program.wait_for_input("hello")
         program.type("\x15")
         program.say("/model scripted/echo")

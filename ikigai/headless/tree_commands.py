@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ikigai.app import agent_tree
 from ikigai.core.commands import fork
 from ikigai.core.commands.parsers import parse_one_agent, parse_rename
-from ikigai.core.errors import ConfigError, IkigaiError, NoModel
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.state.settings import with_choices
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def check_model(services: Services, settings: Choices) -> None:
     model = settings.get("model")
     if not model:
         if services.config.keys:
-            raise NoModel()
+            raise Rejected("No model is chosen.", "Choose one with -m PROVIDER/NAME; ikigai models lists them.")
         raise IkigaiError(
             "No model yet: there is no key, and no local model.",
             "Run: ikigai login    or ikigai setup, or name a server in the configuration.",

@@ -564,7 +564,7 @@ async def test_refused_message_goes_back_to_the_input_line():
     async with session.running():
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.view.told("returned")))
-    assert session.view.told("returned") == ["hi"] and "no model" in session.view.told("notice")[0]
+    assert session.view.told("returned") == ["hi"] and "No model yet." in session.view.told("notice")[0]
 
 
 async def test_queued_message_that_is_refused_is_no_longer_queued():

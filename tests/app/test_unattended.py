@@ -141,7 +141,7 @@ async def test_user_is_told_of_held_mail_by_the_parent_and_in_the_tree(house: Ho
     assert boss
     ((told, _),) = boss.view._notices
     assert "What boss sent to it is held: send a message here, or /send kid TEXT." in told
-    assert [line.state for line in await list_agents(house.database, house.manager)] == ["idle", "held"]
+    assert [line.state for line in await list_agents(house.database, house.manager)] == ["done", "held"]
     ((own, _),) = kid.view._notices
     assert "What boss sent is held: send a message here" in own
 

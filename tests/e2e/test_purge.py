@@ -112,8 +112,8 @@ def test_secret_is_read_from_the_terminal_or_a_pipe(talk: Account):
     result = talk.run("db", "purge", "--match", "-", "--yes", input=f"{SECRET}\n")
     assert result.returncode == 0 and SECRET not in everything(talk)
     for text in ("", "\n", "  \n"):
-        refused(talk.run("db", "purge", "--match", "-", "--yes", input=text), 2, "no text to search for")
-    refused(talk.run("db", "purge", "--match", "", "--yes"), 2, "no text to search for")
+        refused(talk.run("db", "purge", "--match", "-", "--yes", input=text), 2, "Add the text to search for")
+    refused(talk.run("db", "purge", "--match", "", "--yes"), 2, "Add the text to search for")
 
 
 def test_ids(talk: Account):

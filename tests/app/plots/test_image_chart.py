@@ -57,7 +57,7 @@ async def test_file_that_is_there_stays(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [target]
     with pytest.raises(IkigaiError, match="cannot be written"):
         await command.write_image(figures, command.parse_typed(f"--plot {tmp_path}/no/x.png"))
-    with pytest.raises(Rejected, match="There are no requests"):
+    with pytest.raises(Rejected, match="No requests were found"):
         await command.write_image(PlotData("t", "day", []), command.parse_typed(f"--plot {tmp_path}/x.png"))
 
 

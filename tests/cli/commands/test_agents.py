@@ -47,7 +47,7 @@ async def test_tree_and_what_is_done_to_it(database: Database) -> None:
         await run(database, "kill", "kiddo")
     assert "--yes" in refused.value.remedy
     assert json.loads(await run(database, "kill", "kiddo", "--yes", "--json"))["text"].startswith("Killed kiddo.")
-    assert "kiddo" not in await run(database) and "dead" in await run(database, "--all")
+    assert "kiddo" not in await run(database) and "killed" in await run(database, "--all")
     assert "was revived" in await run(database, "revive", "kiddo")
     assert "kiddo" in await run(database)
     archived = await run(database, "archive", "root")

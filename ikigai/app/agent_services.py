@@ -133,4 +133,6 @@ class AgentServices:
         return value
 
     def mcp_tools(self, memory: Memory) -> str:
-        return self._services.tool_runtime.mcp_offer(memory)
+        offer = self._services.tool_runtime.mcp_offer(memory)
+        self._services.tool_runtime.tell_refused(memory, offer)
+        return offer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -16,11 +16,16 @@ from ikigai.config import Config, with_profile
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import IkigaiError
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY
+from ikigai.core.request.tool_rules import refused_tools
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory
 from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.state.settings import check_budget, default_system, with_choices
+from ikigai.core.tool_selection import EXTERNAL_SET
 from ikigai.providers.pool import ProviderPool
+
+if TYPE_CHECKING:
+    from ikigai.app.tool_runtime import ToolRuntime
 
 
 class RunProblem(NamedTuple):
@@ -50,6 +55,7 @@ async def find_problems(config: Config, own_tools: bool = True) -> list[RunProbl
             run = await asyncio.to_thread(make_run, config, pool, runtime, project)
             problems += [RunProblem("own tools", problem) for problem in runtime.problems]
             problems += [RunProblem("project", problem) for problem in project.problems]
+            problems += tool_problems(run, runtime)
             problems += budget_problems(config, run)
             problems += fallback_problems(config, pool)
         finally:
@@ -60,6 +66,16 @@ async def find_problems(config: Config, own_tools: bool = True) -> list[RunProbl
         await pool.close()
     by_message = {problem.message: problem for problem in reversed([*problems, *condense_problems(config)])}
     return list(reversed(by_message.values()))  # what profiles have from the configuration is told once
+
+
+def tool_problems(run: RunConfig, runtime: ToolRuntime) -> Iterator[RunProblem]:
+    """Yield the tools that the vendor of the model refuses; those of an MCP server as it gave them last."""
+    memory = empty_memory(run, "")
+    known = [each.spec for each in runtime.mcp.all_definitions()] if runtime.mcp else []
+    tools = [*known, *(tool for tool in run.tools if tool.set == EXTERNAL_SET)]
+    if memory.model and tools:
+        for problem in refused_tools(tools, run.encoder(memory.model).tool_rule):
+            yield RunProblem("refused tools", problem)
 
 
 def budget_problems(config: Config, run: RunConfig) -> Iterator[RunProblem]:

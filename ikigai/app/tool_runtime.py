@@ -17,8 +17,10 @@ from ikigai.config import Config
 from ikigai.config.layers import are_tools_enabled
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import Choices, MailSent, MailTaken
+from ikigai.core.mcp_tools import offered_specs
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, LiveSettings, StartDecision, Tools
+from ikigai.core.tool_selection import EXTERNAL_SET
 from ikigai.core.vendor_search import VENDOR_SEARCH, VENDOR_SEARCH_SPEC
 from ikigai.system import paths
 from ikigai.tools import builtin_specs
@@ -44,6 +46,7 @@ RESERVED_TOOL_NAMES = ("shell", "web_search", "filter_context", VENDOR_SEARCH)
 """Names that no other tool may take, though they are not always offered."""
 SANDBOX_KEY = ("tools", "sandbox")
 MCP = ".mcp.json"
+MAX_REFUSALS_TOLD = 3
 
 
 class StandingApprovals:
@@ -125,6 +128,8 @@ class ToolRuntime:
         self.mcp: McpServers | None = None
         self._offered: tuple[object, str] = None, ""  # the tools of MCP servers, and from which they follow
         self.problems: list[str] = []
+        self._on_notice: Callable[[str], None] | None = None
+        self._told = set[str]()  # sentences about refused tools
         self._loading: asyncio.Task[object] | None = None
 
     @cached_property
@@ -252,6 +257,27 @@ class ToolRuntime:
         if self._offered[0] != key:  # the meter asks with each key press
             self._offered = key, self.mcp.offer(read_offer(before), limit).text
         return self._offered[1]
+
+    def tell_notices(self, on_notice: Callable[[str], None]) -> None:
+        """Tell what the user should know about tools to `on_notice` from now on."""
+        self._on_notice = on_notice
+        if self.mcp:
+            self.mcp.on_notice = on_notice
+
+    def tell_refused(self, memory: Memory, offer: str) -> None:
+        """Tell, once in a run, which tools the vendor of the model refuses. `offer` is what the turn is offered."""
+        foreign = [*offered_specs(offer), *(tool for tool in memory.run.tools if tool.set == EXTERNAL_SET)]
+        if not (foreign and self._on_notice):
+            return
+        from ikigai.core.request.tool_rules import refused_tools
+
+        rule = memory.run.encoder(memory.model).tool_rule
+        new = [each for each in refused_tools(foreign, rule) if each not in self._told]
+        self._told.update(new)
+        for each in new[:MAX_REFUSALS_TOLD]:
+            self._on_notice(each)
+        if (more := len(new) - MAX_REFUSALS_TOLD) > 0:
+            self._on_notice(f"{more} more tools are not offered for such reasons: /mcp NAME lists those of a server.")
 
     def withdraw(self, folder: Path) -> None:
         """Withdraw the tools of this folder."""

@@ -31,7 +31,12 @@ class Encoder(Protocol):
     For every request with at least one message, `envelope(request) + Σ message(m) == len(body)`, in bytes of the UTF-8
     JSON that the provider's adapter sends. An image is the exception: its base64 counts as nothing, and its tokens, by
     the vendor's formula, as four bytes each.
+
+    `tool_rule` is the name of the vendor's rule for schemas of tools (`core.request.tool_rules`), "" for none.
     """
+
+    @property
+    def tool_rule(self) -> str: ...
 
     def envelope(self, request: Request) -> int:
         """Return the bytes around the messages of `request`, less the one separator that the first message does not

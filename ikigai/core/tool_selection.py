@@ -9,6 +9,8 @@ from ikigai.core.record import Record
 from ikigai.core.vendor_search import VENDOR_SEARCH
 
 EVERY_SET = "*"
+EXTERNAL_SET = "external"
+"""The tool set of the user's own tools and those of a project."""
 CHOSEN_SETS = (VENDOR_SEARCH,)
 """Tool sets that are off until the user switches them on."""
 

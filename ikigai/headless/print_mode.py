@@ -214,8 +214,8 @@ async def _converse(
     manager = AgentManager(services, ManagedSubagents, on_usage=on_usage, can_ask=False, options=options)
     agent_loop = manager.register(agent, memory, log, printer, mail=False).agent_loop
     agent_loop.require_schema(printer.schema.text if printer.schema else "")
+    services.tool_runtime.tell_notices(printer.notice)
     if prompt.asks_model and (servers := services.tool_runtime.mcp):
-        servers.on_notice = printer.notice
         await servers.wait_known()
     try:
         if command is None:

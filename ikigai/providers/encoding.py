@@ -7,6 +7,7 @@ message by message. A message is serialized once however often it is sent.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -48,6 +49,8 @@ class BodyEncoder(ABC):
     array = "messages"
     pdf_rule = ""
     """The vendor's rule for PDFs, a name of PDF_PAGE_TOKENS; "" where no model takes any."""
+    tool_rule = ""
+    """The vendor's rule for schemas of tools, a name of `core.request.tool_rules.TOOL_RULES`; "" for none."""
     extra: Mapping[str, Any] = MappingProxyType({})
     """Fields that every body has besides its own; those of an object join it."""
 
@@ -209,6 +212,29 @@ def json_object(text: str) -> msgspec.Raw:
     body.
     """
     return msgspec.Raw(text.encode() if is_json_object(text) else b"{}")
+
+
+@lru_cache(maxsize=1024)
+def tool_parameters(schema: str) -> dict[str, Any]:
+    """Return the schema of a tool for OpenAI and Google: they refuse an array without `items`, which may hold anything.
+
+    Nobody may change it.
+    """
+    decoded = msgspec.json.decode(schema, type=dict[str, Any])
+    _complete_arrays(decoded)
+    return decoded
+
+
+def _complete_arrays(schema: Any) -> None:
+    if isinstance(schema, list):
+        for each in cast("list[Any]", schema):
+            _complete_arrays(each)
+    elif isinstance(schema, dict):
+        found = cast("dict[str, Any]", schema)
+        for each in found.values():
+            _complete_arrays(each)
+        if found.get("type") in ("array", ["array", "null"]) and found.keys().isdisjoint(("items", "prefixItems")):
+            found["items"] = {}
 
 
 def result_text(result: ToolResult) -> str:

@@ -3,13 +3,16 @@
 import re
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from ikigai.core.errors import IkigaiError
+from ikigai.core.mcp_tools import MCP_SET
+from ikigai.core.messages import ToolSpec
 from ikigai.core.record import Record
 from ikigai.core.request.reply import TRANSIENT_FAILURES, FailureKind, StreamFailed
+from ikigai.core.tool_selection import EXTERNAL_SET
 from ikigai.providers import network
 from ikigai.providers.answer_limits import UnusableAnswer
 from ikigai.providers.error_bodies import parse_error_body, retry_after, retry_delay
@@ -41,6 +44,11 @@ SEARCH_REFUSED = (
     r"|google.?search|built-in tools|server_side_tool|search tools|tool use with function calling|context circulation"
 )
 """Matches a message of Anthropic, OpenAI or Google about their own web search: the account or the model has none."""
+
+TOOL_PLACE = r"function_?declarations\[(\d+)\]|\btools\.(\d+)\b|\btools\[(\d+)\](?!\.function_?declarations)"
+"""Matches the place of a refused tool in the request: of Google, Anthropic and OpenAI."""
+TOOL_NAME = r"(?i)function[ _]?(?:name)? ?['\"`]([\w-]+)['\"`]|['\"`]([\w-]+)['\"`] function_?declaration"
+"""Matches the name of a refused tool: of OpenAI, and of Google."""
 
 BAD_KEY = r"(?i)(incorrect|invalid) api key|api key (not valid|expired|not found)"
 """Matches a message with status 400, of Google or xAI, for what other servers report with 401."""
@@ -272,6 +280,33 @@ def presentable_failure(failure: StreamFailed, secret: str) -> StreamFailed:
     if len(text) > 400:
         text = text[:399] + "…"
     return msgspec.structs.replace(failure, text=text)
+
+
+def name_tool(failure: StreamFailed, tools: Iterable[ToolSpec]) -> StreamFailed:
+    """Return the failure of a request with these tools with the name of the one whose definition is refused.
+
+    Vendors name it by its place in the request, or by the name that models call.
+    """
+    if failure.kind is not FailureKind.REFUSED:
+        return failure
+    sent = [tool for tool in tools if not tool.hosted]
+    place, named = re.search(TOOL_PLACE, failure.text), re.search(TOOL_NAME, failure.text)
+    number = int(next(filter(None, place.groups()))) if place else len(sent)
+    name = sent[number].name if number < len(sent) else next(filter(None, named.groups())) if named else ""
+    tool = next((each for each in sent if each.name == name), None)
+    if tool is None or tool.set not in (MCP_SET, EXTERNAL_SET):
+        return failure
+    from ikigai.core.request.tool_rules import describe_tool, mcp_server  # few failures need it
+
+    server = mcp_server(tool)
+    remedy = (
+        f"Set enabled = false under [mcp_servers.{server}], or remove the server from .mcp.json; /tools off mcp leaves "
+        "out the tools of all servers."
+        if server
+        else "Take the tool out of its folder; /tools off external leaves out all of your own."
+    )
+    text = f"{failure.text} This is the {describe_tool(tool)}."
+    return msgspec.structs.replace(failure, text=text, remedy=remedy)
 
 
 def is_context_exceeded(message: str) -> bool:

@@ -228,7 +228,7 @@ class StreamingProvider(ABC):
                 async for chunk in chunks:
                     for event in reader.events(chunk):
                         if isinstance(event, StreamFailed):
-                            yield self._presentable(event)
+                            yield failures.name_tool(self._presentable(event), request.tools)
                             return
                         watch.record(event)
                         yield event
@@ -236,6 +236,7 @@ class StreamingProvider(ABC):
             if reader is None or not reader.whole:
                 id = reader.request_id if reader else ""
                 failure = self._presentable(self.failure_of(error, target, watch, id))
+                failure = failures.name_tool(failure, request.tools)
                 log.debug("%s: %s", type(error).__name__, failure.text)  # a traceback could hold the key
                 yield failure
                 return

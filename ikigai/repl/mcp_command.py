@@ -10,6 +10,7 @@ from ikigai.core import tokens
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import Rejected, WrongArgument, closest_names
 from ikigai.core.mentions import format_mention
+from ikigai.core.request.tool_rules import TOOL_RULES, refusal, refused_tools
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.tools.mcp.host_messages import GetPrompt
 
@@ -64,7 +65,9 @@ def _about(servers: McpServers, status: McpStatus) -> str:
         for word, found in (("tool", status.definitions), ("resource", status.resources), ("prompt", status.prompts))
         if found
     ]
-    return f"{', '.join(counts) or 'nothing'}; its tools take {tokens.format_tokens(size)} tokens"
+    refused = len({each.name for each in status.definitions for rule in TOOL_RULES if refusal(rule, each.spec.schema)})
+    not_for_all = f"; {refused} not offered to models of every vendor" if refused else ""
+    return f"{', '.join(counts) or 'nothing'}; its tools take {tokens.format_tokens(size)} tokens{not_for_all}"
 
 
 def format_server(servers: McpServers, name: str) -> str:
@@ -77,8 +80,14 @@ def format_server(servers: McpServers, name: str) -> str:
     lines += [f"  {each.name}: {_first_line(each.description)}" for each in status.definitions]
     lines += [f"  @{name}:{clean_line(each.uri)}  {_first_line(each.name)}" for each in status.resources]
     lines += [f"  /{name}:{clean_line(each.name)}  {_first_line(each.description)}" for each in status.prompts]
-    lines += [f"  {each}" for each in status.problems]
+    lines += [f"  {each}" for each in list_problems(status)]
     return "\n".join(lines)
+
+
+def list_problems(status: McpStatus) -> list[str]:
+    """Return sentences about what a server has and cannot be offered, or not to the models of some vendor."""
+    specs = [each.spec for each in status.definitions]
+    return [*status.problems, *(problem for rule in TOOL_RULES for problem in refused_tools(specs, rule))]
 
 
 def _first_line(text: str) -> str:

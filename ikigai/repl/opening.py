@@ -139,8 +139,8 @@ class Opening:
             await services.tool_runtime.preload()
             if self._session.memory:
                 await services.preload_recall(self._session.memory)
+            services.tool_runtime.tell_notices(self._view.note)
             if servers := services.tool_runtime.mcp:  # nothing waits for them
-                servers.on_notice = self._view.note
                 servers.start()
             from ikigai.app import pasted_pictures
 

@@ -19,13 +19,13 @@ import msgspec
 
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line, storable
+from ikigai.core.tool_selection import EXTERNAL_SET
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 from ikigai.tools.shell.exit_report import FinishedCommand, describe_exit, text_with_exit
 from ikigai.tools.shell.run_command import COMMAND_TIMEOUT, OutputLimits, run
 from ikigai.tools.shell.supervised_process import Wrap
 from ikigai.tools.tool_files import tool_files
 
-EXTERNAL_SET = "external"
 DESCRIBE_TIMEOUT = 2.0
 """Seconds in which all of them have to print their schemas."""
 MAX_SCHEMA_BYTES = 64 * 1024

@@ -24,6 +24,8 @@ def dumped(value: Any) -> bytes:
 class Chat:
     """Bodies in the manner of Chat Completions."""
 
+    tool_rule = ""
+
     def body(self, request: Request) -> bytes:
         """Return the whole body of the request, serialized at once."""
         return dumped({**self._head(request), "messages": [m for said in request.messages for m in self._wire(said)]})

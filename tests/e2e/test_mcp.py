@@ -17,7 +17,7 @@ from tests.e2e.account import Account, Wire, lines_of
 from tests.e2e.program import Program
 from tests.e2e.test_tools import TOOLS, asked, call, decisions
 from tests.support import starting
-from tests.support.wire_server import Received, completion
+from tests.support.wire_server import Received, completion, failure
 
 HOST, FORKING = "ikigai.tools.mcp.host", "tests.e2e.forking_mcp"
 SCRIPT = str(ROOT / "tests" / "tools" / "mcp" / "scripted_server.py")
@@ -233,6 +233,29 @@ def test_print_mode_waits_for_new_servers_and_tells_of_those_that_fail(account: 
     assert "The MCP server dead failed: it exited with status 3: license expired." in found.stderr
     refused = account.run(*account.script([call("good__add", n=1)], "No."), "-p", "add", **TOOLS)
     assert refused.returncode == 0 and "cannot be asked here" in account.said("tool_result")[-1]
+
+
+def test_refused_tool_is_left_out_told_and_listed(account: Account, wire: Wire):
+    """OpenAI takes no anyOf at the top. What it refuses besides is told by the names of server and tool."""
+    config = account.home / ".config/ikigai/config.toml"
+    account.configure(config.read_text() + table("refused"))
+    openai = {"OPENAI_BASE_URL": wire.server.base_url, "OPENAI_API_KEY": "k"}
+    said = account.run("-m", "openai/gpt-5-mini", "-p", "hello", **TOOLS, **openai)
+    told = (
+        "The tool dates of the MCP server refused is not offered to models of OpenAI: its schema has anyOf at the top."
+    )
+    assert said.returncode == 0 and said.stderr.count(told) == 1
+    names = {tool["function"]["name"] for tool in wire.requests[-1].json["tools"]}
+    assert {name for name in names if name.startswith("refused__")} == {"refused__drive", "refused__fine"}
+    wire.answers(failure(400, "Invalid schema for function 'refused__fine': 'any' is not valid."))
+    failed = account.run("-m", "openai/gpt-5-mini", "-p", "again", **TOOLS, **openai)
+    assert failed.returncode == 1 and "This is the tool fine of the MCP server refused." in failed.stderr
+    assert "enabled = false under [mcp_servers.refused]" in failed.stderr
+    tested = account.run("mcp", "test", "refused")
+    assert told in tested.stdout and "tool drive of the MCP server refused is not offered to models of Anthropic" in (
+        tested.stdout
+    )
+    assert told in account.run("doctor", **openai, IKIGAI_MODEL="openai/gpt-5-mini", **TOOLS).stdout
 
 
 def test_commands_add_list_test_and_remove(account: Account):

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from ikigai.core.messages import ToolSpec
 from ikigai.core.request.reply import FailureKind
 from ikigai.providers.error_bodies import retry_after
-from ikigai.providers.failures import RequestTarget, failure_in_stream, failure_of_exception, failure_of_response
+from ikigai.providers.failures import (
+    RequestTarget,
+    failure_in_stream,
+    failure_of_exception,
+    failure_of_response,
+    name_tool,
+)
 from tests import GOLDEN
 
 TARGET = RequestTarget("openai", "m", "http://x")
@@ -53,6 +60,39 @@ def test_refusal_says_what_to_do(said: str, words: str):
     refused = failure_of_response(RequestTarget("openai", "m", "http://x"), 400, {"error": {"message": said}}, {}, 0)
     kind = FailureKind.NO_TOOLS if words == "--no-tools" else FailureKind.REFUSED
     assert refused.kind is kind and words in refused.remedy
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "tools.1.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'",
+        "Invalid 'tools[1].function.description': string too long. Expected a string with maximum length 1024",
+        "Invalid schema for function 'drive__list': 'int' is not valid under any of the given schemas.",
+        "* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties[a].items: missing field.",
+        "Unable to submit request because `drive__list` functionDeclaration `parameters.a` schema is wrong.",
+        "The function name 'drive__list' is unknown here",
+    ],
+)
+def test_refusal_of_a_tool_names_its_server(said: str):
+    tools = (
+        ToolSpec("web", "", "{}", hosted=True),
+        ToolSpec("shell", "", "{}"),
+        ToolSpec("drive__list", "", "{}", "mcp"),
+    )
+    refused = failure_of_response(TARGET, 400, {"error": {"message": said}}, {}, 0)
+    named = name_tool(refused, tools)
+    assert named.text.startswith(refused.text)
+    assert named.text.endswith("This is the tool list of the MCP server drive.")
+    assert "[mcp_servers.drive]" in named.remedy
+
+
+@pytest.mark.parametrize(
+    "said", ["tools.0.name: wrong", "tools.7.name: wrong", "Invalid schema for function 'shell': no", "Say please."]
+)
+def test_refusal_of_another_tool_stays_as_it_is(said: str):
+    tools = (ToolSpec("shell", "", "{}"), ToolSpec("drive__list", "", "{}", "mcp"))
+    refused = failure_of_response(TARGET, 400, {"error": {"message": said}}, {}, 0)
+    assert name_tool(refused, tools) == refused
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

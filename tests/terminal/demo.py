@@ -52,6 +52,8 @@ HOSTILE = (
 class Bytes:
     """Return sizes as a plain JSON body would have them."""
 
+    tool_rule = ""
+
     def envelope(self, request: Request) -> int:
         return 2000
 

@@ -33,7 +33,7 @@ class SettingRecord(PrintedRecord, tag="setting"):
 
 class McpServerRecord(PrintedRecord, tag="mcp_server"):
     """An MCP server: `ikigai mcp list` and `test`. `place` names where it is configured; list does not connect, so that
-    `state` is null there.
+    `state` is null there. `problems` are sentences about what it has and cannot be offered, or not to every model.
     """
 
     name: str
@@ -45,6 +45,7 @@ class McpServerRecord(PrintedRecord, tag="mcp_server"):
     tools: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class CheckFields(JsonObject):

@@ -192,6 +192,8 @@ async def _test(config: Config, name: str, as_json: bool) -> int:
 
 
 def _print_status(servers: McpServers, status: McpStatus, seconds: float, as_json: bool) -> None:
+    from ikigai.repl.mcp_command import format_server, list_problems
+
     if as_json:
         server = servers.servers[status.name]
         record = McpServerRecord(
@@ -204,11 +206,10 @@ def _print_status(servers: McpServers, status: McpStatus, seconds: float, as_jso
             tools=tuple(each.name for each in status.definitions),
             resources=tuple(each.uri for each in status.resources),
             prompts=tuple(each.name for each in status.prompts),
+            problems=tuple(list_problems(status)),
         )
         print_answer(record)
         return
-    from ikigai.repl.mcp_command import format_server
-
     print_lines(f"{format_server(servers, status.name)}\n  after {seconds:.1f} s")
 
 

@@ -27,5 +27,8 @@ async def check_start(config: Config) -> list[Finding]:
     return findings
 
 
-REMEDIES = {"own tools": "Correct these files, or take them out of the folder; the other tools work."}
+REMEDIES = {
+    "own tools": "Correct these files, or take them out of the folder; the other tools work.",
+    "refused tools": "Tell their makers, or choose a model of another vendor; the other tools work.",
+}
 """Remedies of problems that name none."""

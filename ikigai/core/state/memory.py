@@ -7,7 +7,7 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.events import Choices, StoredEvent, Summarized, TurnsRecalled
-from ikigai.core.mcp_tools import MCP_TOOLS_KEY, offered_specs
+from ikigai.core.mcp_tools import MCP_SET, MCP_TOOLS_KEY, offered_specs
 from ikigai.core.messages import Message, ToolSpec
 from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
@@ -25,10 +25,13 @@ from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.intervals import Interval, excluded_by, within
 from ikigai.core.state.open_turn import AgentStatus, OpenTurn
 from ikigai.core.state.window import Turn, Window
-from ikigai.core.tool_selection import EVERY_SET, ToolSelection
+from ikigai.core.tool_selection import EVERY_SET, EXTERNAL_SET, ToolSelection
 from ikigai.core.vendor_search import REPLACED_TOOL, VENDOR_SEARCH
 
 replace = msgspec.structs.replace
+
+FOREIGN_SETS = frozenset({MCP_SET, EXTERNAL_SET})
+"""Tool sets whose schemas others wrote, and a vendor may refuse."""
 
 
 class Mark(Record, frozen=True):
@@ -296,6 +299,11 @@ def offered_tools(memory: Memory) -> tuple[ToolSpec, ...]:
     tools = memory.run.tools
     if foreign := memory.settings.get(MCP_TOOLS_KEY):
         tools += offered_specs(str(foreign))
+    if any(tool.set in FOREIGN_SETS for tool in tools):
+        from ikigai.core.request.tool_rules import refusal  # most conversations have no such tool
+
+        rule = memory.run.encoder(memory.model).tool_rule
+        tools = tuple([each for each in tools if each.set not in FOREIGN_SETS or not refusal(rule, each.schema)])
     selection = ToolSelection.of(memory.settings)
     off = selection.sets_off  # asked for with each turn of a replay: `is_off` for each tool takes five times as long
     if EVERY_SET in off:

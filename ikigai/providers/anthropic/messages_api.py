@@ -48,7 +48,7 @@ class MessagesEncoder(BodyEncoder):
     `diagnoses` it says why a cache missed.
     """
 
-    pdf_rule = "anthropic"
+    pdf_rule = tool_rule = "anthropic"
 
     def __init__(
         self,

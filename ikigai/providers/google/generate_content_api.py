@@ -46,7 +46,7 @@ from ikigai.core.request.reply import (
 from ikigai.core.vendor_search import VENDOR_SEARCH, find_pages
 from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
-from ikigai.providers.encoding import BodyEncoder, json_object
+from ikigai.providers.encoding import BodyEncoder, json_object, tool_parameters
 from ikigai.providers.failures import RequestTarget, failure_in_stream
 from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
 from ikigai.providers.models import ModelTraits
@@ -116,6 +116,7 @@ class ContentsEncoder(BodyEncoder):
     """
 
     array = "contents"
+    tool_rule = "google"
 
     def __init__(self, model: str, traits: ModelTraits, thoughts: bool = True, shows_searches: bool = True) -> None:
         takes_pdfs = traits.images and "gemini" in model.lower()
@@ -136,7 +137,7 @@ class ContentsEncoder(BodyEncoder):
                         {
                             "name": tool.name,
                             "description": tool.description,
-                            "parametersJsonSchema": msgspec.json.decode(tool.schema),
+                            "parametersJsonSchema": tool_parameters(tool.schema),
                         }
                         for tool in functions
                     ]

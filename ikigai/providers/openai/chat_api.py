@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
-import msgspec
-
 from ikigai.core import tokens
 from ikigai.core.messages import TOOL, USER, Block, Document, Image, Message, Role, Text, ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
 from ikigai.core.vendors import ChatDemand
-from ikigai.providers.encoding import BodyEncoder, dumps, result_text
+from ikigai.providers.encoding import BodyEncoder, dumps, result_text, tool_parameters
 from ikigai.providers.openai import terms
 from ikigai.providers.openai.chat_thinking import REASONING_FIELDS, ReturnedThinking
 from ikigai.providers.openai.terms import OPENAI_EFFORT
@@ -70,7 +68,7 @@ class ChatEncoder(BodyEncoder):
                     "function": {
                         "name": tool.name,
                         "description": tool.description,
-                        "parameters": msgspec.json.decode(tool.schema),
+                        "parameters": tool_parameters(tool.schema),
                     },
                 }
                 for tool in request.tools

@@ -70,6 +70,9 @@ CHAT_DEMANDS: dict[ChatDemand, re.Pattern[str]] = {
 Mistral, by llama.cpp and others with a template like Gemma's, by GitHub and other hosts of OpenAI's models.
 """
 
+ROUTED_VENDORS = ("anthropic", "openai", "google")
+"""Vendors whose models OpenRouter and other routers name VENDOR/MODEL."""
+
 log = logging.getLogger(__name__)
 
 
@@ -134,8 +137,18 @@ class OpenAIProvider(StreamingProvider):
                     pdfs=self._own and traits.images,
                     demands=demands,
                 )
+            encoder.tool_rule = self._tool_rule(model)
             self._encoders[key] = self.extended(encoder, model)
         return self._encoders[key]
+
+    def _tool_rule(self, model: str) -> str:
+        """Return the rule for schemas of tools: of OpenAI, or of the vendor whose model a router names. Other servers
+        have rules of their own, which are not known.
+        """
+        if self._official or self.name == "openai":
+            return "openai"
+        vendor, slash, _ = model.partition("/")
+        return vendor if slash and vendor in ROUTED_VENDORS else ""
 
     def _diagnoses(self, model: str) -> bool:
         """Return True if the server says why its cache missed."""

@@ -13,7 +13,7 @@ from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
 from ikigai.core.vendor_search import MAX_SEARCHES
-from ikigai.providers.encoding import BodyEncoder, result_text
+from ikigai.providers.encoding import BodyEncoder, result_text, tool_parameters
 from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai import terms
@@ -75,7 +75,7 @@ class ResponsesEncoder(BodyEncoder):
                     "type": "function",
                     "name": tool.name,
                     "description": tool.description,
-                    "parameters": msgspec.json.decode(tool.schema),
+                    "parameters": tool_parameters(tool.schema),
                     "strict": False,
                 }
                 for tool in request.tools

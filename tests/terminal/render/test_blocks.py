@@ -222,6 +222,8 @@ def test_second_column_keeps_its_indent_when_it_wraps():
 
 
 class Body:
+    tool_rule = ""
+
     def __init__(self, size: int) -> None:
         self.size = size
 

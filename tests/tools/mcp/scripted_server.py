@@ -9,6 +9,7 @@ escapes     descriptions and results with escape sequences, invisible characters
 many        10,000 tools, in pages
 strange     a schema that is too long, colliding and unspeakable names
 invalid     a schema that is none, a tool without a name, and what is no tool, beside a good one; likewise resources
+refused     a parameter that Anthropic refuses, and a schema that OpenAI refuses, beside a good tool
 children    starts a daemon in a session of its own and goes on as good, also behind the end of its input; FILE gets
             its pid
 changing    the description of its tool is that in FILE; it says so when that has changed
@@ -52,6 +53,9 @@ def tools() -> list[dict]:
             ]
         case "invalid":
             return [tool("no-object", schema={"type": "array"}), {"inputSchema": OBJECT}, 7, tool("fine")]
+        case "refused":
+            named = {"type": "object", "properties": {"$.xgafv": {"type": "string"}}}
+            return [tool("drive", schema=named), tool("dates", schema={**OBJECT, "anyOf": [{}]}), tool("fine")]
         case "escapes":
             return [tool("paint", "\x1b[2J\x1b]0;title\x07red\u202eder\U000e0041\ud83d")]
         case "changing":

@@ -1,0 +1,91 @@
+"""Tests of what vendors refuse of the schemas of tools."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ikigai.core.mcp_tools import MCP_TOOLS_KEY, McpOffer, clean_definition
+from ikigai.core.model import ModelLimits
+from ikigai.core.request.tool_rules import TOOL_RULES, refusal, refused_tools
+from ikigai.core.state.effective_settings import RunConfig
+from ikigai.core.state.fold import empty_memory
+from ikigai.core.state.memory import offered_tools, replace
+from tests.core.encoders import Chat
+
+ALL = set(TOOL_RULES)
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {"properties": properties}
+
+
+@pytest.mark.parametrize(
+    ("schema", "refused_by"),
+    [
+        ({}, set()),
+        (of(path={"type": "string", "minLength": 1.0, "nullable": True, "x-order": 3}), set()),
+        (of(n={"type": ["integer", "null"], "exclusiveMinimum": 0, "default": None, "examples": [1]}), set()),
+        (of(a={"$ref": "#/$defs/a~1b"}) | {"$defs": {"a/b": {"type": "object", "additionalProperties": False}}}, set()),
+        (of(a={"anyOf": [{"type": "string"}, True], "description": "x"}), set()),
+        (of(**{"a.b-c_d": {}}), set()),
+        (of(**{"$.xgafv": {}}), {"anthropic", "google"}),
+        (of(**{"a" * 64: {}}), set()),
+        (of(**{"a" * 80: {}}), {"anthropic", "google"}),
+        (of(имя={}), {"anthropic", "google"}),
+        (of(**{"filter[id]": {}}), {"anthropic", "google"}),
+        (of(**{"two words": {}}), {"anthropic", "google"}),
+        (of(**{"": {}}), {"anthropic", "google"}),
+        (of(**{"a\n": {}}), {"anthropic", "google"}),
+        (of(**{"1st": {}}), {"google"}),
+        ({"oneOf": [{}]}, {"anthropic", "openai"}),
+        ({"allOf": []}, {"anthropic", "openai", "google"}),
+        ({"anyOf": [{"required": ["a"]}]}, {"anthropic", "openai"}),
+        ({"not": {}}, {"openai"}),
+        ({"enum": [{}]}, {"openai"}),
+        (of(a={"type": "any"}), ALL),
+        (of(a={"type": "int"}), ALL),
+        (of(a={"type": "array", "items": [{"type": "string"}]}), ALL),
+        (of(a={"exclusiveMinimum": True, "minimum": 0}), ALL),
+        (of(a={"required": True}), ALL),
+        (of(a={"description": None}), ALL),
+        (of(a={"type": "object", "properties": {"b": 3}}), ALL),
+        (of(a={"$ref": "#/$defs/none"}), ALL),
+        (of(a={"items": {"$ref": "#/definitions/none"}}), ALL),
+    ],
+)
+def test_vendors_refuse_what_they_say_they_refuse(schema: dict[str, Any], refused_by: set[str]):
+    text = json.dumps({"type": "object", **schema})
+    assert {rule for rule in TOOL_RULES if refusal(rule, text)} == refused_by
+    assert refusal("", text) == "", "a server whose rules are not known"
+
+
+def test_deep_schema_is_refused_and_ends_nothing():
+    text = '{"type":"object","properties":' + '{"a":{"properties":' * 400 + "{}" + "}}" * 400 + "}"
+    assert all(isinstance(refusal(rule, text), str) for rule in TOOL_RULES)
+
+
+def test_sentence_names_server_tool_vendor_and_reason():
+    schema = '{"type":"object","properties":{"$.xgafv":{}}}'
+    spec = clean_definition("drive", "list", "", schema, ()).spec
+    assert list(refused_tools([spec], "anthropic")) == [
+        "The tool list of the MCP server drive is not offered to models of Anthropic: the name of its parameter "
+        "'$.xgafv' is not 1 to 64 ASCII letters, digits, _, . or -."
+    ]
+    assert not list(refused_tools([spec], "openai"))
+
+
+class Anthropic(Chat):
+    tool_rule = "anthropic"
+
+
+def test_refused_tool_is_left_out_for_the_model_of_its_vendor_alone():
+    """The offer stays as it is, so that a change of the model within a turn sends each model what it takes."""
+    schemas = {"list": '{"type":"object","properties":{"$.xgafv":{}}}', "read": '{"type":"object"}'}
+    offer = McpOffer(tuple(clean_definition("drive", name, "", schema, ()) for name, schema in schemas.items()))
+    encoders = {"anthropic/a": Anthropic(), "other/a": Chat()}
+    run = RunConfig({"model": "other/a"}, lambda _: ModelLimits(100_000, 0), encoders.__getitem__)
+    memory = replace(empty_memory(run, "a"), settings={MCP_TOOLS_KEY: offer.text})
+    for model, names in (("other/a", ["drive__list", "drive__read"]), ("anthropic/a", ["drive__read"])):
+        offered = offered_tools(replace(memory, settings={**memory.settings, "model": model}))
+        assert [tool.name for tool in offered] == names

@@ -253,10 +253,13 @@ class AgentLoop:
         except Rejected as refusal:
             self._on_rejected(incoming, refusal)
             return
+        failures = self._failure_notices(incoming, events)
         if isinstance(incoming, Quote) and incoming.id:
             await self._append_output(incoming, events)
         elif events:
             await self._append_and_apply(events)
+        for notice in failures:
+            self._view.notice(notice)
         if isinstance(incoming, Failed) and incoming.job in work(self.memory):
             self._jobs.discard(incoming.job)  # another model is asked
         if isinstance(incoming, Replied):
@@ -268,6 +271,15 @@ class AgentLoop:
         self._jobs.reconcile()
         self.queue.show()
         self._view.changed(self.memory)
+
+    def _failure_notices(self, incoming: Input, events: tuple[Event, ...]) -> tuple[str, ...]:
+        """Return what the user is told of calls that have failed too often, by memory before these events."""
+        has_result = isinstance(incoming, Replied | ToolDone | Denied)
+        if not (has_result and any(isinstance(event, ToolResult) and event.is_error for event in events)):
+            return ()
+        from ikigai.core.state.repeated_failures import failure_notices
+
+        return failure_notices(self.memory, events)
 
     async def _handle_aside(self, incoming: Forget | Condense | Offered) -> None:
         """Take an input from which no event follows at once."""

@@ -18,6 +18,7 @@ from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
 from ikigai.core.events import UsageReported
 from ikigai.core.forget.matching import describe_row
 from ikigai.core.messages import StopReason
+from ikigai.core.request.reply import NO_TEXT
 from ikigai.core.sanitize import clean_line
 from ikigai.core.state import inputs
 
@@ -58,7 +59,7 @@ async def answer_from_log(
     )
     if done.failure:
         raise IkigaiError(done.failure.text, done.failure.remedy)
-    answer = done.text.strip() or "The model returned no text."
+    answer = done.text.strip() or NO_TEXT
     if done.stop is StopReason.LENGTH:
         answer += " …"
     sources = ", ".join(f"#{turn.id}" for turn in turns)

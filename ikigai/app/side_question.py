@@ -12,6 +12,7 @@ from msgspec import structs
 from ikigai.agent.one_shot import complete_request
 from ikigai.core.errors import IkigaiError, NoModel, Rejected
 from ikigai.core.messages import StopReason
+from ikigai.core.request.reply import NO_TEXT
 from ikigai.core.sanitize import storable
 from ikigai.core.state.fallback import is_down, next_fallback, on_fallback
 from ikigai.core.state.inputs import UsageRecorded
@@ -54,8 +55,4 @@ async def ask_side_question(services: Services, loop: AgentLoop, question: str, 
     if done.stop is StopReason.TOOLS and not done.text.strip():
         raise Rejected("The model wanted to call tools, which /btw does not run.", "Send the question as a message.")
     other = f"\n\n(Answered by {memory.model}, because {first} is down.)" * (memory.model != first)
-    return (
-        (done.text.strip() or "The model returned no text.")
-        + " …" * (done.stop in (StopReason.LENGTH, StopReason.PAUSED))
-        + other
-    )
+    return (done.text.strip() or NO_TEXT) + " …" * (done.stop in (StopReason.LENGTH, StopReason.PAUSED)) + other

@@ -103,8 +103,8 @@ CUT_OFF = "cut off: ikigai was killed here"
 
 
 class TurnEnded(Record, frozen=True):
-    """The end of a turn: the agent is idle again. `first` is the id of the turn's first event, `size` its bytes as
-    encoded then.
+    """The end of a turn: the agent is idle again. `reason` says why it failed or was interrupted, or what the reply of
+    a completed one lacks. `first` is the id of the turn's first event, `size` its bytes as encoded then.
 
     `before` totals everything before this turn, `before_previous` everything before the turn preceding it. `tokens` is
     the size of the turn by a counter better than bytes. `counted` says by which counter and for which model

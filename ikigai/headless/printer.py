@@ -127,6 +127,11 @@ class PrintView:
         """The sentence about where the answer can be read."""
         return f"It is stored: ikigai -r {self._agent} shows it."
 
+    @property
+    def incomplete(self) -> str:
+        """The sentence about what the reply of a turn that ended completed lacks; "" for nothing."""
+        return SHORT_REPLY_REASONS.get(self.stop, "") or (self.ending.reason if self.ending else "")
+
     async def ended(self) -> None:
         """Wait until the turn has ended, or the message was refused."""
         await self._idle.wait()
@@ -136,7 +141,7 @@ class PrintView:
         ending = self.ending.ending if self.ending else Ending.INTERRUPTED
         stop = self.stop.value if ending is Ending.COMPLETED else ending.value
         if ending is Ending.COMPLETED:
-            reason = SHORT_REPLY_REASONS.get(self.stop, "")
+            reason = self.incomplete
         else:
             reason = (self.ending.reason if self.ending else "") or REASONS[ending]
         usage = _counts(self.usage)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ikigai.core.errors import ExitCode
 from ikigai.core.events import Ending
 from ikigai.core.messages import StopReason
-from ikigai.core.request.reply import SHORT_REPLY_REASONS, TRANSIENT_FAILURES
+from ikigai.core.request.reply import TRANSIENT_FAILURES
 from ikigai.core.state.inputs import Command, Interrupted, Plan, Retry, Submitted
 from ikigai.core.state.memory import AgentStatus
 
@@ -60,9 +60,9 @@ async def _run_turn(
     """Submit `submission`, wait for the turn to end, and return the exit code.
 
     The code is 0 for an answer, even one that is cut off at its longest length. It is 1 if there is no answer: the turn
-    failed, the model or its provider refused, not a word came before the longest length, a plan to forget forgot
-    nothing, or the reply does not match the schema. It is 3 if a spending cap stopped the turn. It is 75 if a later
-    try may work.
+    failed, the model or its provider refused, the model sent no text, not a word came before the longest length, a plan
+    to forget forgot nothing, or the reply does not match the schema. It is 3 if a spending cap stopped the turn. It is
+    75 if a later try may work.
     """
     ended = asyncio.create_task(printer.ended())
     try:
@@ -82,12 +82,12 @@ async def _run_turn(
     cap_refusal = agent_loop.billing.guard.refusal if failed and agent_loop.billing.guard else None
     printer.finish(cap_refusal)
     if printer.ending is None or printer.ending.ending is Ending.COMPLETED:
-        if why := SHORT_REPLY_REASONS.get(printer.stop):
-            printer.notice(why)
+        if printer.incomplete:
+            printer.notice(printer.incomplete)
         if printer.mismatch:
             printer.notice(printer.mismatch)
         nothing_forgotten = isinstance(submission, Plan) and not printer.filtered
-        no_answer = printer.stop is StopReason.REFUSED or (printer.stop is StopReason.LENGTH and printer.is_silent)
+        no_answer = printer.incomplete and (printer.stop is not StopReason.LENGTH or printer.is_silent)
         failed = nothing_forgotten or printer.refused or no_answer or printer.mismatch
         return ExitCode.FAILED if failed else ExitCode.OK
     printer.notice(printer.ending.reason or printer.ending.ending.value)

@@ -110,6 +110,24 @@ def test_json_of_a_refusal_without_words(account: Account, wire: Wire):
     assert (result.stderr, result.returncode) == ("ikigai: The model refused to answer.\n", 1)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        completion("", thinking="Hm."),
+        completion(""),
+        completion(" \n"),
+        completion("", finish="tool_calls"),
+        completion("", finish="eos"),
+    ],
+)
+def test_reply_without_text_is_told_and_is_no_answer(account: Account, wire: Wire, answer: Answer):
+    wire.answers(answer)
+    result = account.run(*WIRE, "-p", "hello", "--json")
+    assert (result.stderr, result.returncode) == ("ikigai: The model sent no text.\n", 1)
+    assert json.loads(result.stdout)["reason"] == "The model sent no text."
+    assert account.endings() == ["completed"]
+
+
 @pytest.mark.ordinary("No.-*", "Half a-*")
 @pytest.mark.parametrize(
     ("said", "finish", "code", "words"),

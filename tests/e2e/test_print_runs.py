@@ -170,3 +170,11 @@ def test_binary_input_is_refused_with_its_offset(account: Account):
 
 def test_text_with_a_mark_and_wide_characters_is_taken(account: Account):
     assert account.run(*ECHO, "-p", input="\ufeffgrüße 記憶\n").stdout == "grüße 記憶\n"
+
+
+def test_turn_of_a_model_that_repeats_a_failing_call_ends(account: Account):
+    again = {"do": "call", "name": "shell", "arguments": {"command": "exit 7"}}
+    result = account.run(*account.script(*[[again]] * 12), "-p", "--yolo", "go", IKIGAI_TOOLS_ENABLED="true")
+    assert result.returncode == 1 and len(account.said("tool_result")) == 8
+    assert "shell has failed 3 times in a row with the same arguments. The model was told" in result.stderr
+    assert "makes the same call of shell again, which has failed 8 times in a row." in result.stderr

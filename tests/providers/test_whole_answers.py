@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.messages import StopReason, Text, ToolCall
+from ikigai.core.messages import StopReason, Text, Thinking, ToolCall
 from ikigai.core.request.reply import StreamFailed, StreamFinished
 from tests.providers.conftest import collect, reply
 from tests.providers.formats import FORMATS, Format
@@ -94,3 +94,12 @@ async def test_other_json_is_no_reply(form: Format, vendor: Any, wire_server: Wi
     wire_server.script = [Answer(_json(page), headers={"Content-Type": "application/json"})]
     [failed] = await collect(vendor)
     assert isinstance(failed, StreamFailed) and "is not a model" in failed.text
+
+
+@pytest.mark.parametrize("thought", [(), (Thinking("Hm."),)], ids=["nothing", "thinking"])
+async def test_reply_without_text_is_whole(
+    form: Format, vendor: Any, wire_server: WireServer, thought: tuple[Any, ...]
+):
+    wire_server.script = [Answer(form.stream(thought, StopReason.END))]
+    found = await collect(vendor)
+    assert isinstance(found[-1], StreamFinished) and found[-1].stop is StopReason.END and not reply(found).text

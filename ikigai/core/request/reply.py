@@ -301,6 +301,10 @@ SHORT_REPLY_REASONS = {
 """The notice for the user behind a reply that ended short."""
 
 
+NO_TEXT = "The model sent no text."
+"""The notice for the user behind a reply that ended by itself, with thinking or hosted calls at most."""
+
+
 def _call_error(call: ToolCall, stop: StopReason, cut: bool) -> str:
     """Return why a call must not run; "" if it may. A cut call can look complete: `{}` is how arguments begin."""
     if stop is StopReason.REFUSED:

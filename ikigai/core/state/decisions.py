@@ -21,7 +21,8 @@
                                                                   turn_end interrupted
     Replied                     -                                 the reply; behind it turn_end completed if it has no
                                                                   calls or is refused, but not if it is paused;
-                                                                  turn_end failed for the `stop_reasons`
+                                                                  turn_end failed for the `stop_reasons`, and for
+                                                                  `repeated_failures`
     Failed                      -                                 settings with the next model, if this one is down and
                                                                   there is one; else the partial text as interrupted
                                                                   reply, turn_end failed
@@ -202,9 +203,9 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
         case Approved(StartTool(_, call), decision):
             return (*((decision,) if decision else ()), ToolStarted(call.id))
         case Denied(_, result, decision):
-            return (*((decision,) if decision else ()), result)
+            return (*((decision,) if decision else ()), *_results(memory, result))
         case ToolDone(_, result, extra_events):
-            return (*extra_events, result)
+            return (*extra_events, *_results(memory, result))
         case NoteClosed():
             return _end_turn(memory, (), Ending.COMPLETED)
         case Steered():
@@ -221,17 +222,29 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
 
 def _decide_replied(memory: Memory, replied: Replied) -> tuple[Event, ...]:
     """Return the reply; behind it the end of the turn, unless it goes on."""
-    from ikigai.core.state import stop_reasons  # the first prompt needs none
+    from ikigai.core.state import repeated_failures, stop_reasons  # the first prompt needs none
 
-    reply = (*reply_events(_with_unique_ids(memory, replied.blocks), replied.stop, memory.model), replied.usage)
+    events = reply_events(_with_unique_ids(memory, replied.blocks), replied.stop, memory.model)
+    reply = (*repeated_failures.with_notes(memory, events), replied.usage)
     calls = tuple(filter(is_own_call, reply))
     if replied.stop is StopReason.PAUSED and not calls and stop_reasons.can_continue(memory, replied.blocks):
         return reply
     if not calls or replied.stop is StopReason.REFUSED:  # asked again it would refuse again
-        return _end_turn(memory, reply, Ending.COMPLETED, counted=replied.counted)
-    if reason := stop_reasons.cut_calls_reason(memory, reply) or stop_reasons.unknown_tools_reason(memory, calls):
+        reason = stop_reasons.no_text_reason(memory, replied)
+        return _end_turn(memory, reply, Ending.COMPLETED, reason, counted=replied.counted)
+    reason = stop_reasons.cut_calls_reason(memory, reply) or stop_reasons.unknown_tools_reason(memory, calls)
+    if reason := reason or repeated_failures.repeated_failure_reason(memory, calls):
         return _end_turn(memory, reply, Ending.FAILED, reason)
     return reply
+
+
+def _results(memory: Memory, result: ToolResult) -> tuple[Event, ...]:
+    """Return the result of a call as it is stored."""
+    if not result.is_error:
+        return (result,)
+    from ikigai.core.state.repeated_failures import with_notes
+
+    return with_notes(memory, (result,))
 
 
 def _decide_failed(memory: Memory, failed: Failed) -> tuple[Event, ...]:

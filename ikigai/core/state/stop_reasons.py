@@ -1,8 +1,9 @@
-"""This module says when a reply with calls does not go on: a pause too many, tools that do not exist, calls cut off."""
+"""State what is wrong with a reply: a pause too many, tools that do not exist, calls cut off, no text."""
 
 from ikigai.core.events import Event
-from ikigai.core.messages import ReplyBlock, Role, ToolCall, ToolResult
-from ikigai.core.request.reply import is_cut_off
+from ikigai.core.messages import ReplyBlock, Role, Text, ToolCall, ToolResult
+from ikigai.core.request.reply import NO_TEXT, SHORT_REPLY_REASONS, is_cut_off
+from ikigai.core.state.inputs import Replied
 from ikigai.core.state.memory import Memory, offered_tools, output_reserve
 from ikigai.core.vendor_search import MAX_PAUSED_CALLS
 
@@ -37,6 +38,15 @@ def unknown_tools_reason(memory: Memory, calls: tuple[ToolCall, ...]) -> str:
         return ""
     names = ", ".join(dict.fromkeys(call.name[:MAX_TOOL_NAME] for call in calls[:MAX_LISTED_TOOLS]))
     return f"{memory.model} keeps calling tools that do not exist ({names}). /model chooses another."
+
+
+def no_text_reason(memory: Memory, replied: Replied) -> str:
+    """Return the remark about a turn that ends completed with a reply without text; "" if there is some, or another
+    reason. A planning talk needs none.
+    """
+    has_text = any(isinstance(block, Text) and block.text.strip() for block in replied.blocks)
+    is_planning = bool(memory.open and memory.open.planning)
+    return "" if has_text or is_planning or replied.stop in SHORT_REPLY_REASONS else NO_TEXT
 
 
 def cut_calls_reason(memory: Memory, reply: tuple[Event, ...]) -> str:

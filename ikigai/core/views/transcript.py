@@ -185,6 +185,8 @@ def _event_text(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
             return Speaker.TOOL_RESULT, said or content, together, not said
         case ToolResult(_, content):
             return Speaker.TOOL_RESULT, content, "", False
+        case TurnEnded(Ending.COMPLETED, reason) if reason:
+            return Speaker.SHORT, reason, "", False
         case TurnEnded(Ending.COMPLETED) | ToolStarted() | UsageReported() | FilterPlanned() | ApprovalDecided():
             return None
         case TurnEnded(ending, reason):

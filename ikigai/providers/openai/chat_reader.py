@@ -19,6 +19,7 @@ from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.failures import RequestTarget, failure_in_stream
 from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
+from ikigai.providers.openai.chat_call import ChatCall
 from ikigai.providers.openai.chat_thinking import (
     CHAT_VENDOR,
     CONTENT_FIELD,
@@ -39,21 +40,15 @@ CHAT_STOPS = {
 """finish_reason → why; any other is an ordinary end, or tools if the model called some."""
 
 
-class _Call:
-    """A call that has begun: its index and id on the wire, and the name that was passed on."""
-
-    def __init__(self, index: int | None, id: str) -> None:
-        self.index = index
-        self.id = id
-        self.name = ""
-        self.fields: dict[str, Any] = {}
+SEPARATORS = " \t\r\n,;"
+"""Characters between the arguments of two calls that come in one text."""
 
 
 class ChatReader:
     """The state of one stream so far (`open_stream.StreamReader`): the calls begun, the end marker, the usage.
 
     `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one. The
-    usage names the cost in `cost_field`.
+    usage names the cost in `cost_field`. `tools` are the names of the tools that the request offers.
     """
 
     def __init__(
@@ -63,12 +58,14 @@ class ChatReader:
         new_id: Callable[[], str] = new_id,
         *,
         cost_field: CostField = "",
+        tools: frozenset[str] = frozenset(),
     ) -> None:
         self.request_id = ""
         self._target = target
         self._finish = ""
         self._ids = CallIds(taken, new_id)
-        self._calls: list[_Call] = []
+        self._tools = tools
+        self._calls: list[ChatCall] = []
         self._refused = False
         self._cost_field: CostField = cost_field
         self._usage = Usage()
@@ -129,9 +126,10 @@ class ChatReader:
             self._refused = True
             yield from self._end_thinking()
             yield TextDelta(refusal)
+        begun = len(self._calls)
         for call in calls:
             if isinstance(call, dict):
-                yield from self._call(call)
+                yield from self._call(call, self._calls[begun:])
         self._finish = as_string(choice.get("finish_reason"))
         if self._finish:
             yield from self._end_thinking()
@@ -186,39 +184,62 @@ class ChatReader:
         self._empty_field = ""
         return ThinkingDelta("", fields.signature, self._vendor)
 
-    def _call(self, delta: dict[str, Any]) -> Iterator[Delta]:
+    def _call(self, delta: dict[str, Any], together: list[ChatCall]) -> Iterator[Delta]:
+        """Yield the deltas of one entry; `together` are the calls that the same chunk began before it."""
         index = delta.get("index") if isinstance(delta.get("index"), int) else None
         id = as_string(delta.get("id"))
         function = as_mapping(delta.get("function"))
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # some servers send the object itself
             arguments = json.dumps(arguments)
-        call, fresh_id = self._find_call(index, id), ""
-        if call is None:
-            yield from self._end_thinking(is_call=not self._calls)
-            call = _Call(index, id)
-            self._calls.append(call)
-            fresh_id = self._ids.own(id)
-        number = self._calls.index(call)
-        if (fields := call.fields | undefined_fields(delta)) != call.fields:
-            call.fields = fields
-            yield self._returned(ReturnedFields(call=number, fields=fields))
-        name = as_string(function.get("name"))
-        if name == call.name:  # some servers repeat it with every piece
-            name = ""
-        call.name += name
-        yield ToolCallDelta(number, fresh_id, name, as_string(arguments))
+        name, arguments = as_string(function.get("name")), as_string(arguments)
+        call = self._find_call(index, id)
+        if call and self._is_another(call, id, name, together):
+            call = None
+        elif call and id and call.is_complete and arguments == call.arguments:
+            return  # some servers repeat a whole call in the end
+        fields = undefined_fields(delta)
+        while True:
+            fresh_id = ""
+            following = arguments.lstrip(SEPARATORS)
+            if call is None or (call.is_complete and following.startswith("{")):
+                arguments = following if call else arguments
+                yield from self._end_thinking(is_call=not self._calls)
+                name = name or (call.name if call else "")
+                call, fresh_id = ChatCall(index, id), self._ids.own(id)
+                self._calls.append(call)
+            number = self._calls.index(call)
+            if (joined := call.fields | fields) != call.fields:
+                call.fields = joined
+                yield self._returned(ReturnedFields(call=number, fields=joined))
+            name = "" if name == call.name else name  # some servers repeat it with every piece
+            call.name += name
+            piece = call.take(arguments)
+            yield ToolCallDelta(number, fresh_id, name, piece)
+            name, id, fields, arguments = "", "", {}, arguments[len(piece) :]
+            if not arguments.strip():
+                return
 
-    def _find_call(self, index: int | None, id: str) -> _Call | None:
+    def _is_another(self, call: ChatCall, id: str, name: str, together: list[ChatCall]) -> bool:
+        """Return True if a piece that goes by its index to a call begins another one: some servers give all calls the
+        same index and no id.
+
+        A name begins a call behind arguments, and behind a name that is a tool's. Else it may be the rest of a name.
+        """
+        if not name:
+            return False
+        if name == call.name:
+            return call in together and not id and (call.is_complete or not call.arguments)
+        return bool(call.arguments) or {name, call.name} <= self._tools
+
+    def _find_call(self, index: int | None, id: str) -> ChatCall | None:
         """Return the call that a piece belongs to, None if it begins one.
 
         Some servers leave out the index, or give the same one to all calls; there the id decides.
         """
-        for call in reversed(self._calls):
-            same_index = index is None or call.index == index
-            if same_index and (not id or not call.id or call.id == id):
-                return call
-        return None
+        found = [call for call in reversed(self._calls) if index is None or call.index == index]
+        same = (call for call in found if id and call.id == id)
+        return next(same, None) or next((call for call in found if not id or not call.id), None)
 
 
 def _find_usage(chunk: dict[str, Any]) -> dict[str, Any]:

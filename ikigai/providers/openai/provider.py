@@ -164,7 +164,8 @@ class OpenAIProvider(StreamingProvider):
             diagnoses = self._diagnoses(request.model)
             vendor = self._vendor(request.model)
             return ResponsesReader(target, vendor, taken, diagnoses=diagnoses, plain=not self._official)
-        return ChatReader(target, taken, cost_field=self._preset.cost_field)
+        tools = frozenset(tool.name for tool in request.tools)
+        return ChatReader(target, taken, cost_field=self._preset.cost_field, tools=tools)
 
     def connect(self) -> tuple[Any, Any]:
         import openai

@@ -212,6 +212,64 @@ CALL_SHAPES = {
         [call(index=0, id="a", function={"name": "f", "arguments": {"x": 1}})],
         [("a", "f", '{"x": 1}')],
     ),
+    "one index for all, no ids, each whole": (
+        [call(index=0, function={"name": name, "arguments": '{"p":"}\\"{"}'}) for name in ("f", "g", "g")],
+        [("new_1", "f", '{"p":"}\\"{"}'), ("new_2", "g", '{"p":"}\\"{"}'), ("new_3", "g", '{"p":"}\\"{"}')],
+    ),
+    "no index, no ids, in pieces": (
+        [
+            call(function={"name": "f", "arguments": '{"x":'}),
+            call(function={"arguments": "[1]}"}),
+            call(function={"name": "g", "arguments": ""}),
+            call(function={"arguments": "{"}),
+            call(function={"arguments": "}"}),
+        ],
+        [("new_1", "f", '{"x":[1]}'), ("new_2", "g", "{}")],
+    ),
+    "no index, no ids, in one chunk": (
+        [chunk({"tool_calls": [{"function": {"name": "f"}}, {"function": {"name": "f"}}, {"function": FUNCTION}]})],
+        [("new_1", "f", "{}"), ("new_2", "f", "{}"), ("new_3", "g", "{}")],
+    ),
+    "names of tools without arguments": (
+        [call(index=0, function={"name": "f"}), call(index=0, function={"name": "g"}), call(function={"name": "g"})],
+        [("new_1", "f", "{}"), ("new_2", "g", "{}")],
+    ),
+    "objects in one piece and in the next": (
+        [
+            call(index=0, id="a", function={"name": "f", "arguments": '{"x":1}\n{"x":2}'}),
+            call(index=0, function={"arguments": '{"x":'}),
+            call(index=0, function={"arguments": '3}, {"x":4}'}),
+        ],
+        [("a", "f", '{"x":1}'), ("new_1", "f", '{"x":2}'), ("new_2", "f", '{"x":3}'), ("new_3", "f", '{"x":4}')],
+    ),
+    "one id for all": (
+        [call(index=0, id="a", function={"name": name, "arguments": '{"x":1}'}) for name in ("f", "g")],
+        [("a", "f", '{"x":1}'), ("new_1", "g", '{"x":1}')],
+    ),
+    "one index, ids in turns": (
+        [
+            call(index=0, id="a", function={"name": "f", "arguments": '{"x"'}),
+            call(index=0, id="b", function={"name": "g", "arguments": '{"y"'}),
+            call(index=0, id="a", function={"arguments": ":1}"}),
+            call(index=0, id="b", function={"arguments": ":2}"}),
+        ],
+        [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')],
+    ),
+    "a name behind arguments that were cut": (
+        [
+            call(index=0, function={"name": "f", "arguments": '{"x":[1'}),
+            call(index=0, function={"name": "g", "arguments": "{}"}),
+        ],
+        [("new_1", "f", "{}"), ("new_2", "g", "{}")],
+    ),
+    "the whole call again in the end": (
+        [call(index=0, id="a", function={"name": "f", "arguments": piece}) for piece in ('{"x":', "1}", '{"x":1}')],
+        [("a", "f", '{"x":1}')],
+    ),
+    "words behind the object": (
+        [call(index=0, id="a", function={"name": "f", "arguments": piece}) for piece in ("{}", " ", "}")],
+        [("a", "f", "{}")],
+    ),
     "null fields": (
         [call(index=0, id="a", function={"name": "f", "arguments": None}), call(index=0, id=None, function=None)],
         [("a", "f", "{}")],
@@ -230,7 +288,8 @@ def test_calls_in_the_shapes_that_servers_send(shape: str):
 def read(*chunks: object, taken: frozenset[str] = frozenset()):
     """Return the events of the pure reader for these chunks, and its end."""
     ids = iter(f"new_{number}" for number in range(1, 100))
-    reader = ChatReader(RequestTarget("openai", "m", "http://x"), taken, lambda: next(ids))
+    tools = frozenset({"f", "g", "list"})
+    reader = ChatReader(RequestTarget("openai", "m", "http://x"), taken, lambda: next(ids), tools=tools)
     return [event for one in chunks for event in reader.events(one)], reader.end()
 
 

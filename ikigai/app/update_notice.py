@@ -18,6 +18,7 @@ import ikigai
 from ikigai.core.errors import IkigaiError
 from ikigai.system import paths, private_json
 from ikigai.system.install_command import DISTRIBUTION, install_command
+from ikigai.system.proxies import client_options
 
 DEFAULT_INDEX = "https://pypi.org/simple"
 """The index that pip asks by default."""
@@ -92,10 +93,10 @@ def _begin_check(file: Path, now: float) -> bool:
 async def _newest_version(address: str, running: str) -> Version | None:
     """Return the newest version that the index offers for this Python; None for none.
 
-    Pre-releases count only if the running version is one. Raise HTTPError and DecodeError.
+    Pre-releases count only if the running version is one. Raise HTTPError, DecodeError and ConfigError.
     """
     async with (
-        httpx.AsyncClient(timeout=INDEX_TIMEOUT, follow_redirects=True) as client,
+        httpx.AsyncClient(timeout=INDEX_TIMEOUT, follow_redirects=True, **client_options(address)) as client,
         client.stream("GET", address, headers={"Accept": SIMPLE_JSON}) as response,
     ):
         response.raise_for_status()

@@ -192,7 +192,7 @@ def failure_of_exception(
         return StreamFailed(
             FailureKind.REFUSED, "The request contains text that is not Unicode.", "Remove it and send it again."
         )
-    if isinstance(error, ImportError | ValueError) and not begun:  # a package, a proxy's URL
+    if isinstance(error, ImportError | ValueError) and not begun:
         return StreamFailed(
             FailureKind.UNAVAILABLE,
             f"{target.name} cannot be used: {error}.",

@@ -1,7 +1,7 @@
 """This module sets up the way to a server: its address, connections, certificates and proxy.
 
-The HTTP client finds proxy and certificates itself, from the environment's variables. Here they are named so that an
-error message can say which one is to blame.
+The HTTP client finds certificates itself, from the environment's variables. Here they are named so that an error
+message can say which one is to blame.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 from ikigai.core.errors import ConfigError
 from ikigai.providers.answer_limits import ACCEPTED_ENCODINGS
+from ikigai.system import proxies
+from ikigai.system.proxies import find_proxy, is_loopback
 
 if TYPE_CHECKING:
     import ssl
@@ -30,11 +32,6 @@ UNUSED_CONNECTION_SECONDS = 4.0
 """Seconds that an unused connection waits for its first request if connections are not kept: many servers (llama.cpp's,
 say) give a client five seconds to speak.
 """
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if a server is on this machine, so that a proxy from the environment is not meant for it."""
-    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")
 
 
 def is_local_address(address: str) -> bool:
@@ -70,16 +67,17 @@ def tls_context(base_url: str) -> ssl.SSLContext:
 
 
 def client_options(base_url: str) -> dict[str, Any]:
-    """Return the options of an httpx2 client of this address, whose module is loaded by then."""
+    """Return the options of an httpx2 client of this address, whose module is loaded by then. Raise ConfigError for a
+    proxy that cannot be used.
+    """
     import httpx2
 
-    host, keeps = urlsplit(base_url).hostname or "", keeps_connections(base_url)
+    keeps = keeps_connections(base_url)
     kept_for = KEEP_ALIVE_SECONDS if keeps else UNUSED_CONNECTION_SECONDS
     return {
         "verify": tls_context(base_url),
         "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-        # A proxy from the environment is not meant for servers on this machine.
-        "mounts": {f"all://{bracket_ipv6(host)}": None} if is_loopback(host) else {},
+        **proxies.client_options(base_url),
         "limits": httpx2.Limits(max_keepalive_connections=MAX_KEPT_CONNECTIONS, keepalive_expiry=kept_for),
         "headers": {"Accept-Encoding": ACCEPTED_ENCODINGS} | ({} if keeps else {"Connection": "close"}),
         "follow_redirects": False,  # neither key nor conversation goes to another address
@@ -109,21 +107,13 @@ def proxy_for(address: str) -> str:
     """Return the proxy between here and this address, "host:port (VARIABLE)", without its user and password; "" for
     none.
     """
-    from urllib.request import proxy_bypass  # seldom needed, and slow to import
-
-    url = urlsplit(address)
-    host = url.hostname or ""
-    if is_loopback(host) or proxy_bypass(host):
-        return ""
-    names = [name for scheme in (url.scheme, "all") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())]
-    variable = next((name for name in names if os.environ.get(name)), "")
-    value = os.environ.get(variable, "")
+    proxy = find_proxy(address)
     try:
-        proxy = urlsplit(value if "://" in value else f"http://{value}")
-        port = f":{proxy.port}" if proxy.port else ""
+        url = urlsplit(proxy.url)
+        port = f":{url.port}" if url.port else ""
     except ValueError:
-        return variable and f"in {variable}"
-    return f"{bracket_ipv6(proxy.hostname or '')}{port} ({variable})" if variable else ""
+        return f"in {proxy.place}"
+    return f"{bracket_ipv6(url.hostname or '')}{port} ({proxy.place})" if proxy.url else ""
 
 
 def unreadable_certificates() -> tuple[str, str]:

@@ -118,17 +118,23 @@ async def test_certificates_that_are_not_there_are_named(form: Format, monkeypat
     await fails(form.connect("https://nowhere.invalid", KEY), FailureKind.UNAVAILABLE, words)
 
 
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "socks5://127.0.0.1:9", "ftp://127.0.0.1:9", "http://h:no"])
 async def test_proxy_from_the_environment_is_not_used_on_this_machine(
-    form: Format, wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
+    form: Format, wire_server: WireServer, monkeypatch: pytest.MonkeyPatch, proxy: str
 ):
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
+        monkeypatch.setenv(name, proxy)
     for host in ("127.0.0.1", "localhost"):
         wire_server.script = [Answer(form.stream((Text("direct"),), StopReason.END))]
         provider: Any = form.connect(f"http://{host}:{wire_server.port}", KEY)
         assert reply(await collect(provider)).text == "direct"
         await provider.close()
     await fails(form.connect("http://[::1]:9", KEY), FailureKind.UNREACHABLE, f"http://[::1]:9{form.path}:")
+    if not proxy.endswith("127.0.0.1:9") or proxy.startswith("ftp"):
+        await fails(form.connect("http://nowhere.invalid", KEY), FailureKind.UNAVAILABLE, "http_proxy cannot be used")
+        return
+    if proxy.startswith("socks"):
+        return
     elsewhere = form.connect("http://nowhere.invalid", KEY)
     await fails(elsewhere, FailureKind.UNREACHABLE, "connection refused")  # the proxy was asked
 
@@ -136,6 +142,8 @@ async def test_proxy_from_the_environment_is_not_used_on_this_machine(
 async def test_proxy_that_cannot_be_used(form: Format, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:9")
     await fails(form.connect("http://nowhere.invalid", KEY), FailureKind.UNAVAILABLE, "gopher")
+    monkeypatch.setenv("NO_PROXY", "nowhere.invalid")
+    await fails(form.connect("http://nowhere.invalid", KEY), FailureKind.UNREACHABLE, "unknown host name")
 
 
 # ── silence ──

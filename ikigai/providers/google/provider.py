@@ -64,6 +64,7 @@ class GoogleProvider(StreamingProvider):
         tls = {
             "verify": options["verify"],
             "ssl": options["verify"],
+            "trust_env": False,
         }  # for clients of the SDK's own, which are not used
         # The SDK reads every value that is left out here from the environment.
         sdk = genai.Client(

@@ -17,13 +17,14 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from ikigai.core.errors import IkigaiError
+from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.record import Record
 from ikigai.providers.failures import RequestTarget, failure_of_exception
 from ikigai.providers.local.named_checksum import content_range, named_sha256, strong_validator
 from ikigai.providers.local.part_file import PartFile, PartState
 from ikigai.system import paths
 from ikigai.system.progress import format_size
+from ikigai.system.proxies import client_options
 
 if TYPE_CHECKING:
     import httpx2
@@ -126,8 +127,10 @@ class Downloader:
 
         limits = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
         try:
-            async with httpx2.AsyncClient(timeout=limits) as client:
+            async with httpx2.AsyncClient(timeout=limits, **client_options(self._remote.url)) as client:
                 await self._transfer(client)
+        except ConfigError as error:
+            raise DownloadFailed(error.what, error.remedy) from None
         except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
             raise DownloadFailed("The address is not one of http:// or https://.", "Correct it.") from None
         except httpx2.TransportError as error:

@@ -17,8 +17,8 @@ class LimitedTransport(httpx2.AsyncHTTPTransport):
     each of its events. `on_unknown_session` is called where the server does not know the session of a message.
     """
 
-    def __init__(self, on_unknown_session: Callable[[], None]) -> None:
-        super().__init__()
+    def __init__(self, on_unknown_session: Callable[[], None], proxy: str | None = None) -> None:
+        super().__init__(proxy=proxy)
         self._on_unknown_session = on_unknown_session
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -23,6 +23,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ikigai import __version__
+from ikigai.core.errors import ConfigError
+from ikigai.system.proxies import client_options
 from ikigai.tools.mcp.host_messages import (
     AnswerQuestion,
     CallProgress,
@@ -135,7 +137,7 @@ class ServerConnection:
                 httpx2.AsyncClient(
                     headers=self.launch.headers,
                     timeout=timeout,
-                    transport=LimitedTransport(self._on_unknown_session),
+                    transport=LimitedTransport(self._on_unknown_session, client_options(self.launch.url)["proxy"]),
                     auth=self._login.auth
                     if self._login and "authorization" not in _lower(self.launch.headers)
                     else None,
@@ -336,6 +338,8 @@ class ServerConnection:
         if error is None:
             return self._with_errors("the connection ended")
         leaf = _find(error, LoginNeeded) or _find(error, ServerEnded) or _leaf(error)
+        if isinstance(leaf, ConfigError):
+            return f"{leaf.what} {leaf.remedy}".rstrip(".")
         if isinstance(leaf, httpx2.HTTPStatusError):
             return f"it answered {leaf.response.status_code} {leaf.response.reason_phrase}".rstrip()
         if isinstance(leaf, httpx2.HTTPError):

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from ikigai.core.errors import ConfigError
+from ikigai.system.proxies import client_options
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 
 BRAVE_URL = "https://api.search.brave.com/res/v1"
@@ -89,7 +91,9 @@ class WebSearch:
             async with (
                 asyncio.timeout(_TIMEOUT_SECONDS),
                 # a redirect could carry the key elsewhere
-                httpx.AsyncClient(timeout=_TIMEOUT_SECONDS, follow_redirects=False) as client,
+                httpx.AsyncClient(
+                    timeout=_TIMEOUT_SECONDS, follow_redirects=False, **client_options(self._url)
+                ) as client,
                 client.stream("GET", self._url, params=params, headers=headers) as response,
             ):
                 if response.status_code != 200:
@@ -101,6 +105,8 @@ class WebSearch:
                     if len(body) > _MAX_BYTES:
                         raise OSError(f"the answer of {host} is larger than {_MAX_BYTES:,} bytes.")
                 return bytes(body)
+        except ConfigError as error:
+            raise OSError(str(error)) from None
         except TimeoutError:
             raise TimeoutError(f"{host} did not answer within {_TIMEOUT_SECONDS:g} s.") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import fnmatch
 import importlib.util
 import os
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from ikigai.app.project_servers import PROJECT_FILE, expand, read_project_file
 from ikigai.config import Config, extra_fields
 from ikigai.config.records import McpServerSettings
 from ikigai.core.errors import ConfigError
-from ikigai.core.sanitize import clean_line
 from ikigai.system import paths
 from ikigai.system.install_command import extra_command
 from ikigai.tools.mcp.host_messages import ServerLaunch
@@ -24,27 +21,6 @@ from ikigai.tools.mcp.servers import McpServer, McpServers
 
 if TYPE_CHECKING:
     from ikigai.app.trusted_project import Project
-
-PROJECT_FILE = ".mcp.json"
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-
-
-class ProjectServer(msgspec.Struct):
-    """A server of a `.mcp.json`, as other programs write it; further keys are ignored."""
-
-    type: str = ""
-    command: str = ""
-    args: list[str] = []
-    env: dict[str, str] = {}
-    url: str = ""
-    headers: dict[str, str] = {}
-
-
-class ProjectServers(msgspec.Struct):
-    """The content of a `.mcp.json`."""
-
-    servers: dict[str, ProjectServer] = msgspec.field(name="mcpServers", default_factory=dict)
 
 
 def login_file() -> Path:
@@ -66,8 +42,8 @@ def make_servers(
 ) -> McpServers | None:
     """Return the servers that are switched on; None if there are none. Sentences about unusable ones go to `problems`.
 
-    `environment` is that of commands. `secrets` returns True for a variable that holds a key of ikigai's own: a project
-    does not get it.
+    `environment` is that of commands. `secrets` returns True for a variable that may hold a key: a project does not get
+    it.
     """
     found = dict[str, McpServer]()
     for name, settings in config.mcp_servers.items():
@@ -148,49 +124,22 @@ def _project_servers(
     """Return the servers of a trusted project's file. Their tools always ask."""
     if project is None or not (content := project.mcp_servers()):
         return {}
-    try:
-        listed = msgspec.json.decode(content, type=ProjectServers).servers
-    except (msgspec.DecodeError, RecursionError) as error:
-        problems.append(f"{PROJECT_FILE} is not used: {error}.")
-        return {}
+    listed = read_project_file(content)
+    problems += listed.problems
 
-    def expand(text: str) -> str:
-        def value(found: re.Match[str]) -> str:
-            name, default = found[1], found[2]
-            return default or "" if secrets(name) else os.environ.get(name, default or "")
-
-        return _VARIABLE.sub(value, text)
+    def value(text: str) -> str:
+        return expand(text, secrets, os.environ)
 
     found = dict[str, McpServer]()
-    for name, server in listed.items():
-        if not _NAME.fullmatch(name) or bool(server.command) == bool(server.url) or server.type == "sse":
-            problems.append(
-                f"{PROJECT_FILE} has a server {clean_line(name)[:80]!r} that cannot be used: it needs a name of "
-                "letters, digits and -, and a command or the url of a server over streamable HTTP."
-            )
-            continue
+    for name, server in listed.servers.items():
         launch = ServerLaunch(
             name,
-            (expand(server.command), *map(expand, server.args)) if server.command else (),
-            {**environment, **{key: expand(value) for key, value in server.env.items()}},
-            str(directory),
-            expand(server.url),
-            {key: expand(value) for key, value in server.headers.items()},
+            (value(server.command), *map(value, server.args)) if server.command else (),
+            {**environment, **{key: value(text) for key, text in server.env.items()}},
+            str(directory / Path(value(server.cwd)).expanduser()),
+            value(server.address),
+            {key: value(text) for key, text in server.headers.items()},
             token_file=str(login_file()),
         )
         found[name] = McpServer(launch, PROJECT_FILE, project=True)
     return found
-
-
-def describe_project_servers(content: bytes) -> list[str]:
-    """Return a line for each server of a `.mcp.json`, with all that it runs or sends."""
-    try:
-        listed = msgspec.json.decode(content, type=ProjectServers).servers
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    lines = list[str]()
-    for name, server in listed.items():
-        what = " ".join((server.command, *server.args)) if server.command else server.url
-        more: dict[str, Any] = {**server.env, **server.headers}
-        lines.append(f"  {name}: {what}" + "".join(f" {key}={value}" for key, value in more.items()))
-    return [clean_line(line) for line in lines]

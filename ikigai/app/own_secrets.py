@@ -68,12 +68,19 @@ class Redaction:
     @cached_property
     def _in_environment(self) -> dict[str, str]:
         """The secrets in variables, which do not change in a run."""
-        found = {name: os.environ.get(name, "").strip() for name in self._variables()}
+        found = {name: os.environ.get(name, "").strip() for name in self.variables()}
         addresses = ("IKIGAI_DATABASE_URL", "DATABASE_URL")
         return found | {name: _password(os.environ.get(name, "")) for name in addresses}
 
-    def _variables(self) -> tuple[str, ...]:
-        """Return the variables that may hold a key."""
+    def withholds(self, name: str) -> bool:
+        """Return True for a variable that no project gets: it may hold a key, or it holds one of ikigai's own."""
+        from ikigai.tools.shell.environment import holds_secret
+
+        value = os.environ.get(name, "")
+        return holds_secret(name, value, self.variables()) or value.strip() in self.secrets().values()
+
+    def variables(self) -> tuple[str, ...]:
+        """Return the variables that may hold a key of ikigai's own."""
         servers = [server.api_key_env for server in self._config.providers.values()]
         standard = [name for seller in sellers().values() for name in seller.key_variables]
         return (*standard, *filter(None, servers), BRAVE_KEY, *CLOUD_SECRETS, "PGPASSWORD", *self._passed_on())

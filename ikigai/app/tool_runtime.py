@@ -137,8 +137,7 @@ class ToolRuntime:
         """The environment of commands and external tools: only what the list and `[tools] env` name."""
         from ikigai.tools.shell.environment import command_environment
 
-        secret = [server.api_key_env for server in self.config.providers.values() if server.api_key_env]
-        return command_environment(os.environ, secret=[*secret, BRAVE_KEY], env=self.config.tools.env)
+        return command_environment(os.environ, secret=self.redaction.variables(), env=self.config.tools.env)
 
     @property
     def brave_key(self) -> str:
@@ -241,9 +240,9 @@ class ToolRuntime:
         if not self._enabled or not (self.config.mcp_servers or has_file):
             return
         from ikigai.app.mcp_servers import make_servers
-        from ikigai.core.secrets import is_secret
 
-        self.mcp = make_servers(self.config, project, self.directory, self.environment, is_secret, self.problems)
+        withholds = self.redaction.withholds
+        self.mcp = make_servers(self.config, project, self.directory, self.environment, withholds, self.problems)
 
     def mcp_offer(self, memory: Memory) -> str:
         """Return the tools of MCP servers of a turn that begins with this memory, as the setting has them."""

@@ -114,13 +114,15 @@ class Opening:
         brings = project.contents
         await asyncio.to_thread(project.check_trust)
         if (brings or project.approved) and not project.problems:
+            from ikigai.app.own_secrets import Redaction
             from ikigai.repl import permission_commands
 
+            withholds = Redaction(self._session.config).withholds
             self._screen.status.set_database_place("")  # nothing is opened while the user decides
             if project.trusted:
-                await permission_commands.ask_about_changes(project, self._view.ask)
+                await permission_commands.ask_about_changes(project, self._view.ask, withholds)
             else:
-                await permission_commands.ask_trust(project, brings, self._view.ask)
+                await permission_commands.ask_trust(project, brings, self._view.ask, withholds)
             self._screen.status.set_database_place("opening the database")
         return project
 

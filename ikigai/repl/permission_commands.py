@@ -15,6 +15,7 @@ from ikigai.core.commands.arguments import is_id, quoted
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
 from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
 from ikigai.core.sanitize import clean_line
+from ikigai.core.secrets import is_secret
 from ikigai.core.state import inputs
 from ikigai.core.state.memory import Memory
 from ikigai.core.state.settings import chosen_settings
@@ -146,7 +147,9 @@ def run_tools(argument: str, memory: Memory) -> str | inputs.Change:
     return inputs.Change({"tools_off": None if chosen.is_like(inherited) else chosen.text})
 
 
-async def ask_trust(project: Project, brings: Sequence[str], ask: Ask) -> None:
+async def ask_trust(
+    project: Project, brings: Sequence[str], ask: Ask, withholds: Callable[[str], bool] = is_secret
+) -> None:
     """Ask the user to trust the folder. A no holds for this run, and so does a yes that cannot be stored."""
     names, tools = project.files, project.executables
     lines = (
@@ -156,7 +159,7 @@ async def ask_trust(project: Project, brings: Sequence[str], ask: Ask) -> None:
         *_executables_line(tools),
     )
     servers = project.read([MCP_FILE] if MCP_FILE in brings else [])
-    lines += _server_lines(servers)
+    lines += _server_lines(servers, withholds)
     if (await ask(yes_or_no("Trust this folder?", lines))).key != "y":
         return
     try:
@@ -165,7 +168,7 @@ async def ask_trust(project: Project, brings: Sequence[str], ask: Ask) -> None:
         project.problems.append(f"The folder is not trusted. {error} Then type /trust yes.")
 
 
-async def ask_about_changes(project: Project, ask: Ask) -> None:
+async def ask_about_changes(project: Project, ask: Ask, withholds: Callable[[str], bool] = is_secret) -> None:
     """Ask about the new and changed files of a trusted folder; after a no they are left out.
 
     Raise ConfigError when its settings cannot be used and the answer was yes.
@@ -177,7 +180,7 @@ async def ask_about_changes(project: Project, ask: Ask) -> None:
         f"In {clean_line(str(project.folder))}, since you trusted it:",
         *rows,
         *(line for name, own in changes.items() if name != MCP_FILE for line in _first_lines(own.head)),
-        *_server_lines(changes),
+        *_server_lines(changes, withholds),
         *_executables_line([name for name in changes if name in project.executables]),
     )
     if (await ask(yes_or_no("Trust these files as they are now?", lines))).key != "y":
@@ -204,11 +207,11 @@ def _first_lines(head: bytes) -> list[str]:
     return [f"  {clean_line(line)}" for line in text[:SHOWN_LINES]] + more
 
 
-def _server_lines(files: Mapping[str, OwnFile]) -> tuple[str, ...]:
+def _server_lines(files: Mapping[str, OwnFile], withholds: Callable[[str], bool]) -> tuple[str, ...]:
     """Return the lines about the MCP servers that a yes starts, each in full; none without such a file."""
-    from ikigai.app.mcp_servers import describe_project_servers
+    from ikigai.app.project_servers import describe_project_servers
 
-    servers = describe_project_servers(files[MCP_FILE].head) if MCP_FILE in files else []
+    servers = describe_project_servers(files[MCP_FILE].head, withholds) if MCP_FILE in files else []
     return (f"Yes starts these MCP servers of {MCP_FILE}, now and at every start:", *servers) if servers else ()
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ikigai import config
-from ikigai.app import mcp_servers
+from ikigai.app import mcp_servers, project_servers
+from ikigai.app.tool_runtime import ToolRuntime
 from ikigai.app.trusted_project import Project
 from ikigai.config import toml_file
 from ikigai.core.secrets import is_secret
@@ -98,8 +99,131 @@ def test_project_gets_no_key_of_ikigai_and_never_replaces_a_server_of_the_user(
 
 def test_trust_question_shows_each_server_in_full() -> None:
     content = (
-        b'{"mcpServers": {"p": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}}, '
-        b'"q": {"url": "https://h", "headers": {"X": "y"}}}}'
+        b'{"mcpServers": {"p": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}, "cwd": "sub"}, '
+        b'"q": {"url": "https://h/${A_TOKEN}", "headers": {"X": "${env:A_TOKEN}", "Y": "${REGION}"}}, '
+        b'"off": {"command": "x", "disabled": true}}, "servers": {"r": {"command": "s"}}}'
     )
-    assert mcp_servers.describe_project_servers(content) == ["  p: npx -y x K=v", "  q: https://h X=y"]
-    assert mcp_servers.describe_project_servers(b"nonsense") == []
+    assert project_servers.describe_project_servers(content) == [
+        "  r: s",
+        "  p: npx -y x K=v (in sub)",
+        "  q: https://h/${A_TOKEN} X=${env:A_TOKEN} Y=${REGION} (without A_TOKEN: it may hold a key)",
+    ]
+    assert project_servers.describe_project_servers(b"nonsense") == []
+
+
+def test_project_gets_no_variable_with_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name, as the key of a provider, by a login in its value, and with the value of a key of ikigai's own."""
+    values = {
+        "REGION": "eu",
+        "CORP_LLM": "of-the-provider",
+        "OTHER_NAME": "of-the-provider",
+        "SERVICE_URL": "https://user:pw@h/",
+        "DB": "Server=h;AccountKey=abc",
+        "TEAM_HEADER": "of-a-header",
+        "A_TOKEN": "abc",
+        "HTTPS_PROXY": "http://user:pw@h:1",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    text = (
+        '[providers.corp]\nbase_url = "http://h/v1"\napi_key_env = "CORP_LLM"\n'
+        'headers = { "X-Team" = "env:TEAM_HEADER" }\n'
+    )
+    file = tmp_path / "config.toml"
+    settings = config.build(toml_file.parse(file, text.encode()), file, {}, {})
+    runtime = ToolRuntime(settings, tmp_path)
+    listed = {"p": {"url": "https://h", "headers": {name: f"${{{name}}}" for name in values}}}
+    runtime.add_servers(trusted(tmp_path, listed))
+    assert runtime.mcp
+    sent = runtime.mcp.servers["p"].launch.headers
+    assert sent == {name: "eu" if name == "REGION" else "" for name in values}
+    (line,) = project_servers.describe_project_servers(
+        (tmp_path / ".mcp.json").read_bytes(), runtime.redaction.withholds
+    )
+    withheld = [name for name in values if name != "REGION"]
+    assert line.endswith(f"(without {', '.join(withheld)}: it may hold a key)")
+    environment = runtime.environment
+    assert "CORP_LLM" not in environment and environment["HTTPS_PROXY"] == values["HTTPS_PROXY"]
+
+
+GOOD = {"command": "run"}
+BAD_SERVERS = {
+    "a number in env": ({"command": "x", "env": {"PORT": 3000}}, "Expected `str`, got `int` - at `$.env[...]`"),
+    "no args": ({"command": "x", "args": None}, "Expected `array`, got `null` - at `$.args`"),
+    "a number in args": ({"command": "x", "args": ["-p", 1]}, "$.args[1]"),
+    "args as a text": ({"command": "x", "args": "-p"}, "$.args"),
+    "a list as command": ({"command": ["x"]}, "$.command"),
+    "a list as headers": ({"url": "https://h", "headers": ["A: b"]}, "$.headers"),
+    "a text": ("run", "Expected `object`, got `str`"),
+    "nothing": (None, "Expected `object`, got `null`"),
+    "sse": ({"type": "sse", "url": "https://h"}, "HTTP+SSE is not supported"),
+    "another type": ({"type": "ws", "url": "https://h"}, "its type 'ws' is not known"),
+    "a type of the other kind": ({"type": "http", "command": "x"}, "goes with a url"),
+    "both": ({"url": "https://h", "command": "x"}, "and not both"),
+    "neither": ({"args": ["x"]}, "needs a command"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_SERVERS)
+def test_server_that_cannot_be_used_is_named_and_the_others_are_used(tmp_path: Path, kind: str) -> None:
+    bad, words = BAD_SERVERS[kind]
+    servers, problems = made("", tmp_path, trusted(tmp_path, {"first": GOOD, "theirs": bad, "last": GOOD}))
+    assert list(servers) == ["first", "last"]
+    (problem,) = problems
+    assert problem.startswith(".mcp.json has a server 'theirs' that cannot be used: ") and words in problem
+
+
+@pytest.mark.parametrize(
+    ("entry", "where"),
+    [
+        ({"type": "stdio", "command": "x", "timeout": 60, "alwaysAllow": ["a"], "autoApprove": None}, "x"),
+        ({"type": "http", "url": "https://h"}, "https://h"),
+        ({"type": "streamable-http", "url": "https://h", "timeout": 5000}, "https://h"),
+        ({"type": "streamableHttp", "url": "https://h"}, "https://h"),
+        ({"transport": "streamable_http", "url": "https://h"}, "https://h"),
+        ({"httpUrl": "https://h", "trust": False}, "https://h"),
+        ({"serverUrl": "https://h"}, "https://h"),
+        ({"command": "x", "disabled": False, "enabled": True, "description": "d"}, "x"),
+        ({"command": "x", "disabled": True}, ""),
+        ({"command": "x", "enabled": False}, ""),
+        ({"type": "sse", "url": "https://h", "disabled": True}, ""),
+    ],
+)
+def test_entries_of_other_programs(tmp_path: Path, entry: dict[str, object], where: str) -> None:
+    servers, problems = made("", tmp_path, trusted(tmp_path, {"p": entry}))
+    found = [" ".join(each.launch.command) or each.launch.url for each in servers.values()]
+    assert (found, problems) == ([where] if where else [], [])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '\ufeff{"mcpServers": {"p": {"command": "x"}}}',
+        '{"servers": {"p": {"command": "x"}}, "inputs": []}',
+        '{ // mine\n"mcpServers": { /* of the\n team */ "p": {"command": "x", "args": ["a",],}, }, }',
+        '{"mcpServers": {"p": {"command": "x", "env": {"U": "http://h//, ]"}}}}',
+    ],
+)
+def test_files_of_other_programs(tmp_path: Path, content: str) -> None:
+    (tmp_path / ".mcp.json").write_text(content)
+    project = Project(tmp_path, tmp_path / "trusted.json")
+    project.trust(0)
+    servers, problems = made("", tmp_path, project)
+    assert list(servers) == ["p"] and problems == []
+    assert servers["p"].launch.environment.get("U", "http://h//, ]") == "http://h//, ]"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "nonsense", '{"mcpServers": []}', '{"servers": 3}', "[" * 9_000])
+def test_file_that_is_none_is_told(tmp_path: Path, content: str) -> None:
+    (tmp_path / ".mcp.json").write_text(content)
+    project = Project(tmp_path, tmp_path / "trusted.json")
+    project.trust(0)
+    servers, problems = made("", tmp_path, project)
+    assert servers == {} and all(problem.startswith(".mcp.json is not used: ") for problem in problems)
+    assert bool(problems) is bool(content)
+
+
+def test_directory_of_a_server_begins_at_the_project(tmp_path: Path) -> None:
+    listed = {"p": {"command": "x", "cwd": "sub"}, "q": {"command": "x", "cwd": "/else"}, "r": GOOD}
+    servers, _ = made("", tmp_path, trusted(tmp_path, listed))
+    assert [each.launch.directory for each in servers.values()] == [str(tmp_path / "sub"), "/else", str(tmp_path)]

@@ -149,11 +149,11 @@ def _make(config: Config) -> McpServers | None:
     from ikigai.app.factories import make_workshop
     from ikigai.app.mcp_servers import make_servers
     from ikigai.app.trusted_project import make_project
-    from ikigai.core.secrets import is_secret
 
     project, runtime = make_project(), make_workshop(config)
     project.check_trust()
-    servers = make_servers(config, project, runtime.directory, runtime.environment, is_secret, runtime.problems)
+    withholds = runtime.redaction.withholds
+    servers = make_servers(config, project, runtime.directory, runtime.environment, withholds, runtime.problems)
     for problem in (*project.problems, *runtime.problems):
         sys.stderr.write(f"ikigai: {clean_line(problem)}\n")
     return servers

@@ -97,12 +97,17 @@ def command_environment(
     def passes(name: str, value: str) -> bool:
         if name in env:
             return True
-        if name in secret or is_secret(name) or not (name in _PASSED or name.startswith(starts)):
+        if not (name in _PASSED or name.startswith(starts)):
             return False
         # Without its proxy a machine may reach nothing: the one address that keeps its password.
-        return name.lower() in _PROXIES or not _has_credentials(value)
+        return not holds_secret(name, "" if name.lower() in _PROXIES else value, secret)
 
     return {**FIXED_VALUES, **{name: value for name, value in environment.items() if passes(name, value)}}
+
+
+def holds_secret(name: str, value: str, secret: Collection[str] = ()) -> bool:
+    """Return True for a variable that may hold a key, by its name or its value; `secret` are names that do."""
+    return name in secret or is_secret(name) or _has_credentials(value)
 
 
 def _has_credentials(value: str) -> bool:

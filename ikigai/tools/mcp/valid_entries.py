@@ -1,12 +1,13 @@
-"""This module leaves invalid entries out of the lists that an MCP server sends.
+"""Leave invalid entries out of the lists and results that an MCP server sends.
 
-The SDK refuses a whole list for one entry that does not follow the protocol. The messages pass here before it sees
-them.
+The SDK refuses a whole list, or a whole result, for one entry that does not follow the protocol. The messages pass here
+before it sees them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -26,6 +27,8 @@ LISTS = {
     "prompts/list": ("prompts", "prompt"),
 }
 """The methods that list something: the field with the list, and the kind of its entries."""
+RESULTS = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
+"""The methods with a result: the field with its parts."""
 MAX_INVALID_ENTRIES = 1_000
 MAX_NAME_CHARACTERS = 200
 
@@ -50,19 +53,30 @@ class ValidEntries:
             yield _Incoming(incoming, self), _Outgoing(outgoing, self)
 
     def on_sent(self, sent: SessionMessage) -> None:
-        """Remember a request for a list."""
+        """Remember a request for a list or a result."""
         message = sent.message
-        if isinstance(message, JSONRPCRequest) and message.method in LISTS:
+        if isinstance(message, JSONRPCRequest) and (message.method in LISTS or message.method in RESULTS):
             self._asked[str(message.id)] = message.method
-            if not (message.params or {}).get("cursor"):
+            if message.method in LISTS and not (message.params or {}).get("cursor"):
                 self._left_out[message.method] = []
 
     def filter(self, received: SessionMessage | Exception) -> SessionMessage | Exception:
-        """Return the message without the invalid entries of a list."""
+        """Return the message without the invalid entries of a list, or the invalid parts of a result."""
         if isinstance(received, Exception) or not isinstance(answer := received.message, JSONRPCResponse):
             return received
         method = self._asked.pop(str(answer.id), None)
-        if method is None or self._error_of(method, answer.result) is None:
+        if method is None:
+            return received
+        if method == "tools/list" and isinstance(tools := answer.result.get("tools"), list):
+            # The SDK drops a whole result that does not match it, or where it is wrong itself; models get texts.
+            tools = [_without_output_schema(each) for each in tools]
+            received.message = answer = answer.model_copy(update={"result": {**answer.result, "tools": tools}})
+        if self._error_of(method, answer.result) is None:
+            return received
+        if method in RESULTS:
+            usable = self._usable_result(method, answer.result)
+            if self._error_of(method, usable) is None:  # else more is wrong than a part
+                received.message = answer.model_copy(update={"result": usable})
             return received
         field, kind = LISTS[method]
         entries = answer.result.get(field)
@@ -77,6 +91,25 @@ class ValidEntries:
         received.message = answer.model_copy(update={"result": {**answer.result, field: valid}})
         return received
 
+    def _usable_result(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
+        """Return a result with a text in the place of each invalid part: its own text, or what was left out."""
+        field, usable = RESULTS[method], dict(result)
+        parts: Any = usable.get(field)
+        parts = parts if isinstance(parts, list) else [] if parts is None else [parts]
+        if method == "tools/call":
+            usable["isError"] = bool(usable.get("isError"))
+            structured = usable.get("structuredContent")
+            if not isinstance(structured, dict):
+                usable.pop("structuredContent", None)
+                if structured is not None and not parts:
+                    parts = [json.dumps(structured, ensure_ascii=False, indent=1)]
+        rest = {key: value for key, value in usable.items() if key != field}
+        usable[field] = []
+        for part in parts:
+            error = self._error_of(method, {**rest, field: [part]})
+            usable[field].append(part if error is None else _text_part(method, part, error))
+        return usable
+
     def _error_of(self, method: str, result: dict[str, Any]) -> str | None:
         """Return the first error of a result; None for a valid one."""
         try:
@@ -88,6 +121,28 @@ class ValidEntries:
         except (KeyError, ValueError):
             return None  # the SDK knows better
         return None
+
+
+def _without_output_schema(tool: Any) -> Any:
+    return {key: value for key, value in tool.items() if key != "outputSchema"} if isinstance(tool, dict) else tool
+
+
+def _text_part(method: str, part: Any, error: str) -> dict[str, Any]:
+    """Return a part of a result that holds the text of an invalid one, or says that it was left out."""
+    fields: dict[str, Any] = part if isinstance(part, dict) else {"text": part}
+    content = fields.get("content")
+    inner: dict[str, Any] = content if isinstance(content, dict) else {"text": content, **fields}
+    kind = str(inner.get("type") or "")[:MAX_NAME_CHARACTERS]
+    text = inner.get("text")
+    if not isinstance(text, str):
+        text = f"[content of the type {kind!r} left out]" if kind else f"[content left out: {error}]"
+    match method:
+        case "resources/read":
+            return {"uri": str(fields.get("uri") or "unknown:")[:MAX_NAME_CHARACTERS], "text": text}
+        case "prompts/get":
+            return {"role": "user", "content": {"type": "text", "text": text}}
+        case _:
+            return {"type": "text", "text": text}
 
 
 def _name(entry: object) -> str:

@@ -9,6 +9,7 @@ escapes     descriptions and results with escape sequences, invisible characters
 many        10,000 tools, in pages
 strange     a schema that is too long, colliding and unspeakable names
 invalid     a schema that is none, a tool without a name, and what is no tool, beside a good one; likewise resources
+odd         results of which a part does not follow the protocol: FILE has the result of each method, as JSON
 refused     a parameter that Anthropic refuses, and a schema that OpenAI refuses, beside a good tool
 children    starts a daemon in a session of its own and goes on as good, also behind the end of its input; FILE gets
             its pid
@@ -56,6 +57,8 @@ def tools() -> list[dict]:
         case "refused":
             named = {"type": "object", "properties": {"$.xgafv": {"type": "string"}}}
             return [tool("drive", schema=named), tool("dates", schema={**OBJECT, "anyOf": [{}]}), tool("fine")]
+        case "odd":
+            return [{**tool("act"), "outputSchema": {"type": "object", "required": ["a"]}}]
         case "escapes":
             return [tool("paint", "\x1b[2J\x1b]0;title\x07red\u202eder\U000e0041\ud83d")]
         case "changing":
@@ -90,8 +93,16 @@ def call(id: int, name: str, arguments: dict) -> None:
     send({"id": id, "result": {"content": [{"type": "text", "text": text}]}})
 
 
+def odd_results() -> dict:
+    with open(FILE) as file:
+        return json.load(file)
+
+
 def answer(message: dict) -> None:
     id, method, params = message.get("id"), message.get("method"), message.get("params") or {}
+    if MODE == "odd" and method in (results := odd_results()):
+        send({"id": id, "result": results[method]})
+        return
     if method is None:
         text = json.dumps(message.get("result", {}).get("content"))
         send({"id": state["asked"], "result": {"content": [{"type": "text", "text": text}]}})

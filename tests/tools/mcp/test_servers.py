@@ -3,12 +3,14 @@
 import asyncio
 import base64
 import io
+import json
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -114,6 +116,57 @@ async def test_servers_of_all_kinds_side_by_side(tmp_path: Path) -> None:
         assert resource.text == "The note says seven."
         prompt = await made.carry_out(GetPrompt(made.next_id(), "good", "explain", {"topic": "tides"}))
         assert prompt.text == "Explain tides plainly."
+
+
+TEXT = {"type": "text", "text": "kept"}
+CALLS: dict[str, tuple[Any, str]] = {
+    "a list as structured content": ({"content": [TEXT], "structuredContent": [1]}, "kept"),
+    "a list alone": ({"content": [], "structuredContent": ["a", {"b": 1}]}, '[\n "a",\n {\n  "b": 1\n }\n]'),
+    "a text as structured content": ({"structuredContent": "all"}, '"all"'),
+    "another than its schema": ({"content": [TEXT], "structuredContent": {"b": 1}}, "kept"),
+    "no content, but what its schema says": ({"content": [], "structuredContent": {"a": 1}}, '{\n "a": 1\n}'),
+    "an unknown type": (
+        {"content": [{"type": "video", "data": "x"}, TEXT]},
+        "[content of the type 'video' left out]\nkept",
+    ),
+    "an unknown type with a text": ({"content": [{"type": "markdown", "text": "# All"}, TEXT]}, "# All\nkept"),
+    "a picture without data": ({"content": [{"type": "image"}, TEXT]}, "[content of the type 'image' left out]\nkept"),
+    "a text for the parts": ({"content": "all"}, "all"),
+    "a part for the parts": ({"content": TEXT}, "kept"),
+    "a text for a part": ({"content": ["all", TEXT, None]}, "all\nkept\n[content left out: "),
+    "no error": ({"content": [TEXT], "isError": None}, "kept"),
+    "nothing": ({"content": None}, ""),
+}
+
+
+async def test_result_keeps_what_follows_the_protocol_and_names_the_rest(tmp_path: Path) -> None:
+    file = tmp_path / "results"
+    file.write_text("{}")
+    async with running(tmp_path, server("odd", "odd", file)) as (made, _):
+        assert (await made.wait_settled("odd")).state == "ready"
+        for kind, (result, text) in CALLS.items():
+            file.write_text(json.dumps({"tools/call": result}))
+            found = await call(made, "odd", "act")
+            assert found.text.startswith(text) and not found.failed, (kind, found)
+            assert bool(found.text) is bool(text)
+        file.write_text(
+            json.dumps(
+                {
+                    "resources/read": {"contents": [{"text": "no uri"}, {"uri": "a:b", "blob": 3}]},
+                    "prompts/get": {
+                        "messages": [
+                            {"role": "user", "content": {"type": "video"}},
+                            {"role": "system", "content": {"type": "text", "text": "Be kind."}},
+                            {"role": "user", "content": "Plain."},
+                        ]
+                    },
+                }
+            )
+        )
+        resource = await made.carry_out(ReadResource(made.next_id(), "odd", "note://one"))
+        assert resource.text.startswith("no uri\n\n[content left out: ") and not resource.failed
+        prompt = await made.carry_out(GetPrompt(made.next_id(), "odd", "explain", {"topic": "tides"}))
+        assert prompt.text == "[content of the type 'video' left out]\n\nBe kind.\n\nPlain."
 
 
 async def test_call_is_cancelled_at_the_server_and_ends_at_its_limit(tmp_path: Path) -> None:

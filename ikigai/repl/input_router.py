@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ikigai.core.commands import table
 from ikigai.core.errors import Bug, IkigaiError
+from ikigai.core.search import recall_choice
 from ikigai.core.state import inputs
 from ikigai.repl.session import Session
 
@@ -72,7 +73,7 @@ class InputRouter:
 
     def send(self, text: str, kind: SendKind = inputs.Submitted) -> None:
         """Send `text` as a message, even if it begins like a command."""
-        if _may_mention(text):
+        if _may_mention(own_words(text)):
             self.run_first(self._send_with_attachments(text, kind))
         else:
             self.route(kind(text))
@@ -87,7 +88,7 @@ class InputRouter:
             if to is None or services is None:
                 raise self._active_agent.refusal()
             servers = self._session.services.tool_runtime.server_names if self._session.services else ()
-            local = await asyncio.to_thread(attachments.read_mentions, text, None, servers)
+            local = await asyncio.to_thread(attachments.read_mentions, own_words(text), None, servers)
             self._can_stop = True
             if self._session.closing:  # nobody can be asked any more
                 self.interrupt()
@@ -165,7 +166,7 @@ class InputRouter:
         self._pause, agent_loop, text = None, self._active_agent.agent_loop, self._screen.typed
         if agent_loop is None or self.is_holding or not self._screen.has_input or len(text) > MAX_EXPECTED_CHARACTERS:
             return
-        if not (text.startswith("!") or table.is_command(text) or _may_mention(text)):
+        if not (text.startswith("!") or table.is_command(text) or _may_mention(own_words(text))):
             agent_loop.expect_message(text)
 
     def route(self, incoming: inputs.Input, to: AgentLoop | None = None) -> None:
@@ -227,6 +228,11 @@ class InputRouter:
         self.route(inputs.Quote(f"!{command}\n{redacted}", is_command_output=True), to)
         if to.memory.open:  # it is in a file by now
             self._view.print_text(f"!{command} has run. Its output is added to the conversation when the turn ends.")
+
+
+def own_words(text: str) -> str:
+    """Return the part of a message that is the user's: nothing that excerpts of earlier turns mention is attached."""
+    return text.partition(recall_choice.HEADER)[0]
 
 
 def _may_mention(text: str) -> bool:

@@ -172,7 +172,8 @@ class ProgramCommands:
         services, _ = self._require_open()
         servers = services.tool_runtime.mcp
         if table.MCP_PROMPT.match(command.argument):
-            self._router.send(await mcp_command.get_prompt(servers, command.argument))
+            # Not `send`: the server wrote it, so nothing that it mentions is attached.
+            self._router.route(inputs.Submitted(await mcp_command.get_prompt(servers, command.argument)))
         else:
             self._view.print_text(mcp_command.run_mcp(servers, command.argument))
 

@@ -117,13 +117,14 @@ def test_tool_is_asked_about_approved_for_always_and_runs_after_a_kill(account: 
 
 def test_prompt_resource_and_question_of_a_server_in_a_conversation(account: Account):
     configure(account, "good", more='approval = "always"\n')
+    (account.home / "notes.txt").write_text("hidden words")
     model = account.script("Tides are slow.", "Seven.", [call("good__ask")], "Blue it is.")
     with account.terminal(*model, rows=40, env=TOOLS) as program:
         program.ready()
         wait_for_server(program, "good")
         program.say("/context")
         program.wait_for("mcp good")
-        program.say("/good:explain tides")
+        program.say("/good:explain @notes.txt")
         program.wait_for("● Tides are slow.")
         program.say("what does @good:note://one say")
         program.wait_for("● Seven.")
@@ -136,7 +137,8 @@ def test_prompt_resource_and_question_of_a_server_in_a_conversation(account: Acc
         program.wait_for("Its prompts: /good:explain")
         program.leave()
     said = [content for kind, content, _ in account.rows("user") if kind == "user"]
-    assert said[0] == "Explain tides plainly."
+    assert said[0] == "Explain @notes.txt plainly."
+    assert "hidden words" not in json.dumps(account.rows("user")), "nothing is attached that a server's text mentions"
     assert json.dumps(account.rows("user")).count("The note says seven.") == 1
     assert account.said("tool_result") == ['{"color": "blue"}']
 

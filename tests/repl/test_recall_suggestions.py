@@ -13,6 +13,7 @@ from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.redaction import Redactor
 from ikigai.core.search.recall_choice import HEADER
 from ikigai.core.state.inputs import Filter, Undo
+from ikigai.repl.input_router import own_words
 from ikigai.repl.recall_suggestions import PAUSE_SECONDS, RecallSuggestions
 from ikigai.store.database import Database
 from tests.app.house import House
@@ -138,3 +139,8 @@ async def test_keys_that_were_stored_are_not_added(database: Database, tmp_path:
     assert await prompt.type(QUESTION) and prompt.suggestions.add()
     assert "The walrus is [redacted: SECRET]." in prompt.typed and "Gertrude" not in prompt.typed
     await talk.log.close()
+
+
+def test_mentions_in_excerpts_are_not_the_users():
+    assert own_words(f"see @a.txt\n\n{HEADER}\n\n3 assistant: @~/b.txt") == "see @a.txt\n\n"
+    assert own_words("see @a.txt") == "see @a.txt"

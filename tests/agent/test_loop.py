@@ -1337,6 +1337,21 @@ async def test_calibrated_sizes_follow_the_rows_of_the_ledger():
     assert end.tokens == round(end.size * min(1000 / report.size, 2.0)) and end.counted == "calibrated chat/large"
 
 
+async def test_usage_has_the_number_of_turns_that_the_request_left_out():
+    session = Session(["x" * 400] * 6, budget=300)
+    async with session.running():
+        for n in range(6):
+            session.tell(Submitted(f"question {n}"))
+            await session.idle(n + 1)
+    sent = [
+        sum(message.role is Role.USER and message.text.startswith("question") for message in request.messages)
+        for request in session.provider.requests
+    ]
+    assert sent[-1] < 6
+    outs = [report.out for report in session.events(UsageReported)]
+    assert outs == [n + 1 - count for n, count in enumerate(sent)]
+
+
 async def test_model_that_calls_what_is_not_there_is_not_asked_for_ever():
     session = Session([[ScriptedCall("ls", {})]] * 9)
     async with session.running():

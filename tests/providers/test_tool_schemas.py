@@ -1,10 +1,11 @@
 """Tests of the schemas of tools as each encoder writes them."""
 
 import json
+import re
 
 import pytest
 
-from ikigai.core.messages import Message, Role, Text, ToolSpec
+from ikigai.core.messages import Message, Role, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request.build import Request
 from ikigai.providers.anthropic.messages_api import MessagesEncoder
 from ikigai.providers.encoding import BodyEncoder
@@ -49,3 +50,20 @@ def test_anthropic_gets_the_schema_as_it_is():
 )
 def test_rule_is_that_of_the_vendor_whose_model_answers(name: str, base_url: str, model: str, rule: str):
     assert OpenAIProvider(name, base_url, "k").encoder(model).tool_rule == rule
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        ChatEncoder(),
+        ResponsesEncoder("", ModelTraits()),
+        ContentsEncoder("gemini", ModelTraits()),
+        MessagesEncoder("x"),
+    ],
+)
+def test_stored_call_with_an_empty_id_is_sent_with_one(encoder: BodyEncoder):
+    """Vendors refuse an empty id; an import may hold one."""
+    call, result = ToolCall("", "look"), ToolResult("", "Seen.", name="look")
+    messages = (Message(Role.USER, (Text("hi"),)), Message(Role.ASSISTANT, (call,)), Message(Role.TOOL, (result,)))
+    written = encoder.body(Request("m", messages)).decode()
+    assert 'id":""' not in written and len(set(re.findall(r'id":"([^"]+)"', written))) == 1

@@ -103,3 +103,10 @@ async def test_reply_without_text_is_whole(
     wire_server.script = [Answer(form.stream(thought, StopReason.END))]
     found = await collect(vendor)
     assert isinstance(found[-1], StreamFinished) and found[-1].stop is StopReason.END and not reply(found).text
+
+
+async def test_calls_with_an_empty_id_get_one_each(form: Format, vendor: Any, wire_server: WireServer):
+    calls = (ToolCall("", "ls"), ToolCall("", "ls"))
+    wire_server.script = [Answer(form.stream(calls, StopReason.TOOLS))]
+    ids = [block.id for block in reply(await collect(vendor)).blocks() if isinstance(block, ToolCall)]
+    assert len(set(ids)) == 2 and all(ids)

@@ -16,7 +16,8 @@ def side_request(memory: Memory, prompt: Choices, question: str) -> Request:
     """Return the request with the settings of the system prompt `prompt`, as the next turn begins with them.
 
     It begins byte for byte like the next request, tools included, so that the provider's cache serves it. Of an open
-    turn it has all but calls that wait for their results; a planning talk is left out.
+    turn it has all but calls that wait for their results; a planning talk is left out. A message of the user that waits
+    for its reply takes in the question: many chat templates refuse two messages of the user in a row.
     """
     memory = replace(memory, settings={**memory.settings, **prompt})
     turn = memory.open
@@ -26,5 +27,7 @@ def side_request(memory: Memory, prompt: Choices, question: str) -> Request:
         last = max(n for n, message in enumerate(turn.messages) if message.role is Role.ASSISTANT)
         memory = replace(memory, open=replace(turn, messages=turn.messages[:last]))
     request = next_request(memory)
-    asked = Message(Role.USER, (Text(SIDE_QUESTION.format(question=question)),))
-    return replace(request, messages=(*request.messages, asked))
+    asked, messages = (Text(SIDE_QUESTION.format(question=question)),), request.messages
+    if messages and messages[-1].role is Role.USER:
+        asked, messages = (*messages[-1].blocks, *asked), messages[:-1]
+    return replace(request, messages=(*messages, Message(Role.USER, asked)))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ikigai.core.commands import table
 from ikigai.core.errors import Bug, IkigaiError
-from ikigai.core.search import recall_choice
 from ikigai.core.state import inputs
 from ikigai.repl.session import Session
 
@@ -73,7 +72,7 @@ class InputRouter:
 
     def send(self, text: str, kind: SendKind = inputs.Submitted) -> None:
         """Send `text` as a message, even if it begins like a command."""
-        if _may_mention(own_words(text)):
+        if _may_mention(text):
             self.run_first(self._send_with_attachments(text, kind))
         else:
             self.route(kind(text))
@@ -166,7 +165,7 @@ class InputRouter:
         self._pause, agent_loop, text = None, self._active_agent.agent_loop, self._screen.typed
         if agent_loop is None or self.is_holding or not self._screen.has_input or len(text) > MAX_EXPECTED_CHARACTERS:
             return
-        if not (text.startswith("!") or table.is_command(text) or _may_mention(own_words(text))):
+        if not (text.startswith("!") or table.is_command(text) or _may_mention(text)):
             agent_loop.expect_message(text)
 
     def route(self, incoming: inputs.Input, to: AgentLoop | None = None) -> None:
@@ -232,7 +231,9 @@ class InputRouter:
 
 def own_words(text: str) -> str:
     """Return the part of a message that is the user's: nothing that excerpts of earlier turns mention is attached."""
-    return text.partition(recall_choice.HEADER)[0]
+    from ikigai.core.search.recall_choice import HEADER  # only a message with an @ asks for it
+
+    return text.partition(HEADER)[0]
 
 
 def _may_mention(text: str) -> bool:
@@ -241,4 +242,4 @@ def _may_mention(text: str) -> bool:
         return False
     from ikigai.core import mentions
 
-    return mentions.may_mention(text)
+    return mentions.may_mention(own_words(text))

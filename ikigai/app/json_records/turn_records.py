@@ -81,10 +81,9 @@ class SourceFields(JsonObject):
 class ResultRecord(PrintedRecord, tag="result"):
     """The outcome of print mode; the last object unless an error is.
 
-    A turn has `model`, `usage`, `turn` (the id of its first event) and `stop`, with `reason` unless it ended by itself.
-    `sources` are the pages that the reply relies on, where a vendor searched the web. With --schema a reply that
-    matches is in `structured`. A slash command has `command`, and one that a model answers
-    has both.
+    A turn has `model`, `usage`, `turn` (the id of its first event) and `stop`, with `reason` unless it ended by itself
+    with a text. `sources` are the pages that the reply relies on, where a vendor searched the web. With --schema a
+    reply that matches is in `structured`. A slash command has `command`, and one that a model answers has both.
     """
 
     text: str

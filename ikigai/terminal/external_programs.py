@@ -79,7 +79,7 @@ class ExternalPrograms:
             with self._terminal_app.away():
                 self._tty.hold_typing()
                 code, keys = await _run_returning_keys(program)
-            self._terminal_app.type(keys)  # before those that wait in the terminal
+                self._terminal_app.type_meanwhile(keys)
             return code
         finally:
             self._lent = False

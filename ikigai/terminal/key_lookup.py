@@ -8,13 +8,33 @@ from collections.abc import Hashable
 
 from prompt_toolkit.key_binding import KeyBindings, defaults
 from prompt_toolkit.key_binding.key_bindings import Binding, KeyBindingsBase, KeysTuple
+from prompt_toolkit.keys import Keys
+
+MOVES = ("left", "right", "up", "down", "home", "end")
+"""Keys that move the cursor; with Shift they do the same."""
+_ESC, _ANY = Keys.Escape, Keys.Any
+_LEFT_OUT: frozenset[KeysTuple] = frozenset(
+    {
+        (Keys.ControlAt,),  # Ctrl+Space starts a selection: letters vanish until Esc
+        *((Keys(f"{ctrl}s-{key}"),) for ctrl in ("", "c-") for key in MOVES),  # the same: letters replace it
+        (Keys.ControlQ,),  # quotes the next key, also Enter and Ctrl+C
+        (Keys.ControlSquareClose, _ANY),  # goes to the next letter typed
+        (_ESC, Keys.ControlSquareClose, _ANY),
+        *((_ESC, digit) for digit in "-0123456789"),  # repeats the next letter
+        *((Keys.ControlX, key) for key in "()e"),  # records keys and types them again
+        *((Keys.ControlX, "r", key) for key in "ky"),
+        (Keys.ControlO,),  # clears the line
+        (Keys.ControlZ,),  # types a control character
+    }
+)
+"""Keys of prompt_toolkit's Emacs mode after which typed text is lost, and nothing on the screen tells why."""
 
 
 class KeyLookup(KeyBindingsBase):
     """The default bindings of prompt_toolkit, and before them those of `bind`. The layout has none of its own."""
 
     def __init__(self) -> None:
-        self._defaults = defaults.load_key_bindings().bindings
+        self._defaults = [each for each in defaults.load_key_bindings().bindings if not _is_left_out(each)]
         self._all = _in_one(self._defaults)
 
     def bind(self, keys: KeyBindingsBase) -> None:
@@ -38,6 +58,12 @@ class KeyLookup(KeyBindingsBase):
 
     def get_bindings_starting_with_keys(self, keys: KeysTuple) -> list[Binding]:
         return self._all.get_bindings_starting_with_keys(keys)
+
+
+def _is_left_out(binding: Binding) -> bool:
+    """Return True if the binding loses text; those of vi's modes, and those that do nothing, stay."""
+    handler = binding.handler
+    return binding.keys in _LEFT_OUT and handler.__name__ != "_ignore" and not handler.__module__.endswith(".vi")
 
 
 def _in_one(bindings: list[Binding]) -> KeyBindings:

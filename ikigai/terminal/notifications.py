@@ -15,7 +15,7 @@ from typing import Protocol
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.transcript import Speaker
 from ikigai.terminal import capabilities
-from ikigai.terminal.keyboard import KeyParser
+from ikigai.terminal.keys.parser import KeyParser
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.dialog import Dialog
 from ikigai.terminal.output.entries import Entries

@@ -40,7 +40,7 @@ class Tty:
     def open(self, prompt: str = "") -> None:
         """Enter raw mode, draw `prompt`, and make sure that the terminal is restored whatever happens."""
         self.raw()
-        self.early = self._read_typed().replace(b"\n", b"\r")
+        self.early = self.read_waiting().replace(b"\n", b"\r")
         for number in DEADLY_SIGNALS:
             signal.signal(number, self._on_deadly_signal)
         atexit.register(self.restore)
@@ -53,6 +53,16 @@ class Tty:
         """Return the bytes that were typed early, once."""
         early, self.early = self.early, b""
         return early
+
+    def read_waiting(self) -> bytes:
+        """Return the bytes that wait in the terminal, read."""
+        count = array.array("i", [0])
+        try:
+            fcntl.ioctl(self.input, termios.FIONREAD, count)
+            return os.read(self.input, count[0]) if count[0] else b""
+        except OSError:
+            self.gone = True
+            return b""
 
     def hand_over(self) -> None:
         """Leave drawing to the caller, who erases the prompt from now on."""
@@ -129,11 +139,6 @@ class Tty:
         except OSError:
             columns, rows = 0, 0
         return columns or 80, rows or 24
-
-    def _read_typed(self) -> bytes:
-        count = array.array("i", [0])
-        fcntl.ioctl(self.input, termios.FIONREAD, count)
-        return os.read(self.input, count[0]) if count[0] else b""
 
     def _on_deadly_signal(self, number: int, frame: FrameType | None) -> None:
         self.restore()

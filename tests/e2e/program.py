@@ -20,7 +20,7 @@ from tests import ROOT
 from tests.support import starting
 from tests.support.starting import Forked
 from tests.terminal.alternate import Screen, is_dim
-from tests.terminal.modes import ATTRIBUTES, ATTRIBUTES_QUERY, MAX_FRAME_SECONDS, is_halfway, left_on
+from tests.terminal.modes import ATTRIBUTES, ATTRIBUTES_QUERY, ENTER, MAX_FRAME_SECONDS, is_halfway, left_on
 
 PATIENCE = 60.0
 """Seconds to wait for something to appear: the machine may be busy with other tests."""
@@ -154,10 +154,10 @@ class Program:
                 data = data[os.write(self._master, data[:2048]) :]
 
     def say(self, text: str) -> None:
-        """Type a message and press Enter."""
+        """Type a message and press Enter: never a line of a paste, also where the program reads all at once."""
         self.type(text)
         self.wait(lambda: text in "".join(self.lines()).replace("\n", ""), f"the echo of {text!r}")
-        self.type("\r")
+        self.type(ENTER)
 
     def keeps(self, *drafts: str) -> None:
         """Wait until these drafts of the input are in files, and no others."""

@@ -8,6 +8,7 @@ from tests.e2e.program import Program
 from tests.e2e.test_follow import chooses
 from tests.e2e.test_tools import asked
 from tests.support.invariants import check
+from tests.terminal.modes import ENTER
 
 ALT_UP, ALT_DOWN, ALT_RIGHT = "\x1b[1;3A", "\x1b[1;3B", "\x1b[1;3C"
 
@@ -127,7 +128,7 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
         program.wait_for("only forks can be killed")
         program.say("/fork --name one --model no/such")
         program.wait_for("There is no provider 'no'")
-        program.type("/fork --name one\rtyped for one")
+        program.type(f"/fork --name one{ENTER}typed for one")
         at(program, "one")
         program.wait_for_input("typed for one")
         lead(program, ALT_UP, root, "it has no parent")
@@ -136,13 +137,13 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
         program.wait_for_input("typed for one")
         program.type("\x15")
         lead(program, ALT_RIGHT, "another", "no next sibling")
-        program.type("/fork --name one-more\r/rename busy\r")  # what is typed ahead means the agent that is gone to
+        program.type(f"/fork --name one-more{ENTER}/rename busy\r")  # what is typed ahead means the new agent
         at(program, "busy")
         program.leave()
     with account.terminal("-r", "busy", columns=110, env={"IKIGAI_TOOLS_ENABLED": "true"}) as program:
         program.ready().say(f"/model {asks}")
         program.wait_for("Model: scripted/")
-        program.type("make it\r/switch one\r")
+        program.type(f"make it{ENTER}/switch one\r")
         at(program, "one")
         program.wait(lambda: "busy asks: /answer" in program.status(), "the question in the status line")
         program.say("/answer")

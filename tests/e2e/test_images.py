@@ -16,6 +16,7 @@ from tests.e2e.test_tools import answer
 from tests.support.invariants import check
 from tests.support.pdf import make_pdf
 from tests.support.wire_server import Answer, completion
+from tests.terminal.modes import ENTER
 
 PREFIX = "data:image/png;base64,"
 
@@ -170,7 +171,7 @@ def large() -> bytes:
 def test_nothing_overtakes_a_message_whose_image_is_being_read(account: Account):
     (account.home / "large.jpg").write_bytes(large())
     with account.terminal(*ECHO) as program:
-        program.ready().type("one @large.jpg\rtwo\r/mark here\rthree\r")
+        program.ready().type(f"one @large.jpg{ENTER}two{ENTER}/mark here{ENTER}three\r")
         program.wait(lambda: len(account.turns()) == 3, "three turns")
         program.settled()
         program.leave()
@@ -182,7 +183,7 @@ def test_nothing_overtakes_a_message_whose_image_is_being_read(account: Account)
 def test_leaving_at_once_keeps_the_message_with_its_image(account: Account):
     (account.home / "large.jpg").write_bytes(large())
     with account.terminal(*ECHO) as program:
-        program.ready().type("one @large.jpg\r/exit\r")
+        program.ready().type(f"one @large.jpg{ENTER}/exit\r")
         assert program.ended() == 0
         program.assert_restored()
     check(account.dsn)
@@ -196,7 +197,7 @@ def test_leaving_at_once_keeps_the_message_with_its_image(account: Account):
 def test_messages_behind_an_image_are_not_sent_when_the_user_leaves(account: Account):
     (account.home / "large.jpg").write_bytes(large())
     with account.terminal(*ECHO, "-c") as program:
-        program.ready().type("one @large.jpg\r!touch ran\r\x04")
+        program.ready().type(f"one @large.jpg{ENTER}!touch ran\r\x04")
         assert program.ended() == 0
         program.assert_restored()
     assert [text for text, _ in stored(account)] == ["one @large.jpg"] and not (account.home / "ran").exists()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.account import ECHO, Account, Wire
 from tests.support.wire_server import completion
+from tests.terminal.modes import ENTER
 
 WIRE = ("-m", "wire/test-model")
 
@@ -122,7 +123,7 @@ SLOW_FILES = "tests.e2e.slow_files"
 def test_message_whose_file_is_not_read_in_time_is_a_draft_of_the_next_start(account: Account):
     (account.home / "notes.txt").write_text("Notes.")
     with account.terminal(*ECHO, module=SLOW_FILES, env={"SECONDS": "3"}) as program:
-        program.ready().type("see @notes.txt\rtwo\r/exit\r")
+        program.ready().type(f"see @notes.txt{ENTER}two{ENTER}/exit\r")
         assert program.ended() == 0
         program.assert_restored()
     assert account.said("user") == []
@@ -133,7 +134,7 @@ def test_message_whose_file_is_not_read_in_time_is_a_draft_of_the_next_start(acc
 def test_nobody_is_asked_about_a_file_that_is_read_while_the_user_leaves(account: Account):
     (account.home / ".env").write_text("KEY=1")
     with account.terminal(*ECHO, module=SLOW_FILES, env={"SECONDS": "1", "WAITS": "600"}) as program:
-        program.ready().type("see @.env\rtwo\r/exit\r")
+        program.ready().type(f"see @.env{ENTER}two{ENTER}/exit\r")
         assert program.ended() == 0
         program.assert_restored()
     assert account.said("user") == []
@@ -144,7 +145,7 @@ def test_nobody_is_asked_about_a_file_that_is_read_while_the_user_leaves(account
 def test_kill_while_files_of_a_message_are_read_keeps_it(account: Account):
     (account.home / "notes.txt").write_text("Notes.")
     with account.terminal(*ECHO, module=SLOW_FILES, env={"SECONDS": "600"}) as program:
-        program.ready().type("see @notes.txt\rtwo\r")
+        program.ready().type(f"see @notes.txt{ENTER}two\r")
         program.keeps("see @notes.txt\ntwo")
         program.kill()
     with account.terminal(*ECHO, "-c") as program:

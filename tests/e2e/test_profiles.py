@@ -3,6 +3,7 @@
 import json
 
 from tests.e2e.account import WIRE, Account, Wire, figures_of, refused
+from tests.terminal.modes import ENTER
 
 PROFILES = """
 [profiles.brief]
@@ -72,7 +73,7 @@ def test_profiles_and_pins_in_a_terminal(account: Account, wire: Wire):
         program.wait_for("Context cleared")
         program.say("/unpin my")
         program.wait_for("my is not pinned. Pinned files: my notes.md")
-        program.type("/pin --refresh\ragain\r")  # at once: what is said waits for what it is said with
+        program.type(f"/pin --refresh{ENTER}again\r")  # at once: what is said waits for what it is said with
         program.wait_for("● You said: again")
         program.settled()
         program.say("/unpin my notes.md")

@@ -17,6 +17,7 @@ from tests.e2e.account import ECHO, WIRE, Account, Wire
 from tests.e2e.program import PATIENCE, Program
 from tests.support.invariants import check
 from tests.support.wire_server import Answer, completion
+from tests.terminal.modes import ENTER
 
 # -- the talk goes on --------------------------------------------------------------------------------------------
 
@@ -223,7 +224,7 @@ def test_new_and_switch(account: Account, wire: Wire):
         program.ready()
         (first,) = account.agents()
         say(program, account, "in the first")
-        program.type("/new second\rquickly typed\r")
+        program.type(f"/new second{ENTER}quickly typed\r")
         program.wait_for("● You said: quickly typed")
         program.settled()
         assert program.status().startswith("  second · ")
@@ -498,7 +499,7 @@ def test_terminal_never_obeys_words_of_a_model(account: Account):
         ("Every " + "é".join(bad), f"```python\n{'é'.join(bad)}\n```", f"| a |\n|---|\n| {bad} |", "Last.")
     )
     with account.terminal(*account.script(reply, each_way), env={"LANG": "C", "LC_ALL": "C"}) as program:
-        program.ready().type("go \u202e\x9d")
+        program.ready().type("\x1b[200~go \u202e\x9d\x1b[201~")
         program.wait_for("❯ go <U+202E><U+009D>")
         program.type("\r")
         program.wait_for("words")

@@ -7,6 +7,7 @@ from tests.e2e.program import Program
 from tests.e2e.test_login import LIST
 from tests.e2e.test_tools import TOOLS
 from tests.support.wire_server import failure
+from tests.terminal.modes import ENTER
 
 QUERY = b"\x1b[?2004$p"
 """The query of the doctor for a mode of the terminal."""
@@ -72,13 +73,13 @@ def test_key_that_comes_before_the_question_is_dropped(account: Account, wire: W
     """Neither what came with the Enter of /login nor what comes until the question is a message or a draft."""
     env = {"OPENAI_BASE_URL": wire.server.base_url}
     with account.terminal("-m", "scripted/echo", env=env) as program:
-        program.ready().type("/login openai\rsk-canary-with-it\r\x1b[200~sk-canary-pasted\x1b[201~")
+        program.ready().type(f"/login openai{ENTER}sk-canary-with-it\r\x1b[200~sk-canary-pasted\x1b[201~")
         program.type("sk-canary-behind\r")
         program.wait_for(ASKS)
         wire.answers(LIST)
         program.type("sk-right\r")
         program.wait_for("To use it: /model openai/")
-        program.type("/login nobody\rsk-canary-unknown\r")
+        program.type(f"/login nobody{ENTER}sk-canary-unknown\r")
         program.wait_for("There is no such provider")
         program.say("and on")
         program.wait_for("● and on")

@@ -9,6 +9,8 @@ _SEQUENCE = re.compile(
 )
 
 
+ENTER = "\x1b[13u"
+"""Enter as a terminal may report it: always a key, where \\r before other text may be a line of a paste."""
 ATTRIBUTES_QUERY, ATTRIBUTES = b"\x1b[c", b"\x1b[?62;22c"
 """The query for the attributes of a terminal (DA1), and the answer of one that knows no query for its colors."""
 MAX_FRAME_SECONDS = 5.0

@@ -16,7 +16,7 @@ from ikigai.core.questions import yes_or_no
 from ikigai.core.state.fold import end_turn
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.terminal import capabilities
-from ikigai.terminal.keyboard import KeyParser
+from ikigai.terminal.keys.parser import KeyParser
 from ikigai.terminal.notifications import FOCUS, NO_FOCUS, POP, PUSH, Notifier, notification_sequence
 from ikigai.terminal.output.dialog import Dialog
 from ikigai.terminal.output.live_area import LiveArea

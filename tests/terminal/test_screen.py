@@ -8,13 +8,14 @@ import pytest
 
 from ikigai.core.commands.table import COMMANDS
 from tests.terminal.console import Console
+from tests.terminal.modes import ENTER
 
 NEWLINES = {
     "Ctrl+J": "\n",
     "Alt+Enter": "\x1b\r",
     "Shift+Enter, CSI u": "\x1b[13;2u",
     "Shift+Enter, modifyOtherKeys": "\x1b[27;2;13~",
-    "trailing backslash": "\\\r",
+    "trailing backslash": f"\\{ENTER}",
 }
 
 OURS = re.compile(
@@ -129,7 +130,7 @@ def test_ctrl_d_quits_on_an_empty_line_only(console: Console):
 def test_enter_while_busy_queues_and_up_takes_back(console: Console):
     console.send("hang\r")
     console.until("Waiting")
-    console.send("first\rsecond\r")
+    console.send(f"first{ENTER}second\r")
     console.until("next: second")
     assert "next: first" in console.text
     console.send("\x1b[A")

@@ -21,7 +21,7 @@ from ikigai.terminal.browser.reader import HistoryReader, Work
 from ikigai.terminal.browser.view import BrowserView
 from ikigai.terminal.clipboard import copy_text
 from ikigai.terminal.guest_keys import GuestKeys, edit_typed
-from ikigai.terminal.keyboard import ESC_KEY
+from ikigai.terminal.keys.codes import ESC_KEY
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.pager import page_text
 from ikigai.terminal.render.theme import Theme

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from prompt_toolkit.keys import Keys
 
-from ikigai.terminal.keyboard import ESC_KEY, NEWLINE_KEY
+from ikigai.terminal.keys.codes import ESC_KEY, NEWLINE_KEY
 from ikigai.terminal.render.text_width import cell_width, cut
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ikigai.terminal.input.input_line import InputLine
-from ikigai.terminal.keyboard import MAX_PASTE_BYTES
+from ikigai.terminal.keys.parser import MAX_PASTE_BYTES
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.conversation import ConversationView
 from ikigai.terminal.output.dialog import Dialogs

@@ -12,7 +12,7 @@ from typing import Any
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, emacs_mode, vi_mode
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from ikigai.core.key_actions import KEY_ACTIONS, active_keys, key_label
@@ -20,7 +20,8 @@ from ikigai.terminal.input.completion import Menu
 from ikigai.terminal.input.input_actions import InputActions, On
 from ikigai.terminal.input.pastes import Pastes
 from ikigai.terminal.input.prompt import GhostSuggestion
-from ikigai.terminal.keyboard import ESC_KEY
+from ikigai.terminal.key_lookup import MOVES
+from ikigai.terminal.keys.codes import ESC_KEY
 
 DOUBLE_ESC_SECONDS = 0.5
 """Seconds between two presses of Esc that are meant together."""
@@ -72,6 +73,12 @@ def build_bindings(
         else:
             event.current_buffer.insert_text(" ".join(event.data.split())[:200])
 
+    @keys.add(Keys.Escape, "#", filter=emacs_mode)
+    @keys.add(Keys.Escape, Keys.Any, filter=emacs_mode)  # Alt with a key that means nothing
+    def _(event: KeyPressEvent) -> None:
+        """Do nothing: prompt_toolkit would delete the line, or type the key."""
+
+    _moving_with_shift(keys)
     _finding(lambda name: _binder(active, name, lambda keys, _: in_search(*keys)), in_search, actions)
     return keys
 
@@ -154,11 +161,6 @@ def _writing(on_action: On, on: On, actions: InputActions, buffer: Buffer, paste
     @on_action("editor")
     def _(event: KeyPressEvent) -> None:
         actions.edit()
-
-    @on(Keys.Escape, "#", filter=emacs_mode)
-    @on(Keys.Escape, Keys.Any, filter=emacs_mode)  # Alt with a key that means nothing
-    def _(event: KeyPressEvent) -> None:
-        """Do nothing: prompt_toolkit would delete the line."""
 
 
 def _finding(on_action: On, on: On, actions: InputActions) -> None:
@@ -311,6 +313,16 @@ def _moving(on_action: On, actions: InputActions, buffer: Buffer) -> None:
     @on_action("next_agent", filter=_empty(buffer))
     def _(event: KeyPressEvent) -> None:
         actions.handler.go_to("right")
+
+
+def _moving_with_shift(keys: KeyBindings) -> None:
+    """Let Shift make no difference to keys that move the cursor: prompt_toolkit selects text, which letters replace."""
+    for ctrl in ("", "c-"):
+        for move in MOVES:
+
+            @keys.add(f"{ctrl}s-{move}")
+            def _(event: KeyPressEvent, plain: str = ctrl + move) -> None:
+                event.key_processor.feed(KeyPress(Keys(plain), ""), first=True)
 
 
 def _accepting(on: On, buffer: Buffer, ghost: GhostSuggestion) -> None:

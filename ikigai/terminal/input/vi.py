@@ -10,7 +10,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode, ViState
 
 from ikigai.terminal.input.completion import Menu
 from ikigai.terminal.input.input_actions import InputActions, On
-from ikigai.terminal.keyboard import ESC_KEY
+from ikigai.terminal.keys.codes import ESC_KEY
 
 
 def bind_vi_keys(on: On, actions: InputActions, menu: Menu) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import Application, application
 from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, defaults
 from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.key_binding.vi_state import InputMode
@@ -99,6 +100,7 @@ class TerminalApp:
         self._theme = theme
         self._background: BackgroundColor | None = None
         self._ahead: list[KeyPress] = []  # typed before the terminal was given up, and not processed yet
+        self._typed_meanwhile = b""  # what another program has read that was meant for the prompt
 
     async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Show the prompt and take keys until `close`; `begin` starts as soon as the prompt is visible."""
@@ -118,6 +120,7 @@ class TerminalApp:
         loop.add_signal_handler(signal.SIGTSTP, self.suspend)
         loop.add_signal_handler(signal.SIGCONT, self._resume)
         self._tty.hand_over()
+        store_typeahead(self.keyboard, self.keyboard.typed_ahead(self._tty.read_waiting()))
         try:
             await self._app.run_async(set_exception_handler=False, handle_sigint=False)
         except EOFError:
@@ -187,9 +190,9 @@ class TerminalApp:
         self._app.key_processor.feed_multiple(presses)
         self._app.key_processor.process_keys()
 
-    def type(self, data: bytes) -> None:
-        """Process bytes from the terminal that another program has read."""
-        self.press([*self.keyboard.parse(data), *self.keyboard.take_held()])
+    def type_meanwhile(self, data: bytes) -> None:
+        """Process bytes that another program has read once it has given the terminal back, before those in there."""
+        self._typed_meanwhile += data
 
     def drop_keys(self, drops: bool) -> None:
         """Drop what was typed and not processed yet, and all until this is called with False."""
@@ -210,7 +213,7 @@ class TerminalApp:
                 yield
         finally:
             self.keyboard.has_guest = False
-            self._take_again()
+            self._take_again(waited=not takes_keys)
 
     def suspend(self) -> None:
         """Stop, with all of our process group, until the shell continues it."""
@@ -251,8 +254,12 @@ class TerminalApp:
         self._painter.holds.add("away")
         self._tty.restore()
 
-    def _take_again(self) -> None:
+    def _take_again(self, waited: bool = True) -> None:
+        """Take the terminal again; `waited` if what is in there was typed while it was away."""
         self._tty.raw()
+        if waited:
+            data, self._typed_meanwhile = self._typed_meanwhile + self._tty.read_waiting(), b""
+            self._ahead += self.keyboard.typed_ahead(data)
         self._painter.holds.discard("away")
         self._painter.reset()
         self._painter.settle()

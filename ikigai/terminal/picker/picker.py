@@ -10,7 +10,7 @@ from prompt_toolkit.keys import Keys
 from ikigai.core.errors import Bug, IkigaiError
 from ikigai.terminal.alternate_screen import AlternateScreen
 from ikigai.terminal.guest_keys import GuestKeys, edit_typed
-from ikigai.terminal.keyboard import ESC_KEY
+from ikigai.terminal.keys.codes import ESC_KEY
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.picker import picker_frame
 from ikigai.terminal.picker.source import PickerRow, PickerSource

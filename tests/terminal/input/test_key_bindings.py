@@ -11,8 +11,10 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import DummyInput
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import defaults
 from prompt_toolkit.key_binding.bindings.vi import load_vi_bindings
+from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.output import DummyOutput
 
@@ -21,7 +23,8 @@ from ikigai.terminal.input.input_actions import InputActions
 from ikigai.terminal.input.key_bindings import build_bindings
 from ikigai.terminal.input.pastes import Pastes
 from ikigai.terminal.input.prompt import GhostSuggestion, PromptHistory, build_layout
-from ikigai.terminal.keyboard import KeyParser
+from ikigai.terminal.key_lookup import KeyLookup
+from ikigai.terminal.keys.parser import KeyParser
 from ikigai.terminal.tty import Tty
 
 
@@ -43,11 +46,13 @@ class Pressed:
         laid = build_layout(self.buffer, field, str, ghost, Tty.__new__(Tty))
         self.app: Application[None] = Application(
             layout=laid,
-            key_bindings=keys,
             input=DummyInput(),
             output=DummyOutput(),
             editing_mode=EditingMode.VI if vi else EditingMode.EMACS,
         )
+        lookup = KeyLookup()
+        lookup.bind(keys)
+        self.app.key_processor = KeyProcessor(lookup)
         self.buffer.load_history_if_not_yet_loaded()
 
     def __getattr__(self, name: str) -> Any:
@@ -116,13 +121,19 @@ KEYS: list[tuple[str, str, str, str, list[str]]] = [
     # name, bytes, text before, text afterwards, what is called
     ("Enter", "\r", DRAFT, "¦", ["submit one two"]),
     ("Enter on nothing", "\r", " ", " ¦", ["retry"]),
-    ("Enter behind a backslash", "\\\rx", DRAFT, "one two\nx¦", []),
+    ("Enter behind a backslash", "\\‖\r‖x", DRAFT, "one two\nx¦", []),
     ("Ctrl+J", "\n", DRAFT, "one two\n¦", []),
     ("Alt+Enter", ESC + "\r", DRAFT, "one two\n¦", []),
     ("Shift+Enter, CSI u", ESC + "[13;2u", DRAFT, "one two\n¦", []),
     ("Shift+Enter, modifyOtherKeys", ESC + "[27;2;13~", DRAFT, "one two\n¦", []),
     ("Ctrl+Enter, CSI u", ESC + "[13;5u", DRAFT, "one two\n¦", []),
     ("unknown sequences", f"a{ESC}[99;99X{ESC}]0;x\x07{ESC}Pq{ESC}\\{ESC}[<0;1;1M{ESC}[57441;1ub", EMPTY, "ab¦", []),
+    ("Ctrl+Space", "\x00x", DRAFT, "one twox¦", []),
+    ("Ctrl+Space, CSI u", ESC + "[32;5ux", DRAFT, "one twox¦", []),
+    ("Shift+Left", f"{ESC}[1;2D{ESC}[1;2Dx", DRAFT, "one tx¦wo", []),
+    ("Ctrl+Shift+Left, Shift+Home, Shift+End", f"{ESC}[1;6Dx{ESC}[1;2Hy{ESC}[1;2Fz", DRAFT, "yone xtwoz¦", []),
+    ("Shift+Left, Backspace", f"{ESC}[1;2D{ESC}[1;2D\x7f", DRAFT, "one ¦wo", []),
+    ("Shift+Up", f"{ESC}[1;2A", EMPTY, "earlier one¦", []),
     ("Alt+unknown", ESC + "%x", EMPTY, "x¦", []),
     ("Esc", ESC, DRAFT, "one two¦", []),
     ("Esc Esc", f"{ESC}‖{ESC}", EMPTY, "¦", ["browse True"]),
@@ -195,6 +206,29 @@ async def test_keys_while_busy(keys: str, text: str, then: str, calls: list[str]
     assert await press(keys, text, busy=True) == (then, calls)
 
 
+ANY_KEY = sorted(
+    {*map(chr, range(32)), *ANSI_SEQUENCES, *(ESC + chr(code) for code in range(128)), ESC + "[32;5u", ESC + "\x1d"}
+    - {ESC + begin for begin in ("", ESC, "[", "O", "]", "P", "X", "^", "_", "[200~")}  # more is to follow
+    - {"\x9b"}
+)
+
+
+async def test_text_behind_any_key_is_typed_once():
+    """No key makes characters vanish, repeats them, or lets them replace others."""
+    lost = []
+    for typed in ("xyz", "(m", ")m", "em", "rym", "rkm", "5m", "-m", ">m"):
+        pressed = Pressed(vi=False, busy=False, asked=False, finding=False)
+        for key in ANY_KEY:
+            pressed.buffer.reset(Document("one two", 4))
+            pressed.calls.clear()
+            pressed.type(key + typed)
+            document = pressed.buffer.document
+            once = document.text_before_cursor.endswith(typed) and document.text.count(typed[-1]) == 1
+            if not pressed.calls and not once:
+                lost.append((key, typed, document.text))
+    assert lost == []
+
+
 FINDING = [
     ("Enter", "\r", ["found True"]),
     ("Tab", "\t", ["found True"]),
@@ -210,6 +244,10 @@ FINDING = [
 async def test_keys_during_a_search(keys: str, calls: list[str]):
     for vi in (False, True):
         assert await press(keys, DRAFT, finding=True, vi=vi) == ("one two¦", calls)
+
+
+async def test_alt_types_nothing_into_a_search():
+    assert await press(f"{ESC}5{ESC}%x", DRAFT, finding=True) == ("one twox¦", [])
 
 
 VI = [

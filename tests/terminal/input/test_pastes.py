@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.console import END, PASTE, Console
+from tests.terminal.modes import ENTER
 
 
 @pytest.fixture
@@ -25,6 +26,22 @@ def test_short_paste_is_inserted_and_never_sent(console: Console):
     console.send("four\r")
     console.until(lambda: console.sent)
     assert console.sent == ["one\ntwo\nthree\nfour"]
+
+
+def test_lines_of_a_terminal_without_paste_marks_are_one_message(console: Console):
+    console.send("".join(f"line {number} of what was pasted\r" for number in range(1999)) + "end" + ENTER)
+    console.until("2,000 lines in all")
+    console.until("● You said: line 0 of what")
+    assert len(console.sent) == 1
+
+
+def test_enter_behind_pasted_lines_sends_them_and_the_last_line_end_does_not(console: Console):
+    console.send("one\rtwo\r")
+    console.until(lambda: console.prompt == "one\ntwo\n")
+    assert not console.sent
+    console.send("\r")
+    console.until(lambda: console.sent)
+    assert console.sent == ["one\ntwo\n"]
 
 
 def test_end_mark_inside_a_paste_is_text(console: Console):

@@ -10,6 +10,7 @@ import pytest
 from ikigai.core.questions import Choice, Question, QuestionAnswer, yes_or_no
 from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS, TYPING_GUARD, Dialogs
 from tests.terminal.console import Console
+from tests.terminal.modes import ENTER
 
 KEYS = "[y] yes · [n] no · [w] no, because · Esc: no"
 
@@ -50,7 +51,7 @@ def test_key_answers_and_the_question_is_printed(tmp_path: Path):
 
 def test_type_ahead_goes_into_the_input_and_does_not_answer(tmp_path: Path):
     with Console(tmp_path, DEMO_PAUSE="60") as console:  # however long the machine takes between two letters
-        console.ready().send("ask 0.3\r")
+        console.ready().send(f"ask 0.3{ENTER}")
         for letter in "may nobody say y":
             console.send(letter)
             console.pump(0.08)
@@ -101,8 +102,7 @@ def test_words_go_with_an_answer_and_the_draft_comes_back(tmp_path: Path):
 
 def test_questions_wait_for_one_another_and_leaving_takes_them_along(tmp_path: Path):
     with Console(tmp_path) as console:
-        console.ready().send("ask 0.2\r")
-        console.send("ask 0.2\r")
+        console.ready().send(f"ask 0.2{ENTER}ask 0.2{ENTER}")
         asked(console)
         console.until(lambda: len(console.told("asked")) == 2)
         assert "thing 2" not in console.history

@@ -175,7 +175,7 @@ def test_drawn_again_after_the_size_settles(tmux: Tmux):
     # tmux takes rows at the very top of a half-empty screen into its history when it narrows; nobody can undo that.
     for number in range(8):
         tmux.keys(f"notice number {number}", "Enter")
-    tmux.until("⚠ number 7")
+        tmux.until(f"⚠ number {number}")  # lines that come together are a paste
     tmux.keys("typed while it is narrow")
     tmux.until("❯ typed while it is narrow")
     tmux.resize(20, 10)

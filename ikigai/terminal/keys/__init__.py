@@ -1,0 +1,1 @@
+"""This package turns what a terminal sends into key presses."""

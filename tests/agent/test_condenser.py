@@ -117,7 +117,7 @@ class Talk:
 
     async def until(self, true: Callable[[], Any]) -> None:
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not true():
                     await asyncio.sleep(0.002)
         except TimeoutError:

@@ -156,7 +156,7 @@ class Talk:
     async def tell(self, incoming: Input) -> None:
         self.runtime.inbox.put_nowait(incoming)
 
-    async def until(self, true: Callable[[], bool], seconds: float = 30) -> None:
+    async def until(self, true: Callable[[], bool], seconds: float = 60) -> None:
         async with asyncio.timeout(seconds):
             while not true():
                 await asyncio.sleep(0.002)

@@ -193,7 +193,7 @@ class Session:
     def tell(self, incoming: inputs.Input) -> None:
         self.runtime.inbox.put_nowait(incoming)
 
-    async def until(self, true: Callable[[], bool], seconds: float = 10) -> None:
+    async def until(self, true: Callable[[], bool], seconds: float = 60) -> None:
         async with asyncio.timeout(seconds):
             while not true():
                 await asyncio.sleep(0.001)

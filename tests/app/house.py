@@ -23,7 +23,7 @@ def call(name: str, /, **arguments: object) -> dict[str, object]:
 
 
 async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (found if isinstance(found := holds(), bool) else await found):
             await asyncio.sleep(0.01)
 

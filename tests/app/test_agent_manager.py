@@ -63,7 +63,7 @@ async def sailing(
         assert not made.agents
 
 
-async def until(true: Callable[[], object], seconds: float = 20) -> None:
+async def until(true: Callable[[], object], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not true():
             await asyncio.sleep(0.002)

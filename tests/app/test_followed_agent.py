@@ -122,7 +122,7 @@ def follows(database: Database, talk: Talk, view: Watcher) -> FollowedAgent:
 
 async def caught_up(watcher: Watcher, talk: Talk, start: int) -> None:
     """Wait until it has shown all that is stored."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while start + len(watcher.rows) < (talk.log._last_seq or 0):
             await asyncio.sleep(0.01)
 
@@ -246,7 +246,7 @@ def agrees(watcher: Watcher, begun: Memory, memory: Memory, talk: Talk) -> None:
 
 async def told(watcher: Watcher, *words: str) -> None:
     """Wait until the newest notice says this."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (watcher.notices and all(word in watcher.notices[-1] for word in words)):
             await asyncio.sleep(0.02)
 
@@ -313,7 +313,7 @@ async def test_database_that_is_away_is_told_and_comes_back(
             proxy.down = True
             proxy.reset()
         await talk.turn("during", "the cut")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not watcher.notices:
                 await asyncio.sleep(0.01)
         proxy.down = False
@@ -357,7 +357,7 @@ async def test_follower_learns_what_the_agent_is_called_now(dsn: str) -> None:
     await following.begin()
     following.start()
     await writer.tree.rename(talk.agent, "dusk")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not watcher.names:
             await asyncio.sleep(0.01)
     assert watcher.notices == [f"{talk.agent.name} is now called dusk."] and watcher.names == ["dusk"]
@@ -384,7 +384,7 @@ async def test_model_of_the_writers_flag_is_learned(dsn: str) -> None:
     usage = ev.UsageReported("chat/small", Usage(input=9), size=40)
     await talk.happen(Replied(cast("CallModel", job), (Text("two"),), StopReason.END, usage))
     await talk.happen(Submitted("three"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (watcher.memory and watcher.memory.model == "chat/small" and watcher.memory.open):
             await asyncio.sleep(0.01)
     assert watcher.memory.limits.context == 100 and len(watcher.rows) == 5

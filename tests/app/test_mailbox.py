@@ -348,7 +348,7 @@ async def test_agent_with_an_open_question_is_not_waited_for(house: House) -> No
     asker = await house.member("asker", [call("shell", command="true")])
     asker.agent_loop.put_input(Submitted("go"))
     await until(lambda: bool(asker.view.questions))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert (
             await wait_for_agents(house.manager, here.agent.id, ("asker",))
             == "asker is waiting for your answer: /answer asker"

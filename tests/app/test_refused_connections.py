@@ -217,7 +217,7 @@ async def test_agent_goes_on_when_the_embedded_server_can_be_started_again(tmp_p
             connection = (await session._ensure_connected())[0]
             os.kill(int((folder / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
             # The server process of the connection lives for a moment longer, and could still store the message.
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while await session.is_connected_by(connection):
                     await asyncio.sleep(0.01)
             member.agent_loop.put_input(Submitted("kept"))

@@ -86,7 +86,7 @@ async def crossing(dsn: str, *replies: Reply) -> AsyncIterator[tuple[Proxy, Agen
 
 
 async def until(true: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.002)
 

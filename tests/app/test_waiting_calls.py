@@ -27,7 +27,7 @@ async def test_those_who_wait_for_each_other_find_it_out_at_once() -> None:
     calls = WaitingCalls()
     one, two = Waiter(calls, "one", ["two"]), Waiter(calls, "two", ["one"])
     waiting = [asyncio.create_task(each.wait()) for each in (one, two)]
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     assert len(done) == 1, "the other one may hear something now"
     for task in left:

@@ -211,7 +211,7 @@ def test_events_behind_the_browser_are_shown_once(account: Account):
     with account.terminal(*model) as program:
         opened(program.ready())
         program.hang_up()
-        assert program.process.wait(30) == 129
+        assert program.process.wait(60) == 129
     assert account.endings() == ["completed"] * 3
 
 

@@ -137,7 +137,7 @@ def test_signals_at_random(account: Account, number: signal.Signals):
         program = account.start(*ECHO, "-p", "hello")
         time.sleep(dice.uniform(0.05, 0.4))
         program.send_signal(number)
-        program.communicate(timeout=30)
+        program.communicate(timeout=60)
         codes.add(program.returncode)
     # 1 is Python's own, when it is interrupted before it gets to the program.
     assert {0, 128 + number} <= codes <= {0, 1, 128 + number, -number}

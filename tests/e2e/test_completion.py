@@ -208,7 +208,7 @@ def test_tab(account: Account, on_path: Path, name: str):
     start, source = STARTS[name]
     (account.home / "script").write_text(account.run("completion", name).stdout)
     env = environment(account.home, **account.environment(PATH=f"{on_path}:{os.environ['PATH']}", PS1="$ "))
-    shell = pexpect.spawn(start[0], start[1:], env=env, cwd=str(account.home), dimensions=(24, 200), timeout=30)
+    shell = pexpect.spawn(start[0], start[1:], env=env, cwd=str(account.home), dimensions=(24, 200), timeout=60)
     screen = pyte.Screen(200, 24)
     stream = pyte.ByteStream(screen)
 

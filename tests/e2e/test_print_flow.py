@@ -113,9 +113,9 @@ def test_timeout_interrupts_the_turn(account: Account, wire: Wire, format: str):
 
 def test_timeout_ends_the_wait_for_input_and_for_a_reader(account: Account):
     program = account.start(*ECHO, "-p", "--timeout", "1", typed=True)
-    assert program.wait(30) == 124 and not account.agents()
+    assert program.wait(60) == 124 and not account.agents()
     program = account.start(*account.script("word " * 20_000), "-p", "--timeout", "4", "go")
-    assert program.wait(30) == 124
+    assert program.wait(60) == 124
 
 
 def test_timeout_changes_nothing_when_the_run_ends_in_time(account: Account):
@@ -252,7 +252,7 @@ def test_line_is_answered_before_the_next_one_comes(account: Account):
             pass
         assert line["text"] == text
     program.stdin.close()
-    assert program.wait(30) == 0
+    assert program.wait(60) == 0
 
 
 @pytest.mark.ordinary("{-*", "*udcff*")

@@ -307,7 +307,7 @@ def test_stopped_by_a_signal(account: Account, wire: Wire, number: signal.Signal
     program.send_signal(number)
     assert program.stdout and program.stderr
     rest, errors = program.stdout.read(), program.stderr.read()
-    assert program.wait(30) == code and not errors
+    assert program.wait(60) == code and not errors
     assert account.endings() == ["interrupted"]
     assert account.said("assistant") == ["Half a reply"]
     if format == "text":
@@ -357,7 +357,7 @@ def test_stopped_before_a_word_came(account: Account, wire: Wire):
     program = account.start(*WIRE, "-c", "-p", "go")
     assert wire.asked()
     program.send_signal(signal.SIGINT)
-    assert program.communicate(timeout=30) == ("", "")
+    assert program.communicate(timeout=60) == ("", "")
     assert program.returncode == 130
     assert account.endings() == ["interrupted"] and not account.said("assistant")
     assert account.run(*WIRE, "-c", "-p", "again").returncode == 0

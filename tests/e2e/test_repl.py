@@ -462,7 +462,7 @@ def test_program_ends_when_the_terminal_hangs_up(account: Account):
         program.ready()
         pid = program.process.pid
         program.hang_up()
-        assert program.process.wait(30) == 129
+        assert program.process.wait(60) == 129
     assert not Path(f"/proc/{pid}").exists()
     assert account.run(*ECHO, "-c", "-p", "after").stdout == "after\n"
 

@@ -144,7 +144,7 @@ def test_search_at_the_terminal(account: Account):
         program.say("/clear")
         program.wait_for("Context cleared")
         program.say("/search early giraffe")
-        program.wait_for("an early giraffe", 10)
+        program.wait_for("an early giraffe")
         program.settled()
         id = rows[-1].split()[0]
         program.say(f"/search {id}")

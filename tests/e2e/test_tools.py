@@ -75,7 +75,7 @@ class Traces:
                     found[int(folder.name)] = words.strip()
         return found
 
-    def gone(self, seconds: float = 8) -> None:
+    def gone(self, seconds: float = 60) -> None:
         """Wait until none is left."""
         until = time.monotonic() + seconds
         while left := self.alive():

@@ -165,7 +165,7 @@ async def test_server_that_falls_silent(form: Format, wire_server: WireServer, b
         assert isinstance(ended, StreamFailed)
         assert ended.kind is FailureKind.CUT and ended.text.startswith(f"{form.provider} sent nothing for {seconds}")
     if wire_server.requests:  # none, if the time was over before it was sent
-        await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+        await asyncio.wait_for(wire_server.hung_up.wait(), 60)
     await provider.close()
 
 
@@ -190,7 +190,7 @@ async def test_cancelling_closes_the_connection(form: Format, vendor: Any, wire_
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+    await asyncio.wait_for(wire_server.hung_up.wait(), 60)
 
 
 async def test_leaving_a_stream_closes_the_connection(form: Format, vendor: Any, wire_server: WireServer):
@@ -198,7 +198,7 @@ async def test_leaving_a_stream_closes_the_connection(form: Format, vendor: Any,
     events = vendor.stream(ask())
     await anext(events)
     await events.aclose()
-    await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+    await asyncio.wait_for(wire_server.hung_up.wait(), 60)
 
 
 async def test_one_client_for_all_requests_at_once(form: Format, vendor: Any, wire_server: WireServer):

@@ -64,7 +64,7 @@ async def test_prepared_request_goes_before_its_stream_is_read(
     await provider.preload()
     request = await provider.prepare(ask("stored by now"))
     assert request and request.send()
-    await asyncio.wait_for(wire_server.got_one.wait(), 30)
+    await asyncio.wait_for(wire_server.got_one.wait(), 60)
     assert isinstance((await collect(provider, ask("stored by now")))[-1], StreamFinished)
     assert len(wire_server.requests) == 1 and not held()
 
@@ -119,11 +119,11 @@ async def test_cancelled_stream_ends_its_prepared_request(provider: OpenAIProvid
     wire_server.script = [Answer(end="hang")]
     await prepared(provider, "never answered")
     reading = asyncio.create_task(collect(provider, ask("never answered")))
-    await asyncio.wait_for(wire_server.got_one.wait(), 30)
+    await asyncio.wait_for(wire_server.got_one.wait(), 60)
     reading.cancel()
     await asyncio.wait([reading])
     assert reading.cancelled() and not held()
-    await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+    await asyncio.wait_for(wire_server.hung_up.wait(), 60)
 
 
 async def expected(vendor: Any, text: str) -> None:

@@ -98,7 +98,7 @@ async def provider(form: Format, server: Server) -> AsyncIterator[Any]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.01)
 

@@ -220,7 +220,7 @@ async def test_drafts_save_typed_text_in_a_moment_and_queued_text_at_once(
         return []
 
     async def written(text: str) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while [file.read_text() for file in files(folder)] != [text]:
                 await asyncio.sleep(0.01)
 
@@ -255,7 +255,7 @@ async def test_message_that_the_log_does_not_have_in_a_moment_is_saved(folder: P
 
     await kept.recover("agent", None, nothing)
     kept.sent()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while [file.read_text() for file in files(folder)] != ["sent"]:
             await asyncio.sleep(0.01)
     unstored.clear()
@@ -281,7 +281,7 @@ async def test_draft_that_is_due_when_a_message_is_sent_is_saved_after_it(
     assert files(folder) == []
     monkeypatch.setattr(typed, "STORE_SECONDS", 0.01)
     kept.sent()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while [file.read_text() for file in files(folder)] != ["before"]:
             await asyncio.sleep(0.01)
     await kept.close(no_more())
@@ -297,7 +297,7 @@ async def test_last_draft_comes_after_the_one_that_is_being_written(folder: Path
         if begun.is_set():
             return create(self, agent)
         begun.set()
-        goes_on.wait(30)
+        goes_on.wait(60)
         return create(self, agent)
 
     monkeypatch.setattr(DraftFiles, "_create_file", create_slowly)
@@ -309,7 +309,7 @@ async def test_last_draft_comes_after_the_one_that_is_being_written(folder: Path
     await kept.recover("agent", None, nothing)
     screen.unsent = "older"
     kept.changed(True)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not begun.is_set():
             await asyncio.sleep(0.01)
     screen.unsent = "older and newer"
@@ -329,7 +329,7 @@ async def test_draft_leaves_out_text_queued_for_another_agent(folder: Path, monk
         return []
 
     async def there(count: int) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(files(folder)) != count:
                 await asyncio.sleep(0.01)
 

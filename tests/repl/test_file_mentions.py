@@ -39,7 +39,7 @@ async def offered(folder: Path, typed: str, said: list[str] | None = None) -> li
 
     mentions = FileMentions(folder, lambda: said or [], changed)
     mentions.matches(typed)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await done.wait()
     return told
 
@@ -165,7 +165,7 @@ async def test_file_list_is_refreshed_when_it_is_old(tree: Path, monkeypatch: py
         if name:
             (tree / name).write_text("")
         mentions.matches("fresh")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not mentions.is_idle:
                 await asyncio.sleep(0.005)
     assert mentions.matches("fresh") == ["@fresh.txt"]
@@ -180,7 +180,7 @@ async def test_key_waits_for_no_list_and_no_search_in_a_large_folder(tree: Path)
     mentions = FileMentions(tree, list, lambda: None)
     assert mentions.matches("file") == []  # nothing is listed yet, and the key has its answer
     assert not mentions.is_idle
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not mentions.is_idle:
             await asyncio.sleep(0.005)
     assert len(mentions.matches("file")) == MAX_OFFERED

@@ -50,6 +50,6 @@ async def test_use_that_fails_at_its_end_leaves_the_session_to_others(dsn: str) 
     with pytest.raises(OSError):
         async with session.use() as cursor:
             await cursor.execute("begin")  # left open, which costs the connection
-    async with asyncio.timeout(30), session.use() as cursor:
+    async with asyncio.timeout(60), session.use() as cursor:
         await cursor.execute("select 1")
     await database.close()

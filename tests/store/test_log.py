@@ -257,7 +257,7 @@ async def test_putting_down_a_pen_takes_no_answer_that_another_agent_waits_for(d
         await asyncio.sleep(0)
     await asyncio.sleep(0.01)  # it waits for its answer by now
     time.sleep(0.5)  # noqa: ASYNC251  (which has come, and nobody has read it)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await one.close()
         await asking
         await other.append((ev.UserMessage("?"),))

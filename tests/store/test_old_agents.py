@@ -143,7 +143,7 @@ async def count_rows(
             apart = await Database.open(dsn, MIGRATIONS, write=False)
             await reading(apart, agent)
             await apart.close()
-            async with asyncio.timeout(30):  # a connection tells what it has read when it ends
+            async with asyncio.timeout(60):  # a connection tells what it has read when it ends
                 while not backends(other) <= running:
                     await asyncio.sleep(0.01)
             read.setdefault(name, []).append(rows_read(other) - before)

@@ -1133,7 +1133,7 @@ async def test_user_who_holds_a_table_of_their_index_does_not_keep_the_owner_fro
             admin.execute(f"comment on schema ikigai_index_{user} is 'earlier'".encode())
         with psycopg.connect(address(empty_dsn, user=held, password=PASSWORD)) as client:
             client.execute(f"select from ikigai_index_{held}.search_pieces".encode())
-            owned = await asyncio.wait_for(Database.open(empty_dsn, MIGRATIONS), 30)
+            owned = await asyncio.wait_for(Database.open(empty_dsn, MIGRATIONS), 60)
             assert admin.execute(behind).fetchall() == [([f"ikigai_index_{held}"],)]
             await owned.close()
         owned = await Database.open(empty_dsn, MIGRATIONS)

@@ -104,7 +104,7 @@ async def test_waiting_counts_seconds_or_steps(terminal: Terminal, monkeypatch: 
     monkeypatch.setattr(module, "PROGRESS_POLL", 0.01)
 
     async def until(text: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while text not in terminal.read():
                 await asyncio.sleep(0.01)
 

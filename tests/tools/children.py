@@ -30,7 +30,7 @@ class Witness:
                     found[int(folder.name)] = words.replace(b"\0", b" ").decode(errors="replace").strip()
         return found
 
-    async def see(self, number: int, seconds: float = 30) -> dict[int, str]:
+    async def see(self, number: int, seconds: float = 60) -> dict[int, str]:
         """Wait until at least `number` of them run, or, for 0, none."""
         until = time.monotonic() + seconds
         while not self._agrees(found := self.alive(), number) and time.monotonic() < until:

@@ -69,7 +69,7 @@ async def played(calls: Sequence[Call]) -> list[tuple[str, int]]:
         schedule.leave(str(number))  # as the registry does when a call ends, however it does
 
     stops = [cancel(number, call) for number, call in enumerate(calls) if call.fate == "cancelled"]
-    async with asyncio.timeout(25):
+    async with asyncio.timeout(60):
         await asyncio.gather(*tasks, *stops, return_exceptions=True)
     return seen
 

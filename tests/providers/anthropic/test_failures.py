@@ -212,11 +212,11 @@ async def test_no_count(claude: AnthropicProvider, wire_server: WireServer, give
 async def test_count_can_be_given_up(claude: AnthropicProvider, wire_server: WireServer):
     wire_server.script = [Answer(b"", end="hang", headers={"Content-Type": "application/json"})]
     counting = asyncio.create_task(claude.count(ask()))
-    await asyncio.wait_for(wire_server.got_one.wait(), 30)
+    await asyncio.wait_for(wire_server.got_one.wait(), 60)
     counting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await counting
-    await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+    await asyncio.wait_for(wire_server.hung_up.wait(), 60)
 
 
 # ── the list ──

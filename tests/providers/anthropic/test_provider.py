@@ -354,7 +354,7 @@ async def test_server_that_falls_silent(wire_server: WireServer, body: bytes, se
         assert found[-1].kind is FailureKind.CUT
         assert found[-1].text == f"anthropic sent nothing for {seconds} seconds."
     if wire_server.requests:  # none, if the time was over before it was sent
-        await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+        await asyncio.wait_for(wire_server.hung_up.wait(), 60)
     await provider.close()
 
 

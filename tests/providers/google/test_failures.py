@@ -242,7 +242,7 @@ async def test_page_that_never_ends(wire_server: WireServer, status: int):
     [broke] = await collect(provider)
     assert isinstance(broke, StreamFailed)
     assert broke.kind is FailureKind.CUT
-    await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+    await asyncio.wait_for(wire_server.hung_up.wait(), 60)
     await provider.close()
 
 
@@ -254,7 +254,7 @@ async def test_long_page_is_not_read_to_its_end(
     [broke] = await collect(provider)
     assert isinstance(broke, StreamFailed)
     assert broke.kind is kind
-    await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+    await asyncio.wait_for(wire_server.hung_up.wait(), 60)
 
 
 async def _never(seconds: float) -> None:

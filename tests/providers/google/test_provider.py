@@ -298,11 +298,11 @@ async def test_count_that_does_not_come_is_none(provider: GoogleProvider, wire_s
 async def test_count_can_be_cancelled(provider: GoogleProvider, wire_server: WireServer):
     wire_server.script = [Answer(b"", end="hang")]
     counting = asyncio.create_task(provider.count(ask()))
-    await asyncio.wait_for(wire_server.got_one.wait(), 30)
+    await asyncio.wait_for(wire_server.got_one.wait(), 60)
     counting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await counting
-    await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+    await asyncio.wait_for(wire_server.hung_up.wait(), 60)
 
 
 def model(name: str, *methods: str, **more: object) -> dict[str, object]:

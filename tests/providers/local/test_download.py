@@ -266,12 +266,17 @@ async def test_cuts_at_changing_places_come_to_an_end(tmp_path: Path) -> None:
 
 
 async def test_program_waits_for_another_that_downloads_the_same_file(tmp_path: Path) -> None:
-    target, waits = tmp_path / "m.gguf", asyncio.Event()
+    target, has_part, waits = tmp_path / "m.gguf", asyncio.Event(), asyncio.Event()
     hosted = Hosted(BODY, etag='"1"', cut=100_000, hang=True)
+
+    def progress(done: int, total: int | None) -> None:
+        if done == 100_000:  # all that the server has sent is in the file
+            has_part.set()
+
     with FileServer({"/m.gguf": hosted}) as server:
-        first = asyncio.create_task(fetch(server, target))
-        await asyncio.to_thread(server.hanging.wait)
         remote = Remote(server.url + "/m.gguf")
+        first = asyncio.create_task(Downloader(remote, target, check_gguf, progress).run())
+        await has_part.wait()
         second = asyncio.create_task(Downloader(remote, target, check_gguf, lambda done, total: waits.set()).run())
         await waits.wait()
         assert ranges(server) == [""]

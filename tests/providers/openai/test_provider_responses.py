@@ -272,7 +272,7 @@ async def test_cancelling_closes_the_connection(responses: OpenAIProvider, wire_
     stream = responses.stream(ask())
     assert isinstance([await anext(stream), await anext(stream)][-1], TextDelta)
     await stream.aclose()
-    await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+    await asyncio.wait_for(wire_server.hung_up.wait(), 60)
 
 
 @pytest.mark.parametrize(
@@ -399,11 +399,11 @@ async def test_chat_completions_have_no_count(provider: OpenAIProvider, wire_ser
 async def test_count_can_be_given_up(responses: OpenAIProvider, wire_server: WireServer):
     wire_server.script = [Answer(b"", end="hang")]
     counting = asyncio.create_task(responses.count(ask()))
-    await asyncio.wait_for(wire_server.got_one.wait(), 30)
+    await asyncio.wait_for(wire_server.got_one.wait(), 60)
     counting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await counting
-    await asyncio.wait_for(wire_server.hung_up.wait(), 30)
+    await asyncio.wait_for(wire_server.hung_up.wait(), 60)
 
 
 async def test_models_of_all_kinds_of_servers(responses: OpenAIProvider, wire_server: WireServer):

@@ -346,7 +346,7 @@ async def test_print_mode_denies_and_tells_the_model(
     started = await decided(gate(), printer.ask, shell(work))
     assert started.refusal == "This needs the user's approval, and the user cannot be asked here."
     assert started.decision and (started.decision.allowed, started.decision.by) == (False, "policy")
-    printer.streams.wait(30)
+    printer.streams.wait(60)
     setting = '[tools] approval = "auto", allow = ["rm x"]'
     told = f"ikigai: Refused in print mode: rm x. Allow it: {setting}; --yolo allows everything.\n"
     assert capfd.readouterr().err == told

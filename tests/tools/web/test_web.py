@@ -339,11 +339,11 @@ async def test_server_that_breaks_off_or_is_not_there():
 async def test_fetch_that_is_cancelled_hangs_up():
     async with WireServer([page("x", end="hang")]) as server:
         fetching = asyncio.create_task(Fetcher(["127.0.0.1"]).get(f"http://127.0.0.1:{server.port}/"))
-        await asyncio.wait_for(server.got_one.wait(), 10)
+        await asyncio.wait_for(server.got_one.wait(), 60)
         fetching.cancel()
         with pytest.raises(asyncio.CancelledError):
             await fetching
-        await asyncio.wait_for(server.hung_up.wait(), 10)
+        await asyncio.wait_for(server.hung_up.wait(), 60)
 
 
 async def test_error_page_is_an_error_that_can_be_read():

@@ -10,20 +10,20 @@ from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyPress
 
-from ikigai.terminal.keys.parser import KeyParser
+from ikigai.terminal.keys.parser import C1_BYTES, KeyParser
 
 MAX_TYPED_AHEAD_BYTES = 1 << 10
 """Bytes that a person types while the program does not read; more of them are a paste."""
 
 
-def _keep_c1(error: UnicodeError) -> tuple[str, int]:
-    """Decode a byte of 8-bit controls (CSI is 0x9b) as that control, any other invalid byte as U+FFFD."""
+def _mark_c1(error: UnicodeError) -> tuple[str, int]:
+    """Decode a byte of 8-bit controls (CSI is 0x9b) as `C1_BYTES` says, any other invalid byte as U+FFFD."""
     assert isinstance(error, UnicodeDecodeError)
-    byte = error.object[error.start]
-    return chr(byte) if byte < 0xA0 else "\ufffd", error.start + 1 if byte < 0xA0 else error.end
+    char = chr(0xDC00 + error.object[error.start])
+    return (char, error.start + 1) if char in C1_BYTES else ("\ufffd", error.end)
 
 
-codecs.register_error("ikigai-c1", _keep_c1)
+codecs.register_error("ikigai-c1", _mark_c1)
 
 
 class Keyboard(Vt100Input):

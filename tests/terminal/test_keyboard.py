@@ -168,7 +168,10 @@ def test_letters_typed_behind_alt_and_the_key_of_a_sequence_are_kept(begun: str,
 
 def test_bytes_that_are_no_text_are_controls_or_replaced():
     decode = codecs.getincrementaldecoder("utf-8")("ikigai-c1").decode
-    assert decode(b"\x9bA\xff\xe6\x97") + decode(b"\xa5\x9d") == "\x9bA\ufffd日\x9d"
+    text = decode(b"\x9b1;5C\xff\xe6\x97") + decode(b"\xa5\x9d11;rgb:1/2/3\x9c\x9c\x80x")
+    assert names(text) == names(*text) == [Keys.ControlRight.value, "\ufffd", "日", "\ufffd", "x"]
+    pasted = decode(b"\x1b[200~a\x9bAb\x80\xc2\x9bc\x1b[201~")
+    assert keys(pasted) == [(PASTE, "a\ufffdAb\ufffd\x9bc")]
 
 
 PASTE, ENTER = Keys.BracketedPaste.value, (Keys.ControlM.value, "\r")

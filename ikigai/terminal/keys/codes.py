@@ -40,7 +40,7 @@ def is_known(sequence: str) -> bool:
 
 def press(char: str) -> Iterator[KeyPress]:
     """Return the key press for a character; none for the controls that only programs write."""
-    if "\x80" <= char <= "\x9f":
+    if "\x80" <= char <= "\x9f" or "\ud800" <= char <= "\udfff":
         return
     key = ANSI_SEQUENCES.get(char, char)
     if isinstance(key, str):  # as Keys are

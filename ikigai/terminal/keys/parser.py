@@ -40,20 +40,23 @@ _SEQUENCE = re.compile(
     r"\x1b?\[(?:\[[A-E]|M(?:[^\x1b]{3}|[^\x1b]{0,2}(?=\x1b))|(?!M)[0-?]*[ -/]*[@-Z\\-~])"  # function keys of the Linux
     # console, an old report of the mouse, CSI; all with Alt, too
     r"|\x1b?O[ -~]"  # SS3
-    r"|[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|(?=\x1b[^\\]))"  # OSC, DCS, SOS, PM, APC
+    r"|[\]PX^_][^\x07\x1b\x9c\udc9c]*(?:\x07|\x1b\\|[\x9c\udc9c]|(?=\x1b[^\\]))"  # OSC, DCS, SOS, PM, APC
     r"|[^\x1b\[O\]PX^_]"  # Alt+key
     r")",
     re.DOTALL,
 )
 _OPEN = re.compile(
-    r"\x1b(?:\x1b?(?:\[(?:\[|M[^\x1b]{0,2}|[0-?]*[ -/]*)?|O)?|[\]PX^_][^\x07\x1b\x9c]*\x1b?)\Z", re.DOTALL
+    r"\x1b(?:\x1b?(?:\[(?:\[|M[^\x1b]{0,2}|[0-?]*[ -/]*)?|O)?|[\]PX^_][^\x07\x1b\x9c\udc9c]*\x1b?)\Z", re.DOTALL
 )
 _BROKEN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|.)", re.DOTALL)
 """The part to swallow of a sequence that goes on with what cannot belong to it."""
-_STRING = re.compile(r"\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)", re.DOTALL)
-_C1 = dict.fromkeys("\x8f\x90\x98\x9b\x9d\x9e\x9f")
+_STRING = re.compile(r"\x1b[\]PX^_][^\x07\x1b\x9c\udc9c]*(?:\x07|\x1b\\|[\x9c\udc9c])", re.DOTALL)
+_C1 = "\x8f\x90\x98\x9b\x9d\x9e\x9f"
 """SS3, DCS, SOS, CSI, OSC, PM and APC as one character."""
-_TEXT = re.compile(r"[^\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
+C1_BYTES = {chr(0xDC00 + ord(char)): char for char in _C1 + "\x9c"}
+"""These controls, and ST, where they came as single bytes: in a paste these are no text."""
+_NO_TEXT = re.compile(f"[{''.join(C1_BYTES)}]")
+_TEXT = re.compile(r"[^\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]+")
 """Text with its tabs and line ends."""
 _FOCUS = {"\x1b[I": True, "\x1b[O": False}
 
@@ -169,8 +172,8 @@ class KeyParser:
         self._rest = ""
         at = 0
         while at < len(text):
-            if text[at] in _C1:
-                text = f"{text[:at]}\x1b{chr(ord(text[at]) - 0x40)}{text[at + 1 :]}"
+            if (c1 := C1_BYTES.get(text[at], text[at])) in _C1:
+                text = f"{text[:at]}\x1b{chr(ord(c1) - 0x40)}{text[at + 1 :]}"
             if text[at] != "\x1b":
                 if has_lines and not self._typed_ahead and (match := _TEXT.match(text, at)):
                     yield from self._lines(match[0], is_continued and not at, match.end() == len(text))
@@ -242,6 +245,7 @@ class KeyParser:
 
     def _append_to_paste(self, text: str) -> None:
         assert self._paste is not None
+        text = text if text.isascii() else _NO_TEXT.sub("\ufffd", text)
         self._paste.append(text[: self._room])
         self.dropped += max(len(text) - self._room, 0)
         self._room = max(self._room - len(text), 0)

@@ -127,7 +127,7 @@ def test_held_mail_is_reported_and_delivered_when_the_user_agrees(account: Accou
         program.wait_for("kid held: /send")
         program.wait_for("send a message here, or /send kid TEXT.")
         answered = account.said("mail_sent").count("Pong.")
-        program.type("/agents\r")
+        program.say("/agents")
         program.wait(lambda: any("kid" in line and "held" in line for line in program.lines()), "the state in the tree")
         program.type('/send kid "Go on."\r')
         program.wait(lambda: account.said("mail_sent").count("Pong.") > answered, "what was held has come")

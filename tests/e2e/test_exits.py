@@ -68,9 +68,7 @@ def test_stopped_gone_on_killed_and_reset(account: Account, tmp_path: Path):
         console.until(lambda: console.screen.elsewhere and "q close" in console.text)
         stopped(console, account)
         console.send("fg\r")
-        console.until(
-            lambda: console.screen.elsewhere and "q close" in console.text and "loading…" not in console.text
-        )
+        console.until(lambda: console.screen.elsewhere and "q close" in console.text and "loading…" not in console.text)
         assert "?1049" in left_on(console.raw)
         os.kill(int(found[1]), signal.SIGKILL)
         # On the other screen, and without wrapping.

@@ -15,6 +15,7 @@ from ikigai.app.waiting_calls import WaitingCalls
 from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS, Mail
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import Ending, MailSent, StoredEvent, TurnEnded, UserMessage
+from ikigai.core.sanitize import clean_line
 from ikigai.core.state.inputs import MailArrived
 from ikigai.core.state.turn_report import working_for
 
@@ -38,6 +39,10 @@ MAIL_HELD = (
 )
 """The message to models about mail that is held."""
 REFUSED_MAIL = "What was sent to {name} is held, because it cannot start a turn: {why} Tell the user."
+
+
+MAX_SHOWN_CHARACTERS = 200
+"""Characters of a message that is not delivered, in the notice of it."""
 
 
 class Recipient(Protocol):
@@ -83,6 +88,7 @@ class Mailbox:
         self.held: dict[str, str] = {}  # open agents whose mail begins no turn, with the message for models
         self.refused: dict[str, str] = {}  # open agents that cannot begin a turn with their mail, and why
         self.unopened: dict[str, str] = {}  # agents that could not be opened for their mail, and why
+        self._told: set[int] = set()  # messages of others that the user was told of
         self._claimed: dict[str, set[int]] = {}
         self._needs_check: set[str] = set()
         self._unattended: dict[str, int] = {}
@@ -158,10 +164,11 @@ class Mailbox:
             return ()
         self._needs_check.discard(id)  # first: mail sent meanwhile adds it again
         try:
-            mails = await self._manager.services.database.mail.waiting(id)
+            mails, foreign = await self._manager.services.database.mail.waiting(id)
         except BaseException:
             self._needs_check.add(id)  # the next call checks again
             raise
+        self._report_foreign(recipient, foreign)
         if not mails:
             self.clear_held(id)
             return ()
@@ -181,6 +188,23 @@ class Mailbox:
                 break
             taken.append(mail)
         return tuple(taken)
+
+    def _report_foreign(self, recipient: Recipient, mails: Iterable[Mail]) -> None:
+        """Tell the user once of messages that others stored: no turn begins with these."""
+        new = [mail for mail in mails if mail.id not in self._told]
+        if not new:
+            return
+        self._told.update(mail.id for mail in new)
+        names, many = ", ".join(dict.fromkeys(mail.name for mail in new)), len(new) > 1
+        text = clean_line(new[0].text)
+        shown = text[:MAX_SHOWN_CHARACTERS] + "…" * (len(text) > MAX_SHOWN_CHARACTERS)
+        what = f"{len(new):,} messages from {names} were" if many else f"A message from {names} was"
+        why = f"not delivered, because no program of yours on this machine sent {'them' if many else 'it'}"
+        self._notify_user(
+            recipient,
+            f'{what} {why}: "{shown}". To use {"one" if many else "it"}, type it here. To read: /switch {new[0].name}',
+            f"{what} {why}. Go there: /switch {recipient.agent.name}",
+        )
 
     def clear_held(self, id: str) -> None:
         """Forget that mail is held for the agent."""
@@ -251,7 +275,7 @@ class Mailbox:
     # ── mail that calls wait for ──
 
     async def unclaimed(self, id: str) -> list[Mail]:
-        waiting = await self._manager.services.database.mail.waiting(id)
+        waiting, _ = await self._manager.services.database.mail.waiting(id)
         claimed = self._claimed.get(id, set())  # read afterwards: another call may have claimed meanwhile
         return [mail for mail in waiting if mail.id not in claimed]
 

@@ -27,7 +27,7 @@ class UserMessage(Record, frozen=True):
     `planning` ("forget" or "remember") makes its turn the talk that plans a filter; `text` is the criteria then.
     `sender` is the name of the agent that wrote the words, "" for the user. `attended` says that this agent gave the
     work within a turn that the user asked for. `documents` are the texts that the message mentions with an @, as they
-    were then.
+    were then. With a `sender` it has a `seal`, as in `SettingsChanged`.
     """
 
     text: str
@@ -37,6 +37,7 @@ class UserMessage(Record, frozen=True):
     sender: str = ""
     attended: bool = False
     documents: tuple[Document, ...] = ()
+    seal: str = ""
 
 
 class TurnsRecalled(Record, frozen=True):
@@ -265,7 +266,8 @@ class MailSent(Record, frozen=True):
     `ending` says how the turn ended (`Ending`) whose result the text is, if another agent began that turn, "" else.
     With `by_user` the user wrote it. `wants_reply` says that it gives work to an agent below, which owes an answer.
     `attended` says that this work, or the reported one, belongs to a request of the user. `answers` counts the messages
-    before it, one after another, that only answered the one before within open turns.
+    before it, one after another, that only answered the one before within open turns. `seal` is as in
+    `SettingsChanged`.
     """
 
     to: str
@@ -276,19 +278,22 @@ class MailSent(Record, frozen=True):
     wants_reply: bool = False
     attended: bool = False
     answers: int = 0
+    seal: str = ""
 
 
 class MailTaken(Record, frozen=True):
     """The message in the event `of`, from the agent called `sender`, has arrived; each arrives once.
 
     `of` is 0 where that event is in another log. `reply_to` is the id of the agent to which the turn owes an answer for
-    it, "" for none. `attended` says that it gives work that belongs to a request of the user.
+    it, "" for none. `attended` says that it gives work that belongs to a request of the user. `seal` is as in
+    `SettingsChanged`.
     """
 
     of: int = 0
     sender: str = ""
     reply_to: str = ""
     attended: bool = False
+    seal: str = ""
 
 
 class CommandRan(Record, frozen=True):

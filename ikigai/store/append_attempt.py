@@ -16,9 +16,9 @@ from psycopg import pq
 
 from ikigai.core import codec
 from ikigai.core.codec import Row
-from ikigai.core.events import Cleared, Event, SettingsChanged, StoredEvent, UsageReported
+from ikigai.core.events import Event, StoredEvent, UsageReported
 from ikigai.core.ports import Meanwhile
-from ikigai.core.state.grants import Seal, sealed
+from ikigai.core.state.grants import Seal, needs_seal, sealed
 from ikigai.store import reading
 from ikigai.store.driver_connection import Connection, Cursor, PreparedStatement, execute_while
 from ikigai.store.sql import agents
@@ -117,7 +117,7 @@ class AppendAttempt:
 def sealed_row(event: Event, agent: str, seq: int, seal: Seal | None) -> Row:
     """Return the row `seq` of an agent, with a seal over what the log will give back."""
     row = codec.encode(event)
-    if not isinstance(event, SettingsChanged | Cleared):
+    if not needs_seal(event):
         return row
     return codec.encode(sealed(codec.decode(*row), agent, seq, seal))
 

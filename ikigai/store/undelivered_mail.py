@@ -1,15 +1,23 @@
 """This module reads the messages between agents that have not arrived yet, and the agents that tools made."""
 
+from typing import NamedTuple
 from uuid import UUID
 
+from ikigai.core import codec
 from ikigai.core.agents.mail import Mail
 from ikigai.core.agents.tree import SubagentNode
+from ikigai.core.events import MailSent, StoredEvent
+from ikigai.core.state.grants import is_confirmed
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.sql.agent_lists import IS_IN_TURN
 
 # A message exists once it is in the log of its sender, and has arrived once the log of its receiver says so. Ids ascend
-# within a sender. The function reads them in logs of other owners, too, who may write to the receiver.
-WAITING_MAIL = "select * from ikigai_waiting_mail(%s, %s)"
+# within a sender. The function reads them in logs of other owners, too, who may write to the receiver; without what
+# proves who stored them, where this role may not read those logs.
+WAITING_MAIL = """
+select waiting.*, coalesce(messages.seq, 0), messages.data::text
+from ikigai_waiting_mail(%s, %s) as waiting left join messages using (id) order by id
+"""
 # Go up while agents are made by tools, then down to all agents that tools made below the top.
 TREE_OF_AGENT = """
 with recursive up (id, parent, made, depth) as (
@@ -50,17 +58,43 @@ MAX_WAITING_MAIL = 200
 """Messages that are read at once; the others wait until these have arrived."""
 
 
+class WaitingMail(NamedTuple):
+    """Messages that have not arrived: of this user's programs on this machine, and of others."""
+
+    own: tuple[Mail, ...]
+    foreign: tuple[Mail, ...]
+
+
 class MailStore:
     """Mail and subagents of a database. Made by `Database`."""
 
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
 
-    async def waiting(self, agent: str, limit: int = MAX_WAITING_MAIL) -> tuple[Mail, ...]:
-        """Return the messages to the agent that have not arrived, in the order of each sender."""
+    async def waiting(self, agent: str, limit: int = MAX_WAITING_MAIL) -> WaitingMail:
+        """Return the messages to the agent that have not arrived, in the order of each sender. Those of others never
+        arrive, and keep none from arriving.
+        """
+        most = limit
         async with self._session.use() as cursor:
-            await cursor.execute(WAITING_MAIL, (agent, limit))
-            return tuple(Mail(*row) for row in await cursor.fetchall())
+            while True:
+                await cursor.execute(WAITING_MAIL, (agent, most))
+                own, foreign = list[Mail](), list[Mail]()
+                for *row, seq, data in await cursor.fetchall():
+                    mail = Mail(*row)
+                    (own if self._is_own(mail, seq, data) else foreign).append(mail)
+                if len(own) >= limit or len(own) + len(foreign) < most:
+                    return WaitingMail(tuple(own[:limit]), tuple(foreign))
+                most *= 8
+
+    def _is_own(self, mail: Mail, seq: int, data: str | None) -> bool:
+        """Return True if a program of this user on this machine stored the message."""
+        if not self._session.seal:
+            return True
+        event = codec.decode("mail_sent", mail.text, data) if data else None
+        return isinstance(event, MailSent) and is_confirmed(
+            self._session.seal, StoredEvent(mail.id, mail.sender, seq, 0.0, event)
+        )
 
     async def tree(self, agent: str) -> tuple[SubagentNode, ...]:
         """Return the tree of agents that work together with this one, itself included: those that tools made, with

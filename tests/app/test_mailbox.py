@@ -172,7 +172,7 @@ async def test_two_who_always_answer_come_to_rest(house: House) -> None:
     await house.rested()
     heard = await house.heard("boss")
     assert heard == ["kid: Pong."] * MAX_UNATTENDED_TURNS
-    assert await house.database.mail.waiting(boss.agent.id), "what is held is not lost"
+    assert (await house.database.mail.waiting(boss.agent.id)).own, "what is held is not lost"
     boss.agent_loop.put_input(Submitted("Go on."))
     await until(
         lambda: not house.manager.is_running(boss.agent.id) and boss.agent.id not in house.manager.mailbox._needs_check

@@ -240,7 +240,7 @@ class Life:
                     )  # a word of the user's, which what is held waits for
             waiting.clear()
             for agent in living:
-                waiting[agent.name] = len(await house.database.mail.waiting(agent.id))
+                waiting[agent.name] = len((await house.database.mail.waiting(agent.id)).own)
             return not any(waiting.values()) and not any(house.manager.is_running(agent.id) for agent in living)
 
         try:

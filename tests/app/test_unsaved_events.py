@@ -258,7 +258,7 @@ async def test_unsaved_events_make_a_fork_when_the_log_has_gone_on(database: Dat
     fork = await Talk.open(database, child)
     assert fork.memory.open is None and next_request(fork.memory) == next_request(expected)
     assert (fork.memory.size, fork.memory.full_window.total) == (expected.size, expected.full_window.total)
-    assert await database.mail.waiting(talk.agent.id) == (), "mail has been on its way once"
+    assert (await database.mail.waiting(talk.agent.id)).own == (), "mail has been on its way once"
     await fork.turn("g", "h")
     assert await fork.reloaded() == fork.memory
     assert [turn.messages[0].text for turn in fork.memory.window.turns] == ["a", "c", "g"]

@@ -22,6 +22,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from ikigai.core import events as ev
+from ikigai.core.agents.mail import Mail
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import AgentLocked, IkigaiError, Rejected
 from ikigai.core.messages import Usage
@@ -421,6 +422,10 @@ async def found_by(database: Database, agent: Agent, event: int) -> list[str]:
     async def spend() -> bool:
         return await database.usage.totals(agent.id) != await database.usage.totals([])
 
+    async def waiting() -> list[Mail]:
+        own, foreign = await database.mail.waiting(agent.id)
+        return [*own, *foreign]
+
     calls: dict[str, Callable[[], Awaitable[Any]]] = {
         "get": partial(database.agents.get, agent.id),
         "find": partial(database.agents.find, agent.name),
@@ -431,7 +436,7 @@ async def found_by(database: Database, agent: Agent, event: int) -> list[str]:
         "rename": partial(database.tree.rename, agent, "mine"),
         "archive": partial(database.tree.archive, agent),
         "fork": partial(database.tree.fork, agent, event, (ev.Forked("x", 1),), "mine"),
-        "mail": partial(database.mail.waiting, agent.id),
+        "mail": waiting,
         "share": partial(shared.share, agent, "stranger", "write"),
         "event": partial(database.neighbors, event),
         "place": partial(database.tree.place, event),
@@ -797,7 +802,7 @@ async def test_mail_reaches_another_owner_only_from_who_may_write(team: Team) ->
         talk = await Talk.open(database, await database.agents.create(f"of-{role}"))
         await talk.log.append((ev.MailSent(team.docs.id, f"from {role}", "docs", by_user=True),))
         await talk.log.close()
-    (mail,) = await anna.mail.waiting(team.docs.id)
+    (mail,) = (await anna.mail.waiting(team.docs.id)).own
     assert mail.text == "from writer"
     for role in ("reader", "stranger"):
         assert did_nothing(attack(team, role, READS["mail"], team.docs.id)), role
@@ -806,11 +811,11 @@ async def test_mail_reaches_another_owner_only_from_who_may_write(team: Team) ->
     talk = await Talk.open(stranger, await stranger.agents.create("thief"))
     await talk.log.append((ev.MailTaken(mail.id, "writer"),))
     await talk.log.close()
-    assert await anna.mail.waiting(team.docs.id) == (mail,)
+    assert (await anna.mail.waiting(team.docs.id)).own == (mail,)
     log = await anna.open_agent(await anna.agents.find("docs"))
     await log.append((mail.taken,))
     await log.close()
-    assert await anna.mail.waiting(team.docs.id) == ()
+    assert (await anna.mail.waiting(team.docs.id)).own == ()
 
 
 async def test_ephemeral_agent_of_another_role_is_not_purged(team: Team) -> None:

@@ -146,16 +146,16 @@ async def test_messages_that_came_do_not_come_again(database: Database, dsn: str
     sender = await Talk.open(database, await database.agents.create("sender"))
     receiver = await Talk.open(database, await database.agents.create("receiver"))
     await sender.store((ev.MailSent(receiver.agent.id, "look", "receiver"),))
-    (sent,) = await database.mail.waiting(receiver.agent.id)
+    (sent,) = (await database.mail.waiting(receiver.agent.id)).own
     await receiver.store((ev.MailTaken(sent.id, "sender"),))
     for agent in (sender.agent, receiver.agent):
         rows = await exported(database, agent)
         for _ in range(2):  # the database has each message come once
             copy = await database.agents.find((await database.begin_import().store(iter(rows))).name)
         assert [raw.kind for raw in await exported(database, copy)] == [raw.kind for raw in rows]
-    assert await database.mail.waiting(receiver.agent.id) == ()
+    assert (await database.mail.waiting(receiver.agent.id)).own == ()
     await sender.store((ev.MailSent(receiver.agent.id, "again"),))
-    assert [mail.text for mail in await database.mail.waiting(receiver.agent.id)] == ["again"]
+    assert [mail.text for mail in (await database.mail.waiting(receiver.agent.id)).own] == ["again"]
 
 
 async def test_part(database: Database) -> None:

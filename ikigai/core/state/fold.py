@@ -154,8 +154,10 @@ def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
                 status, accepted = builder.status, ACCEPTED_EVENTS[builder.status]
             if type(event) in accepted and builder.admits(event):
                 if status is IDLE and type(event) is UserMessage and _is_special(event):
-                    memory = _begin_special(memory, stored.id, event)
+                    memory = _begin_special(memory, stored, event)
                     builder = _builder(memory)
+                elif type(event) is MailTaken and not grants.is_confirmed(memory.run.seal, stored):
+                    event = replace(event, reply_to="", attended=False)
                 builder.add(stored.id, event)
             continue
         memory, builder = _with_builder(memory, builder), None
@@ -240,14 +242,18 @@ def _with_summary(memory: Memory, stored: StoredEvent, event: Summarized) -> Mem
     return _with_envelope(replace(memory, summaries=(*memory.summaries, summary), changes=changes, stale=True))
 
 
-def _begin_special(memory: Memory, id: int, event: UserMessage) -> Memory:
-    """Return memory with a special turn opened, still without its message.
+def _begin_special(memory: Memory, stored: StoredEvent, event: UserMessage) -> Memory:
+    """Return memory with a special turn opened, still without its message. A turn that another program says an agent
+    began is reported to nobody.
 
     A planning talk has other tools, so the envelope is measured anew for as long as the talk lasts.
     """
-    criteria, attended = event.text if event.planning else "", event.attended or not event.sender
+    id, criteria, sender = stored.id, event.text if event.planning else "", event.sender
+    attended = event.attended or not sender
+    if not grants.is_confirmed(memory.run.seal, stored):
+        sender, attended = "", False
     opened = OpenTurn(
-        id, id, planning=event.planning, criteria=criteria, alone=event.alone, sender=event.sender, attended=attended
+        id, id, planning=event.planning, criteria=criteria, alone=event.alone, sender=sender, attended=attended
     )
     memory = replace(memory, open=opened)
     return _with_envelope(memory) if event.planning else memory
@@ -255,7 +261,7 @@ def _begin_special(memory: Memory, id: int, event: UserMessage) -> Memory:
 
 def _with_clear(memory: Memory, stored: StoredEvent, event: Cleared) -> Memory:
     own, overridden = event.own, event.overridden
-    if not grants.is_confirmed(memory.run, stored, event):
+    if not grants.is_confirmed(memory.run.seal, stored):
         own = grants.without_none(grants.confirmed_choices(memory.run, {}, event.own, event.seal))
         overridden = tuple(key for key in overridden if key in own and not grants.is_grant(key))
     changes, run = _changes(memory, stored, "clear", "clear")[-1:], memory.run.choose(overridden, stored.id)
@@ -272,7 +278,7 @@ def _with_choices(memory: Memory, stored: StoredEvent, event: SettingsChanged) -
     replaced = (values.keys() - mine.keys()) if mine.get("profile") else set[str]()
     kept = {key: value for key, value in memory.own.items() if key not in replaced}
     chosen, wins = mine, {*mine, *replaced}
-    if not grants.is_confirmed(memory.run, stored, event):
+    if not grants.is_confirmed(memory.run.seal, stored):
         chosen = grants.confirmed_choices(memory.run, kept, mine, event.seal)
         wins = {key for key in wins if not grants.is_grant(key)}
     own = grants.without_none({**kept, **chosen})

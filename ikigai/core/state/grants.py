@@ -1,4 +1,4 @@
-"""This module says which choices grant something, and what is left of those that another program stored.
+"""Decide which rows grant something, and what is left of those that another program stored.
 
 A row of the log may come from a dump, from an import, or from another program that may write to the schema. So a row
 that grants something has a seal, which only the programs of one user on one machine can make (`Seal`). It binds the
@@ -6,6 +6,7 @@ row to its place in the log. Without it:
 
     approval, profile, tools_off    allow no more than the run does without these choices
     pins                            are not sent
+    works_for, mail                 the agent reports to nobody; the mail begins no turn
     in an imported row              no choice counts at all
 
 What does not count is in `Memory.unconfirmed` until the user chooses it here. Values with another origin than the
@@ -15,12 +16,23 @@ agent's own choice never grant anything: they tell what was in force, and the ru
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import msgspec
 
+from ikigai.core.agents.mail import WORKS_FOR
 from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.events import AGENT_ORIGIN, Choices, Cleared, Event, SettingsChanged, StoredEvent
+from ikigai.core.events import (
+    AGENT_ORIGIN,
+    Choices,
+    Cleared,
+    Event,
+    MailSent,
+    MailTaken,
+    SettingsChanged,
+    StoredEvent,
+    UserMessage,
+)
 from ikigai.core.request.pins import PIN_PREFIX, without_pins
 from ikigai.core.sanitize import clean_line
 from ikigai.core.tool_selection import ToolSelection
@@ -28,6 +40,7 @@ from ikigai.core.tool_selection import ToolSelection
 if TYPE_CHECKING:
     from ikigai.core.state.effective_settings import RunConfig
 
+_Sealed: TypeAlias = SettingsChanged | Cleared | UserMessage | MailSent | MailTaken
 Seal: TypeAlias = Callable[[bytes], str]
 """Returns the seal of these bytes, which only the holder of a key can make."""
 GRANTS = ("approval", "profile", "tools_off")
@@ -42,28 +55,46 @@ IMPORTED = "imported"
 
 def is_grant(key: str) -> bool:
     """Return True if this setting grants something."""
-    return key in GRANTS or key.startswith(PIN_PREFIX)
+    return key in GRANTS or key == WORKS_FOR or key.startswith(PIN_PREFIX)
+
+
+def needs_seal(event: Event) -> TypeGuard[_Sealed]:
+    """Return True if the row makes, keeps or takes back a choice that grants something, or is mail of an agent."""
+    match event:
+        case UserMessage(sender=sender):
+            return bool(sender)
+        case MailSent(to=to):
+            return bool(to)
+        case MailTaken(reply_to=reply_to, attended=attended):
+            return bool(reply_to or attended)
+        case Cleared(own, overridden):
+            return any(map(is_grant, (*own, *overridden)))
+        case SettingsChanged(origins=origins):
+            return any(is_grant(key) and origin == AGENT_ORIGIN for key, origin in origins.items())
+        case _:
+            return False
 
 
 def sealed(event: Event, agent: str, seq: int, seal: Seal | None) -> Event:
     """Return the event as the row `seq` of an agent has it: with a seal, if it grants something."""
-    if not isinstance(event, SettingsChanged | Cleared) or not _grants(event):
+    if not needs_seal(event):
         return event
     return msgspec.structs.replace(event, seal=seal(_sealed_bytes(event, agent, seq)) if seal else "")
 
 
-def is_confirmed(run: RunConfig, stored: StoredEvent, event: SettingsChanged | Cleared) -> bool:
-    """Return True if all choices of this row count."""
-    if event.seal == IMPORTED:
+def is_confirmed(seal: Seal | None, stored: StoredEvent) -> bool:
+    """Return True if all that this row grants counts."""
+    event = stored.event
+    if isinstance(event, SettingsChanged | Cleared) and event.seal == IMPORTED:
         return False
-    return not run.seal or not _grants(event) or event.seal == run.seal(_sealed_bytes(event, stored.agent, stored.seq))
+    return not seal or not needs_seal(event) or event.seal == seal(_sealed_bytes(event, stored.agent, stored.seq))
 
 
 def confirmed_choices(run: RunConfig, own: Choices, chosen: Choices, seal: str) -> Choices:
     """Return what counts of the choices in an unconfirmed row, where `own` are those before it."""
     if seal == IMPORTED:
         return {}
-    kept = without_pins(chosen)
+    kept = {key: value for key, value in without_pins(chosen).items() if key != WORKS_FOR}
     if not kept.keys() & set(GRANTS):
         return kept
     above = {key: value for key, value in run.above.items() if key not in GRANTS}
@@ -82,8 +113,9 @@ def confirmed_choices(run: RunConfig, own: Choices, chosen: Choices, seal: str) 
 
 
 def unconfirmed_choices(choices: Choices, counting: Choices) -> Choices:
-    """Return the choices that do not count as they are. One that was taken back is none."""
-    return {key: value for key, value in without_none(choices).items() if counting.get(key) != value}
+    """Return the choices that do not count as they are, for the user to make. One that was taken back is none."""
+    wanted = {key: value for key, value in without_none(choices).items() if key != WORKS_FOR}
+    return {key: value for key, value in wanted.items() if counting.get(key) != value}
 
 
 def without_none(choices: Choices) -> Choices:
@@ -115,14 +147,7 @@ def unconfirmed_notice(unconfirmed: Choices) -> str:
     return f"Not in force, because it was not chosen in this program: {named}. Choose it here to use it."
 
 
-def _grants(event: SettingsChanged | Cleared) -> bool:
-    """Return True if the row makes, keeps or takes back a choice that grants something."""
-    if isinstance(event, Cleared):
-        return any(map(is_grant, (*event.own, *event.overridden)))
-    return any(is_grant(key) and origin == AGENT_ORIGIN for key, origin in event.origins.items())
-
-
-def _sealed_bytes(event: SettingsChanged | Cleared, agent: str, seq: int) -> bytes:
+def _sealed_bytes(event: _Sealed, agent: str, seq: int) -> bytes:
     fields = msgspec.structs.asdict(event)
     del fields["seal"]
     return msgspec.json.encode([agent, seq, type(event).__name__, fields], order="deterministic")

@@ -6,6 +6,7 @@ folder of ikigai's own gets its mode where it is made: files by `open_private`, 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -86,7 +87,10 @@ def make_folder(folder: Path) -> None:
     """Make `folder` and each missing folder above it, readable by their owner alone; leave those that exist."""
     if not folder.is_dir():
         make_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except FileExistsError as error:  # which would say that the file to be written is there
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
 
 
 def open_private(file: Path, mode: Literal["wb", "ab"]) -> BinaryIO:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.core.events import AssistantMessage, Ending, Event, ToolStarted, TurnEnded, UserMessage
 from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.core.state.inputs import Change, Clear, Input, Offered, SetMark, Submitted, Undo
@@ -100,6 +101,6 @@ async def test_tool_runs_only_for_the_call_that_was_decided(call: ToolCall) -> N
         assert (await run_call(tools, CALL)).content == "seen"
         ran.clear()
     else:
-        assert not (await tools.start(CALL, 1, {}, Watcher().ask)).refusal
+        assert not (await tools.start(CALL, 1, SettingsInForce({}), Watcher().ask)).refusal
     result = await tools.run(call, lambda text: None)
     assert result.is_error and result.content == NOT_DECIDED and not ran

@@ -7,7 +7,16 @@ a list in memory. Its cost grows with the window and the number of control event
 from collections.abc import Generator, Sequence
 from typing import TypeAlias, TypeVar, cast
 
-from ikigai.core.events import AssistantMessage, Event, Filtered, StoredEvent, TurnEnded, Undone, UserMessage
+from ikigai.core.events import (
+    AssistantMessage,
+    Event,
+    Filtered,
+    SettingsChanged,
+    StoredEvent,
+    TurnEnded,
+    Undone,
+    UserMessage,
+)
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.state.effective_settings import RunConfig
@@ -130,7 +139,8 @@ def find_reach(run: RunConfig, agent: str, next_event: Event | None = None) -> R
     plan = lineage_spans(line)
     controls = cast("tuple[StoredEvent, ...]", (yield AskControls(plan)))
     undone = undone_ids(undo for ancestor in line for undo in ancestor.undos)
-    in_force = [stored for stored in controls if stored.id not in undone]
+    # No command undoes a setting. A row that names one would bring back what it has replaced, with its seal.
+    in_force = [stored for stored in controls if stored.id not in undone or isinstance(stored.event, SettingsChanged)]
     if next_event:
         in_force.append(StoredEvent(NEXT_ID, agent, 0, 0.0, next_event))
     settled = replace(replay(empty_memory(run.before_choices(), agent), in_force), stale=False)

@@ -133,6 +133,22 @@ def test_row_cannot_be_stored_a_second_time(into: str) -> None:
     assert in_force(planted(other, event, name=into))[0] == "ask"
 
 
+@pytest.mark.parametrize("is_cleared", [False, True])
+def test_row_of_another_program_brings_no_own_choice_back(is_cleared: bool) -> None:
+    agent = Agent(run())
+    for values in ({"approval": "yolo"}, {PIN: KEY}, {"approval": "ask"}, {PIN: None}):
+        agent.happen(Change(values))
+        agent.turn()
+        if is_cleared:
+            agent.happen(Clear())
+    before, ids = in_force(agent.memory), [row.id for row in agent.log.rows if row.kind in ("settings", "clear")]
+    assert before[0] == "ask"
+    everything = ev.Filtered("forget", "", ((0, 10**6),), (), 0, 1, 1, 1)
+    for event in (*(ev.Undone(id, "clear", "clear") for id in reversed(ids)), ev.Rewound(0), everything):
+        assert in_force(planted(agent, event)) == before
+    assert in_force(Agent(run(), agent.log).memory) == before, "behind a restart"
+
+
 def test_choices_of_another_machine_are_named_and_hold_once_they_are_made_here() -> None:
     agent = Agent(run())
     for values in ({"approval": "edits"}, {PIN: KEY}, {"budget": 50_000}):

@@ -389,7 +389,7 @@ def test_page_needs_the_approval_of_web_fetch(account: Account, wire: Wire):
     url = f"http://127.0.0.1:{wire.server.port}/page"
     with account.terminal(*WIRE, columns=120) as program:
         program.ready().say(f"read @{url}, please")
-        program.wait_for("web_fetch")
+        program.wait_for(f"→ fetch {url}")
         answer(program, "n", "Fetch it?")
         program.wait_for(f"⚠ {url} was not fetched. Nothing was sent.")
         program.wait_for_input(f"read @{url}, please")

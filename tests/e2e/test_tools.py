@@ -382,7 +382,7 @@ def test_all_edits_of_a_turn_are_allowed_by_one_answer(account: Account, way: st
         program.say("go")
         asked(program, "1 of 3 · Make this edit?")
         program.type(way)
-        asked(program, "Be careful: other programs read")  # a protected file asks all the same
+        asked(program, "may run or obey AGENTS.md")  # a protected file asks all the same
         assert "next:" not in program.text()
         told = f"Edits in {account.home} run without a question now."
         assert program.words().count(told) == (way != "s")
@@ -421,7 +421,7 @@ def test_mode_holds_over_a_restart_where_it_was_chosen_and_nowhere_else(account:
     made = account.home / "made.txt"
     with account.terminal(*model, env=TOOLS) as program:
         program.ready().say("/approve edits")
-        program.wait_for("Approval: edits")
+        program.wait_for("run without a question now")
         program.leave()
     elsewhere = {**TOOLS, "XDG_DATA_HOME": str(account.home / "another machine")}
     result = account.run(*model, "-c", "-p", "go", **elsewhere)

@@ -39,16 +39,18 @@ def build_question(
     *,
     changed: bool = False,
     rule: str = "",
+    remedy: str = "",
+    together: bool = True,
 ) -> Question:
     """Return the question about a call: the whole command or diff with all characters visible, its place, the reasons.
 
-    `number` and `of` are its position among several calls. `rule` is offered for later.
+    `number` and `of` are its position among several calls, which can be answered `together`. `rule` is offered for
+    later, `remedy` is that of `Question`.
     """
     described = build_call_lines(call, effect, why)
     lines = (*described.lines, *((CHANGED_SINCE_SHOWN,) if changed else ()))
-    several = (
-        (Choice(TOGETHER_KEY, f"together, all {of - number + 1}"), Choice(NO_KEY, "no to all")) if number < of else ()
-    )
+    several = (Choice(TOGETHER_KEY, f"together, all {of - number + 1}"), Choice(NO_KEY, "no to all"))
+    several = several[not together :] if number < of else ()
     choices = (
         Choice("y", "yes"),
         *_lasting_choices(effect, why, rule),
@@ -62,7 +64,7 @@ def build_question(
     subject, diffs = described.marks(0)
     title = f"{number} of {of} · {title}" if of > 1 else title
     marks = {"subject": subject, "headings": (0,), "diffs": diffs, "calls": (call.id,)}
-    return Question(title, lines, choices, default="n", about=_short_name(call, effect), **marks)
+    return Question(title, lines, choices, default="n", about=_short_name(call, effect), remedy=remedy, **marks)
 
 
 def _short_name(call: ToolCall, effect: Effect) -> str:

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-import msgspec
-
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import IkigaiError
 from ikigai.core.events import ApprovalDecided, Choices
@@ -139,12 +137,8 @@ class ApprovalGate:
             if earlier and earlier.of.is_same(pending):
                 return StartDecision(decision=ApprovalDecided(id, True, _decided_by(earlier.others)))
             while True:
-                question = build_question(*pending, *batch.position(id), changed=earlier is not None, rule=rule)
-                choices = question.choices
-                if not batch.can_answer_together(pending):
-                    choices = tuple(choice for choice in choices if choice.key != TOGETHER_KEY)
-                question = msgspec.structs.replace(question, choices=choices, remedy=remedy)
-                answer = await ask(question)
+                terms = {"changed": earlier is not None, "together": batch.can_answer_together(pending)}
+                answer = await ask(build_question(*pending, *batch.position(id), rule=rule, remedy=remedy, **terms))
                 if answer.key == TOGETHER_KEY:
                     number, of = batch.position(id)
                     answer = await ask(build_batch_question(batch.others(id), pending.effect.kind, number, of))

@@ -66,9 +66,11 @@ def protection_reason(scope: PathScope, path: str) -> str:
     if any(is_below(folder, path) for folder in scope.own):
         return "it belongs to ikigai itself"
     relative = relative_path(scope.root, path)
+    folded = relative.casefold()
     for program, names in _protected_names():
-        if found := names.search(relative.casefold()):
-            return f"{program} may run or obey {found[0].strip('/')}"
+        if found := names.search(folded):
+            name = relative[found.start() : found.end()] if len(folded) == len(relative) else found[0]
+            return f"{program} may run or obey {name.strip('/')}"
     name = path.rpartition("/")[2]
     if name == "HEAD" or (name == "config" and os.path.lexists(f"{path.rpartition('/')[0]}/HEAD")):
         return "git treats a folder with HEAD as a repository, and its config can name programs to run"

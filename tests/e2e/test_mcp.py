@@ -251,14 +251,14 @@ def test_refused_tool_is_left_out_told_and_listed(account: Account, wire: Wire):
     assert {name for name in names if name.startswith("refused__")} == {"refused__drive", "refused__fine"}
     with account.terminal("-m", "openai/gpt-5-mini", rows=40, columns=140, env={**TOOLS, **openai}) as program:
         program.ready()
+        wait_for_server(program, "refused")
         for text in ("one", "two"):
             program.say(text)
             program.wait_for(f"● You said: {text}")
-        wait_for_server(program, "refused")
         assert "2 not offered to models of every vendor" in program.words()
         program.say("/mcp refused")
         program.wait_for("tool drive of the MCP server refused is not offered to models of Anthropic")
-        assert program.words().count(told) == 2, "once, and in the list"
+        program.wait(lambda: program.words().count(told) == 2, "the sentence once, and in the list")
         program.leave()
     wire.answers(failure(400, "Invalid schema for function 'refused__fine': 'any' is not valid."))
     failed = account.run("-m", "openai/gpt-5-mini", "-p", "again", **TOOLS, **openai)

@@ -119,7 +119,9 @@ READINGS_OF_ROLE = {
 
 def backends(other: psycopg.Connection) -> set[int]:
     other.execute("select pg_stat_clear_snapshot()")
-    return {pid for (pid,) in other.execute("select pid from pg_stat_activity").fetchall()}
+    # Other tests connect to other databases of this server meanwhile.
+    mine = "select pid from pg_stat_activity where datname = current_database() and backend_type = 'client backend'"
+    return {pid for (pid,) in other.execute(mine).fetchall()}
 
 
 def rows_read(other: psycopg.Connection) -> int:

@@ -103,7 +103,7 @@ def test_imported_history_without_turn_ends_opens_at_once(account: Account):
     refused(account.run("history", "import", "bad.jsonl"), 1, "line 8: `content` contains a character")
 
 
-EVENTS = 10_000
+EVENTS = 20_000
 
 
 def test_ctrl_c_leaves_no_half_file(account: Account):

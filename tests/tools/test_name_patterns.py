@@ -69,7 +69,7 @@ def test_ordinary_file_is_neither_secret_nor_protected(path: str):
 
 def test_reason_names_the_program_and_the_name():
     reason = protection_reason(SCOPE, f"{ROOT}/sub/.VSCode/tasks.json")
-    assert reason == "Visual Studio Code and its relatives may run or obey .vscode"
+    assert reason == "Visual Studio Code and its relatives may run or obey .VSCode"
     assert "for an option" in protection_reason(SCOPE, f"{ROOT}/-rf")
 
 

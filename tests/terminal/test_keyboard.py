@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
 from ikigai.terminal import keyboard  # noqa: F401  it registers how bytes are decoded
@@ -187,6 +188,9 @@ LINES = [
     (["one\rtw", "o\rthr", "ee"], [(PASTE, "one\ntwo\nthree")]),
     (["one\rtwo\r\x1b[31m\r"], [(PASTE, "one\ntwo\n"), (PASTE, "\n")]),
     (["one\rtwo\x01"], [(PASTE, "one\ntwo"), (Keys.ControlA.value, "\x01")]),
+    ([*"a\rb\rc"], [("a", "a"), (PASTE, "\nb\nc")]),  # a slow line
+    ([*"a\r\r\tb\r"], [("a", "a"), (PASTE, "\n\n\tb\n")]),
+    ([*"/a\n", *"b\r"], [("/", "/"), ("a", "a"), (Keys.ControlJ.value, "\n"), ("b", "b"), ENTER]),
     (["one\ntwo\r"], [(PASTE, "one\ntwo"), ENTER]),  # Ctrl+J, and Enter
     (["one\ntwo\r", "\r"], [(PASTE, "one\ntwo"), ENTER, ENTER]),
     (["one\r"], [("o", "o"), ("n", "n"), ("e", "e"), ENTER]),
@@ -225,6 +229,16 @@ def test_paste_that_halts_for_a_moment_sends_nothing(monkeypatch: pytest.MonkeyP
     assert keys("end", parser=parser) == [(each, each) for each in "end"]
     clock[0] += 1.5
     assert keys("e\r", parser=parser) == [("e", "e"), ENTER]
+
+
+def test_enter_between_keys_of_a_fast_typist_is_a_key(monkeypatch: pytest.MonkeyPatch):
+    clock = [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    parser, pressed = KeyParser(), list[KeyPress]()
+    for char in "a\rb\r\rc":
+        clock[0] += 0.03
+        pressed += parser.feed(char)
+    assert [(each.key, each.data) for each in pressed] == [(c, c) if c != "\r" else ENTER for c in "a\rb\r\rc"]
 
 
 def test_lines_that_waited_for_the_program_keep_their_enter():

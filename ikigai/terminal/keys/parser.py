@@ -4,8 +4,8 @@ prompt_toolkit's own parser is quadratic in the length of a paste, takes what it
 Shift+Enter for Enter. This one knows the shape of every sequence: it swallows a complete sequence that is unknown. Only
 time can tell a lone Esc or the end of a paste: `flush` decides on them. It is called after a pause in the input.
 
-Terminals without bracketed paste send pasted lines as keys. A person does not type Enter and more text between two
-calls of `flush`: such lines are a paste as well.
+Terminals without bracketed paste send pasted lines as keys, slow lines character by character. A person does not type
+Enter and more text between two calls of `flush`, nor two keys within `TYPED_APART`: such lines are a paste as well.
 
 A terminal that is asked for its background answers among the keys, maybe in parts and maybe late. The answer goes to
 the caller of `expect` and is never typed.
@@ -26,6 +26,8 @@ MAX_BURST_BYTES = 1 << 16
 """Characters that nobody types between two calls of `flush`: they belong to the paste before them."""
 PASTE_TIMEOUT = 1.0
 """Seconds without input after which a paste is over: one whose end mark got lost, or one without marks."""
+TYPED_APART = 0.02
+"""Seconds between two keys of the fastest typist."""
 
 ANSWER_TIMEOUT = 2.0
 """Seconds in which a terminal that answers at all does so: the beginning of an answer is held for so long."""
@@ -76,6 +78,7 @@ class KeyParser:
         self._pasted_lines = False  # a moment ago: Enter is the end of a line, unless it comes alone after a flush
         self._flushed = True
         self._fed = 0.0
+        self._is_fast = False  # what is fed now came too soon after what came before to be typed
         self._on_answer: Callable[[str], object] | None = None
         self._until = 0.0  # an answer may come
         self._cut = 0  # characters of the rest behind which nothing came for a while: others in it may be typed text
@@ -88,7 +91,7 @@ class KeyParser:
     def feed(self, text: str, typed_ahead: bool = False) -> Iterator[KeyPress]:
         """Return the key presses of `text`. With `typed_ahead` it waited for the program, and Enter is always a key."""
         now, before = time.monotonic(), self._fed
-        self._fed, self._typed_ahead = now, typed_ahead
+        self._fed, self._typed_ahead, self._is_fast = now, typed_ahead, now - before < TYPED_APART
         if now - before > PASTE_TIMEOUT or (self._flushed and text == "\r"):
             self._pasted_lines = False
         self._flushed = False
@@ -168,7 +171,7 @@ class KeyParser:
 
     def _keys(self, text: str) -> Iterator[KeyPress]:
         has_lines = "\r" in text or "\n" in text
-        is_continued = self._rest.startswith("\r") and len(text) > len(self._rest) + 1  # more than one key
+        is_continued = self._rest.startswith("\r") and (self._is_fast or len(text) > len(self._rest) + 1)
         self._rest = ""
         at = 0
         while at < len(text):
@@ -214,7 +217,7 @@ class KeyParser:
                 yield from self._take_lines()
             return
         ends = text[len(body) :]
-        if body and is_last and ends.startswith("\r"):
+        if (body or self._is_fast) and is_last and ends.startswith("\r"):
             text, self._rest = body, ends
         for char in text:
             yield from press(char)

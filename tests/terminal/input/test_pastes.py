@@ -30,7 +30,7 @@ def test_short_paste_is_inserted_and_never_sent(console: Console):
 
 def test_lines_of_a_terminal_without_paste_marks_are_one_message(console: Console):
     console.send("".join(f"line {number} of what was pasted\r" for number in range(1999)) + "end" + ENTER)
-    console.until("1,960 more lines")
+    console.until("… 1,960 more lines")
     console.until("● You said: line 0 of what")
     assert len(console.sent) == 1
 

@@ -13,6 +13,7 @@ from ikigai.config import trusted_folders
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands.arguments import is_id, quoted
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
+from ikigai.core.events import Choices
 from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
 from ikigai.core.sanitize import clean_line
 from ikigai.core.secrets import is_secret
@@ -61,9 +62,12 @@ async def run_approve(argument: str, memory: Memory, ask: Ask, key: str = "") ->
     return inputs.Change({"approval": word})
 
 
-def next_approval_mode(memory: Memory) -> inputs.Change:
-    """Return the change of the key for that: the next approval mode that the project allows, and the agent's owner."""
-    now = ApprovalMode.of(memory.settings)
+def next_approval_mode(memory: Memory, announced: Choices) -> inputs.Change:
+    """Return the change of the key for that: the next approval mode that the project allows, and the agent's owner.
+
+    It follows the mode in `announced`, where the key was pressed a moment ago and the change is not stored yet.
+    """
+    now = ApprovalMode.of(announced if "approval" in announced else memory.settings)
     modes, limit = [now.following()], memory.run.project_limits.approval.stricter(memory.run.choosable_approval)
     while modes[-1] != now and modes[-1].stricter(limit) != modes[-1]:
         modes.append(modes[-1].following())

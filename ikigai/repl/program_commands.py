@@ -290,7 +290,7 @@ class ProgramCommands:
         result = await permission_commands.run_approve(command.argument, memory, self._view.ask, key)
         if isinstance(result, inputs.Change) and result.values["approval"]:
             text = permission_commands.describe_mode(result, services.tool_runtime.directory)
-            self._view.announced.expect(result.values, text)
+            self._view.announced.expect(result.values, partial(self._view.note, text))
         self._apply_result(result, to)
 
     async def _tools(self, command: ProgramCommand) -> None:

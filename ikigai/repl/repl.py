@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ikigai.config import Config
@@ -350,10 +351,10 @@ class Repl:
             return
         from ikigai.repl import permission_commands
 
-        change = permission_commands.next_approval_mode(memory)
-        told = self._active_agent.busy or self._view.bare  # else the status line is enough
-        text = permission_commands.describe_mode(change, services.tool_runtime.directory) if told else ""
-        self._view.announced.expect(change.values, text)
+        change = permission_commands.next_approval_mode(memory, self._view.announced.newest)
+        told = self._active_agent.busy or self._view.bare  # else the status line names the mode, and that is enough
+        text = permission_commands.describe_mode(change, services.tool_runtime.directory)
+        self._view.announced.expect(change.values, partial(self._screen.status.show_hint, text) if told else None)
         try:
             self._router.route(change)
         except IkigaiError as error:

@@ -199,14 +199,14 @@ def test_shift_tab_goes_through_what_a_project_lets(most: str, ring: list[str], 
     run, seen, own = RunConfig({"model": "chat/small"}, limits, encoder, project_limits=bounds), list[object](), "ask"
     for _ in ring:
         memory = empty_memory(msgspec.structs.replace(run, below={"model": "chat/small", "approval": own}), "a")
-        own = permissions.next_approval_mode(memory).values["approval"]
+        own = permissions.next_approval_mode(memory, {}).values["approval"]
         seen.append(own)
     assert seen == ring
 
 
 def test_shift_tab_goes_through_what_is_left_in_an_agent_of_another_user():
     run = RunConfig({"model": "chat/small"}, limits, encoder, is_foreign=True)
-    assert permissions.next_approval_mode(empty_memory(run, "a")).values == {"approval": "read-only"}
+    assert permissions.next_approval_mode(empty_memory(run, "a"), {}).values == {"approval": "read-only"}
 
 
 async def test_what_a_project_forbids_is_not_asked_about():

@@ -343,9 +343,9 @@ def test_modes(account: Account):
         program.wait_for("● Third.")  # nobody was asked
         change("/approve", "1 shell touch again in ")
         change("/approve revoke 1", "Approval revoked: shell touch again")
-        for mode in ("auto", "read-only", "ask", "edits", "auto"):
+        for presses, mode in (1, "auto"), (1, "read-only"), (1, "ask"), (4, "ask"), (2, "auto"):  # also in haste
             program.settled()
-            program.type("\x1b[Z")
+            program.type("\x1b[Z" * presses)
             program.wait(lambda mode=mode: last_mode(account) == mode, f"the mode {mode}")
             program.wait_for(f"[{mode}]" if mode != "ask" else " · ")
         assert "Approval:" not in program.text() and program.text().count("question now") == 1
@@ -385,7 +385,7 @@ def test_all_edits_of_a_turn_are_allowed_by_one_answer(account: Account, way: st
         asked(program, "may run or obey AGENTS.md")  # a protected file asks all the same
         assert "next:" not in program.text()
         told = f"Edits in {account.home} run without a question now."
-        assert program.words().count(told) == (way != "s")
+        assert program.words().count(told) == (way == "/approve edits\r")  # the key says it in the status line
         assert all((account.home / name).exists() for name in files) and not (account.home / "AGENTS.md").exists()
         program.type("n")
         program.wait_for("● Done.")

@@ -16,7 +16,7 @@ from ikigai.core.views import usage_totals
 from ikigai.core.views.call_words import join_results
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
-from ikigai.terminal.output.announced_change import AnnouncedChange
+from ikigai.terminal.output.announced_changes import AnnouncedChanges
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.output.entries import Entries
@@ -77,7 +77,7 @@ class ConversationView:
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._warm = False
         self._command_questions = 0  # open ones
-        self.announced = AnnouncedChange()
+        self.announced = AnnouncedChanges()
         self.usage: list[int] = []
         self.changed_idle = asyncio.Event()  # set when a memory without an open turn is shown
         area.thoughts = thinking != "hide"
@@ -292,8 +292,7 @@ class ConversationView:
     # ── how things stand ─────────────────────────────────────────────────────────────────────────────────────────
 
     def stored(self, event: StoredEvent) -> None:
-        if text := self.announced.take(event):
-            self.note(text)
+        self.announced.stored(event)
         if isinstance(event.event, ToolStarted):
             self._print_calls(self.steps.started(event.event.call_id))
         if isinstance(event.event, UsageReported):
@@ -314,6 +313,7 @@ class ConversationView:
         """Take everything of the agent on screen out of the live area."""
         self._area.first_lines = None
         self._area.live.forget_agent()
+        self.announced.forget()
         self.steps.take_all()
         self._proposed.clear()
         self._unanswered = None

@@ -24,6 +24,7 @@ class StatusView:
 
     def __init__(self, area: LiveArea, frames: Frames, view: ConversationView) -> None:
         self._area, self._frames, self._view = area, frames, view
+        self._unhints: asyncio.TimerHandle | None = None
 
     def set_database_place(self, text: str) -> None:
         """Set the place of the database, for the status line."""
@@ -70,8 +71,11 @@ class StatusView:
         if self._view.bare:
             self._view.print_text(text)
             return
+        if self._unhints:
+            self._unhints.cancel()
         self._area.hint = text
-        asyncio.get_running_loop().call_later(HINT_SECONDS, self._unhint)
+        self._unhints = asyncio.get_running_loop().call_later(HINT_SECONDS, self._unhint)
+        self._frames.soon()
 
     def suggest_recalled(self, names: Sequence[str]) -> None:
         """Offer in the status line to add earlier turns to the input; none with no names, and in a bare terminal."""

@@ -25,8 +25,8 @@ def has_producer() -> bool:
     status = os.fstat(0)
     if not stat.S_ISFIFO(status.st_mode):
         return False
-    writers = set(_writers(status)) - {os.getpid()}
-    return not writers or not writers <= set(_ancestors())
+    writers = set(_writers(status))
+    return not writers or not writers <= {os.getpid(), *_ancestors()}
 
 
 def _writers(pipe: os.stat_result) -> Iterator[int]:

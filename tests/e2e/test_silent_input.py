@@ -48,8 +48,9 @@ def test_message_is_sent_without_the_silent_input_of_a_supervisor(account: Accou
     assert told.endswith(WITHOUT_IT)
 
 
-def test_message_is_sent_without_a_fifo_that_a_shell_holds_open(account: Account) -> None:
-    done = pipeline(account, f"mkfifo f; exec 3<>f; {PROGRAM} hello <&3")
+@pytest.mark.parametrize("line", [f"exec 3<>f; {PROGRAM} hello <&3", f"bash -c '{PROGRAM} hello <>f'"])
+def test_message_is_sent_without_a_fifo_that_a_shell_or_this_program_holds_open(account: Account, line: str) -> None:
+    done = pipeline(account, f"mkfifo f; {line}")
     assert (done.returncode, done.stdout) == (0, "hello\n") and done.stderr.endswith(WITHOUT_IT)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ikigai.app.services import Services
     from ikigai.core.commands.parsers import Meaning
     from ikigai.core.search.prompt_history import SentPrompt
+    from ikigai.core.state.memory import Memory
     from ikigai.repl.draft_stash import DraftStash
     from ikigai.repl.file_mentions import FileMentions
     from ikigai.repl.recall_suggestions import RecallSuggestions
@@ -187,8 +188,8 @@ class Repl:
                 self._commands.start(incoming, timing)
             elif isinstance(incoming, inputs.Submitted):
                 self._router.send(text)
-            elif incoming == inputs.RewindTo("") and self._chooses_turn():
-                self._screen.browse(rewinding=True)
+            elif incoming == inputs.RewindTo("") and (memory := self._memory_to_rewind()):
+                self._session.track(asyncio.create_task(self._choose_rewind(memory), name="rewind"))
             else:
                 self._router.route(incoming)
         except IkigaiError as error:
@@ -200,10 +201,23 @@ class Repl:
         """Return True for all but /exit while the question of a command is open: its answer comes first."""
         return self._view.asks_for_command and incoming != ProgramCommand("exit")
 
-    def _chooses_turn(self) -> bool:
-        """Return True if /rewind without a mark can let the user choose where to go back to."""
+    def _memory_to_rewind(self) -> Memory | None:
+        """Return the memory if /rewind alone lets the user choose where to go back to, not only to the newest mark."""
         loop = self._active_agent.agent_loop
-        return loop is not None and not (loop.memory.marks or self._active_agent.busy or self._view.bare)
+        return None if loop is None or self._active_agent.busy or self._view.bare else loop.memory
+
+    async def _choose_rewind(self, memory: Memory) -> None:
+        """Let the user choose a mark, or a message where there is none."""
+        from ikigai.repl.mark_picker import MarkSource
+
+        try:
+            label = await self._screen.pick(MarkSource(memory)) if memory.marks else ""
+            if label:
+                self._router.route(inputs.RewindTo(label))
+            elif label is not None:
+                self._screen.browse(rewinding=True)
+        except IkigaiError as error:
+            self._view.notice(str(error))
 
     def question_closed(self) -> None:
         self._router.release()

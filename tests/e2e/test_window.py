@@ -102,7 +102,7 @@ def test_context_rule_is_at_the_first_message_of_the_next_request(
         program.wait_for(f"Mark m{number} set.")
         for _ in range(draw.choice((1, 4))):
             turn(program)
-        program.say("/rewind")
+        program.say(f"/rewind m{number}")
         program.wait(lambda: len(account.rows("rewind")) > rewinds[0], "the rewind")
         rewinds[0] += 1
         program.settled()

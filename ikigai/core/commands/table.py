@@ -22,8 +22,9 @@ COMMANDS: tuple[CommandSpec, ...] = (
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_mark),
     CommandSpec("rewind", "[label|ID]", "go back to the newest mark, the one named, or the turn of an event",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=inputs.RewindTo, completes="marks",
-        more="Without a mark, /rewind alone opens the history to choose a message. What came after leaves the context "
-        "and stays in the history. The turn that the event belongs to stays."),
+        more="/rewind alone lists the marks to choose from, the newest first. Without a mark it opens the history to "
+        "choose a message. During a turn and in print mode it takes the newest mark. What came after leaves the context"
+        " and stays in the history. The turn that the event belongs to stays."),
     CommandSpec("undo", "[ID]", "undo the newest clear, rewind, forget, remember or condense",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_undo, completes="acts",
         more="Repeat it to go further back. Excerpts that the newest turn recalled are taken out alone. /retry and "

@@ -287,7 +287,9 @@ class ActiveAgent:
         self._status.set_agent(agent.name, ephemeral=agent.ephemeral)
         if is_switch:
             self._view.show_other_agent(agent.name)
-        self._view.history(transcript.history_items(history, memory, changes=False), skipped, last_turn=is_switch)
+        goes_on = memory.open is not None and (self.open_agent or self._followed)
+        held = memory.open.not_started if memory.open and goes_on else ()
+        self._view.history(transcript.history_items(history, memory, changes=False), skipped, is_switch, held)
         self._view.changed(memory)
 
     def _attach(self, open_agent: OpenAgent | None) -> None:

@@ -87,7 +87,7 @@ def test_edits_are_shown_without_a_question_too(account: Account):
         program.say("go")
         program.wait_for("● Done.")
         text = program.text()
-        assert "→ read a.txt (40 lines)\n→ edit a.txt\n← Edited a.txt in 1 place, line 4.\n  1   line 0\n" in text
+        assert "→ read a.txt (40 lines)\n→ edit a.txt\n← Edited in 1 place, line 4.\n  1   line 0\n" in text
         assert (
             "\n  4 - line 3\n  4 + LINE 3<U+001B>[2J<U+202E>\n" in text
             and "21 + LINE 20" in text
@@ -141,6 +141,28 @@ def test_agreed_diff_is_shown_once_and_a_replay_shows_turns_alone(account: Accou
         program.ready().wait_for("● Written.")
         text = program.text()
         assert text.count("1 + print(1)") == 1 and not re.search("Mark here|Budget|Level", text)
+        program.leave()
+
+
+def test_call_of_an_open_question_stands_once_when_the_agent_is_shown_again(account: Account):
+    model = account.script([call("write_file", path="made.txt", content="x\n"), shell("touch ran")], "Done.")
+    with account.terminal(*model, rows=40, columns=100, env=TOOLS) as program:
+        program.ready()
+        program.say("go")
+        asked(program, "1 of 2 · Make this edit?")
+        (name,) = account.agents()
+        program.say("/new")
+        program.wait_for("── Agent ")
+        program.say(f"/switch {name}")
+        program.wait_for(f"── Agent {name} ")
+        asked(program, "1 of 2 · Make this edit?")
+        again = program.text().rpartition(f"── Agent {name} ")[2]
+        assert again.count("write made.txt") == 1 and "touch ran" not in again
+        answer(program, "y")
+        answer(program, "y", "2 of 2 · Run it?")
+        program.wait_for("● Done.")
+        again = program.text().rpartition(f"── Agent {name} ")[2]
+        assert again.count("write made.txt") == again.count("touch ran") == 1
         program.leave()
 
 

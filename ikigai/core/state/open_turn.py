@@ -76,6 +76,11 @@ class OpenTurn(Record, frozen=True):
     lacks_recalled: bool = False
 
     @property
+    def not_started(self) -> frozenset[str]:
+        """The ids of calls that have not begun to run, as one that the user is asked about."""
+        return frozenset(call.id for _, call in self.calls) - self.started - self.answered
+
+    @property
     def requests(self) -> int:
         """Number of replies that the turn has had."""
         return self.iterations + sum(message.role is ASSISTANT for message in self.messages)

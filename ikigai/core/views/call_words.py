@@ -78,7 +78,10 @@ def join_result(call: TranscriptBlock, result: TranscriptBlock) -> TranscriptBlo
 
 
 def join_results(shown: Sequence[Shown]) -> list[Shown]:
-    """Return a stretch of history with the calls that only read joined with their results."""
+    """Return a stretch of history with the calls that only read joined with their results.
+
+    A result right behind its call does not name the file again.
+    """
     blocks = [each for each in shown if isinstance(each, TranscriptBlock)]
     calls = {each.call: each for each in blocks if is_read(each)}
     results = (each for each in blocks if each.speaker is Speaker.TOOL_RESULT and each.call in calls)
@@ -86,10 +89,24 @@ def join_results(shown: Sequence[Shown]) -> list[Shown]:
     kept = list[Shown]()
     for each in shown:
         if not isinstance(each, TranscriptBlock) or each.call not in joined:
-            kept.append(each)
+            match kept[-1:], each:
+                case [TranscriptBlock() as call], TranscriptBlock(call=id) if id and id == call.call:
+                    kept.append(name_once(call, each))
+                case _:
+                    kept.append(each)
         elif each.speaker is Speaker.TOOL_RESULT:
             kept.append(joined[each.call])
     return kept
+
+
+def name_once(call: TranscriptBlock, result: TranscriptBlock) -> TranscriptBlock:
+    """Return the result of a call that stands above it without the file that both name: "Edited in 1 place"."""
+    words = CALL_WORDS.get(call.name)
+    if words is None or not words.hidden or result.failed or result.name:
+        return result
+    name = msgspec.json.decode(call.text, type=dict[str, object]).get(words.subject)
+    verb, named, rest = result.text.partition(f" {name}")
+    return msgspec.structs.replace(result, text=verb + rest) if named and verb.isalpha() else result
 
 
 def count_found(result: TranscriptBlock) -> str:

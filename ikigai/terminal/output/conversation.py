@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
-
-import msgspec
 
 from ikigai.core.events import CUT_OFF, StoredEvent, ToolStarted, UsageReported
 from ikigai.core.questions import Question, QuestionAnswer
@@ -67,7 +65,6 @@ class ConversationView:
         self._tty, self._theme, self._area, self._terminal_app = tty, theme, area, terminal_app
         self._input, self._dialogs, self._handler = input, dialogs, handler
         self._printed = ""  # the question, in a bare terminal
-        self._proposed: list[str] = []  # the texts of the questions of this turn
         self._frames = terminal_app.frames
         self.bare = tty.dumb or theme.words
         self._scroll = Scrollback(self._print, self._columns)
@@ -125,15 +122,15 @@ class ConversationView:
 
     # ── the conversation ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def history(self, shown: Sequence[Shown], skipped: int, last_turn: bool = False) -> None:
-        """Draw the last screenfuls of a stretch of history, or its last turn; `skipped` events lie before it."""
+    def history(
+        self, shown: Sequence[Shown], skipped: int, last_turn: bool = False, held: Collection[str] = ()
+    ) -> None:
+        """Draw the last screenfuls of a stretch of history, or its last turn; `skipped` events lie before it.
 
-        shown = join_results(shown)
-        self.entries.folded, self.entries.folded_in, width = "", 0, self._columns()
-        for each in reversed(shown):
-            self.entries.fold(each, width)
-            if self.entries.folded_in:
-                break
+        The calls `held` have not started: each is drawn with its question, or when it starts.
+        """
+        shown = self.steps.hold_again(join_results(shown), held)
+        self.entries.fold_newest(shown, self._columns())
         if self._theme.asks:
             self._scroll.after(self._terminal_app.wait_for_theme)
         columns, rows = self._tty.size()
@@ -173,8 +170,6 @@ class ConversationView:
             elif reply and reply.waiting:
                 self._unanswered = reply.waiting.why
         self.entries.fold(block, self._columns())
-        if block.diff and any(block.diff in proposed for proposed in self._proposed):
-            block = msgspec.structs.replace(block, diff="")  # it stands above, in the question
         if block.speaker is Speaker.ASSISTANT:
             self.preload()
         self._scroll.add(lambda columns: self.entries.of(block, columns), big=len(block.text) > THREADED_CHARACTERS)
@@ -251,8 +246,7 @@ class ConversationView:
 
     async def propose(self, question: Question) -> None:
         """Print the lines of a question; return when they are on screen. They name the calls that they are about."""
-        self.steps.drop(question.calls)
-        self._proposed.append(text := "\n".join(question.lines))
+        text = self.steps.propose(question)
         from ikigai.terminal.render.question_lines import draw_question
 
         self._scroll.add(
@@ -278,8 +272,7 @@ class ConversationView:
     def changed(self, memory: Memory) -> None:
         before = self._area.live.memory
         if memory.open is None:
-            self._print_calls(self.steps.take_all())
-            self._proposed.clear()
+            self._print_calls(self.steps.end_turn())
             self.changed_idle.set()
             if before is None or before.open:
                 self._scroll.add(lambda columns: self.entries.ended())
@@ -314,8 +307,7 @@ class ConversationView:
         self._area.first_lines = None
         self._area.live.forget_agent()
         self.announced.forget()
-        self.steps.take_all()
-        self._proposed.clear()
+        self.steps.end_turn()
         self._unanswered = None
 
     def show_other_agent(self, name: str) -> None:

@@ -48,6 +48,14 @@ class Entries:
         elif isinstance(shown, TranscriptBlock) and blocks.is_long(shown, columns):
             self.folded, self.folded_in = blocks.full_text(shown), shown.id
 
+    def fold_newest(self, shown: Sequence[Shown], columns: int) -> None:
+        """Remember the newest text of a stretch of history that is shown in part."""
+        self.folded, self.folded_in = "", 0
+        for each in reversed(shown):
+            self.fold(each, columns)
+            if self.folded_in:
+                break
+
     def stored(self, block: TranscriptBlock) -> None:
         """Note that the printed pieces of a reply are in the log now."""
         if block.thoughts and not self.folded_in:

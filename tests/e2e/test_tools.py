@@ -326,10 +326,9 @@ def test_modes(account: Account):
     with account.terminal(*model, rows=50, columns=100, env=TOOLS) as program:
         program.ready()
 
-        def change(line: str, *told: str) -> None:
+        def change(line: str, told: str = "") -> None:
             program.say(line)
-            for each in told:
-                program.wait_for(each)
+            program.wait_for(told)
 
         change("/approve edits", f"Edits in {account.home} run without a question now.")
         program.say("one")

@@ -30,6 +30,8 @@ MAX_NAME_CHARACTERS = 64
 """Characters of a tool's name that every vendor accepts."""
 MAX_DESCRIPTION_CHARACTERS = 4_000
 MAX_SCHEMA_BYTES = 64 * 1024
+MAX_SCHEMA_LEVELS = 100
+"""Objects and arrays of a schema within one another."""
 _TOLD_KEYS = ("description", "title", "$comment")
 """The keys of a schema whose texts validate nothing."""
 DEFAULT_SHARE = 0.02
@@ -137,25 +139,31 @@ def clean_definition(server: str, tool: str, description: str, schema: str, take
     try:
         decoded = msgspec.json.decode(schema, type=dict[str, Any])
         msgspec.convert(decoded, _ObjectSchema)
-        _clean_descriptions(decoded)
-    except (msgspec.DecodeError, RecursionError):
+        _clean_descriptions(decoded, MAX_SCHEMA_LEVELS)
+    except RecursionError:
+        raise ValueError(f"its schema is nested in more than {MAX_SCHEMA_LEVELS} levels") from None
+    except msgspec.DecodeError:
         raise ValueError("its schema is not that of an object") from None
     schema = msgspec.json.encode({"type": "object", "properties": {}, **decoded}, order="sorted").decode()
     text = clean(description).strip()[:MAX_DESCRIPTION_CHARACTERS]
     return McpDefinition(server, tool, name, text, schema)
 
 
-def _clean_descriptions(schema: Any) -> None:
-    """Clean the texts in a schema that only tell models something; all others say which arguments are valid."""
+def _clean_descriptions(schema: Any, levels: int) -> None:
+    """Clean the texts in a schema that only tell models something; all others say which arguments are valid. Raise
+    RecursionError for more than so many levels: what is read here has to be read on a fuller stack, too.
+    """
+    if not levels:
+        raise RecursionError
     if isinstance(schema, list):
         for each in cast("list[Any]", schema):
-            _clean_descriptions(each)
+            _clean_descriptions(each, levels - 1)
     elif isinstance(schema, dict):
         for key, value in cast("dict[str, Any]", schema).items():
             if key in _TOLD_KEYS and isinstance(value, str):
                 schema[key] = clean(value)
             else:
-                _clean_descriptions(value)
+                _clean_descriptions(value, levels - 1)
 
 
 def tool_name(server: str, tool: str) -> str:

@@ -118,13 +118,17 @@ def refusal(rule: str, schema: str) -> str:
     """
     if (said := TOOL_RULES.get(rule)) is None:
         return ""
-    decoded = msgspec.json.decode(schema, type=dict[str, Any])
-    if at_top := next((key for key in said.not_at_top if key in decoded), ""):
-        return f"its schema has {at_top} at the top"
     try:
-        msgspec.convert(decoded, _Schema)
+        decoded = msgspec.json.decode(schema, type=dict[str, Any])
+        return _refusal(said, decoded)
     except (msgspec.ValidationError, RecursionError) as error:
         return f"its schema is not valid ({clean_line(str(error))})"
+
+
+def _refusal(said: ToolRule, decoded: dict[str, Any]) -> str:
+    if at_top := next((key for key in said.not_at_top if key in decoded), ""):
+        return f"its schema has {at_top} at the top"
+    msgspec.convert(decoded, _Schema)
     names = cast("dict[str, Any]", decoded.get("properties", {}))
     if said.names and (wrong := next((name for name in names if not re.fullmatch(said.names, name)), None)) is not None:
         return f"the name of its parameter {clean_line(wrong)[:80]!r} is not {said.names_in_words}"

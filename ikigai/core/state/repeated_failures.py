@@ -92,4 +92,7 @@ def _are_equal(one: ToolCall, other: ToolCall) -> bool:
         return False
     if one.arguments == other.arguments:
         return True
-    return bool(msgspec.json.decode(one.arguments) == msgspec.json.decode(other.arguments))
+    try:
+        return bool(msgspec.json.decode(one.arguments) == msgspec.json.decode(other.arguments))
+    except (ValueError, RecursionError):  # they may have been read on an emptier stack
+        return False

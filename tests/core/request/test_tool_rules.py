@@ -60,9 +60,18 @@ def test_vendors_refuse_what_they_say_they_refuse(schema: dict[str, Any], refuse
     assert refusal("", text) == "", "a server whose rules are not known"
 
 
-def test_deep_schema_is_refused_and_ends_nothing():
-    text = '{"type":"object","properties":' + '{"a":{"properties":' * 400 + "{}" + "}}" * 400 + "}"
-    assert all(isinstance(refusal(rule, text), str) for rule in TOOL_RULES)
+@pytest.mark.parametrize("frames", [0, 200])
+@pytest.mark.parametrize("levels", [200, 400, 480, 600])
+def test_deep_schema_is_refused_and_ends_nothing(levels: int, frames: int):
+    text = '{"type":"object","properties":' + '{"a":{"properties":' * levels + "{}" + "}}" * levels + "}"
+
+    def deeper(frames: int) -> bool:
+        return deeper(frames - 1) if frames else all(isinstance(refusal(rule, text), str) for rule in TOOL_RULES)
+
+    refusal.cache_clear()
+    assert deeper(frames)
+    with pytest.raises(ValueError, match="more than 100 levels"):
+        clean_definition("srv", "tool", "", text, ())
 
 
 def test_sentence_names_server_tool_vendor_and_reason():

@@ -20,7 +20,7 @@ from ikigai.core.state.inputs import (
     ToolDone,
 )
 from ikigai.core.state.memory import AgentStatus
-from ikigai.core.state.repeated_failures import MAX_EQUAL_FAILURES, failure_notices
+from ikigai.core.state.repeated_failures import MAX_EQUAL_FAILURES, _are_equal, failure_notices
 from ikigai.core.views.transcript import Speaker, event_blocks
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
@@ -105,6 +105,16 @@ def test_turn_goes_on_with_other_arguments():
     for n in range(30):
         run(made, ToolCall("", "edit", f'{{"a": {n}}}'))
     assert made.memory.open
+
+
+def test_arguments_that_are_nested_deeply_are_compared_on_any_stack():
+    lists = "[" * 940 + "]" * 940
+    one, other = (ToolCall("c", "edit", f'{{"a":{space}{lists}}}') for space in ("", " "))
+
+    def deeper(frames: int) -> bool:
+        return deeper(frames - 1) if frames else _are_equal(one, other)
+
+    assert deeper(100) is False
 
 
 def test_message_of_the_user_begins_anew():

@@ -31,7 +31,7 @@ class Proxy(NamedTuple):
 
 def is_loopback(host: str) -> bool:
     """Return True if a server is on this machine, so that a proxy from the environment is not meant for it."""
-    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")
+    return host in ("localhost", "::1", "0.0.0.0") or (host.startswith("127.") and host.replace(".", "").isdecimal())
 
 
 def find_proxy(address: str) -> Proxy:
@@ -46,9 +46,9 @@ def find_proxy(address: str) -> Proxy:
     scheme = next((each for each in (url.scheme, "all") if proxies.get(each)), "")
     if not scheme:
         return Proxy()
-    proxy = proxies[scheme]
     names = (f"{scheme}_proxy", f"{scheme}_proxy".upper())
-    variable = next((name for name in names if os.environ.get(name) == proxy), "")
+    variable = next((name for name in names if os.environ.get(name) == proxies[scheme]), "")
+    proxy = proxies[scheme].strip()
     return Proxy(proxy if "://" in proxy else f"http://{proxy}", variable)
 
 
@@ -91,6 +91,12 @@ def _reason_unusable(proxy: str) -> str:
     try:
         url = urlsplit(proxy)
         _, host = url.port, url.hostname
+        if not proxy.isprintable() or " " in proxy:
+            raise ValueError
+        if "[" in url.netloc or (host or "").replace(".", "").isdecimal():
+            import ipaddress
+
+            ipaddress.ip_address(host or "")
     except ValueError:
         return "its address is not a URL"
     if url.scheme not in SCHEMES:

@@ -29,6 +29,11 @@ UNUSABLE = {
     "http://me:hush@proxy.x:no": "its address is not a URL",
     "http://[::1": "its address is not a URL",
     "http://": "its address has no host",
+    "http://me:hush@999.1.1.1:1": "its address is not a URL",
+    "http://[v1.x]:1": "its address is not a URL",
+    "http://me:hush@pro\u200bxy:1": "its address is not a URL",
+    "http://me:hush@pro xy:1": "its address is not a URL",
+    "http://pro\nxy:1": "its address is not a URL",
 }
 
 
@@ -61,6 +66,8 @@ def test_socks_proxy_without_its_package_names_the_extra(monkeypatch: pytest.Mon
         ({"https_proxy": "proxy.x:3128"}, "https://api.x", "http://proxy.x:3128"),
         ({"ALL_PROXY": "http://a:1", "HTTPS_PROXY": "http://b:1"}, "https://api.x", "http://b:1"),
         ({"ALL_PROXY": "http://a:1"}, "http://api.x", "http://a:1"),
+        ({"ALL_PROXY": " http://a:1\n"}, "http://api.x", "http://a:1"),
+        ({"ALL_PROXY": "http://a:1"}, "http://127.evil.x", "http://a:1"),
         ({"HTTP_PROXY": "ftp://a:1", "HTTPS_PROXY": "http://b:1"}, "https://api.x", "http://b:1"),
         ({"ALL_PROXY": "ftp://a:1", "NO_PROXY": "api.x"}, "https://api.x", ""),
         ({"ALL_PROXY": "ftp://a:1", "NO_PROXY": ".x"}, "https://api.x", ""),

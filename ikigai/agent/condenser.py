@@ -24,7 +24,7 @@ from ikigai.core.condense.plan import (
 )
 from ikigai.core.condense.threshold import CondenseOptions, CondenseVerdict
 from ikigai.core.errors import IkigaiError, Rejected
-from ikigai.core.events import Cleared, Event, Summarized, TurnEnded, Undone, UserMessage
+from ikigai.core.events import CUT_OFF, Cleared, Event, Summarized, TurnEnded, Undone, UserMessage
 from ikigai.core.ports import View
 from ikigai.core.state.inputs import Condensed
 from ikigai.core.state.memory import AgentStatus, Memory
@@ -90,14 +90,16 @@ class Condenser:
         self.is_pending, self._failed = False, memory
 
     def on_events(self, events: tuple[Event, ...], before: Memory, now: Memory) -> None:
-        """React to stored events: the end of a turn, a clear, and the undo of a summary."""
+        """React to stored events: the end of a turn, a clear, and the undo of a summary. A turn that was cut off may
+        be one of another program: no request follows from it.
+        """
         for event in events:
             match event:
                 case UserMessage() if self.running and self._task and self._is_local(now):
                     self._task.cancel()  # it does one thing at a time, and no request waits
                     if self._is_manual:
                         self._view.notice("Condensing was stopped: a local model does one thing at a time.")
-                case TurnEnded() if now.status is AgentStatus.IDLE:
+                case TurnEnded(reason=reason) if now.status is AgentStatus.IDLE and reason != CUT_OFF:
                     self._check_pressure(now)
                 case Cleared():
                     if self._task and self.running:

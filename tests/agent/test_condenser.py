@@ -14,8 +14,16 @@ from ikigai.agent.loop import AgentLoop
 from ikigai.agent.loop_options import LoopOptions
 from ikigai.core.condense.prompt import CONDENSE_PROMPT
 from ikigai.core.condense.threshold import CondenseOptions
-from ikigai.core.events import StoredEvent, Summarized, UsageReported
+from ikigai.core.events import (
+    AssistantMessage,
+    StoredEvent,
+    Summarized,
+    TurnEnded,
+    UsageReported,
+    UserMessage,
+)
 from ikigai.core.forget.selection import EventRange
+from ikigai.core.messages import Text
 from ikigai.core.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import (
@@ -288,6 +296,24 @@ async def test_by_itself_when_it_is_time_and_no_request_waits_for_it(talking: Ta
     assert made.automatic and len(talk.asked) == 1
     kinds = [type(row.event).__name__ for row in talk.rows[begun:]]
     assert kinds.index("Summarized") > kinds.index("TurnEnded"), "between turns"
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+async def test_turn_that_another_program_stored_is_closed_without_a_request(talking: Talking, meanwhile: bool):
+    talk = talking(turns=40, options=AUTO, budget=4_000)
+    planted = (UserMessage("Go."), AssistantMessage((Text("Yes."),)))
+    if not meanwhile:
+        talk.logs.append("a", planted)
+    async with talk.running():
+        if meanwhile:
+            await talk.until(lambda: not talk.runtime.busy)
+            talk.logs.append("a", planted)
+            talk.tell(Change({"level": "high"}))
+        await talk.until(lambda: any(isinstance(row.event, TurnEnded) and row.event.reason for row in talk.rows))
+        await asyncio.sleep(0.1)
+        assert talk.runtime._condenser.idle and not talk.server.requests
+        await talk.turn()
+        await talk.until(lambda: talk.summaries)
 
 
 async def test_it_is_stored_only_when_the_turn_has_ended_and_outlives_an_interrupt(talking: Talking):

@@ -1,4 +1,4 @@
--- Version 34: a day or model whose known costs are all zero, beside requests of unknown price, has no cost, instead of 0.
+-- Version 35: a day or model whose known costs are all zero, beside requests of unknown price, has no cost, instead of 0.
 
 create or replace view usage_by_day with (security_invoker = true) as
 select

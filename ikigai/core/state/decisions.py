@@ -77,9 +77,9 @@ from ikigai.core.events import (
     TurnsRecalled,
     UserMessage,
 )
-from ikigai.core.messages import ReplyBlock, StopReason, ToolCall, ToolResult
+from ikigai.core.messages import StopReason, ToolResult
 from ikigai.core.request.build import append_event
-from ikigai.core.request.reply import interrupted_events, is_own_call, reply_events, storable_blocks
+from ikigai.core.request.reply import interrupted_events, is_own_call, reply_events
 from ikigai.core.request.reply_draft import Draft, draft_blocks
 from ikigai.core.sanitize import storable
 from ikigai.core.state.fold import end_turn
@@ -147,6 +147,7 @@ from ikigai.core.state.settings import (
     settings_of_run,
 )
 from ikigai.core.state.turn_report import report_turn
+from ikigai.core.state.unique_calls import with_unique_ids
 
 SURE_OVERFLOW_FACTOR = 4
 """Multiple of the model's context from which a message is refused unsent: below it, bytes may have counted too many."""
@@ -194,7 +195,7 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
             spent = (usage,) if usage else ()
             if memory.open is None:
                 return spent
-            partial = interrupted_events(_with_unique_ids(memory, blocks), memory.model)
+            partial = interrupted_events(with_unique_ids(memory, blocks), memory.model)
             return _end_turn(memory, (*partial, *spent), Ending.INTERRUPTED)
         case Replied():
             return _decide_replied(memory, incoming)
@@ -224,7 +225,7 @@ def _decide_replied(memory: Memory, replied: Replied) -> tuple[Event, ...]:
     """Return the reply; behind it the end of the turn, unless it goes on."""
     from ikigai.core.state import repeated_failures, stop_reasons  # the first prompt needs none
 
-    events = reply_events(_with_unique_ids(memory, replied.blocks), replied.stop, memory.model)
+    events = reply_events(with_unique_ids(memory, replied.blocks), replied.stop, memory.model)
     reply = (*repeated_failures.with_notes(memory, events), replied.usage)
     calls = tuple(filter(is_own_call, reply))
     if replied.stop is StopReason.PAUSED and not calls and stop_reasons.can_continue(memory, replied.blocks):
@@ -255,7 +256,7 @@ def _decide_failed(memory: Memory, failed: Failed) -> tuple[Event, ...]:
 
         if change := fall_back(memory, failed.outage):
             return (*spent, change)
-    partial = interrupted_events(_with_unique_ids(memory, failed.blocks), memory.model)
+    partial = interrupted_events(with_unique_ids(memory, failed.blocks), memory.model)
     return _end_turn(memory, (*partial, *spent), Ending.FAILED, failed.reason)
 
 
@@ -358,38 +359,8 @@ def _recover_turn(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:
         return _end_turn(memory, (), Ending.COMPLETED)
     reply: tuple[Event, ...] = ()
     if draft and CallModel(draft.asked_by) in work(memory):
-        reply = interrupted_events(_with_unique_ids(memory, draft_blocks(draft)), memory.model)
+        reply = interrupted_events(with_unique_ids(memory, draft_blocks(draft)), memory.model)
     return _end_turn(memory, reply, Ending.INTERRUPTED, CUT_OFF)
-
-
-def _with_unique_ids(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:
-    """Return the blocks, each call under a unique id: results are matched by it, and vendors refuse an id twice."""
-    taken = _call_ids(memory) if any(isinstance(block, ToolCall) for block in blocks) else set[str]()
-    unique: list[ReplyBlock] = []
-    hosted: dict[str, str] = {}  # the ids of hosted calls, by those that they came with
-    for block in storable_blocks(blocks):
-        if isinstance(block, ToolResult):
-            block = replace(block, call_id=hosted.get(block.call_id, block.call_id))
-        elif isinstance(block, ToolCall):
-            id, n = block.id or "call", 1
-            while id in taken:
-                n += 1
-                id = f"{block.id or 'call'}_{n}"
-            taken.add(id)
-            if block.hosted:
-                hosted[block.id] = id
-            block = replace(block, id=id)
-        unique.append(block)
-    return tuple(unique)
-
-
-def _call_ids(memory: Memory) -> set[str]:
-    """Return the ids of all calls in context, and of the calls that were dropped from the open turn."""
-    first = (memory.full_window.first,) if memory.full_window.first else ()
-    turns = (*first, *memory.full_window.turns, *((memory.open,) if memory.open else ()))
-    blocks = (block for turn in turns for message in turn.messages for block in message.blocks)
-    ids = {block.id for block in blocks if type(block) is ToolCall}
-    return ids | {call.id for _, call in memory.open.calls} if memory.open else ids
 
 
 def _is_cleared(memory: Memory) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from decimal import Decimal
-from pathlib import Path
 from typing import NamedTuple
 
 from ikigai.agent.forget import ForgetContext
@@ -29,6 +28,7 @@ from ikigai.core.messages import StopReason
 from ikigai.core.model import Provider
 from ikigai.core.state.inputs import UsageRecorded
 from ikigai.core.state.memory import Memory, output_reserve
+from ikigai.system.paths import expand_home
 
 THINKING_TOKENS = 4_000
 """Tokens that an answer may take beside the summary: most models think first, even unasked."""
@@ -148,7 +148,7 @@ def read_prompt(file: str) -> str:
     """Return the text of this file, or ikigai's own prompt if `file` is "". Raise ConfigError."""
     if not file:
         return CONDENSE_PROMPT
-    path = Path(file).expanduser()
+    path = expand_home(file)
     if path.exists() and not path.is_file():  # opening a pipe would wait for its other end
         raise ConfigError(f"condense_prompt_file {file} is not a regular file.", "Correct it in the configuration.")
     try:

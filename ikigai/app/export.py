@@ -18,6 +18,7 @@ from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument, as_config_error
 from ikigai.system.atomic_file import write_atomically
 from ikigai.system.output import writing_output
+from ikigai.system.paths import expand_home
 from ikigai.system.progress import show_progress
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def parse_typed(argument: str) -> ExportRequest:
     name = found["file"].strip().strip("\"'")
     if not name:
         raise WrongArgument("Name a file to write to.")
-    target = _path(name)
+    target = expand_home(name)
     if (form := target.suffix[1:].lower()) not in EXPORT_FORMATS:
         what = f"Unknown format {quoted(target.suffix)}." if target.suffix else f"{quoted(target.name)} has no suffix."
         raise WrongArgument(what, f"Formats: .{', .'.join(EXPORT_FORMATS)}.")
@@ -131,13 +132,6 @@ async def export_typed(
             on_progress(f"{done:,} of {total:,} events\n")
 
     return await export(database, agent, request, report)
-
-
-def _path(name: str) -> Path:
-    try:
-        return Path(name).expanduser()
-    except RuntimeError:
-        return Path(name)
 
 
 def parse_flags(arguments: argparse.Namespace) -> ExportRequest:

@@ -16,6 +16,7 @@ from ikigai.config.records import McpServerSettings
 from ikigai.core.errors import ConfigError
 from ikigai.system import paths
 from ikigai.system.install_command import extra_command
+from ikigai.system.paths import expand_home
 from ikigai.tools.mcp.host_messages import ServerLaunch
 from ikigai.tools.mcp.servers import McpServer, McpServers
 
@@ -89,7 +90,7 @@ def configured_server(
         name,
         (os.path.expanduser(settings.command), *settings.args) if settings.command else (),  # noqa: PTH111
         {**environment, **own},
-        str(Path(settings.directory).expanduser()) if settings.directory else str(directory),
+        str(expand_home(settings.directory)) if settings.directory else str(directory),
         settings.url,
         extra_fields.resolve_headers(f"the MCP server {name}", settings.headers, os.environ),
         settings.startup_seconds,
@@ -99,7 +100,7 @@ def configured_server(
         extra_fields.resolve_environment(f"the MCP server {name}", secret, os.environ).get("client_secret", ""),
         settings.scopes,
         settings.grant,
-        str(Path(settings.client_key).expanduser()) if settings.client_key else "",
+        str(expand_home(settings.client_key)) if settings.client_key else "",
         settings.issuer,
     )
     return McpServer(launch, place, partial(_is_approved, settings))
@@ -136,7 +137,7 @@ def _project_servers(
             name,
             (value(server.command), *map(value, server.args)) if server.command else (),
             {**environment, **{key: value(text) for key, text in server.env.items()}},
-            str(directory / Path(value(server.cwd)).expanduser()),
+            str(directory / expand_home(value(server.cwd))),
             value(server.address),
             {key: value(text) for key, text in server.headers.items()},
             token_file=str(login_file()),

@@ -73,11 +73,13 @@ class Redaction:
         return found | {name: _password(os.environ.get(name, "")) for name in addresses}
 
     def withholds(self, name: str) -> bool:
-        """Return True for a variable that no project gets: it may hold a key, or it holds one of ikigai's own."""
+        """Return True for a variable that no project gets: it may hold a key by its name, or seems to hold one."""
         from ikigai.tools.shell.environment import holds_secret
 
         value = os.environ.get(name, "")
-        return holds_secret(name, value, self.variables()) or value.strip() in self.secrets().values()
+        if holds_secret(name, value, self.variables()) or value.strip() in self.secrets().values():
+            return True
+        return bool(self.redactor().key_in(value))
 
     def variables(self) -> tuple[str, ...]:
         """Return the variables that may hold a key of ikigai's own."""

@@ -47,10 +47,14 @@ class ProjectServer(msgspec.Struct):
         return self.disabled or not self.enabled
 
     @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The variables and the headers; one may have the name of another."""
+        return (*self.env.items(), *self.headers.items())
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """All that is run or sent, and may name variables."""
-        pairs = {**self.env, **self.headers}
-        return (self.command, *self.args, self.address, self.cwd, *pairs.values())
+        return (self.command, *self.args, self.address, self.cwd, *(value for _, value in self.pairs))
 
 
 class ProjectFile(NamedTuple):
@@ -128,7 +132,7 @@ def describe_project_servers(content: bytes, withholds: Callable[[str], bool] = 
     lines = list[str]()
     for name, server in read_project_file(content).servers.items():
         what = " ".join((server.command, *server.args)) if server.command else server.address
-        pairs = "".join(f" {key}={value}" for key, value in {**server.env, **server.headers}.items())
+        pairs = "".join(f" {key}={value}" for key, value in server.pairs)
         where = f" (in {server.cwd})" if server.cwd else ""
         named = dict.fromkeys(found[1] for text in server.texts for found in _VARIABLE.finditer(text))
         withheld = ", ".join(filter(withholds, named))

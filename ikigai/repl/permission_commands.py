@@ -22,6 +22,7 @@ from ikigai.core.state.memory import Memory
 from ikigai.core.state.settings import chosen_settings
 from ikigai.core.tool_selection import ToolSelection
 from ikigai.core.vendor_search import VENDOR_SEARCH
+from ikigai.system.paths import expand_home
 from ikigai.tools.approval import standing_approvals
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ def run_trust(argument: str, project: Project) -> str:
             text = f"No longer trusted: {folder}" if was else f"{folder} was not trusted; nothing changed."
             return text + tools_refused * (was and project.tools.is_dir())
         case "no":
-            if not trusted_folders.revoke(project.file, Path(folder.strip()).expanduser()):
+            if not trusted_folders.revoke(project.file, expand_home(folder.strip())):
                 raise Rejected(f"{clean_line(folder.strip())} is not trusted.", "/trust lists the trusted folders.")
             project.check_trust_above()
             return f"No longer trusted: {clean_line(folder.strip())}"
@@ -252,7 +253,7 @@ def run_trust(argument: str, project: Project) -> str:
 
 
 def _is_project_folder(project: Project, folder: str) -> bool:
-    return Path(folder.strip()).expanduser() == project.folder
+    return expand_home(folder.strip()) == project.folder
 
 
 def _format_trust(project: Project) -> str:

@@ -93,6 +93,11 @@ def make_folder(folder: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
 
 
+def expand_home(name: str) -> Path:
+    """Return the path that a person wrote, with a home for `~`. That of Path raises for an unknown user."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111
+
+
 def open_private(file: Path, mode: Literal["wb", "ab"]) -> BinaryIO:
     """Open `file` for writing; a new one is readable by its owner alone."""
     return open(file, mode, opener=lambda name, flags: os.open(name, flags, 0o600))

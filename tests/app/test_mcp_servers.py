@@ -109,6 +109,8 @@ def test_trust_question_shows_each_server_in_full() -> None:
         "  q: https://h/${A_TOKEN} X=${env:A_TOKEN} Y=${REGION} (without A_TOKEN: it may hold a key)",
     ]
     assert project_servers.describe_project_servers(b"nonsense") == []
+    content = b'{"servers": {"p": {"command": "x", "env": {"A": "./evil"}, "headers": {"A": "no"}}}}'
+    assert project_servers.describe_project_servers(content) == ["  p: x A=./evil A=no"]
 
 
 def test_project_gets_no_variable_with_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +123,8 @@ def test_project_gets_no_variable_with_a_key(tmp_path: Path, monkeypatch: pytest
         "DB": "Server=h;AccountKey=abc",
         "TEAM_HEADER": "of-a-header",
         "A_TOKEN": "abc",
+        "WITH_SCHEME": "Bearer of-the-provider",
+        "OF_ANOTHER": "ghp_a8Kd0Lw2Qz7Xc1Vb5Nm9Rt3Yu6Pi4Oe8Gh2J",
         "HTTPS_PROXY": "http://user:pw@h:1",
     }
     for name, value in values.items():
@@ -225,5 +229,7 @@ def test_file_that_is_none_is_told(tmp_path: Path, content: str) -> None:
 
 def test_directory_of_a_server_begins_at_the_project(tmp_path: Path) -> None:
     listed = {"p": {"command": "x", "cwd": "sub"}, "q": {"command": "x", "cwd": "/else"}, "r": GOOD}
+    listed["s"] = {"command": "x", "cwd": "~nobody-of-that-name/x"}
     servers, _ = made("", tmp_path, trusted(tmp_path, listed))
-    assert [each.launch.directory for each in servers.values()] == [str(tmp_path / "sub"), "/else", str(tmp_path)]
+    places = [str(tmp_path / "sub"), "/else", str(tmp_path), str(tmp_path / "~nobody-of-that-name/x")]
+    assert [each.launch.directory for each in servers.values()] == places

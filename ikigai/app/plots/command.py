@@ -17,6 +17,7 @@ from ikigai.config import Config
 from ikigai.core.errors import ConfigError, Rejected, as_config_error
 from ikigai.system.atomic_file import write_atomically
 from ikigai.system.output import print_lines
+from ikigai.system.paths import expand_home
 from ikigai.system.progress import show_waiting
 from ikigai.terminal.render.theme import Theme, output_theme
 
@@ -48,10 +49,7 @@ def parse_typed(argument: str) -> PlotRequest:
 
 
 def _target(name: str) -> Path:
-    try:
-        target = Path(name).expanduser()
-    except RuntimeError:
-        target = Path(name)
+    target = expand_home(name)
     if target.suffix.lower() not in image_chart.IMAGE_SUFFIXES:
         raise ConfigError(
             f"The format of {name!r} is not known.",

@@ -9,13 +9,13 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from ikigai.app.open_database import import_module, open_database
 from ikigai.config import Config
 from ikigai.core.errors import BadDatabase, IkigaiError
 from ikigai.core.secrets import without_secrets
+from ikigai.system.paths import expand_home
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -76,7 +76,7 @@ def _start_file(schema: str, rest: list[str]) -> Iterator[tuple[list[str], str]]
     """
     own = os.environ.get("PSQLRC", "~/.psqlrc")
     kept = [word for word in rest if word not in ("-X", "--no-psqlrc")]
-    read = [] if len(kept) < len(rest) or not Path(own).expanduser().exists() else [f"\\i {own}"]
+    read = [] if len(kept) < len(rest) or not expand_home(own).exists() else [f"\\i {own}"]
     lines = ["\\set QUIET on", f"set search_path = {schema}, public;", "\\unset QUIET", *read]
     with tempfile.NamedTemporaryFile("w", prefix="ikigai-psqlrc-", encoding="utf-8") as file:
         file.write("\n".join([*lines, ""]))

@@ -120,13 +120,16 @@ class Redactor:
 class StreamRedactor:
     """The work of `Redactor.own` for a text that arrives in pieces, however it is split.
 
-    It holds back only a possible beginning of a secret: the longest end of the text so far that one begins with.
+    It holds back only a possible beginning of a secret: the longest end of the text so far that one begins with. Behind
+    an escape sequence it looks twice, as `Redactor` does: at what a terminal would show, and at the text that is left.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._spellings = redactor.spellings
         self._held = ""
+        self._has_escapes = False
+        self._held_left = ""  # of the text that is left
 
     def feed(self, delta: str) -> str:
         """Take the next piece of the text and return the text that can be shown by now."""
@@ -135,17 +138,17 @@ class StreamRedactor:
         raw = self._held + delta
         whole = find_partial_escape(raw)
         shown = ShownText(raw[:whole])
-        text, secrets = shown.text, list[_Secret]()
-        open_from = self._open_from(text, 0)
-        for secret in self._redactor.own_matches(text):
-            if secret.start >= open_from:
-                break
-            secrets.append(secret)
-            open_from = self._open_from(text, secret.end)
-        end = shown.raw_start(open_from) if open_from < len(text) else whole
+        secrets, open_from = self._find(shown.text)
+        end = shown.raw_start(open_from) if open_from < len(shown.text) else whole
         self._held = raw[end:]
-        safe = shown.replace(secrets, end)
-        return _replaced(safe, self._redactor.own_matches, is_shown=True) if has_escapes(safe) else safe
+        left = shown.replace(secrets, end)
+        self._has_escapes = self._has_escapes or has_escapes(raw)
+        if not self._has_escapes:
+            return left
+        left = self._held_left + left
+        secrets, open_from = self._find(left)
+        self._held_left = left[open_from:]
+        return _replaced(left[:open_from], lambda _: secrets, is_shown=True)
 
     def finish(self, stopped: bool = False) -> str:
         """Return the rest, when the text has ended; where it was `stopped`, most of a secret counts as the whole."""
@@ -153,7 +156,20 @@ class StreamRedactor:
         shown = ShownText(held).text
         if stopped and len(shown) >= MIN_OWN_SECRET:
             held = next((each for each in self._spellings if each.startswith(shown)), held)
-        return self._redactor.own(held)
+        ended = ShownText(held)
+        left = self._held_left + ended.replace(self._redactor.own_matches(ended.text), len(held))
+        self._held_left = ""
+        return _replaced(left, self._redactor.own_matches, is_shown=True)
+
+    def _find(self, text: str) -> tuple[list[_Secret], int]:
+        """Return the secrets in the text, and the place behind them from which on one may begin."""
+        secrets, open_from = list[_Secret](), self._open_from(text, 0)
+        for secret in self._redactor.own_matches(text):
+            if secret.start >= open_from:
+                break
+            secrets.append(secret)
+            open_from = self._open_from(text, secret.end)
+        return secrets, open_from
 
     def _open_from(self, text: str, done: int) -> int:
         """Return the start of the longest end of text[done:] that is the beginning of a secret, and not all of it."""

@@ -155,3 +155,13 @@ def test_many_escape_sequences_are_read_in_linear_time(part: str) -> None:
     stream = StreamRedactor(redactor)
     for _ in range(2_000):
         stream.feed(part * 3)
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 1000])
+@pytest.mark.parametrize("before", ["\x1b", "\x9b0", "a\x1b(", "\x1b[1m\x1b", "\x1b\x1b"])
+def test_escape_sequence_that_takes_the_first_character_of_a_key_hides_none(before: str, pieces: int) -> None:
+    key = "sk-proj-Ab3dE7gH1jKlM9nOpQ2r"
+    redactor = Redactor({"OPENAI_API_KEY": key}, formats=False)
+    stream, text = StreamRedactor(redactor), f"{before}{key} and more"
+    shown = "".join(stream.feed(text[at : at + pieces]) for at in range(0, len(text), pieces)) + stream.finish()
+    assert shown == redactor.own(text) and key not in shown and "redacted: OPENAI_API_KEY" in shown

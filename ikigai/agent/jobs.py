@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 from ikigai.agent.db_retry import DatabaseStatus
 from ikigai.agent.loop_options import RunServices
 from ikigai.agent.model_call import ModelCall, turn_request
-from ikigai.agent.request_ahead import RequestAhead
 from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.core.errors import Bug
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.model import Provider
 from ikigai.core.ports import Log, Tools, View
-from ikigai.core.request.build import Request
 from ikigai.core.state.decisions import work
 from ikigai.core.state.inputs import (
     Approved,
@@ -88,7 +86,6 @@ class Jobs:
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still cleaning up
         self._model_calls: dict[Job, ModelCall] = {}
-        self.ahead = RequestAhead(provider, self._wanted_request)
         self._planner: tuple[int, FilterPlanner] | None = None  # of the planning turn that begins with this event
 
     async def close(self, *others: asyncio.Task[None]) -> None:
@@ -131,17 +128,6 @@ class Jobs:
             self.discard(job)
         for job in sorted(wanted - self._jobs.keys(), key=lambda job: job.asked_by):
             self._jobs[job] = asyncio.create_task(self._run_job(job), name=f"{self._owner.memory.agent} {_name(job)}")
-
-    def _wanted_request(self, memory: Memory) -> Request | None:
-        """Return the request of the model call that this memory wants besides the running jobs; None for none."""
-        if self._has_no_requests_left(memory) or not any(
-            isinstance(job, CallModel) for job in work(memory) - self._jobs.keys()
-        ):
-            return None
-        return self._turn_request(memory)
-
-    def _turn_request(self, memory: Memory) -> Request:
-        return turn_request(memory, self.schema, self._services.request_cache())
 
     def _has_no_requests_left(self, memory: Memory) -> bool:
         return 0 < self._max_requests <= (memory.open.requests if memory.open else 0)
@@ -201,7 +187,7 @@ class Jobs:
             self._owner.put_result(Failed(job, reason, ()))
             return
         provider, redactor = self._provider(memory.model), self._services.redactor()
-        request = self.ahead.take_sent() or self._turn_request(memory)
+        request = turn_request(memory, self.schema, self._services.request_cache())
         model_call = self._model_calls[job] = ModelCall(
             job, memory, request, provider, self._price, redactor, self._services.request_cache()
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ikigai.agent.apply_events import fold_rows, show_rows, show_rule
@@ -16,15 +15,14 @@ from ikigai.agent.input_queue import InputQueue, as_new_message, is_command_resu
 from ikigai.agent.jobs import Jobs
 from ikigai.agent.lazy_condenser import LazyCondenser
 from ikigai.agent.loop_options import DEFAULTS, LoopOptions
-from ikigai.agent.request_ahead import TurnPrompt
 from ikigai.agent.usage_meter import Billing, preload
 from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.errors import IkigaiError, Rejected
-from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered, UsageReported, UserMessage
+from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered, UsageReported
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.model import Provider
-from ikigai.core.ports import Appended, Log, Meanwhile, Tools, View
+from ikigai.core.ports import Appended, Log, Tools, View
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
 from ikigai.core.state import overflow
 from ikigai.core.state.decisions import decide, work
@@ -74,8 +72,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 BEGINS_TURN = Submitted, Plan, Retry, MailDelivered
-ASKS_MODEL = UserMessage, ToolResult
-"""Events behind which the turn asks a model, as a rule."""
 NO_TOOLS_REMEDY = 'Remove tools = "yes" under [models] in the configuration, or choose another model.'
 """The advice where the configuration promises tools that a model refuses."""
 
@@ -210,7 +206,7 @@ class AgentLoop:
     @property
     def busy(self) -> bool:
         """True while a turn is open or something that was sent is not stored yet."""
-        is_storing = bool(self.unsaved) or self._jobs.ahead.is_sending or self._is_recalling
+        is_storing = bool(self.unsaved) or self._is_recalling
         return self.memory.open is not None or is_storing or not self.inbox.empty()
 
     @property
@@ -348,25 +344,20 @@ class AgentLoop:
         They are stored together: alone they would hold the turn up while the database is away. Raise Rejected if the
         input is refused.
         """
-        prompt = self._turn_prompt()
-        events = self._jobs.ahead.decided(self.memory, incoming, prompt)
-        if not events and (begun := decide(self.memory, incoming)):
-            events = (*self._changed_prompt(prompt), *begun)
-        # Behind the decision: a refused input leaves the run as it is, so that the next turn finds the change, too.
-        changed = self._changed_instructions(self._prompt.instructions()) if self._prompt and events else ()
-        return (*changed, *events)
-
-    def _turn_prompt(self) -> TurnPrompt | None:
-        """Return what a turn that begins now would have in its prompt; None where it keeps what there is."""
-        memory, source = self.memory, self._prompt
-        return TurnPrompt(source.default_system(memory), source.mcp_tools(memory)) if source else None
-
-    def _changed_prompt(self, prompt: TurnPrompt | None) -> tuple[Event, ...]:
-        """Return the events about the parts of this prompt, where others are in force."""
-        if prompt is None:
+        events = decide(self.memory, incoming)
+        if not events:
             return ()
-        changed = decide(self.memory, DefaultSystemChanged(prompt.default_system))
-        return changed + decide(self.memory, McpToolsChanged(prompt.mcp_tools))
+        # Behind the decision: a refused input leaves the run as it is, so that the next turn finds the change, too.
+        changed = self._changed_instructions(self._prompt.instructions()) if self._prompt else ()
+        return (*changed, *self._changed_prompt(), *events)
+
+    def _changed_prompt(self) -> tuple[Event, ...]:
+        """Return the events about the default system prompt and the tools of MCP servers, where others are in force."""
+        memory, source = self.memory, self._prompt
+        if source is None:
+            return ()
+        changed = decide(memory, DefaultSystemChanged(source.default_system(memory)))
+        return changed + decide(memory, McpToolsChanged(source.mcp_tools(memory)))
 
     def _changed_instructions(self, value: str) -> tuple[Event, ...]:
         """Give the run these instructions of the project; return the event if others are in force."""
@@ -496,19 +487,11 @@ class AgentLoop:
         self.unsaved = events
         if Filtered in kinds:
             self.unsaved = events = await self._with_sizes(events)
-        asks = not (reload or self.billing.guard or kinds.isdisjoint(ASKS_MODEL))
-        prepare = partial(self._jobs.ahead.prepare, self.memory, events) if asks else None
-        appended = await self._append(events, reload, ids, prepare)
+        appended = await self._append(events, reload, ids)
         self.unsaved = ()
-        can_send = not (appended.memory or self.queue.steering or self.billing.guard)  # a new cap has admitted nothing
-        if is_sent := can_send and self._jobs.ahead.send(self.memory, events, appended):
-            await asyncio.sleep(0)  # the request goes before the fold and the screen, which take longer
         before = self.memory
         folded = fold_rows(before, appended.rows)
         self.memory = appended.memory or folded[-1]
-        if is_sent:
-            self._jobs.reconcile()
-            await asyncio.sleep(0)  # the job takes the request, so that whatever ends the job ends that
         show_rows(self._view, folded, appended.rows, self.memory)
         for row in appended.rows:
             if self.billing.guard and isinstance(row.event, UsageReported):
@@ -527,24 +510,9 @@ class AgentLoop:
 
         return await self._retry(lambda: self._store.load(add_sizes(self.memory, events)))
 
-    async def _append(
-        self, events: tuple[Event, ...], reload: bool, ids: tuple[str, ...], meanwhile: Meanwhile | None
-    ) -> Appended:
+    async def _append(self, events: tuple[Event, ...], reload: bool, ids: tuple[str, ...]) -> Appended:
         def append() -> Awaitable[Appended]:
             loading = load_memory(self.memory.run, self.memory.agent) if reload else None
-            return self._store.append(events, loading, ids, meanwhile)
+            return self._store.append(events, loading, ids)
 
         return await self._retry(append)
-
-    def expect_message(self, text: str) -> None:
-        """Have the request built that this message of the user would begin a turn with: it may be sent soon."""
-        if self.busy:
-            return
-        try:
-            message, prompt = Submitted(text), self._turn_prompt()
-            events = (*self._changed_prompt(prompt), *decide(self.memory, message))
-            self._jobs.ahead.expect(self.memory, events, message, prompt)
-        except Rejected:
-            return  # the user is told when it is sent
-        except Exception:
-            log.debug("No request was built ahead", exc_info=True)

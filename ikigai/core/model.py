@@ -49,17 +49,6 @@ class Encoder(Protocol):
         ...
 
 
-class PreparedRequest(Protocol):
-    """A request that is ready to be sent."""
-
-    def send(self) -> bool:
-        """Send it with the next turn of the event loop; `stream` has to be called with it soon behind that.
-
-        Return False if it is not sent: it could not be prepared, or has waited for too long.
-        """
-        ...
-
-
 class Provider(Protocol):
     """A service that runs a model."""
 
@@ -77,19 +66,6 @@ class Provider(Protocol):
 
     def preconnect(self) -> None:
         """Prepare for a request that will come soon: open a connection, where that takes long. Never raise."""
-        ...
-
-    def expect(self, request: Request) -> None:
-        """Begin to build a request that `prepare` may be called with later: the user has typed its message, and may
-        change it. Send nothing of it. Never raise.
-        """
-        ...
-
-    async def prepare(self, request: Request) -> PreparedRequest | None:
-        """Prepare a request that `stream` will probably be called with next, and send nothing of it. Never raise.
-
-        Return None where nothing was prepared.
-        """
         ...
 
     async def close(self) -> None: ...

@@ -58,10 +58,6 @@ class Appended(Record, frozen=True):
     memory: "Memory | None" = None
 
 
-Meanwhile: TypeAlias = Callable[[], Awaitable[None]]
-"""Work of a few milliseconds for the time in which the database stores events. It never raises."""
-
-
 class Log(Protocol):
     """The log of one agent, with the write lock: no other process appends to it while this is open."""
 
@@ -70,10 +66,9 @@ class Log(Protocol):
         events: "Sequence[Event]",
         reload: "Loading | None" = None,
         ids: Sequence[str] = (),
-        meanwhile: "Meanwhile | None" = None,
     ) -> Appended:
         """Store the events in one transaction, under these ids where they have some. With `reload`, load memory anew in
-        it. `meanwhile` runs while the database stores them.
+        it.
 
         Raise Unavailable when the database cannot be reached or is full: then nothing is stored, or everything is and a
         second call with the very same tuple returns the stored rows. Raise AgentLocked when the write lock was lost.

@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import cast
 
-from ikigai.core.model import PreparedRequest, Provider
+from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     DOWN_FAILURES,
@@ -123,12 +123,6 @@ class RetryingProvider:
 
     def preconnect(self) -> None:
         self._provider.preconnect()
-
-    def expect(self, request: Request) -> None:
-        self._provider.expect(request)
-
-    async def prepare(self, request: Request) -> PreparedRequest | None:
-        return await self._provider.prepare(request)
 
     async def close(self) -> None:
         await self._provider.close()

@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.messages import ToolCall
-from ikigai.core.model import PreparedRequest
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     CitationDelta,
@@ -46,7 +45,6 @@ from ikigai.providers.answer_limits import (
 )
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import RequestTarget
-from ikigai.providers.held_request import RequestSlot, hold_back, rehearse
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.open_stream import NoStream, OpenedAnswer, OpenStream, StreamReader
 from ikigai.providers.preconnect import ConnectionOpener
@@ -117,7 +115,6 @@ class StreamingProvider(ABC):
         self._connecting = asyncio.Lock()
         self._client: Any = None
         self._opener: ConnectionOpener | None = None
-        self._slot = RequestSlot[OpenedAnswer](lambda request: self._open_answer(self._client, request))
         self._without_schema = set[str]()  # models that refused a schema
 
     # ── what a vendor brings ──
@@ -132,10 +129,6 @@ class StreamingProvider(ABC):
     @abstractmethod
     def post(self, client: Any, request: Request) -> AbstractAsyncContextManager[OpenStream]:
         """Send the request; entered when the headers are here. Errors of SDK and network pass through."""
-
-    @abstractmethod
-    async def send_rehearsal(self, client: Any) -> None:
-        """Send a request without meaning, which is only rehearsed."""
 
     @abstractmethod
     def reader(self, request: Request, target: RequestTarget) -> StreamReader: ...
@@ -160,15 +153,7 @@ class StreamingProvider(ABC):
         if self._opener:
             self._opener.open()
 
-    async def prepare(self, request: Request) -> PreparedRequest | None:
-        return await self._slot.prepare(request) if self._client is not None else None
-
-    def expect(self, request: Request) -> None:
-        if self._client is not None:
-            self._slot.expect(request)
-
     async def close(self) -> None:
-        await self._slot.discarded()
         client, self._client = self._client, None
         opener, self._opener = self._opener, None
         if opener:
@@ -188,13 +173,11 @@ class StreamingProvider(ABC):
         self._opener = ConnectionOpener(http, self.base_url)
         with suppress(ImportError):  # the first request would import it, with the event loop waiting
             importlib.import_module("anyio._backends._asyncio")
-        if not self.SIGN_IN:  # to sign a request in a cloud can take a token of its identity service
-            asyncio.run(rehearse(self.send_rehearsal(client)))
         return client
 
     def http_options(self) -> dict[str, Any]:
         """Return the options of the httpx2 client below the SDK, whose module is loaded by then."""
-        hooks = {"request": [self._add_headers, hold_back], "response": [limit_answer]}
+        hooks = {"request": [self._add_headers], "response": [limit_answer]}
         return network.client_options(self.base_url) | {"params": self._query, "event_hooks": hooks}
 
     async def _add_headers(self, request: Any) -> None:
@@ -243,28 +226,16 @@ class StreamingProvider(ABC):
         yield reader.end()
 
     async def _answer(self, request: Request, watch: "_StreamWatch") -> OpenedAnswer:
-        """Send the request, which may have been prepared, and return the open answer, within the time for that."""
+        """Send the request and return the open answer, within the time for that."""
         async with asyncio.timeout(watch.timeout):
             client = await self.connected()
             try:
-                return await self._open_prepared(client, request)
+                return await self._open_answer(client, request)
             except Exception as error:
                 if self.refusal(error) or self._opener is None or not self._opener.give_up():
                     raise
                 log.debug("%s: %s after a HEAD request; sent again", self.name, type(error).__name__)
                 return await self._open_answer(client, request)
-
-    async def _open_prepared(self, client: Any, request: Request) -> OpenedAnswer:
-        """Return the open answer to the request that was prepared, if it is an equal one."""
-        held = self._slot.take(request)
-        if held is None:
-            return await self._open_answer(client, request)
-        try:
-            return await held.open()
-        except asyncio.CancelledError:
-            if opened := held.answer:  # it came in the same moment
-                await opened[0].__aexit__(None, None, None)
-            raise
 
     async def _chunks(
         self,

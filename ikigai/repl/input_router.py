@@ -24,10 +24,6 @@ log = logging.getLogger(__name__)
 SendKind: TypeAlias = type[inputs.Submitted] | type[inputs.Steered]
 """How a message is sent: it begins a turn, or goes into the open one."""
 
-EXPECT_AFTER_SECONDS = 0.1
-"""Seconds without a key until the request for the text in the input is built."""
-MAX_EXPECTED_CHARACTERS = 100_000
-"""Characters of such a text: to build the request of a huge paste would hold up keys."""
 KEYS_FIRST_SECONDS = 0.002
 """Seconds from the first paint until other work begins, so that keys typed meanwhile are shown first."""
 
@@ -41,7 +37,6 @@ class InputRouter:
         self.opening = True  # True while an agent is being opened
         self.reading: asyncio.Task[None] | None = None  # work before all input, such as reading attachments
         self._can_stop = False  # it waits for the user or the web
-        self._pause: asyncio.TimerHandle | None = None  # until the request for what is typed is built
 
     @property
     def is_holding(self) -> bool:
@@ -152,21 +147,6 @@ class InputRouter:
         services, memory = self._session.services, self._session.memory
         if services and memory and not self._active_agent.busy and not table.is_command(text):
             asyncio.get_running_loop().call_later(KEYS_FIRST_SECONDS, services.pool.preconnect, memory.model)
-
-    def draft_changed(self) -> None:
-        """Begin a pause: at its end the request is built that the text in the input would begin a turn with."""
-        if self._pause:
-            self._pause.cancel()
-            self._pause = None
-        if self._screen.has_input:
-            self._pause = asyncio.get_running_loop().call_later(EXPECT_AFTER_SECONDS, self._expect)
-
-    def _expect(self) -> None:
-        self._pause, agent_loop, text = None, self._active_agent.agent_loop, self._screen.typed
-        if agent_loop is None or self.is_holding or not self._screen.has_input or len(text) > MAX_EXPECTED_CHARACTERS:
-            return
-        if not (text.startswith("!") or table.is_command(text) or _may_mention(text)):
-            agent_loop.expect_message(text)
 
     def route(self, incoming: inputs.Input, to: AgentLoop | None = None) -> None:
         """Pass `incoming` to the agent on screen, or to the loop `to` if it is given."""

@@ -131,7 +131,6 @@ class Opening:
         services, agent_loop = self._session.services, self._active_agent.agent_loop
         if services and self._session.memory:
             await services.pool.preload(self._session.memory.model)
-        self._router.draft_changed()  # for what has been typed meanwhile
         if self._active_agent.busy:
             await asyncio.sleep(REQUEST_FIRST_SECONDS)
         if agent_loop:

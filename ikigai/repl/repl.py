@@ -289,7 +289,6 @@ class Repl:
     def draft_changed(self, entered: bool) -> None:
         if self._suggestions and not entered:
             self._suggestions.changed()
-        self._router.draft_changed()
         self._active_agent.drafts.changed(entered)
 
     def interrupt(self) -> None:

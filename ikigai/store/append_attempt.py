@@ -1,40 +1,20 @@
-"""This module stores events at the end of a log: in one statement, and in each try under the same ids and numbers.
-
-One event outside of a transaction, as every message of the user is, takes the fewest steps. That writes and reads the
-formats of the server itself: a cursor of the driver takes nearly twice the processor time.
-"""
+"""Store events at the end of a log: in one statement, and in each try under the same ids and numbers."""
 
 import os
-import struct
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-from psycopg import pq
 
 from ikigai.core import codec
 from ikigai.core.codec import Row
 from ikigai.core.events import Event, StoredEvent, UsageReported
-from ikigai.core.ports import Meanwhile
 from ikigai.core.state.grants import Seal, needs_seal, sealed
 from ikigai.store import reading
-from ikigai.store.driver_connection import Connection, Cursor, PreparedStatement, execute_while
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import agents
-
-_UUID, _INTEGER, _TEXT = 2950, 23, 25  # OIDs, which are constant
-_APPEND = PreparedStatement(
-    b"ikigai_append", agents.APPEND_ONE.encode(), (_UUID, _INTEGER, _UUID, _TEXT, _TEXT, _TEXT, _INTEGER, _INTEGER)
-)
-
-
-class StoredRow(NamedTuple):
-    """The columns that the database adds or changes: id, time in seconds since 1970, and data as it keeps them."""
-
-    id: int
-    at: float
-    data: str | None
 
 
 class AppendTarget(NamedTuple):
@@ -76,28 +56,18 @@ class AppendAttempt:
     def last_seq(self) -> int:
         return self.after + len(self.rows)
 
-    async def store(
-        self, cursor: Cursor, ends_reply: bool, meanwhile: Meanwhile | None = None
-    ) -> tuple[StoredEvent, ...]:
+    async def store(self, cursor: Cursor, ends_reply: bool) -> tuple[StoredEvent, ...]:
         """Store the events and return them; return those of an earlier try if it was stored. With `ends_reply` delete
         the reply draft. Raise EventsElsewhere.
         """
         target = self._target
-        is_in_transaction = cursor.connection.pgconn.transaction_status != pq.TransactionStatus.IDLE
-        if len(self.rows) == 1 and not ends_reply and not is_in_transaction:
-            row, seq = self.rows[0], self.last_seq
-            stored = await _append_one(cursor, target, seq, self.ids[0], row, meanwhile)
-            if stored:
-                event = codec.decode(row.kind, row.content, stored.data)
-                return (StoredEvent(stored.id, target.agent, seq, stored.at, event),)
-            return await self._stored_before(cursor)
         if not self.rows:
             return ()
         kinds, contents, datas = (list(column) for column in zip(*self.rows, strict=True))
         values = {"agent": target.uuid, "after": self.after, "ids": self.ids, "forget": ends_reply}
         following, key = target.followers_lock
         values |= {"kinds": kinds, "contents": contents, "datas": datas, "following": following, "key": key}
-        await execute_while(cursor, agents.APPEND_ALL, values, meanwhile)
+        await cursor.execute(agents.APPEND, values)
         rows = await cursor.fetchall()
         return self._decoded(rows) if rows else await self._stored_before(cursor)
 
@@ -127,33 +97,6 @@ def _with_spender(event: Event, spender: str) -> Event:
     if spender and isinstance(event, UsageReported) and not event.spent_by:
         return msgspec.structs.replace(event, spent_by=spender)
     return event
-
-
-async def prepare(cursor: Cursor) -> None:
-    """Prepare the statement ahead of the first message, which would wait for it."""
-    await cast("Connection", cursor.connection).prepare(_APPEND)
-
-
-async def _append_one(
-    cursor: Cursor, target: AppendTarget, seq: int, event_id: UUID, row: Row, meanwhile: Meanwhile | None
-) -> StoredRow | None:
-    """Store a row of the log; return None if one with this `event_id` is there. Run `meanwhile` during the commit."""
-    kind, content, data = row
-    values = (
-        target.uuid.bytes,
-        seq.to_bytes(4),
-        event_id.bytes,
-        kind.encode(),
-        None if content is None else content.encode(),
-        None if data is None else data.encode(),
-        *[number.to_bytes(4, signed=True) for number in target.followers_lock],
-    )
-    result = await cast("Connection", cursor.connection).execute_prepared(_APPEND, values, meanwhile)
-    if not result.ntuples:
-        return None
-    id, at, stored = (result.get_value(0, column) for column in range(3))
-    (id,), (at,) = struct.unpack("!q", id or b""), struct.unpack("!d", at or b"")
-    return StoredRow(id, at, None if stored is None else stored.decode())
 
 
 def new_event_id() -> UUID:

@@ -13,12 +13,12 @@ import psycopg
 from ikigai.core import codec
 from ikigai.core.errors import AgentLocked, Rejected, StoreError, Unavailable
 from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, Event, TurnEnded
-from ikigai.core.ports import Appended, Meanwhile
+from ikigai.core.ports import Appended
 from ikigai.core.request.reply_draft import Draft, has_hosted
 from ikigai.core.sanitize import storable
 from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.state.memory import Memory
-from ikigai.store import append_attempt, follow, reading, write_lock
+from ikigai.store import follow, reading, write_lock
 from ikigai.store.agents import Agent, mark_used
 from ikigai.store.append_attempt import AppendAttempt, AppendTarget, EventsElsewhere
 from ikigai.store.connection import DatabaseSession
@@ -88,10 +88,8 @@ class AgentLog:
         events: Sequence[Event],
         reload: Loading | None = None,
         ids: Sequence[str] = (),
-        meanwhile: Meanwhile | None = None,
     ) -> Appended:
         """Store the events in one transaction, under `ids` if they have some; load memory anew by `reload` in it.
-        `meanwhile` runs while the database stores them.
 
         Raise Unavailable if the database is out of reach or full: then either nothing or everything is stored. A second
         call with the very same sequence (the same object) returns what was stored. Raise AgentLocked if another process
@@ -112,7 +110,7 @@ class AgentLog:
             memory: Memory | None = None
             try:
                 if reload is None and not killed and AgentRevived not in kinds:
-                    rows = await attempt.store(cursor, ends_reply, meanwhile)
+                    rows = await attempt.store(cursor, ends_reply)
                 else:
                     async with cursor.connection.transaction():
                         rows = await attempt.store(cursor, ends_reply)
@@ -291,7 +289,6 @@ class AgentLog:
         await write_lock.acquire(self._session, cursor, self._uuid, self.name)
         try:
             await self._read_log_end(cursor, events)
-            await append_attempt.prepare(cursor)
         except BaseException:
             # Else the same connection would acquire it a second time, and have to release it twice.
             with suppress(psycopg.Error, TimeoutError):

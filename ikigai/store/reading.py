@@ -23,7 +23,7 @@ from ikigai.core.state.loading import (
     Reading,
 )
 from ikigai.core.state.tool_results import TextEnds
-from ikigai.store.driver_connection import Connection, Cursor
+from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import reading
 from ikigai.system import gc_pause
 
@@ -51,8 +51,6 @@ async def load(cursor: Cursor, asking: Reading[_T]) -> _T:
                 question = asking.send(await answers.to(question))
         except StopIteration as done:
             return done.value
-        finally:
-            await answers.end()
 
 
 @asynccontextmanager
@@ -73,13 +71,10 @@ async def read_snapshot(cursor: Cursor) -> AsyncIterator[None]:
 
 
 class _LoadAnswers:
-    """The answers to a loading's questions. The page that will probably be asked for next is sent for while one is
-    processed.
-    """
+    """The answers to a loading's questions."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
-        self._ahead: tuple[Any, ...] | None = None  # the statement that was sent before its question
 
     async def to(self, question: Question) -> Answer:
         # Nothing here is prepared: a plan made for any span is no good plan for this one.
@@ -107,31 +102,11 @@ class _LoadAnswers:
                 statement = reading.PAGE_ASCENDING if ascending else reading.PAGE
                 which = *end_sizes(question.ends), span.agent, span.first
                 rows = await self._rows(statement, *which, _last(span.last), limit)
-                if question.prefetch and len(rows) == limit and not ascending:
-                    await self._send(statement, *which, rows[-1][0] - 1, limit)
                 return tuple(codec.decode_rows(span.agent, rows))
 
-    async def end(self) -> None:
-        """Take the answer that is still outstanding, if any."""
-        if self._ahead is not None:
-            self._ahead = None
-            await _connection(self._cursor).answered()
-
     async def _rows(self, statement: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
-        was_sent = self._ahead == (statement, *values)
-        await self.end()
-        if not was_sent:
-            await self._cursor.execute(statement, values, prepare=False)
+        await self._cursor.execute(statement, values, prepare=False)
         return await self._cursor.fetchall()
-
-    async def _send(self, statement: LiteralString, *values: Any) -> None:
-        self._ahead = statement, *values
-        await _connection(self._cursor).send(self._cursor, statement, values)
-
-
-def _connection(cursor: Cursor) -> Connection:
-    assert isinstance(cursor.connection, Connection)
-    return cursor.connection
 
 
 def end_sizes(ends: TextEnds | None) -> tuple[int, int, int]:

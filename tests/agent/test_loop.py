@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import pytest
@@ -34,7 +34,6 @@ from ikigai.core.request.reply import (
     FailureKind,
     ProviderEvent,
     RetryScheduled,
-    StreamFailed,
     StreamFinished,
     TextDelta,
     UsageUpdate,
@@ -471,9 +470,9 @@ class Lingering(ScriptedProvider):
 class Slow(LogOf):
     """A log that takes a moment for everything."""
 
-    async def append(self, events: Any, reload: Any = None, ids: Any = (), meanwhile: Any = None) -> Appended:
+    async def append(self, events: Any, reload: Any = None, ids: Any = ()) -> Appended:
         await asyncio.sleep(0.02)
-        return await super().append(events, reload, ids, meanwhile)
+        return await super().append(events, reload, ids)
 
 
 async def test_cancelled_request_is_put_down_whole_before_the_loop_ends():
@@ -631,11 +630,11 @@ class Flaky(LogOf):
 
     down = 0
 
-    async def append(self, events: Any, reload: Any = None, ids: Any = (), meanwhile: Any = None) -> Appended:
+    async def append(self, events: Any, reload: Any = None, ids: Any = ()) -> Appended:
         if Flaky.down > 0:
             Flaky.down -= 1
             raise Unavailable("The database does not answer.")
-        return await super().append(events, reload, ids, meanwhile)
+        return await super().append(events, reload, ids)
 
     async def save_draft(self, draft: Draft) -> None:
         if Flaky.down > 0:
@@ -667,223 +666,62 @@ async def test_connection_that_was_cut_is_worth_no_word():
     assert session.view.told("notice") == session.view.told("away") == [] and session.ended() == [Ending.COMPLETED]
 
 
-class Preparing(ScriptedProvider):
-    """A provider that keeps the requests that it is to prepare, and those that are sent, in their order."""
+class Noting(ScriptedProvider):
+    """A provider that notes each request that is sent, with what the view has shown by then."""
 
-    def __init__(self, replies: Any) -> None:
+    def __init__(self, view: Watcher, replies: Any) -> None:
         super().__init__(replies)
-        self.steps: list[tuple[str, Request]] = []
-
-    def expect(self, request: Request) -> None:
-        self.steps.append(("expected", request))
-
-    async def prepare(self, request: Request) -> None:
-        self.steps.append(("prepared", request))
+        self.view = view
+        self.sent: list[tuple[Request, list[tuple[str, Any]]]] = []
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        self.steps.append(("sent", request))
+        self.sent.append((request, list(self.view.seen)))
         async for event in super().stream(request):
             yield event
 
 
-async def test_request_is_prepared_while_its_message_is_stored():
-    async def run(arguments: dict[str, object]) -> str:
-        return "4"
-
-    session = Session([], tool("toy", run))
-    session.provider = provider = Preparing([[ScriptedCall("toy", {"n": 2})], "Four.", "Done."])
-    async with session.running():
-        session.tell(Submitted("twice two?"))
-        await session.idle(1)
-        session.tell(Submitted("thanks"))
-        await session.idle(2)
-    assert [what for what, _ in provider.steps] == ["prepared", "sent"] * 3
-    requests = [request for _, request in provider.steps]
-    assert requests[::2] == requests[1::2]
+def noting(session: Session, replies: Any) -> list[tuple[Request, list[tuple[str, Any]]]]:
+    session.provider = provider = Noting(session.view, replies)
+    return provider.sent
 
 
-async def test_request_of_a_typed_message_is_expected_before_it_is_sent():
+async def test_request_is_sent_after_its_message_is_stored_and_shown():
     session = Session([])
-    session.provider = provider = Preparing(["Hello.", "Bye."])
-    async with session.running():
-        session.runtime.expect_message("hi")
-        before = session.runtime.memory
-        session.tell(Submitted("hi"))
-        session.runtime.expect_message("while something waits in the inbox")
-        await session.idle(1)
-        session.runtime.expect_message("thanks")
-        session.tell(Submitted("thanks"))
-        await session.idle(2)
-    assert [what for what, _ in provider.steps] == ["expected", "prepared", "sent"] * 2
-    requests = [request for _, request in provider.steps]
-    assert requests[0] == requests[1] == requests[2] and requests[3] == requests[4] == requests[5]
-    assert not before.window.turns and before.open is None
-
-
-async def test_request_of_the_first_message_is_expected_with_the_prompt_of_its_turn():
-    prompts = ["It is Monday."]
-    session = Session([], default_system=lambda memory: prompts[-1])
-    session.provider = provider = Preparing(["Hello.", "Bye."])
-    async with session.running():
-        await session.until(session.runtime.opened.is_set)
-        session.runtime.expect_message("hi")
-        session.tell(Submitted("hi"))
-        await session.idle(1)
-        session.runtime.expect_message("thanks")
-        prompts.append("It is Tuesday.")
-        session.tell(Submitted("thanks"))
-        await session.idle(2)
-    steps = [(what, request.system) for what, request in provider.steps if what != "prepared"]
-    monday, tuesday = prompts
-    assert steps == [("expected", monday), ("sent", monday), ("expected", monday), ("sent", tuesday)]
-    assert [event.values for event in session.events(SettingsChanged)] == [{"default_system": each} for each in prompts]
-
-
-class Aging(Priced):
-    """Services with a cache whose lifetime is chosen as an hour once `is_late`."""
-
-    is_late = False
-
-    def request_cache(self) -> Any:
-        return self
-
-    def prepare(self, memory: Memory, request: Request) -> Request:
-        return msgspec.structs.replace(request, cache_ttl="1h" if self.is_late else "5m")
-
-    async def judge(self, memory: Memory, request: Request, report: UsageReported) -> UsageReported:
-        return report
-
-
-@pytest.mark.parametrize(("seconds", "lifetime"), [(60.0, "5m"), (0.0, "1h")])
-async def test_request_that_was_expected_long_ago_is_built_anew(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, lifetime: str
-):
-    monkeypatch.setattr("ikigai.agent.request_ahead.MAX_REQUEST_AGE_SECONDS", seconds)
-    session = Session([])
-    session.provider = provider = Preparing(["Hello."])
-    session.runtime._jobs._services = services = Aging()
-    async with session.running():
-        session.runtime.expect_message("hi")
-        services.is_late = True
-        session.tell(Submitted("hi"))
-        await session.idle(1)
-    assert [(what, request.cache_ttl) for what, request in provider.steps][:2] == [
-        ("expected", "5m"),
-        ("prepared", lifetime),
-    ]
-
-
-class Releasing(Preparing):
-    """A provider that also notes which prepared requests are released, with what the view has shown by then."""
-
-    view: Watcher
-
-    async def prepare(self, request: Request) -> Any:
-        await super().prepare(request)
-        return Released(self, request)
-
-
-class Released(NamedTuple):
-    provider: Releasing
-    request: Request
-
-    def send(self) -> bool:
-        self.provider.steps.append((f"released behind {self.provider.view.seen[-1:]}", self.request))
-        return True
-
-
-def releasing(session: Session, replies: Any) -> list[tuple[str, Request]]:
-    session.provider = provider = Releasing(replies)
-    provider.view = session.view
-    return provider.steps
-
-
-async def test_prepared_request_is_released_before_its_message_is_shown():
-    session = Session([])
-    steps = releasing(session, ["Hello."])
+    sent = noting(session, ["Hello."])
     async with session.running():
         session.tell(Submitted("hi"))
         await session.idle(1)
-    (_, prepared), (released, sent), (_, streamed) = steps
-    assert released.startswith("released") and "'user'" not in released and prepared == sent == streamed
-    assert session.view.told("user") == ["hi"]
+    ((request, shown),) = sent
+    assert request.messages[-1].text == "hi" and ("user", "hi") in shown
 
 
-async def test_request_that_is_under_way_ends_with_its_interrupted_turn():
+async def test_message_that_is_interrupted_in_the_inbox_sends_no_request():
     session = Session([])
-    steps = releasing(session, [[ScriptedHang()]])
+    sent = noting(session, [[ScriptedHang()]])
     async with session.running():
         session.tell(Submitted("hi"))
         session.tell(Interrupted())  # it is in the inbox before the message is stored
         await session.idle(1)
-    assert [step.partition(" ")[0] for step, _ in steps] == ["prepared", "released", "sent"]
-    assert session.ended() == [Ending.INTERRUPTED]
+    assert not sent and session.ended() == [Ending.INTERRUPTED]
 
 
-async def test_request_whose_events_came_back_changed_is_built_anew():
-    class Changing(LogOf):
-        async def append(self, events: Any, reload: Any = None, ids: Any = (), meanwhile: Any = None) -> Appended:
-            events = tuple(UserMessage("ho") if event == UserMessage("hi") else event for event in events)
-            return await super().append(events, reload, ids, meanwhile)
-
-    session = Session([], log=lambda logs: Changing(logs, AGENT))
-    steps = releasing(session, ["Hello."])
-    async with session.running():
-        session.tell(Submitted("hi"))
-        await session.idle(1)
-    (_, prepared), (sent, streamed) = steps
-    assert sent == "sent" and prepared.messages[-1].text == "hi" and streamed.messages[-1].text == "ho"
-
-
-async def test_request_beyond_the_limit_of_a_turn_is_not_prepared():
+async def test_turn_sends_no_request_beyond_its_limit():
     async def run(arguments: dict[str, object]) -> str:
         return "again"
 
     session = Session([], tool("toy", run))
-    steps = releasing(session, [[ScriptedCall("toy", {})]] * 9)
+    sent = noting(session, [[ScriptedCall("toy", {})]] * 9)
     session.runtime._jobs._max_requests = 2
     async with session.running():
         session.tell(Submitted("go"))
         await session.idle(1)
-    assert [step.partition(" ")[0] for step, _ in steps] == ["prepared", "released", "sent"] * 2
-    assert session.ended() == [Ending.FAILED]
+    assert len(sent) == 2 and session.ended() == [Ending.FAILED]
 
 
-class Refusing:
-    """The guard of a cap that lets no request through."""
-
-    refusal = StreamFailed(FailureKind.LIMIT, "The cap of this run is reached.")
-
-    async def admit(self, request: Request, model: str, fixed: bool = False) -> StreamFailed:
-        return self.refusal
-
-    async def close(self) -> None:
-        pass
-
-
-async def test_cap_that_is_set_while_a_message_is_stored_holds_for_its_request(monkeypatch: pytest.MonkeyPatch):
-    session = Session([])
-    steps = releasing(session, ["Hello."])
-    ahead = session.runtime._jobs.ahead
-    prepare = ahead.prepare
-
-    async def prepare_and_cap(memory: Memory, events: tuple[Any, ...]) -> None:
-        await prepare(memory, events)
-        guard: Any = Refusing()
-        session.runtime.billing.guard = guard
-
-    async with session.running():
-        monkeypatch.setattr(ahead, "prepare", prepare_and_cap)
-        session.tell(Submitted("hi"))
-        await session.idle(1)
-    assert [step.partition(" ")[0] for step, _ in steps] == ["prepared"]
-    assert session.ended() == [Ending.FAILED]
-
-
-async def test_results_that_a_steering_message_follows_send_no_request():
+async def test_steering_message_behind_results_is_in_their_request():
     gate, tools = held()
     session = Session([], tools)
-    steps = releasing(session, [[ScriptedCall("toy", {})], "so it is"])
+    sent = noting(session, [[ScriptedCall("toy", {})], "so it is"])
     async with session.running():
         session.tell(Submitted("go"))
         await session.until(lambda: bool(session.events(ToolStarted)))
@@ -891,35 +729,34 @@ async def test_results_that_a_steering_message_follows_send_no_request():
         await session.until(lambda: bool(session.runtime.queue.steering))
         gate.set()
         await session.idle(1)
-    released = [request for step, request in steps if step.startswith("released")]
-    assert len(released) == 2 and "and mind the gap" in str(released[1].messages[-1])
+    assert len(sent) == 2 and "and mind the gap" in str(sent[1][0].messages[-1])
 
 
-async def test_request_of_a_message_that_is_not_stored_is_only_prepared(monkeypatch: pytest.MonkeyPatch):
+async def test_message_that_is_not_stored_sends_no_request(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.agent.db_retry.RETRY_AFTER", (0.01,))
     session = Session([], log=lambda logs: LostBehind(logs, AGENT))
-    session.provider = provider = Preparing(["Hello."])
+    sent = noting(session, ["Hello."])
     async with session.running():
         await session.until(lambda: session.runtime.inbox.empty())
-        LostBehind.lost = True
+        LostBehind.lost, LostBehind.tries = True, 0
         session.tell(Submitted("hi"))
-        await session.until(lambda: len(provider.steps) > 2)
-        assert {what for what, _ in provider.steps} == {"prepared"}
+        await session.until(lambda: LostBehind.tries > 2)
+        assert not sent
         LostBehind.lost = False
         await session.idle(1)
-    assert [what for what, _ in provider.steps].count("sent") == 1
+    assert len(sent) == 1
 
 
 class LostBehind(LogOf):
     """A log whose database is lost while it stores."""
 
     lost = False
+    tries = 0
 
-    async def append(self, events: Any, reload: Any = None, ids: Any = (), meanwhile: Any = None) -> Appended:
+    async def append(self, events: Any, reload: Any = None, ids: Any = ()) -> Appended:
         if not LostBehind.lost:
-            return await super().append(events, reload, ids, meanwhile)
-        if meanwhile:
-            await meanwhile()
+            return await super().append(events, reload, ids)
+        LostBehind.tries += 1
         raise Unavailable("The database does not answer.")
 
 
@@ -1103,12 +940,12 @@ async def test_bug_before_the_request_has_no_row_and_one_within_it_has(caplog: p
     session = Session([])
 
     def provider(model: str) -> Any:
-        if len(session.provider.requests) < 2:  # the one that is prepared, and the one that is sent
+        if not session.provider.requests:
             session.provider.requests.append(None)
             raise RuntimeError("a bug")
         return Buggy()
 
-    session.runtime._jobs._provider = session.runtime._jobs.ahead._provider = provider
+    session.runtime._jobs._provider = provider
     async with session.running():
         session.tell(Submitted("one"))
         await session.idle(1)

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from ikigai.core import codec
 from ikigai.core.events import Event, StoredEvent, Undone
-from ikigai.core.ports import Appended, Meanwhile
+from ikigai.core.ports import Appended
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state.grants import Seal, sealed
@@ -168,10 +168,7 @@ class LogOf:
         events: Sequence[Event],
         reload: Loading | None = None,
         ids: Sequence[str] = (),
-        meanwhile: Meanwhile | None = None,
     ) -> Appended:
-        if meanwhile:
-            await meanwhile()
         return self._logs.append(self._agent, events, reload)
 
     async def load(self, asking: Reading[T]) -> T:

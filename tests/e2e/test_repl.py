@@ -11,7 +11,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ikigai.repl.input_router import EXPECT_AFTER_SECONDS
 from tests.core.test_sanitize import every, forbidden
 from tests.e2e.account import ECHO, WIRE, Account, Wire
 from tests.e2e.program import PATIENCE, Program
@@ -548,45 +547,6 @@ def test_question_mark_prints_the_keys_once(account: Account):
         program.type("?")
         program.wait(lambda: program.text().count("put the draft aside") == 2, "the keys again")
         program.leave()
-
-
-def test_request_of_what_is_typed_is_built_before_it_is_sent(account: Account, wire: Wire, tmp_path: Path):
-    file = tmp_path / "built"
-    file.touch()
-    with account.terminal(str(file), *WIRE, "--new", module="tests.e2e.expecting") as program:
-        program.ready().say("first")
-        program.wait(lambda: len(account.turns()) == 1, "the first reply")
-        for text in ("/help ", "!echo", "see @README.md "):
-            program.type(text)
-            program.wait(lambda text=text: f"❯ {text}".strip() in program.lines(), f"the echo of {text}")
-            program.pass_time(3 * EXPECT_AFTER_SECONDS)
-            program.type("\x15")
-        program.type("second")
-        program.wait(lambda: "expected second\n" in file.read_text(), "the request of what is typed")
-        program.type(" one")
-        program.wait(lambda: "expected second one\n" in file.read_text(), "the request of all that is typed")
-        assert len(wire.requests) == 1, "what is typed is not sent"
-        program.type("\r")
-        program.wait(lambda: len(account.turns()) == 2, "the second reply")
-    built = file.read_text().splitlines()
-    assert built[-1] == "taken second one"
-    assert {line.removeprefix("expected ") for line in built if line.startswith("expected ")} <= {
-        *("first"[:size] for size in range(1, 6)),
-        *("second one"[:size] for size in range(1, 11)),
-    }
-    assert [request.json["messages"][-1]["content"] for request in wire.requests] == ["first", "second one"]
-
-
-def test_request_of_what_was_typed_before_the_sdk_was_loaded_is_built(account: Account, wire: Wire, tmp_path: Path):
-    file = tmp_path / "built"
-    file.touch()
-    with account.terminal(str(file), *WIRE, "--new", module="tests.e2e.expecting") as program:
-        program.type("early")
-        program.wait(lambda: "expected early\n" in file.read_text(), "the request of what was typed")
-        assert not wire.requests
-        program.type("\r")
-        program.wait(lambda: len(account.turns()) == 1, "the reply")
-    assert file.read_text().endswith("taken early\n")
 
 
 def test_first_key_loads_the_sdk_which_then_connects(account: Account):

@@ -2,11 +2,9 @@
 
 import asyncio
 import time
-from functools import partial
 
 import psycopg
 import pytest
-from psycopg import pq
 
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked
@@ -61,45 +59,14 @@ async def test_one_by_one_is_the_same_as_at_once(database: Database) -> None:
     assert await database.reader(agent).history(None, 100) == rows
 
 
-@pytest.mark.parametrize("events", [EVERY_KIND[:1], EVERY_KIND], ids=["one", "many"])
-async def test_work_runs_while_events_are_stored(database: Database, events: tuple[ev.Event, ...]) -> None:
-    log = await database.open_agent(await database.agents.create())
-    states: list[pq.TransactionStatus] = []
-
-    async def meanwhile() -> None:
-        connection, _ = database._session._connected or pytest.fail("no connection")
-        states.append(connection.pgconn.transaction_status)
-        await asyncio.sleep(0)
-
-    for times in range(1, 8):  # from the sixth time on the statement is a prepared one
-        appended = await log.append(events, meanwhile=meanwhile)
-        assert tuple(row.event for row in appended.rows) == events
-        assert [row.seq for row in appended.rows][-1] == times * len(events)
-    assert states == [pq.TransactionStatus.ACTIVE] * 7
-
-
-async def test_stored_twice_is_found_out_behind_the_work(database: Database, dsn: str) -> None:
+async def test_append_is_refused_where_another_program_has_stored(database: Database, dsn: str) -> None:
     agent = await database.agents.create()
     log = await database.open_agent(agent)
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as other:
         row = (agent.id, new_event_id(), "user")
         await other.execute("insert into messages (agent_id, seq, event_id, kind) values (%s, 1, %s, %s)", row)
     with pytest.raises(AgentLocked):
-        await log.append(EVERY_KIND[:1], meanwhile=partial(asyncio.sleep, 0))
-
-
-async def test_append_prepares_its_statement_again_after_the_driver_deallocated_all(database: Database) -> None:
-    log = await database.open_agent(await database.agents.create())
-    await log.append((ev.UserMessage("1"),))
-    async with database._session.use() as cursor:
-        await cursor.execute("deallocate all")  # as the driver does once it has rolled back
-    ran: list[int] = []
-
-    async def meanwhile() -> None:
-        ran.append(1)
-
-    appended = await log.append((ev.UserMessage("2"),), meanwhile=meanwhile)
-    assert [row.seq for row in appended.rows] == [2] and ran == [1]
+        await log.append(EVERY_KIND[:1])
 
 
 async def test_no_facts_store_nothing(database: Database) -> None:

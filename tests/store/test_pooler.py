@@ -17,6 +17,9 @@ from ikigai.store.database import Database
 from ikigai.store.driver_connection import Connection
 from tests.conftest import MIGRATIONS, address
 
+PREPARED_AFTER = 9
+"""Appends until the driver has prepared their statement in the session, at the latest."""
+
 
 class Pooler:
     """A small pooler: clients get a server connection, for each transaction or for as long as they stay.
@@ -132,7 +135,8 @@ async def test_pooler_that_mixes_up_sessions_is_reported(dsn: str, monkeypatch: 
         database = await Database.open(through, MIGRATIONS)
         log = await database.open_agent(await database.agents.create())
         with pytest.raises(BadDatabase, match=r"mixes up the sessions of programs: .* does not exist") as refused:
-            await log.append((ev.UserMessage("?"),))
+            for _ in range(PREPARED_AFTER):
+                await log.append((ev.UserMessage("?"),))
         assert "session mode" in refused.value.remedy
         await database.close()
 
@@ -144,15 +148,18 @@ async def test_session_in_which_another_program_left_a_statement_is_reset(dsn: s
     greet = DatabaseSession._greet
 
     async def greet_used_session(session: DatabaseSession, connection: Connection) -> object:
-        await connection.execute("prepare ikigai_append as select 1")
+        await connection.execute("prepare _pg3_0 as select 1")
         return await greet(session, connection)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(DatabaseSession, "_greet", greet_used_session)
         used = await Database.open(dsn, MIGRATIONS)
-        with pytest.raises(BadDatabase, match=r'mixes up .*"ikigai_append" already exists'):
-            await used.open_agent(agent)
         log = await used.open_agent(agent)
-        assert (await log.append((ev.UserMessage("?"),))).rows[0].seq == 1
+        event = (ev.UserMessage("?"),)
+        with pytest.raises(BadDatabase, match=r'mixes up .*"_pg3_0" already exists'):
+            for _ in range(PREPARED_AFTER):
+                await log.append(event := (ev.UserMessage("?"),))
+        stored = (await log.append(event)).rows[0]
+        assert stored.seq == (await database.agents.all())[0].events
         await used.close()
     await database.close()

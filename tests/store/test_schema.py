@@ -5,11 +5,9 @@ import re
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
-from psycopg.pq.abc import PGresult
 
 from ikigai.core import events as ev
 from ikigai.core.agents.tree import THIS_PROGRAM
@@ -20,7 +18,6 @@ from ikigai.store import migration_turn, schema
 from ikigai.store.address import quoted
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
-from ikigai.store.driver_connection import Connection, PreparedStatement
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import reading as reading_queries
 from ikigai.store.sql import transfer
@@ -397,18 +394,13 @@ def test_queries_and_indexes_speak_of_the_cores_kinds() -> None:
 
 async def test_check_at_start_is_one_query(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[object] = []
-    execute, execute_prepared = psycopg.AsyncCursor.execute, Connection.execute_prepared
+    execute = psycopg.AsyncCursor.execute
 
     async def counted(self: psycopg.AsyncCursor, query: object, *args: object, **kwargs: object) -> psycopg.AsyncCursor:
         sent.append(query)
         return await execute(self, query, *args, **kwargs)
 
-    async def counted_prepared(self: Connection, statement: PreparedStatement, *args: Any) -> PGresult:
-        sent.append(statement.text.decode())
-        return await execute_prepared(self, statement, *args)
-
     monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
-    monkeypatch.setattr(Connection, "execute_prepared", counted_prepared)
     database = await Database.open(dsn, MIGRATIONS)
     assert sent == [queries.greet("ikigai")]
     agent = await database.agents.create()
@@ -418,7 +410,7 @@ async def test_check_at_start_is_one_query(dsn: str, monkeypatch: pytest.MonkeyP
     assert sent == first, "what a server that takes over must have, too"
     sent.clear()
     await log.append((ev.UserMessage("?"),))
-    assert sent == [queries.APPEND_ONE]
+    assert sent == [queries.APPEND]
     await database.close()
 
 

@@ -82,9 +82,6 @@ TURN_EVENTS = frozenset[type](
 """Events that an open turn is made of."""
 
 
-EXPECTED_ID = 2**63 - 1
-"""Id of an event that is not stored yet: larger than any id that the log gives."""
-
 REMOVED_TEXT = "[removed]"
 """Text in the place of a user's message that a filter removed, so that user and model go on taking turns."""
 
@@ -107,11 +104,6 @@ def evolve(memory: Memory, stored: StoredEvent) -> Memory:
     """Return memory after one more stored event."""
     folded = _fold(memory, (stored,))
     return folded if folded.open is memory.open else _make_room(folded)
-
-
-def expect(memory: Memory, events: Iterable[Event]) -> Memory:
-    """Return memory as it will be once these events are stored, but for their ids and times."""
-    return reduce(evolve, (StoredEvent(EXPECTED_ID, memory.agent, 0, 0.0, event) for event in events), memory)
 
 
 def replay(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:

@@ -143,9 +143,6 @@ class AnthropicProvider(StreamingProvider):
     async def _send(self, client: Any, model: str, body: bytes, beta: str) -> Any:
         return await self.post_bytes(client, "/v1/messages", body, beta)
 
-    async def send_rehearsal(self, client: Any) -> None:
-        await self._send(client, "", b"{}", "")
-
     async def post_bytes(
         self, client: Any, path: str, body: bytes, beta: str, accept: str = "text/event-stream"
     ) -> Any:

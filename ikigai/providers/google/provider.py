@@ -110,9 +110,6 @@ class GoogleProvider(StreamingProvider):
         path = f"{self.path(model)}:streamGenerateContent?alt=sse"
         return (await client.send("post", path, body, stream=True)).response_stream
 
-    async def send_rehearsal(self, client: "_Client") -> None:
-        await self._open_stream(client, "", b"{}")
-
     async def count(self, request: Request) -> int | None:
         """Return the tokens of the request as Google counts them, with system prompt and tools; None if it does not
         say.

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.model import PreparedRequest
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
@@ -70,15 +69,6 @@ class LocalProvider:
     def preconnect(self) -> None:
         if self._client and self._server and self._server.alive:
             self._client.preconnect()
-
-    def expect(self, request: Request) -> None:
-        if self._client and self._server and self._server.alive:
-            self._client.expect(request)
-
-    async def prepare(self, request: Request) -> PreparedRequest | None:
-        if self._client and self._server and self._server.alive:
-            return await self._client.prepare(request)
-        return None
 
     async def close(self) -> None:
         if self._server:

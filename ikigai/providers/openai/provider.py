@@ -264,9 +264,6 @@ class OpenAIProvider(StreamingProvider):
             options=_options("text/event-stream"),
         )
 
-    async def send_rehearsal(self, client: Any) -> None:
-        await self._send(client, "", b"{}")
-
     async def count(self, request: Request) -> int | None:
         """Return the tokens of the request as the server counts them; None on an error or without an endpoint
         for it.

@@ -194,16 +194,10 @@ SPENDER = f"select {SPENDER_IN} from agents where id = %s"
 # The schema is the last one on the search_path.
 _SCHEMA = "(current_schemas(false))[cardinality(current_schemas(false))]"
 _NOTIFY = f"case when not pg_try_advisory_xact_lock({{}}, {{}}) then pg_notify({_SCHEMA}, agent_id || ' ' || {{}}) end"
-_NOTIFY_ONE = _NOTIFY.format("$7", "$8", "seq")
 _NOTIFY_ALL = _NOTIFY.format("%(following)s", "%(key)s", "seq")
 
 # The order of the identity values is that of the rows; an event_id that is there already says that all of them are.
-# The other columns of the one row are as they were sent.
-APPEND_ONE = f"""
-insert into messages (agent_id, seq, event_id, kind, content, data) values ($1, $2, $3, $4, $5, $6::jsonb)
-on conflict (event_id) do nothing returning id, extract(epoch from created_at)::float8, data::text, {_NOTIFY_ONE}
-"""
-APPEND_ALL = f"""
+APPEND = f"""
 with forgotten as (delete from drafts where agent_id = %(agent)s::uuid and %(forget)s)
 insert into messages (agent_id, seq, event_id, kind, content, data)
 select %(agent)s::uuid, %(after)s::integer + n, event_id, kind, content, data::jsonb

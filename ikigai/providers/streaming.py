@@ -34,7 +34,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
-from ikigai.providers import clouds, failures, network
+from ikigai.providers import clouds, failures, lazy_sdk, network
 from ikigai.providers.answer_limits import (
     MAX_ANSWER_BYTES,
     MAX_ERROR_BODY_BYTES,
@@ -84,6 +84,8 @@ class StreamingProvider(ABC):
 
     OWN_ADDRESS: ClassVar[str]
     """The vendor's own address."""
+    SDK: ClassVar[str] = ""
+    """The package of the SDK, if it defers its exports (`lazy_sdk`)."""
     SIGN_IN: ClassVar[str] = ""
     """The command that makes the credentials of a cloud, for requests without a key."""
 
@@ -169,6 +171,8 @@ class StreamingProvider(ABC):
             return self._client
 
     def _connected(self) -> Any:
+        if self.SDK:
+            lazy_sdk.defer_exports(self.SDK)
         client, http = self.connect()
         self._opener = ConnectionOpener(http, self.base_url)
         with suppress(ImportError):  # the first request would import it, with the event loop waiting

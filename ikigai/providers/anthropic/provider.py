@@ -52,6 +52,7 @@ class AnthropicProvider(StreamingProvider):
     """A server that speaks Messages (`StreamingProvider`); a /v1 at the end of `base_url` may be left out."""
 
     OWN_ADDRESS = "https://api.anthropic.com"
+    SDK = "anthropic"
     encoder_class = MessagesEncoder
     _binding = True
     _diagnoses = True

@@ -83,6 +83,7 @@ class OpenAIProvider(StreamingProvider):
     """
 
     OWN_ADDRESS = "https://api.openai.com/v1"
+    SDK = "openai"
 
     def __init__(
         self,

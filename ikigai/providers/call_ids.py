@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from uuid import uuid4
 
+from ikigai.core.request import build
 from ikigai.core.request.build import Request
 
 
@@ -27,4 +28,4 @@ class CallIds:
 
 def call_ids(request: Request) -> frozenset[str]:
     """Return the ids of the calls in a request."""
-    return frozenset(call.id for message in request.messages for call in message.calls)
+    return frozenset(build.call_ids(request.messages))

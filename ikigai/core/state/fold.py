@@ -317,14 +317,14 @@ def _build_ended(memory: Memory, end: int, event: TurnEnded) -> Turn:
     assert memory.open
     messages = close_turn(memory.open.messages, memory.open.started, event.ending)
     is_measured = messages == memory.open.messages
-    size = memory.open.size if is_measured else measure(memory, messages)
+    size = plain = memory.open.size if is_measured else measure(memory, messages)
     if not (memory.open.lacks_recalled or memory.has_removed(memory.open.first, end)):
         size = counted_size(memory, event) or size
     # Count the messages of the log: the number dropped depends on the model, and a stored count must not.
     count = len(messages) + 2 * memory.open.iterations
     after = event.before + Totals(1, count, event.size)
     turn, before, previous = memory.open, event.before, event.before_previous
-    return Turn(turn.first, end, messages, size, before, previous, after, turn.recalled, turn.lacks_recalled)
+    return Turn(turn.first, end, messages, size, before, previous, after, turn.recalled, turn.lacks_recalled, plain)
 
 
 def _add_ended(memory: Memory, turn: Turn) -> Memory:

@@ -24,7 +24,7 @@ from ikigai.core.state.fold import build_turn, counted_size, empty_memory, histo
 from ikigai.core.state.lineage import Ancestor, Span, lineage_spans, live_spans, undone_ids
 from ikigai.core.state.memory import Memory, replace
 from ikigai.core.state.tool_results import MASK_START, TextEnds, ends_to_read
-from ikigai.core.state.window import NO_TURNS, MemoryOrigin, Turn, Window
+from ikigai.core.state.window import NO_TURNS, MemoryOrigin, Turn
 
 CONTROL_KINDS = ("clear", "mark", "rewind", "filter", "summary", "undo", "settings", "fork")
 """Kinds that define memory; their events are few and small, and all of the spans are read."""
@@ -179,7 +179,7 @@ def load_reach(reach: Reach) -> Loading:
         settled = replace(settled, window=window, full_window=window)
     if start and reader.oldest > start[-1].id:
         if reader.oldest > origin.second if origin else reader.before_oldest > 1:
-            window = Window(NO_TURNS, first.size, first.total, first.before_newest, first.turns[0], origin)
+            window = replace(first, turns=NO_TURNS, first=first.turns[0], origin=origin)
             settled = replace(settled, window=window, full_window=window)
         else:  # no turns lie between
             turns = [*first.turns, *turns]

@@ -287,7 +287,8 @@ def used_with_summary(memory: Memory, event: Summarized) -> int:
 
 def plain_size(memory: Memory) -> int:
     """Return the plain bytes of the request as it stands, for `UsageReported.size`, whatever its turns count for."""
-    return memory.envelope + measure(memory, _turns(memory))
+    opened = memory.open.size if memory.open else 0
+    return memory.envelope + notice_size(memory, memory.window.older.messages) + memory.window.plain_size + opened
 
 
 def offered_tools(memory: Memory) -> tuple[ToolSpec, ...]:

@@ -87,6 +87,8 @@ class OpenTurn(Record, frozen=True):
 
     @property
     def pending(self) -> tuple[tuple[int, ToolCall], ...]:
+        if len(self.calls) == len(self.answered):  # as in most requests of a turn, which may have made 1,000 calls
+            return ()
         return tuple((id, call) for id, call in self.calls if call.id not in self.answered)
 
 
@@ -126,7 +128,7 @@ class TurnBuilder:
         self._first, self._last = turn.first, turn.last
         self._messages = list(turn.messages)
         self._calls = list(turn.calls)
-        self._pending = {call.id for _, call in turn.calls} - turn.answered
+        self._pending = {call.id for _, call in turn.pending}
         self._started, self._answered = set(turn.started), set(turn.answered)
         self._results, self._edge, self._dropped = turn.results, turn.edge, turn.dropped
         self._iterations = turn.iterations

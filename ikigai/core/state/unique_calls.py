@@ -1,6 +1,7 @@
 """Give the calls of a reply ids of their own: results are matched by them, and vendors refuse an id twice."""
 
 from ikigai.core.messages import ReplyBlock, ToolCall, ToolResult
+from ikigai.core.request.build import call_ids
 from ikigai.core.request.reply import storable_blocks
 from ikigai.core.state.memory import Memory, replace
 
@@ -28,8 +29,6 @@ def with_unique_ids(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[Rep
 
 def _call_ids(memory: Memory) -> set[str]:
     """Return the ids of all calls in context, and of the calls that were dropped from the open turn."""
-    first = (memory.full_window.first,) if memory.full_window.first else ()
-    turns = (*first, *memory.full_window.turns, *((memory.open,) if memory.open else ()))
-    blocks = (block for turn in turns for message in turn.messages for block in message.blocks)
-    ids = {block.id for block in blocks if type(block) is ToolCall}
-    return ids | {call.id for _, call in memory.open.calls} if memory.open else ids
+    window, opened = memory.full_window, memory.open
+    ids = {*window.turns.sent.call_ids, *(call_ids(window.first.messages) if window.first else ())}
+    return ids.union(call_ids(opened.messages), [call.id for _, call in opened.calls]) if opened else ids

@@ -22,7 +22,8 @@ from ikigai.core.request.build import call_ids
 
 
 class Turn(Record, frozen=True):
-    """One ended turn as a model is sent it. `id` and `end` are its first event and its turn_end, `size` its bytes.
+    """One ended turn as a model is sent it. `id` and `end` are its first event and its turn_end, `size` the bytes that
+    it counts for, `plain_size` those that it has: with some counters the tokens stored with its end count.
 
     `before`, `before_previous` and `after` place it in live memory since the last clear (see `TurnEnded`). `recalled`
     is the event of its newest recalled excerpts, 0 for none; it `lacks_recalled` ones if they quote what is forgotten.
@@ -37,6 +38,7 @@ class Turn(Record, frozen=True):
     after: Totals
     recalled: int = 0
     lacks_recalled: bool = False
+    plain_size: int = 0
 
 
 class SentTurns(NamedTuple):
@@ -149,7 +151,7 @@ class MemoryOrigin(Record, frozen=True):
 
 
 class Window(Record, frozen=True):
-    """The turns that are sent, their size in bytes, and the totals of live memory.
+    """The turns that are sent, their sizes in bytes as those of `Turn`, and the totals of live memory.
 
     `turns` is the run of newest turns. `first` is the first live turn, if it is kept apart from them. `total` is all
     live memory up to the newest turn, `before_newest` all before it; both survive when turns leave. `origin` None means
@@ -162,6 +164,7 @@ class Window(Record, frozen=True):
     before_newest: Totals = Totals()
     first: Turn | None = None
     origin: MemoryOrigin | None = None
+    plain_size: int = 0
 
     @property
     def older(self) -> Totals:
@@ -182,15 +185,18 @@ class Window(Record, frozen=True):
             origin = MemoryOrigin(turn.id, turn.before)
         elif origin and not origin.second and turn.id > origin.first:
             origin = MemoryOrigin(origin.first, origin.before, turn.id)
-        return Window(self.turns.push(turn), self.size + turn.size, turn.after, turn.before, self.first, origin)
+        size, plain = self.size + turn.size, self.plain_size + turn.plain_size
+        return Window(self.turns.push(turn), size, turn.after, turn.before, self.first, origin, plain)
 
     def without_oldest(self, keep_first: bool = False) -> "Window":
         """Return the window without its oldest turn. With `keep_first` the first live turn is kept apart."""
         oldest = self.turns[0]
         is_first = oldest.id == self.origin.first if self.origin else not oldest.before.turns
         first = oldest if keep_first and is_first else self.first
-        size = self.size if first is oldest else self.size - oldest.size
-        return Window(self.turns.without_oldest(), size, self.total, self.before_newest, first, self.origin)
+        size, plain = self.size, self.plain_size
+        if first is not oldest:
+            size, plain = size - oldest.size, plain - oldest.plain_size
+        return Window(self.turns.without_oldest(), size, self.total, self.before_newest, first, self.origin, plain)
 
 
 def fit_window(

@@ -28,6 +28,8 @@ ROWS = {
     "S9": ("s09_memory", "peak memory at the prompt against a bare prompt_toolkit prompt"),
     "S10": ("s10_modules", "modules loaded at the first prompt that takes keys"),
     "S11": ("s11_delay", "own delay from Enter to the request and from the answer to the screen, against bare httpx"),
+    "FIRST": ("s22_first", "start of a program until its first request, against importing the vendor's SDK"),
+    "TURN": ("s23_turn", "own time between two requests of a turn with 1,000 calls, and behind a long history"),
     "S12": ("s12_cost", "a conversation at a full window, priced with a prompt cache, by the way in which turns leave"),
     "S13": ("s13_tokens", "error of the token figure against what the provider counts"),
     "FORK": ("s15_depth", "an agent at the end of 200 forks loaded, against the same turns in one agent"),

@@ -4,14 +4,17 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Callable
 from random import Random
 from types import TracebackType
+from typing import TypeAlias
 
-from ikigai.core.messages import StopReason, Text
+from ikigai.core.messages import ReplyBlock, StopReason, Text
 from tests.providers.formats import FORMATS
 
 BEFORE = (0.10, 0.25)
 """Seconds from the end of a request to the first byte of its answer, at random: screens draw in cycles."""
+Reply: TypeAlias = tuple[tuple[ReplyBlock, ...], StopReason]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -19,11 +22,14 @@ class Exchanges:
     """`with Exchanges() as server`: answers each request with its number as a word, by the format its path tells.
 
     `came` and `went` are times of `time.perf_counter`, one for each request: of its first byte, and of its answer's.
-    `pause` is how many seconds the end of an answer comes after its word.
+    `pause` is how many seconds the end of an answer comes after its word, `before` how many pass before the first byte
+    of an answer, at least and at most. `reply` returns another answer to the request of a number, and why it ends.
     """
 
-    def __init__(self, pause: float = 0.0) -> None:
-        self._pause = pause
+    def __init__(
+        self, pause: float = 0.0, before: tuple[float, float] = BEFORE, reply: Callable[[int], Reply] | None = None
+    ) -> None:
+        self._pause, self._before, self._reply = pause, before, reply or _word_reply
         self.came: list[float] = []
         self.went: list[float] = []
         self._rng = Random(11)
@@ -61,10 +67,10 @@ class Exchanges:
                 while len(body) < _length(head):
                     body += connection.recv(65536)
                 connection.sendall(HEAD)
-                time.sleep(self._rng.uniform(*BEFORE))
+                time.sleep(self._rng.uniform(*self._before))
                 self.came.append(came)
                 text = word(len(self.came))
-                stream = _stream(head.split(b" ", 2)[1].decode(), text)
+                stream = _stream(head.split(b" ", 2)[1].decode(), self._reply(len(self.came)))
                 self.went.append(time.perf_counter())
                 if self._pause:
                     cut = stream.index(b"\n\n", stream.index(json.dumps(text)[1:-1].encode())) + 2
@@ -84,7 +90,11 @@ def _length(head: bytes) -> int:
     return next((int(value) for name, _, value in lines if name == b"content-length"), 0)
 
 
-def _stream(path: str, text: str) -> bytes:
+def _word_reply(number: int) -> Reply:
+    return (Text(word(number)),), StopReason.END
+
+
+def _stream(path: str, reply: Reply) -> bytes:
     names = {"/messages": "messages", "/responses": "responses", "/completions": "chat", "alt=sse": "contents"}
-    name = next(name for end, name in names.items() if path.endswith(end))
-    return FORMATS[name].stream((Text(text),), StopReason.END)
+    name = next(name for end, name in names.items() if path.removesuffix("?beta=true").endswith(end))
+    return FORMATS[name].stream(*reply)

@@ -22,7 +22,7 @@ from tests.bench.figures import Figure
 from tests.bench.terminal import Terminal, home
 from tests.providers.formats import FORMATS
 
-SENDING_BAR, SHOWING_BAR, FIRST_BAR = 1.5, 2.0, 1.5
+SENDING_BAR, SHOWING_BAR, FIRST_BAR = 2.2, 2.0, 2.2
 BARE, STORED = "bare httpx", "psycopg, httpx"
 WARM_UP = 2
 """Exchanges of each side that do not count: the SDK is loaded by then, and caches are full."""

@@ -24,6 +24,8 @@ from tests.bench import (
     s16_typing,
     s17_hops,
     s18_plans,
+    s22_first,
+    s23_turn,
 )
 from tests.bench.figures import Figure, as_json, percentile, table
 from tests.bench.generator import LAST_WORD, history
@@ -196,3 +198,16 @@ def _judged(figures: list[Figure]) -> list[Figure]:
 def test_typing_can_be_measured() -> None:
     figures = asyncio.run(s16_typing.compare(50))
     assert len(figures) == 4 and all(figure.value > 0 for figure in figures[:2])
+
+
+@pytest.mark.long
+def test_start_until_the_first_request_is_measured(dsn: str) -> None:
+    figures = s22_first.compare(["responses"], 1, {"IKIGAI_DATABASE_URL": dsn}, with_peers=False)
+    assert len(_judged(figures)) == 1
+
+
+@pytest.mark.long
+def test_own_time_is_measured_behind_each_call(dsn: str) -> None:
+    calls = 12
+    times = s23_turn.own_times("responses", calls, {"IKIGAI_DATABASE_URL": dsn}, "--new")
+    assert len(times) == calls - s23_turn.WARM_UP and min(times) > 0

@@ -121,8 +121,9 @@ def responses_stream(blocks: Blocks, stop: StopReason) -> bytes:
         "input_tokens_details": {"cached_tokens": 100},
         "output_tokens": 20,
         "output_tokens_details": {"reasoning_tokens": 5},
+        "total_tokens": 140,
     }
-    response = {"status": "incomplete" if cut else "completed", "output": items, "usage": usage}
+    response = {"id": "resp_1", "status": "incomplete" if cut else "completed", "output": items, "usage": usage}
     response["incomplete_details"] = {"reason": "max_output_tokens"} if cut else None
     events.append({"type": f"response.{response['status']}", "response": response})
     return _events(*events)

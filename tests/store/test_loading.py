@@ -1,7 +1,9 @@
 """The cost of loading grows with the window, not with the history."""
 
+import gc
 import json
 from collections.abc import Generator
+from typing import cast
 
 import psycopg
 import pytest
@@ -11,6 +13,7 @@ from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Submitted
+from ikigai.core.state.lineage import Span
 from ikigai.core.state.loading import Answer, AskPage, AskSpans, Loading, Question, load_memory
 from ikigai.core.state.memory import Memory, next_request, replace
 from ikigai.core.state.tool_results import ToolResultLimits
@@ -236,6 +239,34 @@ def write_mark(dsn: str, agent: Agent) -> None:
             " where agent_id = %s group by agent_id",
             (agent.id,),
         )
+
+
+async def test_page_sent_ahead_is_the_one_asked_for_or_harms_nobody(database: Database, dsn: str) -> None:
+    agent = await database.agents.create()
+    fill(dsn, agent, 100)
+    reader = database.reader(agent)
+    memory = await reader.load(load_memory(RUN, agent.id))
+
+    def asking(*wanted: tuple[int | None, int], fails: bool = False) -> Loading:
+        """Asks for these pages by their last ids and limits, each as if the one before it were to come next."""
+        for last, limit in wanted:
+            page = cast("tuple[ev.StoredEvent, ...]", (yield AskPage(Span(agent.id, 0, last), limit, prefetch=True)))
+            pages.append([stored.id for stored in page])
+        if fails:
+            raise ZeroDivisionError
+        return memory
+
+    pages: list[list[int]] = []
+    await reader.load(asking((None, 400)))
+    ids = pages.pop()
+    assert len(ids) == 300 and ids == sorted(ids, reverse=True)
+    assert await reader.load(asking((None, 50), (ids[49] - 1, 50), (None, 20), (ids[19] - 1, 30))) == memory
+    assert pages == [ids[:50], ids[50:100], ids[:20], ids[20:50]], "what was sent ahead is never taken for another"
+    with pytest.raises(ZeroDivisionError):
+        await reader.load(asking((None, 50), fails=True))
+    assert gc.isenabled()
+    assert await reader.load(load_memory(RUN, agent.id)) == memory
+    assert (await database.status()).agents == 1
 
 
 async def test_snapshot_is_of_one_moment_and_ends_however_it_is_left(dsn: str, database: Database) -> None:

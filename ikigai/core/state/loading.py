@@ -47,6 +47,9 @@ forks is read in a few questions.
 NEXT_ID = 2**63 - 1
 """An id for an event that is not stored yet: above all others."""
 
+TYPICAL_ROW = 1_000
+"""Bytes that a row adds to a request, as a guess before any was read: the average of rows of text and tools."""
+
 
 class AskAncestry(Record, frozen=True):
     """Wants the agents from `agent` to the root as tuple[Ancestor, …], the agent first; an unknown agent is ()."""
@@ -70,12 +73,14 @@ class AskControls(Record, frozen=True):
 class AskPage(Record, frozen=True):
     """Wants the newest `limit` events of TURN_KINDS in this span as tuple[StoredEvent, …], descending.
 
-    With `ascending` it wants the oldest ones, ascending. With `ends`, the ends of long tool results are enough.
+    With `ascending` it wants the oldest ones, ascending. `prefetch` says that the next question will probably ask for
+    as many before them, so the reader may begin to fetch them. With `ends`, the ends of long tool results are enough.
     """
 
     span: Span
     limit: int = PAGE_ROWS
     ascending: bool = False
+    prefetch: bool = False
     ends: TextEnds | None = None
 
 
@@ -163,7 +168,9 @@ def load_reach(reach: Reach) -> Loading:
     while left and not reader.enough:
         spans = tuple(left[-count:])
         single = len(spans) == 1
-        question = AskPage(spans[0], ends=ends) if single else AskSpans(spans, ends=ends)
+        question = (
+            AskPage(spans[0], prefetch=reader.needs(PAGE_ROWS), ends=ends) if single else AskSpans(spans, ends=ends)
+        )
         page = cast("tuple[StoredEvent, ...]", (yield question))
         reader.add(page)
         if len(page) < question.limit:
@@ -239,6 +246,7 @@ class _BackwardReader:
         self._open: list[StoredEvent] | None = None  # the rows behind the newest turn_end, once that is read
         self._turns: list[Turn] = []  # newest first
         self._size = 0  # their bytes
+        self._read = 0  # rows
         self._rows: list[StoredEvent] = []  # of the turn being read, newest first
         self._least: _LeastBytes | None = None  # its least size, once that was asked for
         self.newest_end = 0  # id of the newest turn_end
@@ -247,6 +255,7 @@ class _BackwardReader:
         self.enough = False
 
     def add(self, page: tuple[StoredEvent, ...]) -> None:
+        self._read += len(page)
         start, thinned = 0, self._settled.has_removed
         ends = [n for n, row in enumerate(page) if type(row.event) is TurnEnded and not thinned(row.id, row.id)]
         for end in ends:
@@ -258,6 +267,11 @@ class _BackwardReader:
             self.newest_end = self.newest_end or page[end].id
         self._rows += page[start:]
         self._check_partial_turn()
+
+    def needs(self, rows: int) -> bool:
+        """Return True if `rows` more rows will probably not be enough, by the average size of those before them."""
+        average = self._size / self._read if self._read else TYPICAL_ROW
+        return self._size + rows * average <= self._allowed
 
     def finish(self) -> tuple[list[Turn], list[StoredEvent]]:
         """Return the turns that were read whole, and the rows behind them, both in order. Call it once, at the end."""

@@ -66,11 +66,14 @@ class ForgetContext:
 
 
 async def select_named(context: ForgetContext, memory: Memory, incoming: Forget) -> Filter | None:
-    """Return the filter for the ids that the user confirmed; None if the user declined. Raise Rejected."""
+    """Return the filter for the ids that the user confirmed, for a front end; None if the user declined.
+
+    Raise Rejected where an id names nothing in memory.
+    """
     selection: Selection = await context.load(select_events(memory.run, memory.agent, incoming.selected))
-    if not await _confirm(context, "forget", selection):
-        return None
-    return Filter(selection.ranges, selection.ids, selection.messages, incoming.criteria)
+    chosen = Filter(selection.ranges, selection.ids, selection.messages, incoming.criteria)
+    start = memory.start_up_to(chosen.last)
+    return msgspec.structs.replace(chosen, start=start) if await _confirm(context, "forget", selection) else None
 
 
 async def _confirm(context: ForgetContext, mode: str, selection: Selection) -> bool:

@@ -80,13 +80,9 @@ class InputQueue:
             self.entered.popleft()
 
     @staticmethod
-    def must_wait(incoming: Input, has_turn: bool, is_selecting: bool) -> bool:
-        """Return True if a turn is open, or the user is being asked what to forget, and the input comes after it."""
-        if acts_at_once(incoming):
-            return False
-        if has_turn:
-            return isinstance(incoming, (Steered, *NEEDS_IDLE))
-        return is_selecting and (isinstance(incoming, Submitted) or is_command(incoming))
+    def must_wait(incoming: Input, has_turn: bool) -> bool:
+        """Return True if a turn is open, and the input comes after it."""
+        return has_turn and isinstance(incoming, (Steered, *NEEDS_IDLE)) and not acts_at_once(incoming)
 
     def wait_for_turn(self, incoming: Input) -> None:
         """Queue an input during a turn: a steering message for its next tool results, anything else for its end."""

@@ -18,7 +18,7 @@ from ikigai.agent.loop_options import DEFAULTS, LoopOptions
 from ikigai.agent.usage_meter import Billing, preload
 from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
-from ikigai.core.errors import IkigaiError, Rejected
+from ikigai.core.errors import Rejected
 from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered, UsageReported
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.model import Provider
@@ -35,12 +35,10 @@ from ikigai.core.state.inputs import (
     Denied,
     Edit,
     Failed,
-    Forget,
     Input,
     InstructionsChanged,
     Interrupted,
     Job,
-    MailArrived,
     MailDelivered,
     McpToolsChanged,
     Offered,
@@ -109,16 +107,17 @@ class AgentLoop:
         self._jobs = Jobs(self, store, provider, tools, view, self._db_status, *terms)
         self.can_ask = options.can_ask
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
+        self.idle = asyncio.Event()  # nothing that was sent is left to do
         self.checks_mail = False  # which may begin a turn
         self._is_recalling = False  # for a message that is stored after it
         self._shrunk: tuple[Job | None, int] = (None, 0)  # the request that was shrunk, and how often
-        self._forgetting: asyncio.Task[None] | None = None  # looks up the events named by ids and asks the user
 
     def put_input(self, incoming: Input) -> None:
         """Put an input into the inbox; while the database is away, show what the user sent as waiting."""
         if self.busy:
             incoming = self._with_file(incoming)
         self.queue.note_entered(incoming)
+        self.idle.clear()
         self.inbox.put_nowait(incoming)
         if self._db_status.unreachable and isinstance(incoming, NEEDS_IDLE):
             self.queue.sent.append(typed_text(incoming))
@@ -146,14 +145,16 @@ class AgentLoop:
             if message := cramped_notice(self.memory):
                 self._view.notice(message)
             await self._start_waiting()
+            self._note_idle()
             while (incoming := await self.inbox.get()) is not None or await self._is_waiting_for_user():
+                self.idle.clear()
                 if incoming is not None:
                     await self._handle(incoming)
                     self.queue.note_taken(incoming)
                 await self._start_waiting()
+                self._note_idle()
         finally:
-            forgetting = (self._forgetting,) if self._forgetting else ()
-            await self._jobs.close(*forgetting, *self._condenser.tasks)
+            await self._jobs.close(*self._condenser.tasks)
             if self.billing.guard:
                 await self.billing.guard.close()
 
@@ -161,9 +162,13 @@ class AgentLoop:
         """Return the result of a call of the database, repeated until that can be reached."""
         return await self._retry(call)
 
+    def _note_idle(self) -> None:
+        if not self.busy:
+            self.idle.set()
+
     async def _start_waiting(self) -> None:
         """Handle the inputs that waited for the turn to end; then begin a turn with mail if nothing else waits."""
-        while self.queue.follow_up and self.memory.open is None and not self._is_selecting:
+        while self.queue.follow_up and self.memory.open is None:
             await self._handle(self.queue.follow_up.popleft())
         mails = ()
         if self._mail and self.memory.open is None and self.inbox.empty():
@@ -174,13 +179,12 @@ class AgentLoop:
             await self._handle(MailDelivered(mails))
 
     async def _is_waiting_for_user(self) -> bool:
-        """Wait for a question or task of the user, then put None back into the inbox; False if there is none."""
+        """Wait for a task of the user, then put None back into the inbox; False if there is none."""
         if self.memory.open and self.memory.open.alone:  # its end is coming, and more of its kind may wait for it
             await asyncio.sleep(0)
             self.inbox.put_nowait(None)
             return True
-        forgetting = self._forgetting if self._is_selecting else None
-        if (task := forgetting or self._condenser.manual_task) is None:
+        if (task := self._condenser.manual_task) is None:
             return False
         await asyncio.wait({task})
         self.inbox.put_nowait(None)
@@ -193,11 +197,6 @@ class AgentLoop:
     def retry_now(self) -> None:
         """Send the request that waits for its next attempt at once."""
         self._jobs.retry_now()
-
-    @property
-    def _is_selecting(self) -> bool:
-        """True from /forget with ids to the user's answer: what is typed meanwhile waits for it."""
-        return self._forgetting is not None and not self._forgetting.done()
 
     def preload(self) -> None:
         """Load the modules that price a request, ahead of the first one."""
@@ -225,14 +224,14 @@ class AgentLoop:
         """Take one input: store and apply the events that follow from it, then start and end jobs."""
         if isinstance(incoming, Steered) and self.memory.open is None:
             incoming = as_new_message(incoming)
-        if self.queue.must_wait(incoming, self.memory.open is not None, self._is_selecting):
+        if self.queue.must_wait(incoming, self.memory.open is not None):
             self.queue.wait_for_turn(self._with_file(incoming))  # mail may have begun a turn since `put_input`
             return
         if isinstance(incoming, Interrupted):
             incoming = await self._interrupt_streams()
         if may_hold_foreign_words(incoming):
             incoming = redact_input(incoming, self.services.redactor())
-        if isinstance(incoming, (Forget, Condense, Offered)):
+        if isinstance(incoming, (Condense, Offered)):
             await self._handle_aside(incoming)
             return
         if isinstance(incoming, ContextOverflowed) and incoming.job in work(self.memory):
@@ -277,7 +276,7 @@ class AgentLoop:
 
         return failure_notices(self.memory, events)
 
-    async def _handle_aside(self, incoming: Forget | Condense | Offered) -> None:
+    async def _handle_aside(self, incoming: Condense | Offered) -> None:
         """Take an input from which no event follows at once."""
         match incoming:
             case Condense(focus):
@@ -285,9 +284,6 @@ class AgentLoop:
             case Offered(tools):
                 await self._reload(replace(self.memory.run, tools=tools))
                 self._view.changed(self.memory)
-            case Forget():
-                self._forgetting = asyncio.create_task(self._forget(incoming), name="forget")
-                self._forgetting.add_done_callback(lambda _: self.inbox.put_nowait(MailArrived()))  # looks what waits
 
     def _on_rejected(self, incoming: Input, refusal: Rejected) -> None:
         """Show the refusal of an input, and give back what it brought."""
@@ -375,24 +371,6 @@ class AgentLoop:
         run, agent = self.memory.run, self.memory.agent
         return await self._retry(lambda: self._store.load(turn_of(run, agent, id)))
 
-    async def _forget(self, incoming: Forget) -> None:
-        """Look up the ids, ask the user, and forget them unless the conversation has gone on meanwhile."""
-        from ikigai.agent.forget import select_named
-
-        before = self.memory
-        try:
-            selected = await select_named(self.forget_context(), before, incoming)
-            if selected is None:
-                self._view.note("Nothing was forgotten.")
-            elif self.memory is not before:
-                raise Rejected(
-                    "The conversation continued meanwhile; nothing was forgotten.", "Type the command again."
-                )
-            else:
-                self.inbox.put_nowait(selected)
-        except IkigaiError as error:
-            self._view.notice(str(error))
-
     def _condense_options(self, memory: Memory) -> CondenseOptions:
         options = self.services.condense_options(memory)
         return options if self._options.condenses else options.manual_only
@@ -409,8 +387,6 @@ class AgentLoop:
     async def _interrupt_streams(self) -> Interrupted | Replied:
         """Cancel the streams, so that exactly what was shown is stored, and return queued messages to the prompt."""
         model_calls = self._jobs.cancel_streams()
-        if self._forgetting:
-            self._jobs.end(self._forgetting)
         if self.memory.open is None:
             self._condenser.stop()
         self.queue.return_to_prompt()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ikigai.core.errors import ExitCode
+from ikigai.core.errors import ExitCode, Rejected
 from ikigai.core.events import Ending
 from ikigai.core.messages import StopReason
 from ikigai.core.request.reply import TRANSIENT_FAILURES
-from ikigai.core.state.inputs import Command, Interrupted, Plan, Retry, Submitted
+from ikigai.core.state.inputs import Command, Forget, Interrupted, Plan, Retry, Submitted
 from ikigai.core.state.memory import AgentStatus
 
 if TYPE_CHECKING:
@@ -21,12 +21,36 @@ if TYPE_CHECKING:
 
 async def carry_out(agent_loop: AgentLoop, printer: PrintView, command: Command) -> int:
     """Carry out `command`, print what it did, and return the exit code: 1 if it was refused or declined."""
-    agent_loop.inbox.put_nowait(command)
-    agent_loop.inbox.put_nowait(None)
-    await agent_loop.run()
+    if isinstance(command, Forget):
+        await _forget(agent_loop, printer, command)
+    else:
+        agent_loop.inbox.put_nowait(command)
+        agent_loop.inbox.put_nowait(None)
+        await agent_loop.run()
     printer.print_report()
     await printer.streams.finish()
     return ExitCode.OK if printer.notes else ExitCode.FAILED
+
+
+async def _forget(agent_loop: AgentLoop, printer: PrintView, command: Forget) -> None:
+    """Ask about what the ids name, once the agent is open, and forget it if that is confirmed."""
+    from ikigai.agent.forget import select_named
+
+    loop, idle = asyncio.create_task(agent_loop.run()), asyncio.create_task(agent_loop.idle.wait())
+    try:
+        await asyncio.wait({loop, idle}, return_when=asyncio.FIRST_COMPLETED)
+        if not loop.done():
+            chosen = await select_named(agent_loop.forget_context(), agent_loop.memory, command)
+            if chosen:
+                agent_loop.inbox.put_nowait(chosen)
+            else:
+                printer.notice("Nothing was forgotten.")
+    except Rejected as refusal:
+        printer.notice(str(refusal))
+    finally:
+        idle.cancel()
+        agent_loop.inbox.put_nowait(None)
+        await loop
 
 
 async def run_turns(

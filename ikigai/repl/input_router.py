@@ -37,6 +37,7 @@ class InputRouter:
         self.opening = True  # True while an agent is being opened
         self.reading: asyncio.Task[None] | None = None  # work before all input, such as reading attachments
         self._can_stop = False  # it waits for the user or the web
+        self.waits_for_turn = False  # True while lines wait for the turn to end, because a command needs that
 
     @property
     def is_holding(self) -> bool:
@@ -105,6 +106,45 @@ class InputRouter:
         finally:
             self._can_stop = False
             self._active_agent.keep_while_reading("")
+
+    def forget(self, incoming: inputs.Forget, line: str) -> None:
+        """Show the user what these ids name, and send the filter that the user confirms.
+
+        While the agent is busy the line waits, and what is entered behind it: the turn changes what "last 1" names.
+        """
+        agent_loop = self._active_agent.agent_loop
+        if agent_loop is None:
+            raise self._active_agent.refusal()
+        if agent_loop.idle.is_set():
+            self.run_first(self._forget(incoming, agent_loop))
+        else:
+            self._active_agent.queue.hold(line)
+            self.run_first(self._until_idle(agent_loop))
+
+    async def _until_idle(self, agent_loop: AgentLoop) -> None:
+        self.waits_for_turn = True
+        try:
+            await agent_loop.idle.wait()
+        finally:
+            self.waits_for_turn = False
+
+    async def _forget(self, incoming: inputs.Forget, agent_loop: AgentLoop) -> None:
+        from ikigai.agent.forget import select_named
+
+        self._can_stop = True
+        try:
+            chosen = await select_named(agent_loop.forget_context(), agent_loop.memory, incoming)
+            if chosen:
+                self.route(chosen, agent_loop)
+            else:
+                self._view.note("Nothing was forgotten.")
+        except IkigaiError as error:
+            self._view.notice(str(error))
+        except asyncio.CancelledError:
+            self._view.note("Nothing was forgotten.")
+            raise
+        finally:
+            self._can_stop = False
 
     def _show_fetching(self, url: str) -> None:
         self._view.running(f"fetching {url}" if url else "")

@@ -188,6 +188,8 @@ class Repl:
                 self._commands.start(incoming, timing)
             elif isinstance(incoming, inputs.Submitted):
                 self._router.send(text)
+            elif isinstance(incoming, inputs.Forget):
+                self._router.forget(incoming, text)
             elif incoming == inputs.RewindTo("") and (memory := self._memory_to_rewind()):
                 self._session.track(asyncio.create_task(self._choose_rewind(memory), name="rewind"))
             else:
@@ -226,7 +228,8 @@ class Repl:
         """Send a line into the turn under way: it goes in after the tool results that the turn waits for."""
         if self._suggestions:
             self._suggestions.clear()
-        if self._router.is_holding or not self._active_agent.busy or text.startswith("!") or table.is_command(text):
+        is_holding = self._router.is_holding and not self._router.waits_for_turn
+        if is_holding or not self._active_agent.busy or text.startswith("!") or table.is_command(text):
             self.submit(text)
             return
         try:

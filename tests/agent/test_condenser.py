@@ -22,7 +22,6 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
-from ikigai.core.forget.selection import EventRange
 from ikigai.core.messages import Text
 from ikigai.core.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
@@ -30,7 +29,7 @@ from ikigai.core.state.inputs import (
     Change,
     Clear,
     Condense,
-    Forget,
+    Filter,
     Input,
     Interrupted,
     RewindAt,
@@ -430,7 +429,7 @@ async def test_esc_stops_the_turn_before_it_stops_the_summary(talking: Talking):
 
 def forgets(talk: Talk) -> Input:
     first = talk.load().full_window.turns[0]
-    return Forget((EventRange(first.id, first.end),), "the first")
+    return Filter(((first.id, first.end),), (), 2, "the first")
 
 
 @pytest.mark.parametrize(

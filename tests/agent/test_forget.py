@@ -9,18 +9,20 @@ from typing import Any
 
 import pytest
 
+from ikigai.agent.forget import select_named
 from ikigai.agent.loop import AgentLoop
 from ikigai.agent.loop_options import LoopOptions
 from ikigai.core import tokens
 from ikigai.core.agents.mail import Mail
-from ikigai.core.events import AssistantMessage, Ending, Event, Filtered, Marked, TurnEnded, UsageReported, UserMessage
+from ikigai.core.errors import Rejected
+from ikigai.core.events import AssistantMessage, Ending, Event, Filtered, TurnEnded, UsageReported, UserMessage
 from ikigai.core.forget.matching import ANSWER_SCHEMA, FILTER_CONTEXT_SPEC, MAX_PREVIEWED
 from ikigai.core.forget.selection import EventRange
 from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
-from ikigai.core.state.inputs import Forget, Input, Interrupted, MailDelivered, Plan, SetMark, Submitted
+from ikigai.core.state.inputs import Filter, Forget, Input, Interrupted, MailDelivered, Plan, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, next_request, replace
 from ikigai.providers.models import ModelTraits
@@ -154,7 +156,20 @@ class Talk:
         assert self.load() == self.runtime.memory, "memory after live use is memory after a restart"
 
     async def tell(self, incoming: Input) -> None:
-        self.runtime.inbox.put_nowait(incoming)
+        """Send an input. The events that ids name are looked up here, as a front end does."""
+        if not isinstance(incoming, Forget):
+            self.runtime.inbox.put_nowait(incoming)
+            return
+        await self.runtime.idle.wait()
+        try:
+            chosen = await select_named(self.runtime.forget_context(), self.runtime.memory, incoming)
+        except Rejected as refusal:
+            self.user.notice(str(refusal))
+            return
+        if chosen:
+            self.runtime.inbox.put_nowait(chosen)
+        else:
+            self.user.notice("Nothing was forgotten.")
 
     async def until(self, true: Callable[[], bool], seconds: float = 60) -> None:
         async with asyncio.timeout(seconds):
@@ -661,51 +676,34 @@ async def test_sizes_of_a_filter_are_those_of_the_requests_around_it(talking: Ta
     assert (filtered.before, filtered.after) == (before.used, after.used)
 
 
-class Pensive(User):
-    """A user who goes on talking before the question is answered."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.decided = asyncio.Event()
-
-    async def ask(self, question: Question) -> QuestionAnswer:
-        answered = await super().ask(question)
-        await self.decided.wait()
-        return answered
-
-
-@pytest.mark.parametrize(
-    ("key", "notice"),
-    [("y", "The conversation continued meanwhile; nothing was forgotten."), ("n", "Nothing was forgotten.")],
-)
-async def test_selection_is_not_forgotten_after_mail_has_come(talking: Talking, key: str, notice: str):
-    user = Pensive()
-    user.key = key
-    talk = talking(user=user).said(FOXES)
+@pytest.mark.parametrize("is_named", [True, False], ids=["what is named leaves", "another turn leaves"])
+async def test_filter_is_refused_when_what_it_names_has_changed(talking: Talking, is_named: bool):
+    """Between the question and the answer another program, a rewind or a tool of the model may come."""
+    talk = talking().said(FOXES)
+    first, _, third = talk.load().window.turns
     async with talk.running():
-        await talk.tell(Forget((EventRange(newest_turns=1),)))
-        await talk.until(lambda: bool(user.asked))
+        context, memory = talk.runtime.forget_context(), talk.runtime.memory
+        chosen = await select_named(context, memory, Forget((EventRange(first.id, first.end),)))
+        assert chosen
+        gone = first if is_named else third
+        await talk.tell(Filter(((gone.id, gone.end),), (), 2))
+        await talk.until(lambda: len(talk.events(Filtered)) == 1)
+        await talk.tell(chosen)
+        await talk.until(lambda: bool(talk.user.told("notice")) or len(talk.events(Filtered)) == 2)
+    told = talk.user.told("notice")
+    assert len(talk.events(Filtered)) == 2 - is_named
+    assert [text for text in told if "Nothing was forgotten, because the context has changed" in text] == told
+    assert len(told) == is_named
+
+
+async def test_mail_between_question_and_answer_leaves_the_selection_as_it_was(talking: Talking):
+    talk = talking().said(FOXES)
+    async with talk.running():
+        memory = talk.runtime.memory
+        chosen = await select_named(talk.runtime.forget_context(), memory, Forget((EventRange(newest_turns=1),)))
         await talk.tell(MailDelivered((Mail(1, "b", "heron", "And what do bears eat?"),)))
         await talk.until(lambda: len(talk.events(TurnEnded)) == len(FOXES) + 1 and not talk.runtime.busy)
-        user.decided.set()
-        await talk.until(lambda: bool(user.told("notice")))
-    (told,) = user.told("notice")
-    assert notice in told and ("Type the command again." in told) == (key == "y")
-    assert not talk.events(Filtered) and "And what do bears eat?" in talk.sent()
-
-
-@pytest.mark.parametrize("key", ["y", "n"])
-async def test_what_is_typed_waits_for_the_answer_about_forgetting(talking: Talking, key: str):
-    user = Pensive()
-    user.key = key
-    talk = talking(user=user).said(FOXES)
-    async with talk.running():
-        await talk.tell(Forget((EventRange(newest_turns=1),)))
-        await talk.tell(SetMark("then"))
-        await talk.tell(Submitted("And what do bears eat?"))
-        await talk.until(lambda: bool(user.asked) and not talk.runtime.busy)
-        assert not talk.events(Marked) and len(talk.events(TurnEnded)) == len(FOXES)
-        user.decided.set()
-        await talk.until(lambda: len(talk.events(TurnEnded)) == len(FOXES) + 1)
-    kinds = [type(event) for event in talk.events(Filtered, Marked, TurnEnded)[len(FOXES) :]]
-    assert kinds == [*([Filtered] if key == "y" else []), Marked, TurnEnded]
+        assert chosen
+        await talk.tell(chosen)
+        await talk.until(lambda: bool(talk.events(Filtered)))
+    assert "Where do foxes live?" not in talk.sent() and "And what do bears eat?" in talk.sent()

@@ -255,6 +255,24 @@ def test_forget_and_remember_preview_and_ask_before_they_apply(account: Account,
     assert contents(wire) == [*exchange("Paris", "so?"), "after all"]
 
 
+def test_forget_waits_for_the_turn_and_what_is_entered_behind_it_for_the_answer(account: Account, wire: Wire):
+    with account.terminal(*WIRE) as program:
+        say(program.ready(), "indexes")
+        wire.answers(Answer(sse(chunk({"role": "assistant", "content": "Paris."})), end="hang"))
+        program.say("which city?")
+        program.wait_for("Paris.")
+        program.say("/forget last 1")
+        program.say("and then?")
+        program.wait(lambda: "next:" in program.text(), "what waits")
+        assert not filters(account)
+        wire.answers()
+        program.type("\x1b")
+        answer(program, "Forget 2 messages (1 turn)", "y")
+        program.wait_for("● You said: and then?")
+        program.leave()
+    assert len(filters(account)) == 1 and contents(wire) == [*exchange("indexes"), "and then?"]
+
+
 @pytest.mark.ordinary("asked", "applied")
 @pytest.mark.parametrize("point", ["asked", "confirmed", "applied"])
 def test_kill_during_forget_leaves_what_was_applied_and_no_dialog(account: Account, wire: Wire, point: str):

@@ -10,13 +10,13 @@
                                 then its message as user
     Edit                        that rewind alone                 waits
     Clear, SetMark, RewindTo,   their event                       wait
-    RewindAt, Filter, Undo,
+    RewindAt, Undo,
     Change
     Change of the approval      its event                         its event
     mode
     Redo                        undo of the newest undo           waits
-    Condensed                   summary; refused if the covered   waits
-                                turns changed since
+    Condensed, Filter           summary, filter; refused if the   wait
+                                turns that it names changed since
     Interrupted (Esc)           -                                 the partial text as interrupted reply,
                                                                   turn_end interrupted
     Replied                     -                                 the reply; behind it turn_end completed if it has no
@@ -40,7 +40,7 @@
     CommandFinished             command                           command
     Send                        mail_sent                         mail_sent
     MailArrived, Offered        -                                 -
-    Forget, Condense            refused: the loop makes a Filter, a Condensed of them
+    Forget, Condense            refused: a front end makes a Filter of the first, the loop a Condensed of the other
 
 Input that waits is refused here: `agent/input_queue` holds it until the turn has ended. Before the other inputs that
 are refused, the loop makes sure that no turn is open.
@@ -313,8 +313,8 @@ def _decide_while_idle(
             raise Rejected("There is no summary yet.", "Type /condense again.")
         case Condensed(summary, begins):
             return (_finish_summary(memory, summary, begins),)
-        case Filter(ranges, ids, messages, criteria):
-            return (Filtered("forget", criteria, ranges, ids, 0, messages, memory.used, memory.used),)
+        case Filter():
+            return (_filtered(memory, incoming),)
         case Plan():
             return _plan(memory, incoming)
         case Quote(text):
@@ -395,6 +395,14 @@ def _submitted(memory: Memory, message: UserMessage) -> tuple[Event, ...]:
 
 def _storable_recall(recalled: TurnsRecalled | None) -> tuple[Event, ...]:
     return (replace(recalled, text=storable(recalled.text)),) if recalled else ()
+
+
+def _filtered(memory: Memory, chosen: Filter) -> Filtered:
+    """Return the filter that the user confirmed. Raise Rejected if what it names has changed since it was looked up."""
+    if chosen.start and memory.start_up_to(chosen.last) != chosen.start:
+        raise Rejected("Nothing was forgotten, because the context has changed since.", "Type the command again.")
+    used = memory.used
+    return Filtered("forget", chosen.criteria, chosen.ranges, chosen.ids, 0, chosen.messages, used, used)
 
 
 def _finish_summary(memory: Memory, summary: Summarized, begins: MemoryStart | None) -> Summarized:

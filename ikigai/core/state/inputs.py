@@ -211,19 +211,25 @@ class RewindAt(Record, frozen=True):
 
 
 class Forget(Record, frozen=True):
-    """Forget the events with these ids. The loop looks them up, asks the user, and turns this into a Filter."""
+    """Forget the events with these ids. A front end looks them up, asks the user, and makes a Filter of it."""
 
     selected: tuple[EventRange, ...]
     criteria: str = ""
 
 
 class Filter(Record, frozen=True):
-    """Forget these turns and events. The loop found them in memory, and the user confirmed."""
+    """Forget these turns and events, which the user confirmed. They were found while memory began like `start`."""
 
     ranges: tuple[tuple[int, int], ...]
     ids: tuple[int, ...]
     messages: int
     criteria: str = ""
+    start: "MemoryStart | None" = None
+
+    @property
+    def last(self) -> int:
+        """The id of the last event that is forgotten."""
+        return max((*(last for _, last in self.ranges), *self.ids), default=0)
 
 
 class Plan(Record, frozen=True):

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,8 +15,7 @@ import msgspec
 
 from ikigai.agent.db_retry import DatabaseStatus
 from ikigai.agent.reply_drafts import ReplyDraftSaver
-from ikigai.agent.reply_reader import ReplyReader
-from ikigai.agent.usage_meter import PriceOf, UsageMeter
+from ikigai.agent.usage_meter import PriceOf, UsageMeter, read_reply
 from ikigai.core.events import Ending, UsageReported
 from ikigai.core.messages import ReplyBlock, StopReason, ToolCall
 from ikigai.core.model import Provider
@@ -25,6 +23,7 @@ from ikigai.core.ports import Log, View
 from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request, append_event, close_turn
 from ikigai.core.request.reply import (
+    Delta,
     FailureKind,
     RetryScheduled,
     StreamFailed,
@@ -33,6 +32,7 @@ from ikigai.core.request.reply import (
     reply_events,
     storable_blocks,
 )
+from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.state.inputs import (
     CallModel,
     ContextOverflowed,
@@ -102,39 +102,38 @@ class ModelCall:
         self._has_tools = bool(request.tools)
         size, out = partial(plain_size, memory), memory.window.older.turns
         judge = partial(cache.judge, memory, request) if cache else None
-        meter = UsageMeter(provider, request, memory.model, price, size=size, out=out, judge=judge)
-        self._reader = ReplyReader(meter, redactor)
+        self._meter = UsageMeter(request, memory.model, price, size=size, out=out, judge=judge)
+        self._reply = ReplyBuilder(redactor)
         self._waits_until = 0.0  # for the next attempt
 
     async def run(self, store: Log, view: View, status: DatabaseStatus, put_input: Callable[[Input], None]) -> None:
         """Put an input for every failed attempt, and at the end one for the whole reply or the failure."""
-        job, reader = self._job, self._reader
-        async with (
-            ReplyDraftSaver(
-                store, view, status, job.asked_by, reader.reply, lambda: put_input(Interrupted())
-            ) as drafts,
-            aclosing(reader.events()) as events,
-        ):
-            async for event in events:
+        job, reply = self._job, self._reply
+        async with ReplyDraftSaver(
+            store, view, status, job.asked_by, reply, lambda: put_input(Interrupted())
+        ) as drafts:
+
+            def show(event: Delta | RetryScheduled) -> None:
                 if isinstance(event, RetryScheduled):
                     self._waits_until = time.monotonic() + event.seconds
-                if not isinstance(event, UsageReported):
-                    view.show_delta(job.asked_by, event)
-                    drafts.notify()
-                elif not reader.last:
-                    put_input(UsageRecorded(event))
-        match reader.last:
-            case StreamFinished(stop) if reader.usage:
-                replied = Replied(job, reader.blocks(), stop, reader.usage)
+                view.show_delta(job.asked_by, event)
+                drafts.notify()
+
+            usage = await read_reply(
+                self._provider, self._meter, reply, show, lambda row: put_input(UsageRecorded(row))
+            )
+        match reply.last:
+            case StreamFinished(stop) if usage:
+                replied = Replied(job, reply.stored(), stop, usage)
                 put_input(replace(replied, counted=await self._count_tokens(replied)))
-            case StreamFailed(FailureKind.CONTEXT, text) if not reader.reply.blocks():
-                put_input(ContextOverflowed(job, text, reader.usage))
-            case StreamFailed(FailureKind.NO_TOOLS, text) if not reader.reply.blocks() and self._has_tools:
-                put_input(ToolsRefused(job, text, reader.usage))
+            case StreamFailed(FailureKind.CONTEXT, text) if not reply.blocks():
+                put_input(ContextOverflowed(job, text, usage))
+            case StreamFailed(FailureKind.NO_TOOLS, text) if not reply.blocks() and self._has_tools:
+                put_input(ToolsRefused(job, text, usage))
             case StreamFailed(kind, text, remedy):
-                blocks = reader.blocks()
+                blocks = reply.stored()
                 outage = text if not blocks and self._is_outage(kind) else ""
-                put_input(Failed(job, f"{text} {remedy}".strip(), blocks, reader.usage, outage))
+                put_input(Failed(job, f"{text} {remedy}".strip(), blocks, usage, outage))
 
     def _is_outage(self, kind: FailureKind) -> bool:
         """Return True if another model of the run's list may answer behind this failure."""
@@ -151,7 +150,7 @@ class ModelCall:
 
     def as_written(self, stored: Sequence[ToolCall]) -> dict[str, ToolCall]:
         """Return, by id, the calls that the model wrote differently from those `stored` of this reply."""
-        written = [block for block in self._reader.reply.blocks() if isinstance(block, ToolCall)]
+        written = [block for block in self._reply.blocks() if isinstance(block, ToolCall)]
         if len(written) != len(stored):
             return {}
         pairs = zip(stored, written, strict=True)
@@ -159,20 +158,20 @@ class ModelCall:
 
     async def stop(self) -> Replied | Interrupted:
         """Return the reply and its usage so far; a whole reply that only had to be counted stays whole."""
-        blocks, last = self._reader.blocks(), self._reader.last
-        usage = await self._reader.meter.stop(INTERRUPTED_FAILURE)
+        blocks, last = self._reply.stored(), self._reply.last
+        usage = await self._meter.stop(INTERRUPTED_FAILURE)
         if isinstance(last, StreamFinished) and usage and not _calls(blocks):
             return Replied(self._job, blocks, last.stop, usage)
         return Interrupted(blocks, usage)
 
     def abandon(self) -> None:
         """Release what is reserved for a request that is not sent any more."""
-        self._reader.meter.abandon()
+        self._meter.abandon()
 
     async def fail(self, reason: str) -> Failed:
         """Return the failed reply so far, after a bug in this program or in the provider."""
-        blocks = self._reader.blocks()
-        return Failed(self._job, reason, blocks, await self._reader.meter.stop("internal"))
+        blocks = self._reply.stored()
+        return Failed(self._job, reason, blocks, await self._meter.stop("internal"))
 
     async def _count_tokens(self, replied: Replied) -> int:
         """Return the tokens of the turn that this reply ends, as the provider counts them; 0 if it cannot."""

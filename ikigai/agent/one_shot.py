@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ikigai.agent.reply_reader import NO_SECRETS, ReplyReader
-from ikigai.agent.usage_meter import PriceOf, UsageMeter, no_price
+from ikigai.agent.usage_meter import PriceOf, UsageMeter, no_price, read_reply
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import Message, Role, StopReason, Text
 from ikigai.core.model import Provider
 from ikigai.core.record import Record
 from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import StreamFailed, StreamFinished, TextDelta
+from ikigai.core.request.reply import Delta, RetryScheduled, StreamFailed, StreamFinished, TextDelta
+from ikigai.core.request.reply_builder import NO_SECRETS, ReplyBuilder
 from ikigai.core.views.usage_totals import INTERRUPTED_FAILURE
 
 
@@ -75,19 +75,23 @@ async def complete_request(
 
     `on_text` gets the words of the answer as they come, `redactor` replaces ikigai's own keys in them.
     """
-    reader, usage = ReplyReader(UsageMeter(provider, request, model, price, purpose), redactor), list[UsageReported]()
+    meter, reply, usage = UsageMeter(request, model, price, purpose), ReplyBuilder(redactor), list[UsageReported]()
+
+    def show(event: Delta | RetryScheduled) -> None:
+        if isinstance(event, TextDelta):
+            on_text(event.text)
+
+    def report(row: UsageReported) -> None:
+        usage.append(row)
+        on_usage(row)
+
     try:
-        async for event in reader.events():
-            if isinstance(event, UsageReported):
-                usage.append(event)
-                on_usage(event)
-            elif isinstance(event, TextDelta):
-                on_text(event.text)
+        if row := await read_reply(provider, meter, reply, show, report):
+            report(row)
     except asyncio.CancelledError:
-        if lost := await reader.meter.stop(INTERRUPTED_FAILURE):
+        if lost := await meter.stop(INTERRUPTED_FAILURE):
             on_usage(lost)
         raise
-    text, last = reader.reply.text, reader.last
-    if isinstance(last, StreamFinished):
-        return Completion(text, tuple(usage), stop=last.stop)
-    return Completion(text, tuple(usage), failure=last)
+    if isinstance(reply.last, StreamFinished):
+        return Completion(reply.text, tuple(usage), stop=reply.last.stop)
+    return Completion(reply.text, tuple(usage), failure=reply.last)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ikigai.agent.db_retry import DatabaseStatus
 from ikigai.core.errors import AgentLocked, StoreError
 from ikigai.core.ports import Log, View
-from ikigai.core.request.reply import Accumulator
+from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.request.reply_draft import Draft, draft_parts
 
 DRAFT_EVERY = 0.3
@@ -33,7 +33,7 @@ class ReplyDraftSaver:
         view: View,
         status: DatabaseStatus,
         asked_by: int,
-        reply: Accumulator,
+        reply: ReplyBuilder,
         on_lock_lost: Callable[[], object],
     ) -> None:
         self._store, self._view, self._status, self._on_lock_lost = store, view, status, on_lock_lost

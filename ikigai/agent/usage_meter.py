@@ -1,4 +1,4 @@
-"""This module measures one request: tokens, seconds, cost and outcome of every attempt, as rows of the ledger."""
+"""This module measures requests: tokens, seconds, cost and outcome of every attempt, as rows of the ledger."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Protocol, TypeAlias
 
@@ -18,11 +18,9 @@ from ikigai.core.messages import ToolCall, Usage
 from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
-    CitationDelta,
     Delta,
     FailureKind,
     HostedDelta,
-    ProviderEvent,
     RetryScheduled,
     StreamFailed,
     StreamFinished,
@@ -31,6 +29,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
+from ikigai.core.request.reply_builder import ReplyBuilder
 
 PriceOf: TypeAlias = Callable[[str, Usage, float], tuple[float | None, str]]
 """Model "provider/name", tokens, seconds since 1970 → cost in US dollars (None: unknown), and the price list used.
@@ -102,7 +101,7 @@ def preload(price: PriceOf, model: str) -> None:
 
 
 class UsageMeter:
-    """One request to a model, sent once by `events`, and its usage.
+    """The usage of one request, from what its sender tells: `admit`, then `saw` for each event, then `end`.
 
     `model` is "provider/name". `size` returns the bytes of the request: it is called when the request has been sent,
     because to measure a large one takes milliseconds. `out` is the number of turns that the request leaves out.
@@ -111,7 +110,6 @@ class UsageMeter:
 
     def __init__(
         self,
-        provider: Provider,
         request: Request,
         model: str,
         price: PriceOf = no_price,
@@ -120,59 +118,70 @@ class UsageMeter:
         out: int = 0,
         judge: Callable[[UsageReported], Awaitable[UsageReported]] | None = None,
     ) -> None:
-        self._provider, self._request, self._model = provider, request, model
-        self._price, self._purpose, self._size, self._out = price, purpose, size, out
+        self.request = request  # as it has to be sent, once it is admitted
+        self._model, self._price, self._purpose, self._size, self._out = model, price, purpose, size, out
         self._judge = judge
         self._guard = price.guard if isinstance(price, Billing) else None
         self._ticket: RequestTicket | None = None
+        self._is_refused = False
         self._attempt, self._began = 0, float("inf")
         self._ended: UsageReported | None = None  # the last attempt, while no other runs
 
-    async def events(self) -> AsyncGenerator[ProviderEvent | UsageReported, None]:
-        """Yield the events of the provider's stream, with a UsageReported for every attempt.
+    async def admit(self, retry: RetryScheduled | None = None) -> StreamFailed | None:
+        """Reserve what the first attempt or a `retry` can cost, and begin it; return the failure if a cap stops it."""
+        if self._guard:
+            outcome = await self._guard.admit(self.request, self._model, fixed=retry is not None)
+            if isinstance(outcome, StreamFailed):
+                self._is_refused = True
+                return outcome
+            self._ticket = outcome
+            self.request = outcome.request if outcome else self.request
+        self._attempt, self._began = (
+            (retry.attempt, time.monotonic() + retry.seconds) if retry else (1, time.monotonic())
+        )
+        self._ended = None
+        self._first: float | None = None
+        self._usage = Usage()
+        self._received = 0  # bytes of the reply
+        self._searches = 0  # hosted calls of it
+        self._id = ""
+        return None
 
-        It comes before the RetryScheduled of a failed attempt, and after the StreamFinished or StreamFailed of the last
-        one. There is none if nothing was sent, because the model is unavailable or a cap stops the request.
+    def saw(self, event: Delta | UsageUpdate | RetryScheduled) -> None:
+        """Take the next event of the running attempt."""
+        match event:
+            case RetryScheduled():
+                pass
+            case UsageUpdate(usage, id):
+                self._usage, self._id = usage, id or self._id
+            case _:
+                self._received += _written_bytes(event)
+                self._searches += isinstance(event, HostedDelta) and isinstance(event.block, ToolCall)
+                if self._first is None:
+                    self._first = time.monotonic()
+                    # The delta is shown first.
+                    asyncio.get_running_loop().call_soon(preload, self._price, self._model)
+
+    async def end(self, event: RetryScheduled | StreamFinished | StreamFailed) -> UsageReported | None:
+        """End the running attempt; return its usage, None if nothing was sent.
+
+        Nothing is sent if the model is unavailable or a cap stops the request.
         """
-        last: StreamFinished | StreamFailed
-        last = StreamFailed(FailureKind.CUT, "The provider's stream ended without a reply.")
-        if refused := await self._admit():
-            yield refused
-            return
-        self._begin(1, time.monotonic())
-        async with aclosing(self._provider.stream(self._request)) as stream:
-            async for event in stream:
-                match event:
-                    case RetryScheduled(seconds, attempt, _, failure, id):
-                        yield await self._end(failure or "failed", id)
-                        if refused := await self._admit(again=True):
-                            yield refused
-                            return
-                        self._begin(attempt, time.monotonic() + seconds)
-                    case UsageUpdate(usage, id):
-                        self._usage, self._id = usage, id or self._id
-                    case StreamFinished() | StreamFailed():
-                        last = event
-                        break
-                    case TextDelta() | ThinkingDelta() | ToolCallDelta() | HostedDelta() | CitationDelta():
-                        self._received += _written_bytes(event)
-                        self._searches += isinstance(event, HostedDelta) and isinstance(event.block, ToolCall)
-                        if self._first is None:
-                            self._first = time.monotonic()
-                            yield event
-                            preload(self._price, self._model)
-                            continue
-                yield event
-        yield last
-        if isinstance(last, StreamFinished):
-            self._usage = last.usage if last.usage != Usage() else self._usage
-            yield await self._end("", last.request_id)
-        elif last.kind is FailureKind.UNAVAILABLE:
-            self._attempt = 0
-            if self._guard and self._ticket:
-                self._guard.cancel(self._ticket)
-        else:
-            yield await self._end(last.kind.value, last.request_id)
+        if self._is_refused:
+            return None
+        match event:
+            case RetryScheduled(failure=failure):
+                return await self._end(failure or "failed", event.request_id)
+            case StreamFinished(usage=usage):
+                self._usage = usage if usage != Usage() else self._usage
+                return await self._end("", event.request_id)
+            case StreamFailed(FailureKind.UNAVAILABLE):
+                self._attempt = 0
+                if self._guard and self._ticket:
+                    self._guard.cancel(self._ticket)
+                return None
+            case StreamFailed(kind):
+                return await self._end(kind.value, event.request_id)
 
     async def stop(self, failure: str) -> UsageReported | None:
         """End the running attempt with `failure` and return its usage; None if none runs, as between two attempts.
@@ -188,25 +197,6 @@ class UsageMeter:
         """Release what is reserved for an attempt that has not been sent."""
         if self._guard and self._ticket and (self._ended or time.monotonic() < self._began):
             self._guard.cancel(self._ticket)
-
-    async def _admit(self, again: bool = False) -> StreamFailed | None:
-        """Reserve what the next attempt can cost, if there are caps; return the failure if one stops it."""
-        if self._guard:
-            outcome = await self._guard.admit(self._request, self._model, fixed=again)
-            if isinstance(outcome, StreamFailed):
-                return outcome
-            self._ticket = outcome
-            self._request = outcome.request if outcome else self._request
-        return None
-
-    def _begin(self, attempt: int, at: float) -> None:
-        self._attempt, self._began = attempt, at
-        self._ended = None
-        self._first: float | None = None
-        self._usage = Usage()
-        self._received = 0  # bytes of the reply
-        self._searches = 0  # hosted calls of it
-        self._id = ""
 
     async def _end(self, failure: str, id: str = "") -> UsageReported:
         """Record the end of the attempt at once, then add its cost."""
@@ -278,6 +268,38 @@ class UsageMeter:
         output = max(usage.output, received)
         least = msgspec.structs.replace(usage, input=input, output=output, cached=cached, searches=searches)
         return least, True
+
+
+async def read_reply(
+    provider: Provider,
+    meter: UsageMeter,
+    reply: ReplyBuilder,
+    show: Callable[[Delta | RetryScheduled], object],
+    report: Callable[[UsageReported], object],
+) -> UsageReported | None:
+    """Send the request of `meter`, read its stream into `reply`, and return the usage of the last attempt.
+
+    `show` gets each delta once it is in `reply`. `report` gets the usage of each attempt that is followed by another,
+    before its retry is shown. The result is None if nothing was sent.
+    """
+    last = await meter.admit()
+    if last is None:
+        last = StreamFailed(FailureKind.CUT, "The provider's stream ended without a reply.")
+        async with aclosing(provider.stream(meter.request)) as events:
+            async for event in events:
+                if isinstance(event, RetryScheduled):
+                    if failed := await meter.end(event):
+                        report(failed)
+                    event = await meter.admit(event) or event
+                if isinstance(event, StreamFinished | StreamFailed):
+                    last = event
+                    break
+                meter.saw(event)
+                for delta in reply.add(event):
+                    show(delta)
+    for delta in reply.add(last):
+        show(delta)
+    return await meter.end(last)
 
 
 def _written_bytes(delta: Delta) -> int:

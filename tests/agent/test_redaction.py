@@ -8,14 +8,12 @@ from collections.abc import AsyncGenerator
 import msgspec
 import pytest
 
-from ikigai.agent.redacted_reply import RedactedReply
 from ikigai.core import codec
 from ikigai.core.events import AssistantMessage, CommandRan, MailSent, StoredEvent, TurnsRecalled, UserMessage
 from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
-    Accumulator,
     Delta,
     ProviderEvent,
     StreamFinished,
@@ -23,6 +21,7 @@ from ikigai.core.request.reply import (
     ThinkingDelta,
     ToolCallDelta,
 )
+from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import CommandFinished, Interrupted, Quote, Submitted
 from ikigai.core.state.memory import Memory
@@ -290,15 +289,13 @@ async def test_random_deltas_lose_nothing_but_keys():
     chosen = random.Random(7)
     for _ in range(300):
         deltas = [_delta(chosen) for _ in range(chosen.randrange(1, 14))]
-        plain, passed = Accumulator(), RedactedReply(OWN)
-        kept = Accumulator()
-        for delta in deltas:
-            plain.add(delta)
-            for each in passed.deltas(delta):
-                kept.add(each)
-        for each in passed.rest():
-            kept.add(each)
-        want, got = plain.blocks(), passed.stored(kept.blocks())
+        plain, redacted, shown = ReplyBuilder(), ReplyBuilder(OWN), ReplyBuilder()
+        for event in (*deltas, StreamFinished(StopReason.END)):
+            plain.add(event)
+            for each in redacted.add(event):
+                shown.add(each)
+        assert redacted.blocks() == shown.blocks()
+        want, got = plain.blocks(), redacted.stored()
         assert [type(block) for block in want] == [type(block) for block in got], deltas
         for before, after in zip(want, got, strict=True):
             if isinstance(before, Thinking) and isinstance(after, Thinking):

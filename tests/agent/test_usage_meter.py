@@ -4,10 +4,11 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TypeAlias
 
 import pytest
 
-from ikigai.agent.usage_meter import PriceOf, UsageMeter
+from ikigai.agent.usage_meter import PriceOf, UsageMeter, read_reply
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import StopReason, Usage
 from ikigai.core.model import Provider
@@ -22,6 +23,7 @@ from ikigai.core.request.reply import (
     ThinkingDelta,
     UsageUpdate,
 )
+from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.providers.anthropic.provider import AnthropicProvider
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
@@ -63,11 +65,21 @@ class Played:
     async def close(self) -> None: ...
 
 
-async def metered(provider: Provider, price: PriceOf = price, **more: object) -> list[ProviderEvent | UsageReported]:
-    return [event async for event in UsageMeter(provider, ask(), "wire/x", price, **more).events()]  # type: ignore[arg-type]
+Read: TypeAlias = list[ProviderEvent | UsageReported]
 
 
-def reports(events: list[ProviderEvent | UsageReported]) -> list[UsageReported]:
+async def read(provider: Provider, meter: UsageMeter, reply: ReplyBuilder | None = None) -> Read:
+    """Return what is shown of a reply and the usage of its attempts, in order; before the last usage its last event."""
+    reply, events = reply or ReplyBuilder(), Read()
+    row = await read_reply(provider, meter, reply, events.append, events.append)
+    return [*events, *filter(None, (reply.last, row))]
+
+
+async def metered(provider: Provider, price: PriceOf = price, **more: object) -> Read:
+    return await read(provider, UsageMeter(ask(), "wire/x", price, **more))  # type: ignore[arg-type]
+
+
+def reports(events: Read) -> list[UsageReported]:
     return [event for event in events if isinstance(event, UsageReported)]
 
 
@@ -115,7 +127,7 @@ async def test_every_attempt_before_its_wait():
     events = await metered(played)
     elapsed = time.monotonic() - began
     assert [type(event) for event in events] == [
-        UsageReported, RetryScheduled, UsageUpdate, UsageReported, RetryScheduled, TextDelta, StreamFinished,
+        UsageReported, RetryScheduled, UsageReported, RetryScheduled, TextDelta, StreamFinished,
         UsageReported,
     ]  # fmt: skip
     first, second, third = reports(events)
@@ -141,8 +153,8 @@ async def test_attempt_without_model_work_costs_nothing(kind: FailureKind):
 
 async def test_where_nothing_was_sent_there_is_no_row():
     broke = StreamFailed(FailureKind.UNAVAILABLE, "No model.")
-    meter = UsageMeter(Played(broke), ask(), "wire/x", price)
-    assert [event async for event in meter.events()] == [broke]
+    meter = UsageMeter(ask(), "wire/x", price)
+    assert await read(Played(broke), meter) == [broke]
     assert await meter.stop("interrupted") is None
 
 
@@ -184,26 +196,31 @@ async def test_stream_without_an_end_was_cut():
 
 
 async def test_stopped_at_any_time():
-    played = Played(RetryScheduled(0.05, 2, "Busy.", "overloaded"), 0.05, UsageUpdate(Usage(10)), TextDelta("Hal"), END)
-    meter = UsageMeter(played, ask(), "wire/x", price)
-    assert await meter.stop("interrupted") is None, "nothing was sent"
-    stopped = [(event, await meter.stop("interrupted")) async for event in meter.events()]
-    kinds = [(type(event).__name__, report and (report.attempt, report.failure)) for event, report in stopped]
-    assert kinds == [
-        ("UsageReported", (1, "overloaded")),  # known already
-        ("RetryScheduled", None),  # nothing is under way
-        ("UsageUpdate", (2, "interrupted")),
-        ("TextDelta", (2, "interrupted")),
-        ("StreamFinished", (2, "interrupted")),
-        ("UsageReported", (2, "interrupted")),
-    ]
-    interrupted = stopped[3][1]
+    meter, retry = UsageMeter(ask(), "wire/x", price), RetryScheduled(0.05, 2, "Busy.", "overloaded")
+
+    async def stopped() -> tuple[int, str] | None:
+        report = await meter.stop("interrupted")
+        return report and (report.attempt, report.failure)
+
+    assert await stopped() is None, "nothing was sent"
+    assert await meter.admit() is None
+    await meter.end(retry)
+    assert await stopped() == (1, "overloaded"), "known already"
+    assert await meter.admit(retry) is None
+    meter.saw(retry)
+    assert await stopped() is None, "nothing is under way"
+    await asyncio.sleep(0.05)
+    meter.saw(UsageUpdate(Usage(10)))
+    assert await stopped() == (2, "interrupted")
+    meter.saw(TextDelta("Hal"))
+    interrupted = await meter.stop("interrupted")
     assert interrupted and (interrupted.usage, interrupted.cost) == (Usage(10), 0.01)
+    assert await meter.end(END) and await stopped() == (2, "interrupted")
 
 
 async def test_ended_attempt_keeps_its_outcome():
-    meter = UsageMeter(Played(TextDelta("Hi"), END), ask(), "wire/x", price)
-    (report,) = reports([event async for event in meter.events()])
+    meter = UsageMeter(ask(), "wire/x", price)
+    (report,) = reports(await read(Played(TextDelta("Hi"), END), meter))
     assert await meter.stop("interrupted") == report and not report.failure
 
 
@@ -234,15 +251,9 @@ async def test_cancelling_while_it_is_priced_keeps_the_attempt():
         over.wait(60)
         return 1.0, "slow"
 
-    meter = UsageMeter(
-        Played(UsageUpdate(Usage(5)), RetryScheduled(9, 2, "Busy.", "overloaded")), ask(), "wire/x", slow
-    )
-
-    async def read() -> None:
-        async for _ in meter.events():
-            pass
-
-    reading = asyncio.ensure_future(read())
+    meter = UsageMeter(ask(), "wire/x", slow)
+    played = Played(UsageUpdate(Usage(5)), RetryScheduled(9, 2, "Busy.", "overloaded"))
+    reading = asyncio.ensure_future(read(played, meter))
     assert await asyncio.to_thread(begun.wait, 30)
     reading.cancel()
     asyncio.get_running_loop().call_later(0.05, over.set)

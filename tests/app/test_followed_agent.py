@@ -13,7 +13,8 @@ from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text, Thinking, ToolResult, Usage
 from ikigai.core.model import ModelLimits
 from ikigai.core.questions import Question, QuestionAnswer
-from ikigai.core.request.reply import Accumulator, Delta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.reply import Delta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.request.reply_draft import Draft, draft_parts
 from ikigai.core.state.decisions import work
 from ikigai.core.state.inputs import (
@@ -132,7 +133,7 @@ class Writer:
 
     def __init__(self, talk: Talk, dice: random.Random) -> None:
         self.talk, self.dice = talk, dice
-        self.reply = Accumulator()
+        self.reply = ReplyBuilder()
         self.calls = 0
 
     async def step(self) -> None:
@@ -150,7 +151,7 @@ class Writer:
                 await talk.happen(
                     Interrupted(blocks, usage) if stopped else Replied(job, blocks, StopReason.END, usage)
                 )
-                self.reply = Accumulator()
+                self.reply = ReplyBuilder()
                 await self.run_tools()
             case 1 | 2 | 3:
                 blocks = self.reply.blocks()

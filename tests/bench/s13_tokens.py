@@ -21,7 +21,8 @@ from ikigai.core import tokens
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.model import ModelLimits
-from ikigai.core.request.reply import Accumulator, StreamFailed, StreamFinished, TextDelta
+from ikigai.core.request.reply import StreamFailed, StreamFinished, TextDelta
+from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import next_request, plain_size
@@ -122,7 +123,7 @@ class _Counting:
         return usage
 
     async def _ask(self) -> tuple[str, Usage]:
-        said = Accumulator()
+        said = ReplyBuilder()
         async with aclosing(self._provider.stream(next_request(self._agent.memory))) as events:
             async for event in events:
                 match event:

@@ -9,7 +9,6 @@ from ikigai.core.messages import Message, Role, Text
 from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
-    Accumulator,
     CitationDelta,
     FailureKind,
     HostedDelta,
@@ -20,6 +19,7 @@ from ikigai.core.request.reply import (
     ThinkingDelta,
     ToolCallDelta,
 )
+from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.openai.provider import OpenAIProvider
@@ -77,9 +77,9 @@ async def is_cut(provider: Provider, wire_server: WireServer, body: bytes, said:
     assert reply(found).text == said
 
 
-def reply(events: list[ProviderEvent]) -> Accumulator:
+def reply(events: list[ProviderEvent]) -> ReplyBuilder:
     """The deltas of a stream, added up."""
-    accumulator = Accumulator()
+    accumulator = ReplyBuilder()
     for event in events:
         if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta | HostedDelta | CitationDelta):
             accumulator.add(event)

@@ -17,7 +17,8 @@ from ikigai.core.forget.matching import ANSWER_SCHEMA
 from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Accumulator, FailureKind, StreamFailed, StreamFinished, TextDelta, UsageUpdate
+from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta, UsageUpdate
+from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import CallModel, Change, Interrupted, Replied, Submitted
 from ikigai.core.state.memory import next_request
@@ -167,9 +168,9 @@ async def test_reply_that_is_interrupted_ends_there(adapters: dict[str, Any], se
     talk.happen(Submitted("Count from 1 to 1000, one number on every line."))
     sent = next_request(talk.memory)
     long = Request(sent.model, sent.messages, sent.system, max_output=1500)
-    said, at_work = Accumulator(), False
+    said, at_work = ReplyBuilder(), False
     for _ in range(20):  # on a busy machine the server may be done before we have read its first words
-        said = Accumulator()
+        said = ReplyBuilder()
         async with aclosing(adapters[name].stream(long)) as stream:
             async for event in stream:
                 if isinstance(event, TextDelta):

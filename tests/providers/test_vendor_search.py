@@ -10,7 +10,8 @@ import pytest
 from ikigai.core.events import AssistantMessage, TurnEnded, UserMessage
 from ikigai.core.messages import Message, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.request.build import CONTINUE_TEXT
-from ikigai.core.request.reply import Accumulator, StreamFailed, StreamFinished, UsageUpdate
+from ikigai.core.request.reply import StreamFailed, StreamFinished, UsageUpdate
+from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.request.reply_draft import Draft, draft_parts
 from ikigai.core.state.inputs import CallModel, Change, Clear, Failed, Interrupted, Opened, Replied, Submitted, Undo
 from ikigai.core.state.memory import next_request, replace
@@ -121,7 +122,7 @@ def test_search_goes_to_another_model_as_text(form: Format, other: str):
 
 def blocks_of(form: Format, provider: Any, stream: bytes) -> tuple[ReplyBlock, ...]:
     """The blocks of a reply of which so many bytes came."""
-    reader, decoder, came = provider.reader(question(form), provider.target(form.name)), EventDecoder(), Accumulator()
+    reader, decoder, came = provider.reader(question(form), provider.target(form.name)), EventDecoder(), ReplyBuilder()
     for chunk in chain(decoder.feed(stream), decoder.finish()):
         for event in reader.events(chunk):
             assert not isinstance(event, StreamFailed), event

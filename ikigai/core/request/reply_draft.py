@@ -7,7 +7,8 @@ import msgspec
 
 from ikigai.core.messages import ReplyBlock, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
-from ikigai.core.request.reply import Accumulator, Delta, HostedDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.reply import Delta, HostedDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.reply_builder import ReplyBuilder
 
 Parts: TypeAlias = tuple[tuple[str, int | str], ...]
 """The order of text, thinking and calls in a draft: ("text", characters), ("thinking", characters), ("call", name), and
@@ -15,7 +16,7 @@ Parts: TypeAlias = tuple[tuple[str, int | str], ...]
 """
 
 THOUGHT_SEPARATOR = "\n\n"
-"""Text between two blocks of thinking in a draft (`reply.Accumulator.thinking`)."""
+"""Text between two blocks of thinking in a draft (`ReplyBuilder.thinking`)."""
 
 
 class Draft(Record, frozen=True):
@@ -39,7 +40,7 @@ def draft_blocks(draft: Draft) -> tuple[ReplyBlock, ...]:
     """Return the text, the thinking and the hosted calls of a reply that a killed process left."""
     if has_hosted(draft.parts) and _fit(draft.parts, draft.text, draft.thinking):
         follower = DraftFollower(draft.asked_by)
-        reply = Accumulator()
+        reply = ReplyBuilder()
         for delta in follower.add_state(draft.text, draft.thinking, draft.parts):
             if not isinstance(delta, ToolCallDelta):
                 reply.add(delta)

@@ -4,7 +4,7 @@ text                                                 replaced
 result of a tool, or why it did not run              ikigai's own keys and well-known tokens
 message of another agent, a summary, the answer      ikigai's own keys
   to a command, why a request failed, instructions
-reply                                                nothing: its stream was redacted (`agent.redacted_reply`)
+reply                                                nothing: its stream was redacted (`core.request.reply_builder`)
 text that the user typed                             nothing
 """
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ikigai.core.events import AssistantMessage
 from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.reply import (
-    Accumulator,
     Delta,
     TextDelta,
     ThinkingDelta,
@@ -19,6 +18,7 @@ from ikigai.core.request.reply import (
     interrupted_events,
     reply_events,
 )
+from ikigai.core.request.reply_builder import ReplyBuilder
 
 words = st.text(st.characters(), min_size=1, max_size=12)
 names = st.text("abc_", min_size=1, max_size=8)
@@ -55,7 +55,7 @@ def streamed(data: st.DataObject, reply: list[ReplyBlock]) -> list[Delta]:
 
 @given(st.data(), replies)
 def test_pieces_add_up(data: st.DataObject, reply: list[ReplyBlock]) -> None:
-    whole = Accumulator()
+    whole = ReplyBuilder()
     for delta in streamed(data, reply):
         whole.add(delta)
     joined: list[ReplyBlock] = []
@@ -69,14 +69,14 @@ def test_pieces_add_up(data: st.DataObject, reply: list[ReplyBlock]) -> None:
 
 
 def accumulated(*deltas: Delta) -> tuple[ReplyBlock, ...]:
-    reply = Accumulator()
+    reply = ReplyBuilder()
     for delta in deltas:
         reply.add(delta)
     return reply.blocks()
 
 
 def test_reply_without_deltas_has_no_blocks() -> None:
-    assert accumulated() == () and Accumulator().text == ""
+    assert accumulated() == () and ReplyBuilder().text == ""
 
 
 def test_thinking_goes_on_until_its_signature_closes_it() -> None:

@@ -5,7 +5,8 @@ import msgspec
 from hypothesis import given
 
 from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult
-from ikigai.core.request.reply import Accumulator, Delta, HostedDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.reply import Delta, HostedDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.request.reply_draft import Draft, DraftFollower, draft_blocks, draft_parts
 
 WORDS = st.text("ab \n", min_size=1, max_size=4)
@@ -18,7 +19,7 @@ DELTAS = st.lists(
 """For a call 1 if it begins another one, 0 if it goes on with arguments."""
 
 
-def shape(reply: Accumulator) -> list[tuple[str, str]]:
+def shape(reply: ReplyBuilder) -> list[tuple[str, str]]:
     """Return kinds and texts in order; successive thinking is joined."""
     found: list[tuple[str, str]] = []
     for block in reply.blocks():
@@ -37,7 +38,7 @@ def shape(reply: Accumulator) -> list[tuple[str, str]]:
 @given(DELTAS, st.data())
 def test_draft_follower_returns_the_whole_reply(deltas: list[Delta], data: st.DataObject) -> None:
     calls = 0
-    reply, telling, told = Accumulator(), DraftFollower(1), Accumulator()
+    reply, telling, told = ReplyBuilder(), DraftFollower(1), ReplyBuilder()
     for delta in deltas:
         if isinstance(delta, ToolCallDelta):
             begins = delta.index == 1 or not calls

@@ -23,7 +23,6 @@ from ikigai.core.messages import (
 )
 from ikigai.core.request.build import Request, append_event, pair_calls
 from ikigai.core.request.reply import (
-    Accumulator,
     FailureKind,
     StreamFailed,
     StreamFinished,
@@ -32,6 +31,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
+from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.generate_content_api import UNSIGNED_CALL, ContentsEncoder, ContentsReader
 from ikigai.providers.models import ModelTraits
@@ -301,7 +301,7 @@ def read(*chunks: object, taken: frozenset[str] = frozenset()):
 
 
 def blocks(*chunks: object, taken: frozenset[str] = frozenset()):
-    accumulator = Accumulator()
+    accumulator = ReplyBuilder()
     for event in read(*chunks, taken=taken)[0]:
         if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
             accumulator.add(event)

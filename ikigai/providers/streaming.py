@@ -11,8 +11,8 @@ import logging
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import parse_qsl
@@ -211,14 +211,19 @@ class StreamingProvider(ABC):
         try:
             answering, answer = await self._answer(request, watch)
             reader = self.reader(request, target)
-            async with aclosing(self._chunks(answering, answer, reader, watch)) as chunks:
-                async for chunk in chunks:
+            try:
+                chunks = _chunks(answer, reader, watch)
+                while (chunk := await watch.next(chunks, reader)) is not _END:
                     for event in reader.events(chunk):
                         if isinstance(event, StreamFailed):
                             yield failures.name_tool(self._presentable(event), request.tools)
                             return
                         watch.record(event)
                         yield event
+                if self._opener:
+                    self._opener.used()
+            finally:
+                await answering.__aexit__(None, None, None)
         except Exception as error:
             if reader is None or not reader.whole:
                 id = reader.request_id if reader else ""
@@ -240,42 +245,6 @@ class StreamingProvider(ABC):
                     raise
                 log.debug("%s: %s after a HEAD request; sent again", self.name, type(error).__name__)
                 return await self._open_answer(client, request)
-
-    async def _chunks(
-        self,
-        answering: AbstractAsyncContextManager[OpenStream],
-        answer: OpenStream,
-        reader: StreamReader,
-        watch: "_StreamWatch",
-    ) -> AsyncGenerator[object, None]:
-        """Yield the decoded chunks of the open answer, and close it."""
-        try:
-            watch.opened = True
-            reader.request_id = request_id(answer.headers)
-            kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if kind in (HTML, JSON):
-                async with asyncio.timeout(self._first if kind == JSON else self._idle):
-                    page = await read_page(answer.pieces(), MAX_ANSWER_BYTES if kind == JSON else MAX_ERROR_BODY_BYTES)
-                for whole in page if isinstance(page, list) else [page]:
-                    yield whole
-                if not reader.whole and not watch.has_output:
-                    raise NoStream(page)
-                return
-            chunks, loop = answer.chunks(), asyncio.get_running_loop()
-            async with asyncio.timeout(None) as limit:
-                while True:
-                    watch.whole = reader.whole
-                    limit.reschedule(loop.time() + watch.timeout)
-                    try:
-                        chunk = await anext(chunks)
-                    except StopAsyncIteration:
-                        if self._opener:
-                            self._opener.used()
-                        return
-                    limit.reschedule(None)  # the consumer of the chunk has no time limit
-                    yield chunk
-        finally:
-            await answering.__aexit__(None, None, None)
 
     async def _open_answer(self, client: Any, request: Request) -> OpenedAnswer:
         """Return the open answer. A model that refuses an optional schema is asked without, now and from then on."""
@@ -324,6 +293,10 @@ class StreamingProvider(ABC):
         return failures.ProviderRequestFailed(self._presentable(failure))
 
 
+_END = object()
+"""The end of a stream, behind its last chunk."""
+
+
 class _StreamWatch:
     """The wait for the next piece, in seconds."""
 
@@ -332,7 +305,7 @@ class _StreamWatch:
         self.opened = False
         self.whole = False
         self._size = 0
-        self._thinking = True  # until text comes: hidden thinking sends nothing at all
+        self.thinking = True  # until text comes: hidden thinking sends nothing at all
 
     def record(self, event: Delta | UsageUpdate) -> None:
         """Take what came. Raise UnusableAnswer if the reply is larger than any can be."""
@@ -347,10 +320,19 @@ class _StreamWatch:
                 size = sum(len(each.url) + len(each.title) + len(each.opaque) for each in citations)
             case TextDelta() | ThinkingDelta():
                 size = len(event.text)
-        self._thinking = isinstance(event, ThinkingDelta | HostedDelta)  # a search sends nothing, too
+        self.thinking = isinstance(event, ThinkingDelta | HostedDelta)  # a search sends nothing, too
         self._size += size
         if self._size > MAX_REPLY_CHARACTERS:
             raise UnusableAnswer(f"sent a reply of more than {MAX_REPLY_CHARACTERS >> 20} million characters")
+
+    async def next(self, chunks: AsyncIterator[object], reader: StreamReader) -> object:
+        """Return the next chunk, within the time for it; its consumer has no time limit."""
+        self.whole = reader.whole
+        async with asyncio.timeout(self.timeout):
+            try:
+                return await anext(chunks)
+            except StopAsyncIteration:
+                return _END
 
     @property
     def has_output(self) -> bool:
@@ -360,7 +342,28 @@ class _StreamWatch:
     def timeout(self) -> float:
         if self.whole:
             return min(USAGE_TIMEOUT, self._idle)
-        return self._first if self._thinking else self._idle
+        return self._first if self.thinking else self._idle
+
+
+def _chunks(answer: OpenStream, reader: StreamReader, watch: _StreamWatch) -> AsyncIterator[object]:
+    """Return the decoded chunks of the open answer."""
+    watch.opened = True
+    reader.request_id = request_id(answer.headers)
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    watch.thinking = kind != HTML
+    return _page(answer, reader, watch) if kind in (HTML, JSON) else answer.chunks()
+
+
+async def _page(answer: OpenStream, reader: StreamReader, watch: _StreamWatch) -> AsyncGenerator[object, None]:
+    """Yield the content of an answer that is no stream: some servers send the whole reply as one.
+
+    Raise NoStream if it is none.
+    """
+    page = await read_page(answer.pieces(), MAX_ANSWER_BYTES if watch.thinking else MAX_ERROR_BODY_BYTES)
+    for whole in page if isinstance(page, list) else [page]:
+        yield whole
+    if not reader.whole and not watch.has_output:
+        raise NoStream(page)
 
 
 def request_id(headers: Mapping[str, str]) -> str:

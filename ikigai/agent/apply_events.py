@@ -4,16 +4,21 @@ now.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 from ikigai.core import tokens
 from ikigai.core.events import StoredEvent
 from ikigai.core.ports import View
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.memory import Memory, replace
+from ikigai.core.state.redacted_inputs import TYPED_EVENTS, key_notice
 from ikigai.core.views.context_rule import context_rule, redraws_rule
 from ikigai.core.views.transcript import event_blocks
+
+if TYPE_CHECKING:
+    from ikigai.core.redaction import Redactor
 
 
 def fold_rows(memory: Memory, rows: Sequence[StoredEvent]) -> tuple[Memory, ...]:
@@ -31,6 +36,13 @@ def show_rows(view: View, folded: Sequence[Memory], rows: Sequence[StoredEvent],
         for shown in event_blocks(row):
             view.show(shown)
     show_rule(view, memory, folded[0], used, again=any(redraws_rule(row.event) for row in rows))
+
+
+def warn_of_keys(view: View, rows: Sequence[StoredEvent], redactor: Callable[[], Redactor]) -> None:
+    """Tell the user of each row whose typed text seems to hold a key."""
+    for row in rows:
+        if isinstance(row.event, TYPED_EVENTS) and (message := key_notice(row.event, row.id, redactor())):
+            view.notice(message)
 
 
 def show_rule(view: View, memory: Memory, earlier: Memory, used: int | None = None, again: bool = False) -> None:

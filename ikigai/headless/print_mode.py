@@ -213,7 +213,7 @@ async def _converse(
     on_usage = printer.add_subagent_usage
     manager = AgentManager(services, ManagedSubagents, on_usage=on_usage, can_ask=False, options=options)
     agent_loop = manager.register(agent, memory, log, printer, mail=False).agent_loop
-    agent_loop.require_schema(printer.schema.text if printer.schema else "")
+    agent_loop.jobs.schema = printer.schema.text if printer.schema else ""
     services.tool_runtime.tell_notices(printer.notice)
     if prompt.asks_model and (servers := services.tool_runtime.mcp):
         await servers.wait_known()

@@ -300,7 +300,7 @@ class Repl:
 
     def retry_now(self) -> None:
         if self._active_agent.agent_loop:
-            self._active_agent.agent_loop.retry_now()
+            self._active_agent.agent_loop.jobs.retry_now()
 
     def history(self) -> HistoryPages | None:
         """Return the history of the agent on screen, or None while there is none."""

@@ -14,7 +14,7 @@ from ikigai.agent.jobs import Jobs
 from ikigai.agent.lazy_condenser import LazyCondenser
 from ikigai.agent.loop_options import DEFAULTS, LoopOptions
 from ikigai.agent.prompt_changes import change_prompt
-from ikigai.agent.recall import Recall
+from ikigai.agent.recalled_turns import RecalledTurns
 from ikigai.agent.refused_requests import RefusedRequests
 from ikigai.agent.usage_meter import Billing, preload
 from ikigai.core.commands.arguments import is_id
@@ -94,7 +94,7 @@ class AgentLoop:
         terms = self.billing, options.max_requests, self.services
         self.jobs = Jobs(self, store, provider, tools, view, self._db_status, *terms)
         self._writer = EventWriter(store, self.until_available, self.queue, self._outputs)
-        self._recall = Recall(store, self.until_available, self.services, self.queue)
+        self._recalled = RecalledTurns(store, self.until_available, self.services, self.queue)
         self._refused = RefusedRequests(self.services, view, self._reload, self.jobs.discard)
         self.can_ask = options.can_ask
         self.opened = asyncio.Event()  # turns that an ended program left open are closed
@@ -187,7 +187,7 @@ class AgentLoop:
     @property
     def busy(self) -> bool:
         """True while a turn is open or something that was sent is not stored yet."""
-        is_storing = bool(self.unsaved) or self._recall.active
+        is_storing = bool(self.unsaved) or self._recalled.active
         return self.memory.open is not None or is_storing or not self.inbox.empty()
 
     @property
@@ -250,7 +250,7 @@ class AgentLoop:
         """
         match incoming:
             case Submitted() | Retry():
-                return await self._recall.add(self.memory, incoming)
+                return await self._recalled.add(self.memory, incoming)
             case ContextOverflowed(job) if job in work(self.memory):
                 return await self._refused.shrink(self.memory, incoming)
             case ToolsRefused(job) if job in work(self.memory):

@@ -711,7 +711,7 @@ async def test_turn_sends_no_request_beyond_its_limit():
 
     session = Session([], tool("toy", run))
     sent = noting(session, [[ScriptedCall("toy", {})]] * 9)
-    session.runtime._jobs._max_requests = 2
+    session.runtime.jobs._max_requests = 2
     async with session.running():
         session.tell(Submitted("go"))
         await session.idle(1)
@@ -764,7 +764,7 @@ async def test_patience_ends_the_loop_with_what_is_unsaved(monkeypatch: pytest.M
     monkeypatch.setattr("ikigai.agent.db_retry.RETRY_AFTER", (0.01,))
     session = Session(["Hello."], log=lambda logs: Flaky(logs, AGENT))
     Flaky.down = 10**9
-    session.runtime._retry._timeout = 0.05
+    session.runtime.until_available._timeout = 0.05
     session.tell(Submitted("hi"))
     with pytest.raises(Unavailable):
         await session.runtime.run()
@@ -794,7 +794,7 @@ async def test_messages_sent_while_the_database_is_away_are_unsent_when_the_loop
     monkeypatch.setattr("ikigai.agent.db_retry.RETRY_AFTER", (0.01,))
     session = Session([], log=lambda logs: Flaky(logs, AGENT))
     Flaky.down = 10**9
-    session.runtime._retry._timeout = 0.05
+    session.runtime.until_available._timeout = 0.05
     for text in ("one", "two", "three"):
         session.tell(Submitted(text))
     with pytest.raises(Unavailable):
@@ -809,7 +809,7 @@ async def test_max_requests_ends_a_turn_that_goes_round():
         return "again"
 
     session = Session([[ScriptedCall("toy", {})]] * 9, tool("toy", run))
-    session.runtime._jobs._max_requests = 3
+    session.runtime.jobs._max_requests = 3
     async with session.running():
         session.tell(Submitted("go"))
         await session.idle(1)
@@ -945,7 +945,7 @@ async def test_bug_before_the_request_has_no_row_and_one_within_it_has(caplog: p
             raise RuntimeError("a bug")
         return Buggy()
 
-    session.runtime._jobs._provider = provider
+    session.runtime.jobs._provider = provider
     async with session.running():
         session.tell(Submitted("one"))
         await session.idle(1)
@@ -1000,7 +1000,7 @@ async def test_price_that_takes_long_does_not_hold_up_a_stop(monkeypatch: pytest
         over.wait(60)
         return 1.0, "late"
 
-    session.runtime._jobs._price = slow
+    session.runtime.jobs._price = slow
     async with session.running():
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.view.told("live")))

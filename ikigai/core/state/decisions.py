@@ -1,46 +1,52 @@
-"""This module decides for an agent, without IO: which events follow from an input, and which jobs should be under way.
+"""Decisions for an agent, without IO: which events follow from an input, and which jobs should be under way.
 
-    input                       while idle                        while a turn is open
-    Opened (a start)            settings, if they differ          the draft as interrupted reply, turn_end interrupted,
-                                                                  settings
-    Submitted                   user; recall, if there is some    waits
-    Plan, Quote                 user                              waits
-    Steered                     user                              user; waits while results of tools are awaited
-    Retry                       rewind to before the newest turn, waits
-                                then its message as user
-    Edit                        that rewind alone                 waits
-    Clear, SetMark, RewindTo,   their event                       wait
-    RewindAt, Undo,
-    Change
-    Change of the approval      its event                         its event
-    mode
-    Redo                        undo of the newest undo           waits
-    Condensed, Filter           summary, filter; refused if the   wait
-                                turns that it names changed since
-    Interrupted (Esc)           -                                 the partial text as interrupted reply,
-                                                                  turn_end interrupted
-    Replied                     -                                 the reply; behind it turn_end completed if it has no
-                                                                  calls or is refused, but not if it is paused;
-                                                                  turn_end failed for the `stop_reasons`, and for
-                                                                  `repeated_failures`
-    Failed                      -                                 settings with the next model, if this one is down and
-                                                                  there is one; else the partial text as interrupted
-                                                                  reply, turn_end failed
-    ContextOverflowed           -                                 usage (the loop sends less, or makes it a Failed)
-    ToolsRefused                -                                 usage (the loop sends no tools, or makes it a Failed)
-    Approved                    -                                 approval, tool_started
-    Denied                      -                                 approval, tool_result
-    ToolDone                    -                                 tool_result
-    NoteClosed                  -                                 turn_end completed
-    MailDelivered               user, mail_taken of each          refused
-    InstructionsChanged,        settings, if they differ          refused
-    DefaultSystemChanged,
-    McpToolsChanged
-    UsageRecorded               usage                             usage
-    CommandFinished             command                           command
-    Send                        mail_sent                         mail_sent
-    MailArrived, Offered        -                                 -
-    Forget, Condense            refused: a front end makes a Filter of the first, the loop a Condensed of the other
+    input                     while idle            while a turn is open
+    Opened                    settings?             assistant? end settings?
+    Submitted                 user recall?          refused
+    Plan, Quote               user                  refused
+    Steered                   user                  user | refused
+    Retry                     rewind user recall?   refused
+    Edit, RewindTo, RewindAt  rewind                refused
+    Clear                     clear                 refused
+    SetMark                   mark                  refused
+    Undo, Redo                undo                  refused
+    Change                    settings              settings | refused
+    Condensed                 summary               refused
+    Filter                    filter                refused
+    Forget, Condense          refused               refused
+    MailDelivered             user mail_taken*      refused
+    InstructionsChanged       settings?             refused
+    DefaultSystemChanged      settings?             refused
+    McpToolsChanged           settings?             refused
+    Interrupted               usage?                assistant? usage? end
+    Replied                   -                     (assistant | tool_call | tool_result)* usage end?
+    Failed                    -                     assistant? usage? end | usage? settings
+    ContextOverflowed         -                     usage?
+    ToolsRefused              -                     usage?
+    Approved                  -                     approval? tool_started
+    Denied                    -                     approval? tool_result
+    ToolDone                  -                     (filter_plan | mail_sent | mail_taken)* tool_result
+    NoteClosed                -                     end
+    UsageRecorded             usage                 usage
+    CommandFinished           command               command
+    Send                      mail_sent             mail_sent
+    MailArrived, Offered      -                     -
+
+    end                       turn_end mail_sent* settings? filter?
+
+Each cell is a pattern of kinds of events in their order: ? none or one, * any number, | either. While idle every
+command can be refused for what it names, such as a mark that does not exist.
+
+Opened        settings, if others are in force than the log has; the draft of a killed process as interrupted reply
+Steered       refused while results of tools are awaited
+Change        during a turn of the approval mode alone
+Interrupted   the partial text as interrupted reply, as with Failed
+Replied       no end while calls are left to run or the model paused; a failed one for `stop_reasons` and
+              `repeated_failures`
+Failed        settings of the next model, if this one is down and there is one
+Forget        a front end makes a Filter of it, and the loop a Condensed of Condense
+end           mail with the result, if another agent began the turn or the turn took work; settings of the first model,
+              if another one answered; the filter of a planning talk, however it ended
 
 Input that waits is refused here: `agent/input_queue` holds it until the turn has ended. Before the other inputs that
 are refused, the loop makes sure that no turn is open.
@@ -49,19 +55,11 @@ Behind a turn_end `work` wants no job, so the loop cancels what runs: after Inte
 tools, each with its processes. Later requests say of a call without a result that it did not run or, if it was started,
 that its outcome is unknown.
 
-The result of a turn follows its turn_end as mail, if another agent began the turn or the turn took work. It goes to the
-agent that this one works for, and to the agents that gave the work.
-The settings of the first model follow a turn_end behind which another one answered.
-The filter of a planning talk follows the turn_end, however the talk ended: the planned events and the talk itself leave
-memory.
-
-A Replied, Failed, ContextOverflowed, ToolsRefused, Approved or ToolDone whose job is no longer wanted is late: no event
-follows from it.
+An input of a job that is no longer wanted is late: no event follows from it.
 """
 
-from ikigai.core import tokens
 from ikigai.core.agents.mail import join_messages
-from ikigai.core.errors import NoModel, Rejected
+from ikigai.core.errors import Rejected
 from ikigai.core.events import (
     CUT_OFF,
     FALLBACK_KEY,
@@ -78,10 +76,10 @@ from ikigai.core.events import (
     UserMessage,
 )
 from ikigai.core.messages import StopReason, ToolResult
-from ikigai.core.request.build import append_event
 from ikigai.core.request.reply import interrupted_events, is_own_call, reply_events
 from ikigai.core.request.reply_draft import Draft, draft_blocks
 from ikigai.core.sanitize import storable
+from ikigai.core.state.accepted_message import accept_message
 from ikigai.core.state.fold import end_turn
 from ikigai.core.state.inputs import (
     Approved,
@@ -133,7 +131,6 @@ from ikigai.core.state.memory import (
     AgentStatus,
     Memory,
     MemoryStart,
-    measure,
     replace,
     used_with_summary,
     used_without_open,
@@ -148,9 +145,6 @@ from ikigai.core.state.settings import (
 )
 from ikigai.core.state.turn_report import report_turn
 from ikigai.core.state.unique_calls import with_unique_ids
-
-SURE_OVERFLOW_FACTOR = 4
-"""Multiple of the model's context from which a message is refused unsent: below it, bytes may have counted too many."""
 
 
 def work(memory: Memory) -> frozenset[Job]:
@@ -212,7 +206,8 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
         case Steered():
             if memory.status is AgentStatus.RUNNING_TOOLS:
                 raise Rejected("The turn waits for the results of its tools.", "Send it after they have arrived.")
-            return _submitted(memory, UserMessage(incoming.text, incoming.images, documents=incoming.documents))
+            message = UserMessage(incoming.text, incoming.images, documents=incoming.documents)
+            return (accept_message(memory, message),)
         case Change(values) if acts_at_once(incoming):
             return chosen_settings(memory, values)
         case _ if memory.status is not AgentStatus.IDLE:
@@ -269,7 +264,7 @@ def _plan(memory: Memory, plan: Plan) -> tuple[Event, ...]:
             f"{memory.model} does not support tools, so it cannot find messages by criteria.",
             "Use /forget with ids; /model chooses another model.",
         )
-    return tuple(replace(event, planning=plan.mode) for event in _submitted(memory, UserMessage(plan.criteria)))
+    return (replace(accept_message(memory, UserMessage(plan.criteria)), planning=plan.mode),)
 
 
 def _decide_while_idle(
@@ -286,7 +281,7 @@ def _decide_while_idle(
     match incoming:
         case Submitted(text, images, sender, attended, documents, recalled):
             message = UserMessage(text, images, sender=sender, attended=attended, documents=documents)
-            return (*_submitted(memory, message), *_storable_recall(recalled))
+            return (accept_message(memory, message), *_storable_recall(recalled))
         case InstructionsChanged(value):
             return changed_instructions(memory, value)
         case DefaultSystemChanged(value):
@@ -296,7 +291,7 @@ def _decide_while_idle(
         case MailDelivered(mails):
             senders = ", ".join(dict.fromkeys(mail.shown for mail in mails))
             message = UserMessage(join_messages(mails), sender=senders)
-            return (*_submitted(memory, message), *(mail.taken for mail in mails))
+            return (accept_message(memory, message), *(mail.taken for mail in mails))
         case Clear():
             if _is_cleared(memory):
                 raise Rejected("The context is cleared already.", "Nothing was changed.")
@@ -325,7 +320,7 @@ def _decide_while_idle(
             return (redo_change(memory),)
         case Retry(recalled):
             back, message = rewind_before(memory)
-            return (back, *_submitted(memory, message), *_storable_recall(recalled))
+            return (back, accept_message(memory, message), *_storable_recall(recalled))
         case Edit(id):
             return rewind_before(memory, id)[:1]
         case Change(values):
@@ -367,30 +362,6 @@ def _is_cleared(memory: Memory) -> bool:
     """Return True if nothing that a clear would take away has come since the last one."""
     newest = memory.changes[-1].id if memory.changes else None
     return memory.cleared is not None and memory.cleared == newest and not (memory.full_window.turns or memory.marks)
-
-
-def _submitted(memory: Memory, message: UserMessage) -> tuple[Event, ...]:
-    """Return the message as it is stored. Raise Rejected if no request has room for it."""
-    message = replace(message, text=storable(message.text), sender=storable(message.sender))
-    if not memory.model:
-        raise NoModel()
-    message_bytes = measure(memory, append_event((), message))
-    size = tokens.count_tokens(memory.provider, memory.model, memory.envelope + message_bytes)
-    if size > SURE_OVERFLOW_FACTOR * memory.limits.context:
-        raise Rejected(
-            f"This message takes about {tokens.format_tokens(size)} tokens, and {memory.model} takes"
-            f" {tokens.format_tokens(memory.limits.context)} in all.",
-            "Send a shorter one, or choose a model with a larger context with /model.",
-        )
-    if not memory.budget:
-        size = tokens.count_tokens(memory.provider, memory.model, memory.size + message_bytes)
-        if memory.window.turns and size > memory.room:
-            raise Rejected(
-                f"Context full: {tokens.format_tokens(size)} of {tokens.format_tokens(memory.room)} tokens, "
-                "and the window is off.",
-                "Use /clear or /rewind, or switch the window on with /budget 100k.",
-            )
-    return (message,)
 
 
 def _storable_recall(recalled: TurnsRecalled | None) -> tuple[Event, ...]:

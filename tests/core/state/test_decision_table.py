@@ -1,6 +1,7 @@
 """This table of the state machine names, for each state and input, the events, the next status and the wanted jobs."""
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import get_args
 
@@ -13,6 +14,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.forget.selection import EventRange
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.request.reply_draft import Draft
+from ikigai.core.state import decisions
 from ikigai.core.state.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import (
@@ -75,6 +77,7 @@ idle    | open               |                                                  
 idle    | open, draft        |                                                           | idle    |
 idle    | open, other budget | settings(budget)                                          | idle    |
 idle    | submit             | user                                                      | waiting | call
+idle    | submit, recalled   | user recall                                               | waiting | call
 idle    | submit nothing     | user                                                      | waiting | call
 idle    | submit a picture   | user                                                      | waiting | call
 idle    | steer              | user                                                      | waiting | call
@@ -119,6 +122,7 @@ idle    | undo               | refused: There is nothing to undo.               
 idle    | undo 1             | refused: #1 cannot be undone.                             | idle    |
 idle    | redo               | refused: There is nothing to redo.                        | idle    |
 idle    | retry              | rewind user                                               | waiting | call
+idle    | retry, recalled    | rewind user recall                                        | waiting | call
 idle    | edit               | rewind                                                    | idle    |
 idle    | ran                | command                                                   | idle    |
 idle    | noted              |                                                           | idle    |
@@ -212,6 +216,7 @@ tools   | tools refused      |                                                  
 tools   | approve c1         | tool_started(c1)                                          | tools   | run c1, run c2
 tools   | approve c1, why    | approval tool_started(c1)                                 | tools   | run c1, run c2
 tools   | deny c1            | approval tool_result(c1)!                                 | tools   | run c2
+tools   | deny c1, unasked   | tool_result(c1)!                                          | tools   | run c2
 tools   | deny c2            |                                                           | tools   | start c1, run c2
 tools   | approve c2         |                                                           | tools   | start c1, run c2
 tools   | approve c3         |                                                           | tools   | start c1, run c2
@@ -238,6 +243,7 @@ tools   | noted              |                                                  
 tools   | change budget      | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | change the mode    | settings(approval)                                        | tools   | start c1, run c2
 
+tools   | answer of c2       | mail_sent mail_taken tool_result(c2)                      | tools   | start c1
 last    | result of c1       | tool_result(c1)                                           | waiting | call
 
 quoting | noted              | turn_end(completed)                                       | idle    |
@@ -248,8 +254,14 @@ planning | reply             | assistant usage turn_end(completed) filter       
 planning | fail              | usage turn_end(failed) filter                             | idle    |
 planning | interrupt         | turn_end(interrupted) filter                              | idle    |
 planning | open              | turn_end(interrupted) filter                              | idle    |
+planning | open, other budget | turn_end(interrupted) filter settings(budget)            | idle    |
 applying | plan made         | filter_plan tool_result(p)                                | waiting | call
 undoing | undo               | undo                                                      | idle    |
+undone  | redo               | undo                                                      | idle    |
+
+working | reply              | assistant usage turn_end(completed) mail_sent             | idle    |
+falling | fail, outage       | usage settings(model, level, fallback)                    | waiting | call
+fallen  | reply              | assistant usage turn_end(completed) settings(model, level, fallback) | idle |
 
 astray  | reply              | assistant usage turn_end(completed)                       | idle    |
 astray  | reply, calls       | assistant tool_call(x) tool_call(y) usage turn_end(failed) | idle   |
@@ -334,6 +346,31 @@ def undoing() -> Agent:
     return agent
 
 
+def undone() -> Agent:
+    agent = undoing()
+    agent.happen(Undo())
+    return agent
+
+
+def working() -> Agent:
+    """Return an agent in a turn that another agent began."""
+    agent = worker()
+    agent.happen(Submitted("Do it.", sender="heron"))
+    return agent
+
+
+def falling() -> Agent:
+    agent = Agent(RunConfig({**RUN.below, "level": ""}, limits, encoder, fallback=(("chat/small", ""),)))
+    agent.happen(Submitted("Do it."))
+    return agent
+
+
+def fallen() -> Agent:
+    agent = falling()
+    agent.happen(INPUTS["fail, outage"](agent))
+    return agent
+
+
 def reply(*said: ReplyBlock, late: bool = False, stop: StopReason = StopReason.END) -> Callable[[Agent], Input]:
     return lambda agent: Replied(asked(agent, late), said, stop, ev.UsageReported("m"))
 
@@ -375,6 +412,7 @@ def condensed(agent: Agent, late: bool = False) -> Condensed:
 
 
 USAGE = ev.UsageReported("m", Usage(70, 3), size=280)
+RECALLED = ev.TurnsRecalled("It was.")
 BAD = ToolCall("b", "look", "{}", malformed="[")
 INPUTS: dict[str, Callable[[Agent], Input]] = {
     "open": lambda agent: Opened(),
@@ -390,6 +428,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "offer MCP tools": lambda agent: McpToolsChanged('{"deferred":["files"]}'),
     "submit nothing": lambda agent: Submitted(""),
     "submit a picture": lambda agent: Submitted("", (Image("image/png", "iVBO", 2, 1),)),
+    "submit, recalled": lambda agent: Submitted("Do it.", recalled=RECALLED),
     "interrupt": lambda agent: Interrupted(),
     "interrupt, words": lambda agent: Interrupted((Text("I was say"),)),
     "interrupt, thought": lambda agent: Interrupted((Thinking("Hm."),)),
@@ -419,6 +458,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "fail": fail(),
     "fail, words": fail(Text("I was say")),
     "fail, unsent": lambda agent: Failed(asked(agent, False), "There is no model.", ()),
+    "fail, outage": lambda agent: Failed(asked(agent, False), "It is down.", (), ev.UsageReported("m"), "It is down."),
     "late fail": fail(late=True),
     "exceeded": lambda agent: ContextOverflowed(asked(agent, False), "Too long.", USAGE),
     "exceeded, unsent": lambda agent: ContextOverflowed(asked(agent, False), "Too long."),
@@ -432,9 +472,15 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
         StartTool(*call(agent, "c1")), ev.ApprovalDecided("c1", True, "user, once")
     ),
     "deny c1": lambda agent: denied(agent, "c1"),
+    "deny c1, unasked": lambda agent: Denied(StartTool(*call(agent, "c1")), ToolResult("c1", "no", is_error=True)),
     "deny c2": lambda agent: denied(agent, "c2"),
     "result of c1": lambda agent: ToolDone(RunTool(*call(agent, "c1")), ToolResult("c1", "seen")),
     "result of c2": lambda agent: ToolDone(RunTool(*call(agent, "c2")), ToolResult("c2", "seen")),
+    "answer of c2": lambda agent: ToolDone(
+        RunTool(*call(agent, "c2")),
+        ToolResult("c2", "seen"),
+        (ev.MailSent("b", "Look again.", "heron"), Mail(1, "b", "heron", "Done.").taken),
+    ),
     "error of c2": lambda agent: ToolDone(RunTool(*call(agent, "c2")), ToolResult("c2", "gone", is_error=True)),
     "result of c3": lambda agent: ToolDone(RunTool(*call(agent, "c3")), ToolResult("c3", "seen")),
     "clear": lambda agent: Clear(),
@@ -457,6 +503,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "undo 1": lambda agent: Undo(1),
     "redo": lambda agent: Redo(),
     "retry": lambda agent: Retry(),
+    "retry, recalled": lambda agent: Retry(RECALLED),
     "edit": lambda agent: Edit(),
     "ran": lambda agent: CommandFinished("/recall it", "It was."),
     "noted": lambda agent: NoteClosed(CloseNote(agent.memory.open.first if agent.memory.open else 1)),
@@ -497,10 +544,14 @@ def describe_job(job: Job) -> str:
             return "note"
 
 
+def agent_in(state: str) -> Agent:
+    states = (idle, waiting, tools, last, astray, mixed, quoting, planning, applying, undoing, undone)
+    return {each.__name__: each for each in (*states, working, falling, fallen)}[state]()
+
+
 @pytest.mark.parametrize(("state", "incoming", "events", "then", "jobs"), CELLS, ids=lambda cell: cell or "-")
 def test_cell(state: str, incoming: str, events: str, then: str, jobs: str) -> None:
-    states = (idle, waiting, tools, last, astray, mixed, quoting, planning, applying, undoing)
-    agent = {each.__name__: each for each in states}[state]()
+    agent = agent_in(state)
     if incoming == "open, other budget":
         agent = reopened_below(agent, 7)
     try:
@@ -556,6 +607,43 @@ def test_table_has_every_input_in_every_state() -> None:
     for state in ("idle", "waiting", "tools"):
         incoming = {type(INPUTS[cell[1]](idle())) for cell in CELLS if cell[0] == state}
         assert incoming == set(get_args(Input))
+
+
+def documented() -> tuple[dict[str, tuple[str, str]], str]:
+    """Return the patterns in the docstring of `decisions`: by input, while idle and in a turn; and that of `end`."""
+    table, end = (part.splitlines() for part in (decisions.__doc__ or "").split("\n\n")[1:3])
+    lines = [re.split(r" {2,}", line.strip()) for line in table[1:]]
+    patterns = {each: (idle, opened) for inputs, idle, opened in lines for each in inputs.split(", ")}
+    return patterns, re.split(r" {2,}", end[0].strip())[1]
+
+
+def test_docstring_names_the_events_of_every_cell() -> None:
+    """Each executed cell fits the pattern of the docstring, and each kind in a pattern is in a cell."""
+    (patterns, end), seen = documented(), set[tuple[str, bool, str]]()
+    for state, name, facts, *_ in CELLS:
+        agent = agent_in(state)
+        incoming = INPUTS[name](agent)
+        job, has_turn = getattr(incoming, "job", None), agent.memory.open is not None
+        if job and job not in work(agent.memory):
+            assert not facts, "late"
+            continue
+        pattern = patterns[type(incoming).__name__][has_turn]
+        if facts.startswith("refused: "):
+            assert "refused" in pattern or not has_turn
+            facts = "refused"
+        kinds = re.sub(r"\([^)]*\)|!", "", facts).split()
+        whole = re.sub(r"\bend\b", f"({end})", pattern.removeprefix("-"))
+        exact = re.sub(r"\w+", lambda kind: f"(?:{kind[0]},)", whole).replace(" ", "")
+        fits = re.fullmatch(exact, "".join(f"{kind}," for kind in kinds))
+        assert kinds == ["refused"] or fits, f"{name}: {kinds}, not {pattern}"
+        seen.update((pattern, has_turn, "end" if kind == "turn_end" else kind) for kind in kinds)
+    for pattern, has_turn in {(both[has_turn], has_turn) for both in patterns.values() for has_turn in (False, True)}:
+        assert all((pattern, has_turn, kind) in seen for kind in re.findall(r"\w+", pattern)), pattern
+    assert all(kind in {kind for *_, kind in seen} for kind in re.findall(r"\w+", end) if kind != "turn_end")
+
+
+def test_docstring_names_every_input() -> None:
+    assert documented()[0].keys() == {each.__name__ for each in get_args(Input)}
 
 
 def test_turn_fails_with_the_model_and_the_unknown_tools_that_it_keeps_calling() -> None:

@@ -1,4 +1,4 @@
-"""What an agent recalls for a message of the user: turns that are in its log and not in its window."""
+"""Turns outside of its window that an agent recalls for a message of the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ikigai.core.ports import Log
 
 
-class Recall:
+class RecalledTurns:
     """Adds to a message of the user what the agent recalls for it. `active` is True meanwhile."""
 
     def __init__(self, store: Log, retry: RetryUntilAvailable, services: RunServices, queue: InputQueue) -> None:

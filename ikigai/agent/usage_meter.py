@@ -1,4 +1,4 @@
-"""This module measures requests: tokens, seconds, cost and outcome of every attempt, as rows of the ledger."""
+"""Sending and measuring of a request: tokens, seconds, cost and outcome of every attempt, as rows of the ledger."""
 
 from __future__ import annotations
 

@@ -80,13 +80,11 @@ class ToyWorkshop(ToolRuntime):
 
 
 class DyingLog(AgentLog):
-    async def append(
-        self, events: Sequence[Event], reload: Any = None, ids: Sequence[str] = (), meanwhile: Any = None
-    ) -> Appended:
+    async def append(self, events: Sequence[Event], reload: Any = None, ids: Sequence[str] = ()) -> Appended:
         kinds = [codec.KIND_OF[type(event)] for event in events]
         for kind in kinds:
             die(f"before:{kind}")
-        appended = await super().append(events, reload, ids, meanwhile)
+        appended = await super().append(events, reload, ids)
         for kind in kinds:
             die(f"after:{kind}")
         return appended

@@ -1,5 +1,6 @@
 """Tests of the pages that people write: the size of the README, and the links of files outside the site."""
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -45,3 +46,29 @@ def test_links_outside_the_site_lead_to_files(name: str) -> None:
     """The strict build checks those between pages."""
     targets = [found[1] or found[3] for found in LINK.finditer((ROOT / name).read_text())]
     assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []
+
+
+def defined_in(file: str) -> set[str]:
+    """Return the classes and functions of a module, and the methods as Class.method."""
+    kinds, names = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef), set[str]()
+    for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body:
+        if isinstance(node, kinds):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            names.update(f"{node.name}.{each.name}" for each in node.body if isinstance(each, kinds))
+    return names
+
+
+def test_walk_of_a_message_names_what_its_files_define() -> None:
+    """Each name stands in the next file of its paragraph, else in the one before; one placed before needs none."""
+    page = (ROOT / "docs/development/architecture.md").read_text(encoding="utf-8")
+    walk = page.partition("## The life of one message")[2].partition("### How many modules")[0]
+    placed = set[str]()
+    for paragraph in re.split(r"\n\n|\n(?=\d+\. )", walk):
+        spans: list[str] = re.findall(r"`([^`]+)`", paragraph)
+        for number, name in enumerate(spans):
+            if not name.endswith(".py") and name not in placed:
+                files = [each for each in (*spans[number:], *reversed(spans[:number])) if each.endswith(".py")]
+                assert name in defined_in(files[0]), f"{name} in {files[0]}"
+                placed.add(name)
+    assert len(placed) > 30

@@ -9,8 +9,10 @@ import ast
 import builtins
 import contextlib
 import importlib._bootstrap
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -60,6 +62,33 @@ def test_one_way_into_each_circle(way: str) -> None:
             if name in circle and holder not in circle and not inside:
                 ways[name].add(holder or "ikigai, where it runs")
         assert len(ways) <= 1, f"two threads may stop one another in here: {dict(ways)}"
+
+
+def imported_in_functions(package: str) -> set[str]:
+    """Return the libraries that functions of a package import."""
+    found = set[str]()
+    for file in (ROOT / "ikigai" / package).rglob("*.py"):
+        functions = (
+            node
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+        for node in itertools.chain.from_iterable(map(ast.walk, functions)):
+            if isinstance(node, ast.Import):
+                found.update(each.name.partition(".")[0] for each in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                found.add((node.module or "").partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize(
+    "package", ["agent", "app", "cli", "config", "headless", "providers", "repl", "store", "terminal", "tools"]
+)
+def test_package_says_what_its_functions_import(package: str) -> None:
+    text = (ROOT / "ikigai" / package / "__init__.py").read_text(encoding="utf-8")
+    comment = re.search(r"(?:^#.*\n)+", text, re.MULTILINE)
+    assert comment and comment[0].startswith("# Imports inside functions")
+    assert imported_in_functions(package) - {"ikigai"} <= set(re.findall(r"\w+", comment[0]))
 
 
 def longest(statements: set[str]) -> list[str]:

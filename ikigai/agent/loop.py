@@ -129,7 +129,7 @@ class AgentLoop:
             if self._outputs:
                 self.queue.follow_up.extend(await self.until_available(self._outputs.pending))
             self.opened.set()
-            from ikigai.core.views.context_report import cramped_notice  # behind the last turns on screen
+            from ikigai.core.views.context_report import cramped_notice
 
             if message := cramped_notice(self.memory):
                 self._view.notice(message)

@@ -158,7 +158,7 @@ class AgentManager:
         self, agent: Agent, memory: Memory, log: AgentLog, front: View | None = None, mail: bool = True
     ) -> OpenAgent:
         """Register an agent whose write lock is already held. With `mail` false, mail never starts a turn."""
-        from ikigai.app.agent_services import make_loop  # only a program with open agents needs the loop
+        from ikigai.app.agent_services import make_loop
 
         on_stored = lambda stored: self.mailbox.on_stored(open_agent, stored)  # noqa: E731
         view = BufferedView(front, self._report_change, self._on_usage, self._can_ask, on_stored, _AskingFlag(log).set)
@@ -321,7 +321,7 @@ def _keep_unsaved(open_agent: OpenAgent) -> tuple[str, SpoolResult | None]:
     """Write unsaved events to a file and return unsent messages to the prompt; return the message about it, and about
     the file alone.
     """
-    from ikigai.app.spool import spool_rest  # not needed before the first message
+    from ikigai.app.spool import spool_rest
 
     unsaved, unsent = open_agent.agent_loop.unsaved, open_agent.agent_loop.unsent()
     messages, is_complete = list[str](), True

@@ -33,7 +33,7 @@ class CommandOutputs:
     def save(self, quote: Quote) -> Quote:
         if quote.id:
             return quote
-        from ikigai.app.spool import spool  # not needed before the first command
+        from ikigai.app.spool import spool
 
         unsaved = self._log.unsaved((UserMessage(storable(quote.text), alone=True),))
         spooled = spool(unsaved)

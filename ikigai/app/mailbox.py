@@ -316,7 +316,7 @@ class Mailbox:
                     await self._open(child)
 
     async def _report_running(self, recipient: Recipient) -> None:
-        from ikigai.core.agents.tree import descendants  # not needed at the start
+        from ikigai.core.agents.tree import descendants
 
         tree = await self._manager.services.database.mail.tree(recipient.agent.id)
         busy = [each.name for each in descendants(tree, recipient.agent.id) if self._manager.is_running(each.id)]

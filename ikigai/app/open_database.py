@@ -143,7 +143,7 @@ async def opened_database(
 
     The wait is shown on standard error.
     """
-    from ikigai.system.progress import show_waiting  # subcommands have it, the REPL shows this on its screen
+    from ikigai.system.progress import show_waiting
 
     async with show_waiting(PREPARING_DATABASE) as on_progress:
         lease, database = await open_database(config, write, on_progress, old)

@@ -20,7 +20,7 @@ class OptionParser(argparse.ArgumentParser):
         raise mistyped.usage_error(self, message)
 
     def format_help(self) -> str:
-        from ikigai.cli import help_pages  # imported only for help
+        from ikigai.cli import help_pages
 
         self.formatter_class, self.epilog = help_pages.HelpFormatter, help_pages.main_text()
         return super().format_help()

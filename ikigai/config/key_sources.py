@@ -31,7 +31,7 @@ def stored_logins() -> list[str]:
     file = paths.keys_file()
     if not os.path.lexists(file):
         return []
-    from ikigai.config import login_keys  # a start without logins needs none of it
+    from ikigai.config import login_keys
 
     return login_keys.providers_with_key(file)
 

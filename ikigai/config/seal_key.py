@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 def seal(data: bytes) -> str:
     """Return the seal of these bytes."""
-    import hmac  # OpenSSL: most agents grant nothing
+    import hmac
 
     return hmac.digest(_key(), data, "sha256").hex()[:32]
 

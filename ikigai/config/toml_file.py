@@ -40,7 +40,7 @@ def parse(file: Path, content: bytes) -> list[TomlEntry]:
     text = _text(file, content)
     if not text:
         return []
-    import tomllib  # a start without a file does without
+    import tomllib
 
     try:
         document = tomllib.loads(text)

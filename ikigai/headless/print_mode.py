@@ -304,7 +304,7 @@ async def _show(config: Config, arguments: argparse.Namespace, command: ProgramC
                 services = await Services.open(config, on_progress=on_progress)
             except NewerSchema:
                 services = await Services.open(config, on_progress=on_progress, write=False)
-        from ikigai.store.agents import unstored_agent  # the driver, which services import while they connect
+        from ikigai.store.agents import unstored_agent
 
         try:
             services.database.keep_unlisted()

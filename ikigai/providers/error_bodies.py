@@ -69,7 +69,7 @@ def _number(value: str) -> bool:
 
 
 def _seconds(date: str) -> float:
-    from email.utils import parsedate_to_datetime  # seldom needed, and slow to import
+    from email.utils import parsedate_to_datetime
 
     moment = parsedate_to_datetime(date)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

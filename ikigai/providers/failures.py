@@ -296,7 +296,7 @@ def name_tool(failure: StreamFailed, tools: Iterable[ToolSpec]) -> StreamFailed:
     tool = next((each for each in sent if each.name == name), None)
     if tool is None or tool.set not in (MCP_SET, EXTERNAL_SET):
         return failure
-    from ikigai.core.request.tool_rules import describe_tool, mcp_server  # few failures need it
+    from ikigai.core.request.tool_rules import describe_tool, mcp_server
 
     server = mcp_server(tool)
     remedy = (

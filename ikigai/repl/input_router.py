@@ -251,7 +251,7 @@ class InputRouter:
 
 def own_words(text: str) -> str:
     """Return the part of a message that is the user's: nothing that excerpts of earlier turns mention is attached."""
-    from ikigai.core.search.recall_choice import HEADER  # only a message with an @ asks for it
+    from ikigai.core.search.recall_choice import HEADER
 
     return text.partition(HEADER)[0]
 

@@ -245,7 +245,7 @@ class Repl:
         self._screen.status.show_hint(self._draft_stash().toggle())
 
     def _draft_stash(self) -> DraftStash:
-        from ikigai.repl import draft_stash  # most runs need none
+        from ikigai.repl import draft_stash
 
         if self._stash is None:
             self._stash = draft_stash.DraftStash(self._screen, self._stash_key, not self._arguments.ephemeral)
@@ -342,7 +342,7 @@ class Repl:
             case "profiles":
                 return (*self._session.config.profiles, *(["default"] if self._session.config.profiles else []))
             case _:
-                from ikigai.repl import completions  # not before the first key is taken
+                from ikigai.repl import completions
 
                 return completions.known(kind, typed, self._session.memory, self._session.services)
 

@@ -120,7 +120,7 @@ def application_name() -> str:
 
 def this_user() -> str:
     """Return the name of the user of the operating system who runs this process; the number of one without a name."""
-    import pwd  # not needed before the first prompt
+    import pwd
 
     try:
         return storable(pwd.getpwuid(os.getuid()).pw_name)

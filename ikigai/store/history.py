@@ -106,7 +106,7 @@ async def read_neighbors(cursor: Cursor, id: int, before: int, after: int) -> tu
     """
     if not 0 < id <= NO_LIMIT:
         raise no_such_event(id)
-    from ikigai.store.sql import search  # a start reads no neighbors
+    from ikigai.store.sql import search
 
     await cursor.execute(search.AGENT_OF, (id,), prepare=False)
     if not (rows := await cursor.fetchall()):

@@ -96,7 +96,7 @@ async def migrate(
 
 
 async def _refresh_users(session: DatabaseSession) -> None:
-    from ikigai.store.users import Users  # only a new version needs it
+    from ikigai.store.users import Users
 
     await Users(session).refresh()
 
@@ -182,7 +182,7 @@ async def apply(
 
 
 async def _mend_misplaced(connection: psycopg.AsyncConnection, schema: str, folder: Path) -> None:
-    from ikigai.store.misplaced_objects import mend_misplaced  # only a database of an earlier version needs it
+    from ikigai.store.misplaced_objects import mend_misplaced
 
     await mend_misplaced(connection, schema, [each.file for each in read_migrations(folder)])
 

@@ -24,7 +24,7 @@ class NameGroup(Record, frozen=True, forbid_unknown_fields=True):
 
 def read_groups(file: Path) -> tuple[NameGroup, ...]:
     """Return the groups of a TOML file of this package."""
-    import tomllib  # a start needs no names
+    import tomllib
 
     return msgspec.convert(tomllib.loads(file.read_text("utf-8"))["group"], tuple[NameGroup, ...])
 

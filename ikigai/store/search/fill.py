@@ -195,7 +195,7 @@ def cut_pieces(events: Sequence[LoggedEvent], place: int) -> tuple[list[TextPiec
 
     An event longer than one step is here alone, and its last piece is left for the next step.
     """
-    from ikigai.core.search import lexer  # not needed at start
+    from ikigai.core.search import lexer
 
     pieces: list[TextPiece] = []
     for event in events:

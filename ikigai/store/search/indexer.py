@@ -74,19 +74,19 @@ class Indexer:
 
     @cached_property
     def stems(self) -> Filler:
-        from ikigai.store.search.stem_index import StemIndex  # not needed at start
+        from ikigai.store.search.stem_index import StemIndex
 
         return Filler(self._session, StemIndex())
 
     async def join_some(self) -> bool:
         """See `PartJoiner.join_some`."""
-        from ikigai.store.search.stem_index import PartJoiner  # not needed at start
+        from ikigai.store.search.stem_index import PartJoiner
 
         return await PartJoiner(self._session).join_some()
 
     @cached_property
     def usage(self) -> Filler:
-        from ikigai.store.usage_sums import UsageSums  # not needed at start
+        from ikigai.store.usage_sums import UsageSums
 
         return Filler(self._session, UsageSums())
 
@@ -103,7 +103,7 @@ class Indexer:
 
     @cached_property
     def packer(self) -> "Packer":
-        from ikigai.store.search.packer import Packer  # not needed at start
+        from ikigai.store.search.packer import Packer
 
         return Packer(self._session)
 

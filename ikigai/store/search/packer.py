@@ -58,7 +58,7 @@ class _Packing:
         self.pack = SegmentPack()
 
     def add(self, events: Sequence[_Event]) -> None:
-        from ikigai.core.search import lexer  # not needed at start
+        from ikigai.core.search import lexer
 
         for id, agent, kind, at, content in events:
             self.ids.append(id)

@@ -29,7 +29,7 @@ def kind_key(kind: str) -> str:
 
 def keyed_pieces(pieces: Iterable[TextPiece]) -> Iterator[tuple[TextPiece, set[str]]]:
     """Yield the pieces that can be found, each with its keys."""
-    from ikigai.core.search import lexer  # not needed at start
+    from ikigai.core.search import lexer
 
     for piece in pieces:
         keys = lexer.index_keys(lexer.fold(piece.text))

@@ -33,7 +33,7 @@ def find_candidates(before: str, complete: Complete) -> list[Candidate]:
     if before != "/" and not is_command(before):
         return list(_complete_mention(before, complete)) if "@" in before else []
     from ikigai.core.commands import command_help
-    from ikigai.core.search import fuzzy  # only once the user types a command
+    from ikigai.core.search import fuzzy
 
     name, space, argument = before[1:].partition(" ")
     if not space:
@@ -61,7 +61,7 @@ def find_candidates(before: str, complete: Complete) -> list[Candidate]:
 
 
 def _complete_mention(before: str, complete: Complete) -> Iterator[Candidate]:
-    from ikigai.core.mentions import begun_mention  # only once there is an @
+    from ikigai.core.mentions import begun_mention
 
     if begun := begun_mention(before):
         written, path = begun

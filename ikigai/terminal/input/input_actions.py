@@ -129,7 +129,7 @@ class InputActions:
         """Print the completions in a bare terminal, when the user first goes to them."""
         state = self._input.buffer.complete_state
         if self._view.bare and state and len(state.completions) > 1:
-            from ikigai.terminal.output import screen_reader  # most never need it
+            from ikigai.terminal.output import screen_reader
 
             self._view.print_text(screen_reader.speak_menu(state.completions))
 

@@ -292,7 +292,7 @@ class TerminalApp:
 
 
 def _bare_painter() -> type[Painter]:
-    from ikigai.terminal.output.dumb_painter import DumbPainter  # most never need it
+    from ikigai.terminal.output.dumb_painter import DumbPainter
 
     return DumbPainter
 

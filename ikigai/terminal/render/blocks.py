@@ -68,7 +68,7 @@ def is_long(block: TranscriptBlock, width: int) -> bool:
         return True
     if not block.diff:
         return False
-    from ikigai.terminal.render import diff  # the first prompt needs none
+    from ikigai.terminal.render import diff
 
     return diff.is_long(block.diff)
 

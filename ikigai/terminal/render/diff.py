@@ -211,7 +211,7 @@ def _colored(lines: Sequence[DiffLine], name: str) -> list[DiffLine]:
     """Return the lines with the spans of their code, each hunk colored by itself as it is after the change. A removed
     line has none: strings in the color of added lines would be read as added. Comments that are added are not faint.
     """
-    from ikigai.terminal.render import code_colors  # loads pygments
+    from ikigai.terminal.render import code_colors
 
     colored, start = list(lines), 0
     if not (language := code_colors.language_of(name) if name else ""):

@@ -58,7 +58,7 @@ def test_key_is_stored_in_the_repl_and_used(account: Account, wire: Wire):
         program.wait_for_input("and on")
         program.type("\x1b[A\x1b[A\x1b[A")
         program.settled()
-        assert program.input() == "and on", "nothing older is recalled"
+        assert program.input() in ("and on", "/login"), "no line with a key is recalled"
         program.type("\x15")
         program.wait_for_input("")
         program.leave()

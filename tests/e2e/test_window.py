@@ -98,11 +98,12 @@ def test_context_rule_is_at_the_first_message_of_the_next_request(
         program.settled()
 
     def marked(program: Program) -> None:
-        program.say(f"/mark m{number}")
-        program.wait_for(f"Mark m{number} set.")
+        label = f"m{number}"
+        program.say(f"/mark {label}")
+        program.wait_for(f"Mark {label} set.")
         for _ in range(draw.choice((1, 4))):
             turn(program)
-        program.say(f"/rewind m{number}")
+        program.say(f"/rewind {label}")
         program.wait(lambda: len(account.rows("rewind")) > rewinds[0], "the rewind")
         rewinds[0] += 1
         program.settled()

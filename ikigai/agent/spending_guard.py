@@ -23,14 +23,14 @@ from ikigai.core.questions import Choice, Question
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.core.spending import Cap, Caps, CapScope, Money, Refusal, RequestBound, ReservedAmount, SpendingQuery
-from ikigai.core.state.inputs import Input, UsageRecorded
+from ikigai.core.state.inputs import UsageRecorded
 from ikigai.core.vendor_search import MAX_SEARCHES, SEARCH_INPUT_TOKENS
 
 if TYPE_CHECKING:
+    from ikigai.agent.loop import AgentLoop
     from ikigai.agent.usage_meter import PriceOf, RequestTicket
     from ikigai.core.model import Encoder, Provider
     from ikigai.core.ports import View
-    from ikigai.core.state.memory import Memory
 
 COUNT_TIMEOUT = 2.0
 """Seconds that a provider may take to count a request for which there is no rate of tokens to bytes yet."""
@@ -91,16 +91,6 @@ class RunSpending:
         return sum((ticket.amount for ticket in self.tickets.get(agent, ())), spending.NOTHING)
 
 
-class GuardedLoop(Protocol):
-    """The loop of an agent, for its guard. Where nobody `can_ask` the user, a cap stops requests."""
-
-    memory: Memory
-    can_ask: bool
-
-    def put_input(self, incoming: Input) -> None: ...
-    async def until_available(self, call: Callable[[], Awaitable[_T]]) -> _T: ...
-
-
 class GuardTerms(NamedTuple):
     """The agent that a guard watches, and its services."""
 
@@ -115,7 +105,7 @@ class GuardTerms(NamedTuple):
 class SpendingGuard:
     """Admits the requests of one agent; `loop` is its loop, `price` the price function."""
 
-    def __init__(self, run: RunSpending, terms: GuardTerms, price: PriceOf, loop: GuardedLoop) -> None:
+    def __init__(self, run: RunSpending, terms: GuardTerms, price: PriceOf, loop: AgentLoop) -> None:
         self._run, self._terms, self._price, self._loop = run, terms, price, loop
         self._rates: dict[str, float] = {}  # tokens per byte, by model
         self._tickets = run.tickets.setdefault(terms.agent, [])

@@ -54,7 +54,7 @@ class AgentCommands:
         if self._view.bare:
             return command
         current = self._active_agent.agent
-        id = await self._session.screen.pick(AgentSource(self._database, current.id if current else ""))
+        id = await self._session.screen.programs.pick(AgentSource(self._database, current.id if current else ""))
         return ProgramCommand(command.name, id) if id else None
 
     async def go_to_relative(self, way: str) -> None:

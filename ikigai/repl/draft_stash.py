@@ -39,7 +39,7 @@ class DraftStash:
 
     def toggle(self) -> str:
         """Put the input aside, or with an empty one bring the newest draft back; return a message about that."""
-        text = self._screen.take_input()
+        text = self._screen.input.take()
         if text.strip():
             self.put_aside(text)
             return f"Draft put aside{self._count()}. {self._label()} on an empty line brings it back."

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ikigai.core.events import StoredEvent
 from ikigai.core.state.memory import Memory
 
 if TYPE_CHECKING:
     from ikigai.app.services import Services
-    from ikigai.store.agents import Agent
+    from ikigai.repl.active_agent import ActiveAgent
     from ikigai.store.paging import LineageNames
     from ikigai.store.search.seek import SearchCursor
 
@@ -17,21 +17,10 @@ MAX_PAGE_BYTES = 2_000_000
 """Bytes of one page, as stored."""
 
 
-class AgentOnScreen(Protocol):
-    """The agent on screen, its memory, and its loop, which is None while the agent is read-only."""
-
-    @property
-    def agent(self) -> Agent | None: ...
-    @property
-    def memory(self) -> Memory | None: ...
-    @property
-    def agent_loop(self) -> object | None: ...
-
-
 class HistorySource:
     """A `terminal.history.Source` over the database, for the agent that is on screen when it is built."""
 
-    def __init__(self, services: Services, active_agent: AgentOnScreen) -> None:
+    def __init__(self, services: Services, active_agent: ActiveAgent) -> None:
         assert active_agent.agent and active_agent.memory
         self._database, self._active_agent = services.database, active_agent
         self._agent, self._memory = active_agent.agent, active_agent.memory

@@ -59,7 +59,7 @@ class InputDrafts:
 
     def stash_current(self) -> None:
         """Keep the text in the input for the agent on screen."""
-        if (id := self._current_id()) and (text := self._screen.take_input()):
+        if (id := self._current_id()) and (text := self._screen.input.take()):
             self._stashed[id] = text
 
     def stash(self, id: str, text: str) -> None:

@@ -80,7 +80,7 @@ class Opening:
         config = self._session.config
         for notice in filter(None, (*config.notices, *config.unknown_variables, model_notice, *services.problems())):
             self._view.notice(notice)
-        self._screen.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
+        self._screen.input.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
         return True
 
     async def _open_services(self, project: Project, choice: AgentChoice | None, on_progress: Far) -> Services:
@@ -102,7 +102,7 @@ class Opening:
         from ikigai.repl.agent_picker import AgentSource
 
         try:
-            return await self._screen.pick(AgentSource(services.database))
+            return await self._screen.programs.pick(AgentSource(services.database))
         except Rejected as refusal:
             raise ConfigError(refusal.what, "Usage: ikigai -r NAME; see ikigai agents.") from None
 

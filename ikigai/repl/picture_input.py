@@ -21,7 +21,7 @@ async def insert_dropped(screen: Screen, text: str) -> None:
     """Insert mentions of the pictures whose paths `text` holds, or `text` itself if it is anything else."""
     from ikigai.app import pasted_pictures
 
-    screen.insert(await asyncio.to_thread(pasted_pictures.mention_dropped, text) or text)
+    screen.input.insert(await asyncio.to_thread(pasted_pictures.mention_dropped, text) or text)
 
 
 async def paste_picture(screen: Screen, ephemeral: str) -> None:
@@ -31,4 +31,4 @@ async def paste_picture(screen: Screen, ephemeral: str) -> None:
 
     data = await read_clipboard_picture(os.environ)
     name = await asyncio.to_thread(pasted_pictures.save_pasted, data, ephemeral)
-    screen.insert(f"{format_mention(name)} ")
+    screen.input.insert(f"{format_mention(name)} ")

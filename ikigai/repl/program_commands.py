@@ -136,10 +136,10 @@ class ProgramCommands:
         self._session.leave()
 
     async def _history(self, command: ProgramCommand) -> None:
-        self._screen.browse()
+        self._screen.actions.browse()
 
     async def _editor(self, command: ProgramCommand) -> None:
-        self._screen.edit()
+        self._screen.actions.edit()
 
     async def _login(self, command: ProgramCommand) -> None:
         from ikigai.repl import setup_commands
@@ -338,7 +338,7 @@ class ProgramCommands:
 
         to, services, now = self._active_agent.agent_loop, self._session.services, self._session.memory.model
         used = services.before_turn(self._session.memory).used
-        if model := await self._screen.pick(ModelSource(services, now, used)):
+        if model := await self._screen.programs.pick(ModelSource(services, now, used)):
             meaning = table.parse(f"/model {model}")
             assert isinstance(meaning, inputs.Change)
             self._router.route(meaning, to)

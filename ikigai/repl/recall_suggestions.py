@@ -58,7 +58,7 @@ class RecallSuggestions:
         if recalled is None:
             return False
         self._stop()
-        self._screen.append(services.redaction.redactor().foreign(recalled.text))
+        self._screen.input.append(services.redaction.redactor().foreign(recalled.text))
         return True
 
     def _stop(self) -> None:
@@ -70,7 +70,7 @@ class RecallSuggestions:
 
     def _begin(self) -> None:
         """Look for turns that match the text, if it is a message."""
-        memory, services, text = self._session.memory, self._session.services, self._screen.typed.strip()
+        memory, services, text = self._session.memory, self._session.services, self._screen.input.text.strip()
         is_fit = MIN_CHARACTERS <= len(text) <= MAX_CHARACTERS and recall_choice.HEADER not in text
         if not is_fit or self._view.bare or text.startswith("!") or table.is_command(text):
             self._show(())

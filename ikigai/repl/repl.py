@@ -213,11 +213,11 @@ class Repl:
         from ikigai.repl.mark_picker import MarkSource
 
         try:
-            label = await self._screen.pick(MarkSource(memory)) if memory.marks else ""
+            label = await self._screen.programs.pick(MarkSource(memory)) if memory.marks else ""
             if label:
                 self._router.route(inputs.RewindTo(label))
             elif label is not None:
-                self._screen.browse(rewinding=True)
+                self._screen.actions.browse(rewinding=True)
         except IkigaiError as error:
             self._view.notice(str(error))
 
@@ -352,7 +352,7 @@ class Repl:
             from ikigai.repl import file_mentions, pin_commands
 
             folder, screen = pin_commands.working_directory(), self._screen
-            self._mentions = file_mentions.FileMentions(folder, screen.sent_prompts, screen.refresh_menu)
+            self._mentions = file_mentions.FileMentions(folder, screen.input.earlier, screen.input.offer_again)
         services = self._session.services
         if services and services.tool_runtime.mcp and ":" in typed:
             from ikigai.repl import mcp_command

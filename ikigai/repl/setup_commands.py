@@ -62,14 +62,14 @@ async def run_login(session: Session, arguments: argparse.Namespace, provider: s
     known = known_providers(session.config)
     if not provider and not session.view.bare:
         session.screen.drop_keys(False)  # they are for the list
-        provider = await session.screen.pick(ProviderSource(session.config, known), drops_keys=True) or ""
+        provider = await session.screen.programs.pick(ProviderSource(session.config, known), drops_keys=True) or ""
         if not provider:
             return ""
         session.screen.drop_keys(True)
     if provider not in known:  # it may be a key: it is neither shown nor passed on
         what = "There is no such provider. Type its name alone; the key is asked for after that."
         raise WrongArgument(what if provider else "Which provider is the key for?", f"Providers: {', '.join(known)}.")
-    code = await session.screen.run_program(own_program(arguments, "login", provider), hides_typing=True)
+    code = await session.screen.programs.run(own_program(arguments, "login", provider), hides_typing=True)
     if code is None:
         return ""
     return "No key was stored." if code else _take_key(session, provider)
@@ -96,7 +96,7 @@ async def run_doctor(session: Session, arguments: argparse.Namespace, argument: 
     """Run the checks of `ikigai doctor` on the terminal. Raise WrongArgument for other arguments than --online."""
     if argument not in ("", "--online"):
         raise WrongArgument(f"/doctor does not take {quoted(argument)}.")
-    await session.screen.run_program(own_program(arguments, "doctor", *argument.split()))
+    await session.screen.programs.run(own_program(arguments, "doctor", *argument.split()))
 
 
 def run_theme(session: Session, name: str) -> str:

@@ -63,8 +63,11 @@ class ExternalPrograms:
         else:
             self._status.show_hint("The conversation is being opened")
 
-    async def run(self, program: Sequence[str], hides_typing: bool) -> int | None:
-        """Run a program on the terminal as `Screen.run_program` does."""
+    async def run(self, program: Sequence[str], hides_typing: bool = False) -> int | None:
+        """Run a program on the terminal; return its exit code, or None if another one has the terminal.
+
+        With `hides_typing` the keys are for the program, unechoed from before it starts; else they wait for the prompt.
+        """
         if self._lent:
             self._status.show_hint("Another program has the terminal")
             return None
@@ -84,7 +87,7 @@ class ExternalPrograms:
         finally:
             self._lent = False
 
-    async def pick(self, source: "PickerSource", drops_keys: bool) -> str | None:
+    async def pick(self, source: "PickerSource", drops_keys: bool = False) -> str | None:
         """Let the user pick from a list; return the value, None if the user left or another program has the terminal.
 
         With `drops_keys` what was typed behind the choice is dropped. Raise Rejected on a terminal that shows no lists.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +23,6 @@ from ikigai.terminal.tty import Tty
 if TYPE_CHECKING:
     from ikigai.terminal.external_programs import ExternalPrograms
     from ikigai.terminal.notifications import NotificationSettings
-    from ikigai.terminal.picker.source import PickerSource
     from ikigai.terminal.screen_handler import ScreenHandler
 
 
@@ -44,14 +43,14 @@ class ScreenOptions(NamedTuple):
 
 class Screen:
     """The terminal as the program behind `handler` uses it. Agents and commands write to `view`; `status` has what is
-    around the input.
+    around the `input`; `actions` are those of the keys.
     """
 
     def __init__(self, tty: Tty, theme: Theme, handler: ScreenHandler, options: ScreenOptions) -> None:
         self._tty, self._theme, self._handler = tty, theme, handler
         suggests = options.suggestions and theme.color and not (tty.dumb or theme.words)  # else they look like the text
         dialogs = Dialogs(lambda: self.view.update_question())
-        self._input = input = InputLine(
+        self.input = input = InputLine(
             tty, theme, handler, dialogs, suggests=suggests, changed=lambda: terminal_app.frames.invalidate()
         )
         self._area = LiveArea(theme, input.buffer)
@@ -63,7 +62,7 @@ class Screen:
         self.view = ConversationView(tty, theme, self._area, terminal_app, input, dialogs, handler, options.thinking)
         self.status = StatusView(self._area, terminal_app.frames, self.view)
         parts = self.view, self.status, input, dialogs, terminal_app
-        self._actions = InputActions(*parts, lambda: self._external_programs, handler)
+        self.actions = InputActions(*parts, lambda: self.programs, handler)
         self._vi = vi
         self.bind_keys(options.key_changes)
 
@@ -82,9 +81,9 @@ class Screen:
 
     def bind_keys(self, key_changes: Mapping[str, tuple[str, ...]]) -> None:
         """Bind the keys of all actions; `key_changes` as in ScreenOptions."""
-        input = self._input
+        input = self.input
         self._theme.bind_keys(key_changes)
-        parts = self._actions, input.buffer, input.pastes, input.menu, input.ghost
+        parts = self.actions, input.buffer, input.pastes, input.menu, input.ghost
         self._terminal_app.bind(build_bindings(*parts, self._vi, key_changes))
 
     def show_status_parts(self, parts: Sequence[str]) -> None:
@@ -101,21 +100,6 @@ class Screen:
 
         return await copy_through_tty(text, what, self._tty, os.environ)
 
-    def browse(self, rewinding: bool = False) -> None:
-        """Open the history; with `rewinding` to choose the message to go back to."""
-        self._actions.browse(rewinding)
-
-    def edit(self) -> None:
-        """Change the input in the user's editor."""
-        self._actions.edit()
-
-    async def run_program(self, program: Sequence[str], hides_typing: bool = False) -> int | None:
-        """Run a program on the terminal; return its exit code, or None if another one has the terminal.
-
-        With `hides_typing` the keys are for the program, unechoed from before it starts; else they wait for the prompt.
-        """
-        return await self._external_programs.run(program, hides_typing)
-
     def drop_keys(self, drops: bool) -> None:
         """Drop what is typed from now on, until this is called with False or a program that hides typing runs."""
         self._terminal_app.drop_keys(drops)
@@ -127,17 +111,12 @@ class Screen:
         self._terminal_app.apply_theme(name, own)
         return True
 
-    async def pick(self, source: PickerSource, drops_keys: bool = False) -> str | None:
-        """Let the user pick from a list; return the value, None if the user left. With `drops_keys` keys that were
-        typed behind the choice are dropped. Raise Rejected where the list cannot be shown.
-        """
-        return await self._external_programs.pick(source, drops_keys)
-
     @cached_property
-    def _external_programs(self) -> ExternalPrograms:
+    def programs(self) -> ExternalPrograms:
+        """The programs that take the terminal from the prompt; loaded at their first use."""
         from ikigai.terminal.external_programs import ExternalPrograms
 
-        parts = self._tty, self._theme, self._terminal_app, self._input, self.view, self.status
+        parts = self._tty, self._theme, self._terminal_app, self.input, self.view, self.status
         return ExternalPrograms(*parts, self._handler)
 
     def close(self, error: BaseException | None = None) -> None:
@@ -148,43 +127,12 @@ class Screen:
         """Restore the terminal, for exits that go past `run`."""
         self._tty.restore()
 
-    # ── the input ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def take_input(self) -> str:
-        """Clear the input and return its text."""
-        return self._input.take()
-
-    def insert(self, text: str) -> None:
-        """Insert `text` at the cursor of the input."""
-        self._input.insert(text)
-
-    def append(self, text: str) -> None:
-        """Put `text` below the text in the input."""
-        self._input.append(text)
-
     @property
     def has_input(self) -> bool:
         """True if a message is being typed: not an answer, nor what is searched for."""
-        return bool(self._input.buffer.text) and not (self._input.finding or self._area.dialog)
-
-    @property
-    def typed(self) -> str:
-        """The text of the input."""
-        return self._input.text
+        return bool(self.input.buffer.text) and not (self.input.finding or self._area.dialog)
 
     @property
     def unsent(self) -> str:
         """The text that was typed but not sent: queued messages, and the input before any search or answer."""
-        return "\n".join(filter(None, (*self._area.live.waiting, self._input.typed)))
-
-    def set_prompts(self, texts: Iterable[str]) -> None:
-        """Set the prompts of earlier runs for Up and Ctrl+R, the newest first."""
-        self._input.set_prompts(texts)
-
-    def sent_prompts(self) -> list[str]:
-        """Return the prompts that were sent before and are loaded here, the newest first."""
-        return self._input.earlier()
-
-    def refresh_menu(self) -> None:
-        """Update the menu: a source of completions has found more."""
-        self._input.offer_again()
+        return "\n".join(filter(None, (*self._area.live.waiting, self.input.typed)))

@@ -20,7 +20,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ikigai.agent.spending_guard import GuardedLoop, GuardTerms, RunSpending, SpendingGuard, Ticket, day_start
+from ikigai.agent.loop import AgentLoop
+from ikigai.agent.spending_guard import GuardTerms, RunSpending, SpendingGuard, Ticket, day_start
 from ikigai.core.events import Ending, Forked, TurnEnded, UsageReported, UserMessage
 from ikigai.core.messages import Message, Role, Text, Usage
 from ikigai.core.request.build import Request
@@ -102,7 +103,7 @@ class Seat:
         self.loop = loop
         provider = cast("Any", SimpleNamespace(count=no_count))
         terms = GuardTerms(agent.id, log, view, lambda _: ChatEncoder(), lambda _: provider, none_counted)
-        self.guard = SpendingGuard(run, terms, price, cast("GuardedLoop", loop))
+        self.guard = SpendingGuard(run, terms, price, cast("AgentLoop", loop))
 
     async def begin_turn(self) -> None:
         if not self.loop.memory.open:

@@ -29,7 +29,7 @@ class Prompt:
     def __init__(self, database: Database, folder: Path, talk: Talk, context: ContextSettings) -> None:
         self.services = House(database, folder, Config(model="scripted/echo", context=context)).world
         self.talk, self.typed, self.shown, self.bare = talk, "", list[str](), False
-        self.screen = self.status = self.view = self
+        self.screen = self.status = self.view = self.input = self
         self._tasks: list[asyncio.Task[None]] = []
         self.suggestions = RecallSuggestions(cast("Any", self))
 
@@ -40,6 +40,10 @@ class Prompt:
     @property
     def has_input(self) -> bool:
         return bool(self.typed)
+
+    @property
+    def text(self) -> str:
+        return self.typed
 
     def track(self, task: asyncio.Task[None]) -> None:
         self._tasks.append(task)

@@ -21,12 +21,13 @@ class NoTerminal:
 
     def __init__(self, color: bool = True) -> None:
         self.config, self.services, self.memory, self.screen, self.view = Config(), None, None, self, self
+        self.programs = self
         self.bare, self.picks, self.dropped = False, "groq", list[bool]()
         self.ran: list[Any] = []
         self.color = color
         self.code = 1
 
-    async def run_program(self, program: list[str], hides_typing: bool) -> int:
+    async def run(self, program: list[str], hides_typing: bool) -> int:
         assert hides_typing
         self.ran.append(program)
         return self.code

@@ -318,7 +318,7 @@ class Feed(SilentHandler):
                 ],
                 1234,
             )
-        self.screen.set_prompts([f"old prompt {n}" for n in range(50)])
+        self.screen.input.set_prompts([f"old prompt {n}" for n in range(50)])
         self.told("ready")
         if "DEMO_FIRST" in os.environ:
             self.submit(os.environ["DEMO_FIRST"])

@@ -6,7 +6,7 @@ While the browser is open it has the terminal to itself; output of the conversat
 import asyncio
 import logging
 import os
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
@@ -27,18 +27,14 @@ from ikigai.terminal.pager import page_text
 from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.tty import Tty
 
+if TYPE_CHECKING:
+    from ikigai.terminal.input.input_actions import InputActions
+
 log = logging.getLogger(__name__)
 
 CHROME_ROWS = 2
 """Rows above and below the history."""
 MAX_QUERY_CHARACTERS = 200
-
-
-class BrowserPrompt(Protocol):
-    """The prompt prompt the browser: `asked` says that a question waits there for an answer."""
-
-    @property
-    def asked(self) -> bool: ...
 
 
 class Browser:
@@ -53,7 +49,7 @@ class Browser:
         tty: Tty,
         theme: Theme,
         terminal_app: TerminalApp,
-        prompt: BrowserPrompt,
+        prompt: "InputActions",
         source: HistoryPages,
         rewinding: bool = False,
         place: int = 0,

@@ -9,7 +9,7 @@ next frame then erases as many rows as they take now, or copies of them would st
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.layout import Layout
@@ -23,6 +23,9 @@ from prompt_toolkit.utils import get_cwidth
 from ikigai.terminal.render.theme import Theme, strip_styles
 from ikigai.terminal.tty import Tty
 
+if TYPE_CHECKING:
+    from ikigai.terminal.output.live_area import LiveArea
+
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?2026l"
 """The sequences around a frame: terminals that can show it at once, none shows the cursor moving, no row is wrapped."""
 ERASE_BELOW = "\r\x1b[K\x1b7\x1b[B\x1b[J\x1b8"
@@ -30,12 +33,6 @@ ERASE_BELOW = "\r\x1b[K\x1b7\x1b[B\x1b[J\x1b8"
 OWN_CURSOR = "\x1b[0 q"
 """Gives the cursor the shape that the terminal's user chose."""
 PASTES_MARKED, PASTES_BARE = "\x1b[?2004h", "\x1b[?2004l"
-
-
-class AreaAroundInput(Protocol):
-    """The rows around an input of `input` rows: above and below it, drawn, none wider than `columns`."""
-
-    def around(self, input: int, columns: int, rows: int) -> tuple[list[str], list[str]]: ...
 
 
 class Painter(Renderer):
@@ -47,7 +44,7 @@ class Painter(Renderer):
     """
 
     def __init__(
-        self, tty: Tty, theme: Theme, surroundings: AreaAroundInput, resized: Callable[[], None], reflows: bool = True
+        self, tty: Tty, theme: Theme, surroundings: "LiveArea", resized: Callable[[], None], reflows: bool = True
     ) -> None:
         self.holds: set[str] = set()
         self._tty, self._theme, self._surroundings = tty, theme, surroundings

@@ -6,7 +6,17 @@ every binding of the key if it is active. That takes 0.4 ms of each Enter, whose
 
 from collections.abc import Hashable
 
-from prompt_toolkit.key_binding import KeyBindings, defaults
+from prompt_toolkit.filters import buffer_has_focus
+from prompt_toolkit.key_binding import ConditionalKeyBindings, KeyBindings, merge_key_bindings
+from prompt_toolkit.key_binding.bindings.basic import load_basic_bindings
+from prompt_toolkit.key_binding.bindings.cpr import load_cpr_bindings
+from prompt_toolkit.key_binding.bindings.emacs import (
+    load_emacs_bindings,
+    load_emacs_search_bindings,
+    load_emacs_shift_selection_bindings,
+)
+from prompt_toolkit.key_binding.bindings.mouse import load_mouse_bindings
+from prompt_toolkit.key_binding.bindings.vi import load_vi_bindings
 from prompt_toolkit.key_binding.key_bindings import Binding, KeyBindingsBase, KeysTuple
 from prompt_toolkit.keys import Keys
 
@@ -31,10 +41,13 @@ _LEFT_OUT: frozenset[KeysTuple] = frozenset(
 
 
 class KeyLookup(KeyBindingsBase):
-    """The default bindings of prompt_toolkit, and before them those of `bind`. The layout has none of its own."""
+    """The default bindings of prompt_toolkit, and before them those of `bind`. The layout has none of its own.
 
-    def __init__(self) -> None:
-        self._defaults = [each for each in defaults.load_key_bindings().bindings if not _is_left_out(each)]
+    Those of vi are here only with `vi`: else they are hundreds that no key would reach.
+    """
+
+    def __init__(self, vi: bool) -> None:
+        self._defaults = [each for each in default_bindings(vi).bindings if not _is_left_out(each)]
         self._all = _in_one(self._defaults)
 
     def bind(self, keys: KeyBindingsBase) -> None:
@@ -58,6 +71,16 @@ class KeyLookup(KeyBindingsBase):
 
     def get_bindings_starting_with_keys(self, keys: KeysTuple) -> list[Binding]:
         return self._all.get_bindings_starting_with_keys(keys)
+
+
+def default_bindings(vi: bool) -> KeyBindingsBase:
+    """Return the bindings of prompt_toolkit's `load_key_bindings`, without those of vi's search."""
+    editing = [load_basic_bindings(), load_emacs_bindings()]
+    editing += [load_emacs_search_bindings(), load_emacs_shift_selection_bindings()]
+    if vi:
+        editing.append(load_vi_bindings())
+    in_buffer = ConditionalKeyBindings(merge_key_bindings(editing), buffer_has_focus)
+    return merge_key_bindings([in_buffer, load_mouse_bindings(), load_cpr_bindings()])
 
 
 def _is_left_out(binding: Binding) -> bool:

@@ -5,10 +5,11 @@ from random import Random
 import pytest
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, defaults, merge_key_bindings
-from prompt_toolkit.key_binding.key_bindings import Binding
+from prompt_toolkit.key_binding.key_bindings import Binding, KeyBindingsBase
 from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.keys import Keys
 
+from ikigai.terminal import key_lookup
 from ikigai.terminal.key_lookup import KeyLookup
 
 SEQUENCES: tuple[tuple[Keys | str, ...], ...] = (
@@ -42,13 +43,12 @@ def chosen(matches: list[Binding]) -> object:
 
 
 def test_key_lookup_chooses_what_all_bindings_together_would(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(defaults, "load_vi_bindings", KeyBindings)  # hundreds
-    default = defaults.load_key_bindings()
-    monkeypatch.setattr(defaults, "load_key_bindings", lambda: default)
+    default = key_lookup.default_bindings(vi=False)
+    monkeypatch.setattr(key_lookup, "default_bindings", lambda vi: default)
     found = set[object]()
     for seed in range(10):
         own = some_bindings(Random(seed))
-        lookup = KeyLookup()
+        lookup = KeyLookup(vi=False)
         lookup.bind(some_bindings(Random(-seed)))
         lookup.bind(own)
         every = merge_key_bindings([default, own])
@@ -61,3 +61,15 @@ def test_key_lookup_chooses_what_all_bindings_together_would(monkeypatch: pytest
             assert waits[0] == waits[1]
             found.add(ours in [each.handler for each in own.bindings])
     assert found == {True, False}
+
+
+@pytest.mark.parametrize("vi", [False, True])
+def test_default_bindings_are_those_of_prompt_toolkit_in_its_order(vi: bool, monkeypatch: pytest.MonkeyPatch):
+    def described(bindings: KeyBindingsBase) -> list[tuple[object, ...]]:
+        return [(each.keys, each.handler.__module__, each.handler.__qualname__) for each in bindings.bindings]
+
+    monkeypatch.setattr(defaults, "load_vi_search_bindings", KeyBindings)
+    if not vi:
+        monkeypatch.setattr(defaults, "load_vi_bindings", KeyBindings)
+    expected = described(defaults.load_key_bindings())
+    assert described(key_lookup.default_bindings(vi)) == expected and len(expected) > 100

@@ -9,10 +9,10 @@ import signal
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from prompt_toolkit.application import Application, application
+from prompt_toolkit.application import Application
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input.typeahead import store_typeahead
-from prompt_toolkit.key_binding import KeyBindings, KeyPress, defaults
+from prompt_toolkit.key_binding import KeyBindings, KeyPress
 from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
@@ -64,14 +64,10 @@ class TerminalApp:
         last_words: Callable[[], Coroutine[Any, Any, None]],
         vi: bool = False,
     ) -> None:
-        if not vi:  # hundreds of bindings that no key would reach
-            defaults.load_vi_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
-        defaults.load_vi_search_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
-        application.load_key_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
         self.keyboard = Keyboard(tty.take_early())
         self._tty = tty
         self._handler, self._last_words = handler, last_words
-        self._keys = KeyLookup()  # with the bindings that the application is kept from loading
+        self._keys = KeyLookup(vi)  # in the place of the bindings that the application has loaded
         bare = tty.dumb or theme.words
         painter = _bare_painter() if bare else Painter
         painter_theme = Theme(plain=True) if bare else theme

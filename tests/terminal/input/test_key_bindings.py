@@ -50,7 +50,7 @@ class Pressed:
             output=DummyOutput(),
             editing_mode=EditingMode.VI if vi else EditingMode.EMACS,
         )
-        lookup = KeyLookup()
+        lookup = KeyLookup(vi)
         lookup.bind(keys)
         self.app.key_processor = KeyProcessor(lookup)
         self.buffer.load_history_if_not_yet_loaded()

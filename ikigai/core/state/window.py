@@ -92,6 +92,8 @@ class Turns(Sequence[Turn]):
     @property
     def sent(self) -> SentTurns:
         """The messages and ids of calls that a request has of these turns."""
+        if not self:  # not kept: all memory grows from one empty value, and a replay would keep it up turn by turn
+            return SentTurns((), ())
         if self._sent is None:
             messages = tuple(chain.from_iterable([turn.messages for turn in self]))
             self._sent = SentTurns(messages, tuple(call_ids(messages)))

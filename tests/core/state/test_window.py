@@ -6,7 +6,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule
 
 from ikigai.core.events import Totals
 from ikigai.core.messages import Message, Role, Text, ToolCall
-from ikigai.core.state.window import Turn, Turns, Window, fit_window, overflowing_window
+from ikigai.core.state.window import NO_TURNS, SentTurns, Turn, Turns, Window, fit_window, overflowing_window
 
 NOTHING = Totals()
 
@@ -95,6 +95,11 @@ class TurnsAreValues(RuleBasedStateMachine):
 
 
 TestTurnsAreValues = TurnsAreValues.TestCase
+
+
+def test_sent_messages_are_not_kept_up_from_a_memory_that_was_sent_empty() -> None:
+    assert NO_TURNS.sent == SentTurns((), ())
+    assert NO_TURNS.push(turn(1))._sent is None, "a replay of thousands of turns would copy them at each"
 
 
 def test_sent_messages_are_not_copied_for_each_turn_that_leaves() -> None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from ikigai import __version__
 from ikigai.cli.run_options import check_options, common_options, parse_run, read_message, run_parser
 from ikigai.core.errors import ConfigError, ExitCode, IkigaiError, Stopped, UsageError
-from ikigai.core.switch_words import SWITCH_WORDS
 from ikigai.system import paths
 
 if TYPE_CHECKING:
@@ -168,6 +167,14 @@ def _correct(word: str) -> str:
     return mistyped.choose_meaning(word, name, interactive) if name else word
 
 
+def _is_switched_on(variable: str) -> bool:
+    if not (text := os.environ.get(variable)):
+        return False
+    from ikigai.config.value_types import SWITCH_WORDS
+
+    return SWITCH_WORDS.get(text.lower(), False)
+
+
 def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
     """Run the REPL; the prompt is on screen and keys are taken before anything heavy is imported."""
     from ikigai.terminal.render.theme import USER, terminal_theme
@@ -175,9 +182,7 @@ def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
 
     gc.disable()  # looking through what is being imported, again and again, would take a tenth of the start
     tty = Tty()
-    reader = arguments.screen_reader or SWITCH_WORDS.get(
-        os.environ.get("IKIGAI_TERMINAL_SCREEN_READER", "").lower(), False
-    )
+    reader = arguments.screen_reader or _is_switched_on("IKIGAI_TERMINAL_SCREEN_READER")
     early = terminal_theme(os.environ, words=reader)
     tty.open(early.paint("prompt", early.sign(USER)) + " ")
     try:

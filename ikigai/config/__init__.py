@@ -44,10 +44,9 @@ from ikigai.config.key_table import (
     variables_of,
 )
 from ikigai.config.terminal import THEME_NAMES
-from ikigai.config.value_types import is_look
+from ikigai.config.value_types import SWITCH_WORDS, is_look
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import ConfigError, Rejected
-from ikigai.core.switch_words import SWITCH_WORDS
 from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS
 
 __all__ = [

@@ -79,6 +79,8 @@ Percent = Annotated[int, Meta(ge=5, le=100, title="a whole number of per cent, 5
 Results = Annotated[int, Meta(ge=0, le=1_000_000, title="a whole number of results, 0 to 1000000")]
 Agents = Annotated[int, Meta(ge=0, le=1_000, title="a whole number of agents, 0 to 1000")]
 Switch = Annotated[bool, Meta(title="true or false")]
+SWITCH_WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+"""Values of the words that turn a setting on or off where it is given as text, in lower case."""
 Dsn = Annotated[
     str,
     Meta(

@@ -14,7 +14,6 @@ from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.events import Ending, StoredEvent, UserMessage
 from ikigai.core.views import transcript
 from ikigai.repl.input_drafts import InputDrafts
-from ikigai.repl.watch_choice import WatchChoice
 
 if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from ikigai.app.services import Services
     from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.state.memory import Memory
+    from ikigai.repl.watch_choice import WatchChoice
     from ikigai.store.agents import Agent
     from ikigai.terminal.screen import Screen
 
@@ -51,7 +51,8 @@ class ActiveAgent:
         self._switch_lock = asyncio.Lock()
         self._is_new = False  # the agent has no conversation yet
         self._own_queue = InputQueue(screen.view)  # while no open agent is on screen
-        self._watch_choice = WatchChoice(screen.view, submit)
+        self._submit = submit
+        self._watch_choice: WatchChoice | None = None  # what to do here, while another process writes
 
     @property
     def agent_loop(self) -> AgentLoop | None:
@@ -92,7 +93,9 @@ class ActiveAgent:
                 open_agent = await manager.reacquire(open_agent)
         except AgentLocked:
             await self.follow(services, agent)
-            self._watch_choice.begin()
+            from ikigai.repl.watch_choice import WatchChoice
+
+            self._watch_choice = WatchChoice(self._view, self._submit)
             return
         except CorruptLineage as error:
             memory = await services.load_memory(agent)
@@ -110,7 +113,7 @@ class ActiveAgent:
 
         def on_lock_owner(lock_owner: str) -> None:
             if not lock_owner:
-                self._watch_choice.end()
+                self._end_watch_choice()
             self._status.set_agent(followed.name, following=True, deserted=not lock_owner, asking=followed.asks)
 
         def on_rename(name: str) -> None:
@@ -151,7 +154,7 @@ class ActiveAgent:
             await manager.unload(open_agent)
             raise
         self.agent, self._followed = open_agent.agent, None
-        self._watch_choice.end()
+        self._end_watch_choice()
         self._attach(open_agent)
         self._status.set_agent(open_agent.agent.name, ephemeral=open_agent.agent.ephemeral)
         self._view.restore_input(open_agent.view.attach(self._view))
@@ -300,9 +303,14 @@ class ActiveAgent:
             if previous:  # without an agent the screen showed the queue, and goes on showing it
                 old_queue.show()
 
+    def _end_watch_choice(self) -> None:
+        if self._watch_choice:
+            self._watch_choice.end()
+            self._watch_choice = None
+
     async def _detach(self) -> None:
         """Detach the agent on screen; if it was only followed, stop following."""
-        self._watch_choice.end()
+        self._end_watch_choice()
         if self._followed:
             followed, self._followed = self._followed, None
             await followed.stop()
@@ -322,7 +330,7 @@ class ActiveAgent:
         return unsaved
 
     async def _leave(self) -> str:
-        self._watch_choice.end()
+        self._end_watch_choice()
         if self._followed:
             await self._followed.stop()
         return await self.manager.close(self.open_agent) if self.manager else ""

@@ -16,14 +16,11 @@ CHOICES = (Choice("n", "new conversation"), Choice("f", "fork this one"), Choice
 
 
 class WatchChoice:
-    """The question while it is open; `submit` takes the command that the user chooses."""
+    """The question, asked at once; `submit` takes the command that the user chooses."""
 
     def __init__(self, view: ConversationView, submit: Callable[[str], None]) -> None:
         self._view, self._submit = view, submit
-        self._task: asyncio.Task[None] | None = None
-
-    def begin(self) -> None:
-        self._task = asyncio.create_task(self._ask(), name="watch choice")
+        self._task: asyncio.Task[None] | None = asyncio.create_task(self._ask(), name="watch choice")
 
     def end(self) -> None:
         """Take the question back if it is still open."""

@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 from ikigai.core.commands.arguments import THINKING_LEVELS, is_id, parse_budget, parse_model, parse_ranges, quoted
 from ikigai.core.errors import WrongArgument
 from ikigai.core.record import Record
-from ikigai.core.request.pins import PIN_PREFIX
 from ikigai.core.state import inputs
 
 
@@ -218,6 +217,8 @@ def command_line(meaning: inputs.Command) -> str:
         case inputs.Edit(id):
             return f"/edit {id or ''}".rstrip()
         case inputs.Change(values):
+            from ikigai.core.request.pins import PIN_PREFIX
+
             key = next(iter(key for key in TYPED_SETTINGS if key in values), "")
             if pins := [name for name in values if name.startswith(PIN_PREFIX)]:
                 return f"/{'un' * (values[pins[0]] is None)}pin {pins[0].removeprefix(PIN_PREFIX)}"

@@ -262,14 +262,15 @@ async def test_server_that_does_not_diagnose_is_asked_without(claude: AnthropicP
     assert ["diagnostics" in json.loads(request.body) for request in wire_server.requests] == [True, False, False]
 
 
-@pytest.mark.ordinary("text-*", "tools-*", "overloaded-clean")
+@pytest.mark.ordinary("text-*", "tools-*", "overloaded-clean-*")
+@pytest.mark.parametrize("step", [37, pytest.param(1, marks=pytest.mark.long, id="every")])
 @pytest.mark.parametrize("end", ["clean", "reset"])
 @pytest.mark.parametrize("name", [*MEANT, "overloaded"])
-async def test_cut_anywhere(claude: AnthropicProvider, wire_server: WireServer, name: str, end: str):
+async def test_cut_anywhere(claude: AnthropicProvider, wire_server: WireServer, name: str, end: str, step: int):
     """At sampled bytes, and at every one of the last."""
     stream = STREAMS[name]
     whole = len(stream.rstrip())  # what is behind the last event's JSON does not matter
-    for cut in [*range(0, whole - 12, 37 if end == "clean" else 83), *range(whole - 12, whole)]:
+    for cut in [*range(0, whole - 12, step), *range(whole - 12, whole)]:
         wire_server.script = [Answer(stream, cut=cut, end=end)]
         found = await collect(claude, asked())
         assert isinstance(found[-1], StreamFailed), f"finished after {cut} of {len(stream)} bytes"

@@ -212,10 +212,15 @@ WHOLE = sse(*PIECES, chunk(text(""), finish="STOP", usageMetadata=USAGE)).remove
 ENDED = sse(WHOLE, b"\r\n\r\n", {"usageMetadata": USAGE})
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long, id="every")])
 @pytest.mark.parametrize("end", ["clean", "reset"])
-async def test_cut_anywhere(provider: GoogleProvider, wire_server: WireServer, end: str):
+async def test_cut_anywhere(provider: GoogleProvider, wire_server: WireServer, end: str, step: int):
     """At sampled bytes, and at every one around the end."""
-    for cut in [*range(0, len(HALF), 5), *range(len(WHOLE) - 60, len(WHOLE) + 20), *range(len(WHOLE), len(ENDED), 7)]:
+    for cut in [
+        *range(0, len(HALF), step),
+        *range(len(WHOLE) - 60, len(WHOLE) + 20),
+        *range(len(WHOLE), len(ENDED), 7),
+    ]:
         wire_server.script = [Answer(ENDED, cut=cut, end=end)]
         found = await collect(provider)
         if isinstance(found[-1], StreamFailed):

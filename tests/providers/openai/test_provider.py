@@ -194,10 +194,11 @@ WHOLE = sse(*PIECES, chunk(finish="tool_calls"))
 ENDED = WHOLE + DONE
 
 
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long, id="every")])
 @pytest.mark.parametrize("end", ["clean", "reset"])
-async def test_cut_anywhere(provider: OpenAIProvider, wire_server: WireServer, end: str):
+async def test_cut_anywhere(provider: OpenAIProvider, wire_server: WireServer, end: str, step: int):
     """At sampled bytes, and at every one around the end."""
-    for cut in [*range(0, len(WHOLE), 7), *range(len(WHOLE) - 60, len(ENDED))]:
+    for cut in [*range(0, len(WHOLE), step), *range(len(WHOLE) - 60, len(ENDED))]:
         wire_server.script = [Answer(ENDED, cut=cut, end=end)]
         found = await collect(provider)
         if isinstance(found[-1], StreamFailed):

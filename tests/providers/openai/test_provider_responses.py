@@ -196,15 +196,16 @@ def ask_as(model: str) -> Request:
     return Request(model, ask().messages)
 
 
+@pytest.mark.parametrize("step", [131, pytest.param(1, marks=pytest.mark.long, id="every")])
 @pytest.mark.parametrize("end", ["clean", "reset"])
-async def test_cut_anywhere(responses: OpenAIProvider, wire_server: WireServer, end: str):
+async def test_cut_anywhere(responses: OpenAIProvider, wire_server: WireServer, end: str, step: int):
     """At sampled bytes, and at every one around the end."""
     whole = len(CALLS)
     last = CALLS.rindex(b"event: response.completed")
     for cut in [
-        *range(0, last, 131),
+        *range(0, last, step),
         *range(last - 12, last + 30),
-        *range(last, whole, 197),
+        *range(last, whole, step),
         *range(whole - 12, whole),
     ]:
         wire_server.script = [Answer(CALLS, cut=cut, end=end)]

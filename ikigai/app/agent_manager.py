@@ -18,7 +18,6 @@ from ikigai.app.command_outputs import CommandOutputs
 from ikigai.app.mailbox import Mailbox
 from ikigai.core.errors import AgentLocked, Bug, IkigaiError, LogDiverged, Rejected, StoreError
 from ikigai.core.events import Ending, UserMessage
-from ikigai.core.ports import View
 from ikigai.core.state import inputs
 from ikigai.core.state.memory import AgentStatus, replace
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from ikigai.core.agents.mail import Mail
     from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.events import StoredEvent
+    from ikigai.core.ports import AttachedView
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
     from ikigai.store.log import AgentLog
@@ -136,7 +136,7 @@ class AgentManager:
         self._kept: list[SpoolResult] = []  # of loops that ended by themselves
         self._detach_count = 0
 
-    async def open(self, agent: Agent, front: View | None = None) -> OpenAgent:
+    async def open(self, agent: Agent, front: AttachedView | None = None) -> OpenAgent:
         """Return the agent with its write lock and memory, its loop not started; return an open agent unchanged.
 
         Raise Rejected if it was killed, AgentLocked if another program has its write lock, CorruptLineage if it can
@@ -155,14 +155,16 @@ class AgentManager:
             return open_agent
 
     def register(
-        self, agent: Agent, memory: Memory, log: AgentLog, front: View | None = None, mail: bool = True
+        self, agent: Agent, memory: Memory, log: AgentLog, front: AttachedView | None = None, mail: bool = True
     ) -> OpenAgent:
         """Register an agent whose write lock is already held. With `mail` false, mail never starts a turn."""
         from ikigai.app.agent_services import make_loop
 
         on_stored = lambda stored: self.mailbox.on_stored(open_agent, stored)  # noqa: E731
-        view = BufferedView(front, self._report_change, self._on_usage, self._can_ask, on_stored, _AskingFlag(log).set)
-        view.live_state.changed(memory)
+        view = BufferedView(self._report_change, self._on_usage, self._can_ask, on_stored, _AskingFlag(log).set)
+        view.begin(memory)
+        if front:
+            view.attach(front)
         log.report = view.notice
         source = _AgentMail(self.mailbox, lambda: open_agent, self._report_change) if mail else None
         subagents, outputs = partial(self._subagents, self, agent.id), CommandOutputs(log, view.notice)

@@ -1,7 +1,7 @@
-"""This module provides a View that buffers while detached and replays to the front end that attaches.
+"""The View of an agent: writes its live state, which the front end that is attached draws.
 
-A detached agent draws nothing. Its stored events are in the log. The rest (the streaming reply, the output of tools,
-the queue, notices, questions) is buffered here and replayed when a front end attaches.
+A detached agent draws nothing. Its stored events are in the log. The rest (notices, questions, text for the prompt) is
+buffered here until a front end attaches.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ikigai.core.events import AssistantMessage, Ending, StoredEvent, TurnEnded, UsageReported, UserMessage
-from ikigai.core.ports import Delta, View
+from ikigai.core.ports import AttachedView, Delta
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import RetryScheduled
 from ikigai.core.state.memory import Memory, replace
@@ -21,15 +21,6 @@ from ikigai.core.views.transcript import TranscriptBlock
 
 MAX_BUFFERED_NOTICES = 20
 """Notices buffered while detached; older ones are dropped."""
-
-
-class BufferedReply:
-    """A streaming reply from its first delta; `saved` characters of its text are in the database."""
-
-    def __init__(self, asked_by: int) -> None:
-        self.asked_by = asked_by
-        self.deltas: list[Delta | RetryScheduled] = []
-        self.saved = 0
 
 
 class PendingQuestion:
@@ -42,7 +33,7 @@ class PendingQuestion:
 
 
 class BufferedView:
-    """The View of one agent. `attached_view` is the view of the front end, None while detached.
+    """The View of one agent, and the only writer of its `live_state`.
 
     `on_change` is called when `questions`, `unseen_ending` or `live_state` changed. `on_usage` gets the usage of
     requests made while detached, `on_stored` every stored event. `on_asking` gets True while a question waits. With
@@ -51,15 +42,14 @@ class BufferedView:
 
     def __init__(
         self,
-        attached_view: View | None = None,
         on_change: Callable[[], object] = lambda: None,
         on_usage: Callable[[StoredEvent], object] = lambda event: None,
         can_ask: bool = True,
         on_stored: Callable[[StoredEvent], object] = lambda event: None,
         on_asking: Callable[[bool], object] = lambda asks: None,
     ) -> None:
-        self.attached_view = attached_view
-        self.live_state = LiveState(BufferedReply)
+        self.attached_view: AttachedView | None = None  # of the front end
+        self.live_state = LiveState()
         self.questions: list[PendingQuestion] = []
         self.unseen_ending: Ending | None = None  # the ending of its newest turn, if it ended while detached
         self.words = ""  # of the newest turn's last reply
@@ -70,9 +60,15 @@ class BufferedView:
         self._buffer: list[StoredEvent] | None = None  # stored while the log is being read for a front end
         self._last_drawn = 0  # the last event that was drawn from the log
         self._notices: deque[tuple[str, bool]] = deque(maxlen=MAX_BUFFERED_NOTICES)  # True for a warning
-        self._answering: tuple[View, str] | None = None  # where it is answered while detached, until its next reply
+        # Where questions are answered while detached, until its next reply, and its name there.
+        self._answering: tuple[AttachedView, str] | None = None
 
     # ── attach and detach ──
+
+    def begin(self, memory: Memory) -> None:
+        """Begin an agent with this memory, before a front end attaches; texts that were typed ahead go on waiting."""
+        waiting, self.live_state = self.live_state.waiting, LiveState()
+        self.live_state.memory, self.live_state.waiting = memory, waiting
 
     def start_buffering(self) -> None:
         """Buffer stored events from now on until `attach`, while the log is being read."""
@@ -90,21 +86,10 @@ class BufferedView:
         self._last_drawn = events[-1].id if events else last
         return events
 
-    def attach(self, front: View) -> str:
-        """Attach a front end: replay what is not in the log yet; return the text for its prompt."""
+    def attach(self, front: AttachedView) -> str:
+        """Attach a front end: it draws the live state from now on. Return the text for its prompt."""
         self.attached_view, self._buffer, self.unseen_ending, self._answering = front, None, None, None
-        live = self.live_state
-        if live.memory:
-            front.changed(live.memory)
-        if reply := live.reply:
-            for each in reply.deltas:
-                front.show_delta(reply.asked_by, each)
-            if reply.saved:
-                front.draft_saved(reply.asked_by, reply.saved)
-        for call, text in live.outputs.items():
-            front.progress(call, text)
-        front.queued(live.waiting)
-        front.database_unreachable(live.database_unreachable)
+        front.attach(self.live_state)
         while self._notices:
             text, warns = self._notices.popleft()
             (front.notice if warns else front.note)(text)
@@ -113,6 +98,16 @@ class BufferedView:
         text, self.returned_text = self.returned_text, ""
         self._on_change()
         return text
+
+    def continue_reply(self, followed: BufferedView) -> None:
+        """Take over the reply that was shown of this agent while another program wrote it."""
+        self.live_state.reply = followed.live_state.reply
+
+    def drop_reply(self) -> None:
+        """Drop the streamed reply, because its request is sent anew."""
+        self.live_state.reply = None
+        if self.attached_view and self.live_state.memory:
+            self.attached_view.changed(self.live_state.memory)
 
     async def detach(self) -> None:
         """Detach the front end; questions leave the screen unanswered."""
@@ -124,7 +119,7 @@ class BufferedView:
             await asyncio.wait(shown)
         self._on_change()
 
-    def show_question(self, asked: PendingQuestion, front: View, who: str = "") -> None:
+    def show_question(self, asked: PendingQuestion, front: AttachedView, who: str = "") -> None:
         """Show a waiting question. `who` names a detached agent; its questions until its next reply are shown, too."""
 
         async def show() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ikigai.core.state.loading import Loading, Reading
     from ikigai.core.state.memory import Memory
     from ikigai.core.views.context_rule import ContextRule
+    from ikigai.core.views.live_state import LiveState
     from ikigai.core.views.transcript import TranscriptBlock
 
 _T = TypeVar("_T")
@@ -170,4 +171,12 @@ class View(Protocol):
 
     def queued(self, texts: tuple[str, ...]) -> None:
         """Take over the messages that wait for the end of the turn."""
+        ...
+
+
+class AttachedView(View, Protocol):
+    """A View that draws the live state of an agent which another view writes. Its calls come when that has changed."""
+
+    def attach(self, live: "LiveState") -> None:
+        """Draw this state from now on; nothing of it is drawn yet, but perhaps the beginning of its reply."""
         ...

@@ -55,6 +55,7 @@ from ikigai.headless.output_streams import OutputStreams
 
 if TYPE_CHECKING:
     from ikigai.app.json_records.record_fields import PrintedRecord
+    from ikigai.core.views.live_state import LiveState
     from ikigai.headless.reply_schema import ReplySchema
 
 
@@ -276,6 +277,9 @@ class PrintView:
         pass
 
     def draft_saved(self, asked_by: int, characters: int) -> None:
+        pass
+
+    def attach(self, live: LiveState) -> None:
         pass
 
     def changed(self, memory: Memory) -> None:

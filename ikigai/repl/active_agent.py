@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ikigai.agent.input_queue import InputQueue
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.events import Ending, StoredEvent, UserMessage
 from ikigai.core.views import transcript
 from ikigai.repl.input_drafts import InputDrafts
 
 if TYPE_CHECKING:
+    from ikigai.agent.input_queue import InputQueue
     from ikigai.agent.loop import AgentLoop
     from ikigai.app.agent_manager import AgentManager, OpenAgent
+    from ikigai.app.buffered_view import BufferedView
     from ikigai.app.followed_agent import FollowedAgent
     from ikigai.app.services import Services
     from ikigai.core.agents.subagent_port import Subagents
@@ -50,13 +51,28 @@ class ActiveAgent:
         self.drafts = InputDrafts(screen, self._agent_id, self._queued_texts, self._unstored_texts)
         self._switch_lock = asyncio.Lock()
         self._is_new = False  # the agent has no conversation yet
-        self._own_queue = InputQueue(screen.view)  # while no open agent is on screen
         self._submit = submit
         self._watch_choice: WatchChoice | None = None  # what to do here, while another process writes
 
     @property
     def agent_loop(self) -> AgentLoop | None:
         return self.open_agent.agent_loop if self.open_agent else None
+
+    @cached_property
+    def _own_view(self) -> BufferedView:
+        """The view that is attached while no open agent is on screen."""
+        from ikigai.app.buffered_view import BufferedView
+
+        view = BufferedView()
+        view.attach(self._view)
+        return view
+
+    @cached_property
+    def _own_queue(self) -> InputQueue:
+        """The queue of what is typed while no open agent is on screen."""
+        from ikigai.agent.input_queue import InputQueue
+
+        return InputQueue(self._own_view)
 
     @property
     def queue(self) -> InputQueue:
@@ -120,7 +136,7 @@ class ActiveAgent:
             self.rename(agent.id, name)
 
         self._build_manager(services)
-        followed = FollowedAgent(services, agent, self._view, on_lock_owner, on_rename)
+        followed = FollowedAgent(services, agent, self._own_view, on_lock_owner, on_rename)
         memory = await followed.begin()
         try:
             await self._show(services, agent, None, memory, followed)
@@ -155,8 +171,10 @@ class ActiveAgent:
             raise
         self.agent, self._followed = open_agent.agent, None
         self._end_watch_choice()
-        self._attach(open_agent)
+        await self._own_view.detach()
+        self._set_open(open_agent)
         self._status.set_agent(open_agent.agent.name, ephemeral=open_agent.agent.ephemeral)
+        open_agent.view.continue_reply(self._own_view)
         self._view.restore_input(open_agent.view.attach(self._view))
         self._view.note(f"You write to {open_agent.agent.name} here now.")
         self._begin(services, manager, open_agent)
@@ -229,20 +247,22 @@ class ActiveAgent:
             raise
         await self._detach()
         self.agent, self._memory, self._followed = agent, memory, followed
-        self._attach(open_agent)
+        self._set_open(open_agent)
+        view = open_agent.view if open_agent else self._own_view
         if followed:
             history = followed.known_rows(history)
         if open_agent:  # no await from here on: what is drawn agrees with memory
-            history += open_agent.view.drain_buffer(history[-1].id if history else 0)
+            history += view.drain_buffer(history[-1].id if history else 0)
             memory = open_agent.agent_loop.memory
-            open_agent.view.live_state.changed(memory)
-        assert memory
+            view.changed(memory)
+        else:
+            assert memory
+            view.begin(memory)
         self._is_new = agent.events <= len(history) and not any(isinstance(row.event, UserMessage) for row in history)
         if announced:
             self._status.set_agent(agent.name, ephemeral=agent.ephemeral)
             self._view.forget_agent()
             self._view.print_text(announced)
-            self._view.changed(memory)
         else:
             self._draw(agent, history, memory, is_switch)
         self._status.set_meter(services.before_turn)
@@ -256,9 +276,7 @@ class ActiveAgent:
             folder = shorten_home(current_directory())
             self._status.show_first_screen(partial(first_lines, way, folder), memory)
         text = self.drafts.pop(agent.id)
-        if open_agent:
-            text = "\n".join(filter(None, (open_agent.view.attach(self._view), text)))
-        self._view.restore_input(text)
+        self._view.restore_input("\n".join(filter(None, (view.attach(self._view), text))))
         self._show_background()
         if not is_switch:
             await self._view.drawn()  # before the first draft, whose module has to be loaded
@@ -293,15 +311,13 @@ class ActiveAgent:
         goes_on = memory.open is not None and (self.open_agent or self._followed)
         held = memory.open.not_started if memory.open and goes_on else ()
         self._view.history(transcript.history_items(history, memory, changes=False), skipped, is_switch, held)
-        self._view.changed(memory)
 
-    def _attach(self, open_agent: OpenAgent | None) -> None:
-        """Make `open_agent` the agent on screen; its queue takes over what was typed ahead."""
-        previous, old_queue, self.open_agent = self.open_agent, self.queue, open_agent
+    def _set_open(self, open_agent: OpenAgent | None) -> None:
+        """Make `open_agent` the agent on screen, while none is attached; its queue takes over what was typed ahead."""
+        old_queue, self.open_agent = self.queue, open_agent
         if self.queue is not old_queue:
             self.queue.take_over(old_queue)
-            if previous:  # without an agent the screen showed the queue, and goes on showing it
-                old_queue.show()
+            old_queue.show()
 
     def _end_watch_choice(self) -> None:
         if self._watch_choice:
@@ -314,6 +330,7 @@ class ActiveAgent:
         if self._followed:
             followed, self._followed = self._followed, None
             await followed.stop()
+        await self._own_view.detach()
         if self.open_agent and self.manager:
             await self.open_agent.view.detach()
             self.manager.detached(self.open_agent)
@@ -405,9 +422,11 @@ class ActiveAgent:
         """Handle the end of an agent's loop that nothing in this process asked for."""
         if open_agent is self.open_agent:
             self._memory = open_agent.agent_loop.memory
-            self._attach(None)
-            self._view.changed(structs.replace(self._memory, open=None))  # this process runs nothing of it any more
-            self._view.database_unreachable(False)
+            open_agent.view.attached_view = None
+            self._set_open(None)
+            ended = structs.replace(self._memory, open=None)  # this process runs nothing of it any more
+            self._own_view.begin(ended)
+            self._own_view.attach(self._view)
             self._view.notice(why)
             return
         self.drafts.stash(open_agent.agent.id, open_agent.view.returned_text)

@@ -224,7 +224,7 @@ class InputRouter:
 
         def on_output(text: str) -> None:
             buffer.add(text.encode(errors="replace"))
-            self._view.progress(line, text)
+            self._view.command_output(text)
 
         try:
             output = await permission_commands.run_user_command(self._session.services.tool_runtime, command, on_output)

@@ -252,7 +252,7 @@ class ProgramCommands:
 
         def on_text(text: str) -> None:
             parts.append(text)
-            self._view.progress(line, text)
+            self._view.command_output(text)
 
         self._view.running(line)
         try:

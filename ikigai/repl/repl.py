@@ -299,8 +299,9 @@ class Repl:
             self._active_agent.agent_loop.put_input(inputs.Interrupted())
 
     def retry_now(self) -> None:
-        if self._active_agent.agent_loop:
-            self._active_agent.agent_loop.jobs.retry_now()
+        if open_agent := self._active_agent.open_agent:
+            open_agent.view.drop_reply()
+            open_agent.agent_loop.jobs.retry_now()
 
     def history(self) -> HistoryPages | None:
         """Return the history of the agent on screen, or None while there is none."""

@@ -47,6 +47,7 @@ from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory
 from ikigai.core.views import transcript
 from ikigai.core.views.context_rule import ContextRule, context_rule
+from ikigai.core.views.live_state import LiveState
 from ikigai.core.views.transcript import TranscriptBlock
 from ikigai.providers.anthropic.provider import AnthropicProvider
 from ikigai.providers.models import ModelTraits
@@ -71,6 +72,12 @@ class Watcher:
         self.seen: list[tuple[str, Any]] = []
         self.memory: Memory | None = None
         self.saved_characters = 0
+        self.live = LiveState()
+
+    def attach(self, live: LiveState) -> None:
+        self.live, self.memory = live, live.memory
+        self.seen += [("live", each) for each in live.reply.deltas] if live.reply else []
+        self.seen.append(("queued", live.waiting))
 
     def show(self, block: TranscriptBlock) -> None:
         self.seen.append((block.speaker.value, block.text))

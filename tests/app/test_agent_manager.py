@@ -23,6 +23,8 @@ from ikigai.core.commands.fork import ForkRequest
 from ikigai.core.errors import AgentLocked, Rejected, Unavailable
 from ikigai.core.events import Ending, Forked, UserMessage
 from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
+from ikigai.core.request.reply import RetryScheduled, TextDelta
+from ikigai.core.state.fold import empty_memory
 from ikigai.core.state.inputs import Change, Condense, Interrupted, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
@@ -32,6 +34,7 @@ from ikigai.store.database import Database
 from ikigai.system.paths import unsaved_files
 from tests.agent.test_loop import Watcher
 from tests.conftest import MIGRATIONS
+from tests.core.agent import RUN
 from tests.store.test_healing import lose
 from tests.store.test_write_lock import CONNECTIONS
 from tests.support.invariants import check
@@ -158,6 +161,54 @@ async def test_events_stored_while_the_log_is_read_are_shown_once(database: Data
     buffered_view.show(TranscriptBlock(100, Speaker.NOTE, "drawn already"))
     buffered_view.show(TranscriptBlock(101, Speaker.NOTE, "new"))
     assert front.told("note") == ["new"]
+
+
+async def test_attached_view_draws_the_state_that_the_buffered_view_writes() -> None:
+    front, buffered_view, other = Watcher(), BufferedView(), BufferedView()
+    buffered_view.attach(front)
+    buffered_view.show_delta(1, TextDelta("One"))
+    buffered_view.draft_saved(1, 3)
+    buffered_view.progress("c", "output")
+    buffered_view.queued(("next",))
+    buffered_view.database_unreachable(True)
+    live = front.live
+    assert live is buffered_view.live_state and live.reply and live.reply.saved == 3
+    assert (live.outputs, live.waiting, live.database_unreachable) == ({"c": "output"}, ("next",), True)
+    other.continue_reply(buffered_view)
+    await buffered_view.detach()
+    other.attach(front)
+    assert front.live is other.live_state and other.live_state.reply is live.reply and not other.live_state.waiting
+    buffered_view.queued(("later",))
+    assert front.live.waiting == ()
+
+
+async def test_next_agent_begins_with_nothing_of_the_last_one_but_what_was_typed_ahead() -> None:
+    front, buffered_view = Watcher(), BufferedView()
+    buffered_view.attach(front)
+    buffered_view.show_delta(1, TextDelta("One"))
+    buffered_view.progress("c", "output")
+    buffered_view.queued(("next",))
+    buffered_view.database_unreachable(True)
+    await buffered_view.detach()
+    memory = empty_memory(RUN, "b")
+    buffered_view.begin(memory)
+    buffered_view.attach(front)
+    live = front.live
+    assert (live.memory, live.reply, live.outputs) == (memory, None, {})
+    assert live.waiting == ("next",) and not live.database_unreachable
+
+
+async def test_reply_whose_request_is_sent_anew_is_not_shown_again() -> None:
+    front, other, buffered_view = Watcher(), Watcher(), BufferedView()
+    buffered_view.begin(empty_memory(RUN, "a"))
+    buffered_view.attach(front)
+    buffered_view.show_delta(1, RetryScheduled(30.0, 2, "busy"))
+    buffered_view.drop_reply()
+    assert front.live.reply is None and front.memory is front.live.memory
+    buffered_view.show_delta(1, TextDelta("One"))
+    await buffered_view.detach()
+    buffered_view.attach(other)
+    assert other.told("live") == [TextDelta("One")]
 
 
 async def test_attached_view_gets_the_stream_from_its_start(database: Database) -> None:

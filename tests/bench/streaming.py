@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from ikigai.agent.reply_drafts import DRAFT_EVERY
+from ikigai.app.buffered_view import BufferedView
 from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.request.reply import TextDelta
 from ikigai.core.state.fold import empty_memory, evolve
@@ -74,32 +75,34 @@ def _rendered(text: str) -> float:
 
 async def _stream(text: str) -> float:
     screen = Screen(Tty(), terminal_theme(os.environ), SilentHandler(), ScreenOptions())
+    view = BufferedView()
+    view.attach(screen.view)
     began = 0.0
 
     async def answer() -> None:
         nonlocal began
         idle = empty_memory(RUN, "a")
-        screen.view.changed(evolve(idle, StoredEvent(ASKED_BY, "a", 1, 0.0, UserMessage("?"))))
+        view.changed(evolve(idle, StoredEvent(ASKED_BY, "a", 1, 0.0, UserMessage("?"))))
         began = time.process_time()
-        await _tell(screen, text)
-        screen.view.show(TranscriptBlock(ASKED_BY + 1, Speaker.ASSISTANT, text))
-        screen.view.changed(idle)
+        await _tell(view, text)
+        view.show(TranscriptBlock(ASKED_BY + 1, Speaker.ASSISTANT, text))
+        view.changed(idle)
         screen.close()
 
     await screen.run(answer)  # returns when everything is printed
     return time.process_time() - began
 
 
-async def _tell(screen: Screen, text: str) -> None:
+async def _tell(view: BufferedView, text: str) -> None:
     loop = asyncio.get_running_loop()
     due, saved_at = loop.time(), loop.time()
     said = 0
     for delta in _deltas(text):
-        screen.view.show_delta(ASKED_BY, TextDelta(delta))
+        view.show_delta(ASKED_BY, TextDelta(delta))
         said += len(delta)
         if loop.time() - saved_at >= DRAFT_EVERY:
             saved_at = loop.time()
-            screen.view.draft_saved(ASKED_BY, said)
+            view.draft_saved(ASKED_BY, said)
         if said % round(DELTA * PACE * STREAMING_FRAME_SECONDS) == 0:
             due += STREAMING_FRAME_SECONDS
             await asyncio.sleep(due - loop.time())

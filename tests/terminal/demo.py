@@ -18,6 +18,7 @@ tty = Tty()
 styles = terminal_theme(os.environ, words="DEMO_WORDS" in os.environ)
 tty.open(styles.paint("prompt", styles.sign(USER)) + " ")
 
+from ikigai.app.buffered_view import BufferedView  # noqa: E402
 from ikigai.config.terminal import TerminalSettings  # noqa: E402
 from ikigai.core.commands.table import COMMANDS  # noqa: E402
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage  # noqa: E402
@@ -116,6 +117,8 @@ class Feed(SilentHandler):
         options = ScreenOptions(os.environ.get("DEMO_THINKING", "fold"), vi="DEMO_VI" in os.environ)
         self.screen = Screen(tty, styles, self, options)
         self.view = self.screen.view
+        self.agent_view = BufferedView()
+        self.agent_view.attach(self.view)
 
     def told(self, what: str, **more: object) -> None:
         with self.log.open("a") as log:
@@ -130,14 +133,14 @@ class Feed(SilentHandler):
             row = StoredEvent(self.ids, "demo", self.ids, 0.0, event)
             self.memory = evolve(self.memory, row)
             if shown := event_block(row):
-                self.view.show(shown)
-        self.view.changed(self.memory)
+                self.agent_view.show(shown)
+        self.agent_view.changed(self.memory)
 
     def end(self, ending: Ending, reason: str = "") -> None:
         out = self.memory.window.older.turns
         self.store(end_turn(self.memory, (), ending, reason))
         if self.memory.window.older.turns != out:
-            self.view.rule(
+            self.agent_view.rule(
                 ContextRule(self.memory.cutoff or 0, self.memory.window.older.turns, "the first words of it")
             )
 
@@ -145,7 +148,7 @@ class Feed(SilentHandler):
         self.told("submit", text=text[:2000], length=len(text))
         if self.memory.open:
             self.queue.append(text)
-            self.view.queued(tuple(self.queue))
+            self.agent_view.queued(tuple(self.queue))
             return
         word, _, rest = text.partition(" ")
         match word:
@@ -159,10 +162,10 @@ class Feed(SilentHandler):
                 asyncio.get_running_loop().call_soon(self.boom)
                 return
             case "notice":
-                self.view.notice(rest)
+                self.agent_view.notice(rest)
                 return
             case "trouble":
-                self.view.database_unreachable(True)
+                self.agent_view.database_unreachable(True)
                 return
             case "ask":
                 self.asking.add(asyncio.create_task(self.ask(float(rest or 0))))
@@ -189,7 +192,8 @@ class Feed(SilentHandler):
                 self.task = asyncio.create_task(self.tools())
             case "retry":
                 self.asked_by = self.ids
-                self.view.show_delta(self.ids, RetryScheduled(30.0, 2, "The provider is overloaded.", max_attempts=8))
+                retry = RetryScheduled(30.0, 2, "The provider is overloaded.", max_attempts=8)
+                self.agent_view.show_delta(self.ids, retry)
             case "fail":
                 self.end(Ending.FAILED, "The provider refuses the key. Check OPENAI_API_KEY.")
             case _:
@@ -199,7 +203,7 @@ class Feed(SilentHandler):
         await asyncio.sleep(seconds)
         number = len(self.told_of("asked")) + 1
         self.told("asked")
-        answered = await self.view.ask(
+        answered = await self.agent_view.ask(
             Question(
                 f"Shall \x1b[2Jthing {number} be done?",
                 (f"  thing {number}, first \x1b]0;owned\x07 part", f"  thing {number}, other part"),
@@ -214,7 +218,7 @@ class Feed(SilentHandler):
 
     def delta(self, text: str) -> None:
         self.said.append(text)
-        self.view.show_delta(self.asked_by, TextDelta(text))
+        self.agent_view.show_delta(self.asked_by, TextDelta(text))
 
     async def streamed(self, text: str, piece: int = 4) -> None:
         self.asked_by = self.ids
@@ -223,7 +227,7 @@ class Feed(SilentHandler):
             self.delta(text[at : at + piece])
             if at - saved >= 200 or not saved:
                 saved = at
-                self.view.draft_saved(self.asked_by, saved)
+                self.agent_view.draft_saved(self.asked_by, saved)
             await asyncio.sleep(self.pace)
         self.finished(Ending.COMPLETED)
 
@@ -232,7 +236,7 @@ class Feed(SilentHandler):
         text = text.replace("\\n", "\n").replace("\\e", "\x1b")
         step = max(4, len(text) // 1000)
         for at in range(0, len(text), step):
-            self.view.show_delta(self.asked_by, ThinkingDelta(text[at : at + step]))
+            self.agent_view.show_delta(self.asked_by, ThinkingDelta(text[at : at + step]))
             await asyncio.sleep(self.pace)
         if says:
             self.mused = text
@@ -241,7 +245,7 @@ class Feed(SilentHandler):
     async def tools(self) -> None:
         self.asked_by = self.ids
         self.delta("Let me look.")
-        self.view.show_delta(self.asked_by, ToolCallDelta(0, "a", "read_file", '{"path":'))
+        self.agent_view.show_delta(self.asked_by, ToolCallDelta(0, "a", "read_file", '{"path":'))
         await asyncio.sleep(0.3)
         calls = ToolCall("a", "read_file", '{"path": "/etc/passwd"}'), ToolCall("b", "shell", '{"command": "ls -l\\n"}')
         self.said.clear()
@@ -260,7 +264,7 @@ class Feed(SilentHandler):
         self.end(ending)
         if self.queue:
             text = self.queue.pop(0)
-            self.view.queued(tuple(self.queue))
+            self.agent_view.queued(tuple(self.queue))
             self.submit(text)
 
     def interrupt(self) -> None:
@@ -272,7 +276,7 @@ class Feed(SilentHandler):
 
     def take_back(self) -> str:
         text = self.queue.pop() if self.queue else ""
-        self.view.queued(tuple(self.queue))
+        self.agent_view.queued(tuple(self.queue))
         return text
 
     def stash(self) -> None:
@@ -303,7 +307,7 @@ class Feed(SilentHandler):
         self.screen.equip(TerminalSettings(notify=os.environ.get("DEMO_NOTIFY", "auto"), notify_after=1))
         self.screen.status.set_agent("amber-fox")
         self.screen.status.set_database_place("embedded")
-        self.view.changed(self.memory)
+        self.agent_view.changed(self.memory)
         if "DEMO_LONG_HISTORY" in os.environ:
             turn = [TranscriptBlock(1, Speaker.USER, "asked"), TranscriptBlock(2, Speaker.ASSISTANT, answer(8))]
             self.view.history([*turn * 5, ContextRule(3, 5, "asked"), *turn * 20], 100)

@@ -95,9 +95,9 @@ def output(area: LiveArea, text: str) -> None:
 
 
 def replying(area: LiveArea, *deltas: Delta | RetryScheduled) -> None:
-    area.live.memory, area.live.reply = memory(UserMessage("?")), LiveReply(1)
+    area.live.memory, area.reply = memory(UserMessage("?")), LiveReply(1)
     for delta in deltas:
-        area.live.reply.add(delta)
+        area.reply.add(delta)
 
 
 def saying(area: LiveArea, text: str) -> None:
@@ -117,7 +117,7 @@ def waiting(area: LiveArea, text: str) -> None:
 
 
 def command(area: LiveArea, text: str) -> None:
-    area.live.command = text
+    area.command = text
 
 
 def question(area: LiveArea, text: str) -> None:

@@ -57,7 +57,7 @@ class InputActions:
 
     def retry(self) -> None:
         """Try a failed request again: now if it waits for that, and after the user has stopped the waiting."""
-        if self._view.retry_now():
+        if self._view.awaits_attempt:
             self.handler.retry_now()
         elif self._view.can_retry and not self.busy:
             self.handler.submit("/retry")

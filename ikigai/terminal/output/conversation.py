@@ -13,6 +13,7 @@ from ikigai.core.request.reply import Delta, RetryScheduled, describe_retry
 from ikigai.core.views import usage_totals
 from ikigai.core.views.call_words import join_results
 from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.live_state import LiveState, newest_output
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
 from ikigai.terminal.output.announced_changes import AnnouncedChanges
 from ikigai.terminal.output.application import TerminalApp
@@ -20,7 +21,7 @@ from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.output.entries import Entries
 from ikigai.terminal.output.held_calls import HeldCalls
 from ikigai.terminal.output.live_area import LiveArea
-from ikigai.terminal.output.live_reply import FinishedPiece, piece_size
+from ikigai.terminal.output.live_reply import FinishedPiece, LiveReply, piece_size
 from ikigai.terminal.output.scrollback import Scrollback, ScrollbackEntry
 from ikigai.terminal.render import blocks
 from ikigai.terminal.render.theme import Theme
@@ -44,7 +45,7 @@ class AnswerInput(Protocol):
 
 
 class ConversationView:
-    """The View of a terminal. It prints in the order of the calls.
+    """The View of a terminal: draws the live state it is attached to, and prints in the order of the calls.
 
     `thinking` says how a model's thoughts are shown: "fold" (in a row, once it speaks), "full" or "hide". `bare` is a
     terminal that shows nothing around the input; such rows are printed instead. `usage` holds the ids of the usage
@@ -71,6 +72,9 @@ class ConversationView:
         self.entries = Entries(theme, thinking)
         self.steps = HeldCalls()
         self._unanswered: str | None = None  # why the request failed that can be retried; "" if it stands above
+        self._turn: int | None = None  # first event of the open turn that is shown; 0 for none, None with no agent
+        self._queued = 0  # texts that wait, as shown
+        self._unreachable = False  # the database, as shown
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._warm = False
         self._command_questions = 0  # open ones
@@ -102,18 +106,15 @@ class ConversationView:
     @property
     def folded(self) -> tuple[str, int]:
         """All of the newest thought or result, and the event that holds it; 0 where it cannot be looked up."""
-        thinking = self._area.live.reply.thinking if self._area.live.reply else None
+        thinking = self._area.reply.thinking if self._area.reply else None
         streaming = thinking.text if thinking and thinking.has_text else ""
         return streaming or self.entries.folded, 0 if streaming or self.bare else self.entries.folded_in
 
-    def retry_now(self) -> bool:
-        """Show that the request which waits for its next attempt is sent now; return False if none waits."""
-        live = self._area.live
-        if self._area.following or live.reply is None or live.reply.waiting is None:
-            return False
-        live.reply = None
-        self._frames.soon()
-        return True
+    @property
+    def awaits_attempt(self) -> bool:
+        """True if a request of this program waits for its next attempt."""
+        reply = self._area.reply
+        return not self._area.following and reply is not None and reply.waiting is not None
 
     @property
     def can_retry(self) -> bool:
@@ -147,7 +148,7 @@ class ConversationView:
     def show(self, block: TranscriptBlock) -> None:
         if self.announced.replaces(block.id):
             return
-        reply, before = self._area.live.reply, self._area.shown
+        reply, before = self._area.reply, self._area.shown
         self._area.shown = block
         if block.speaker is Speaker.USER:
             self._area.first_lines = None
@@ -189,9 +190,10 @@ class ConversationView:
         self._scroll.add(lambda columns: self.entries.of(rule, columns))
 
     def show_delta(self, asked_by: int, event: Delta | RetryScheduled) -> None:
-        before, reply = self._area.live.reply, self._area.live.reply_to(asked_by)
-        begins = reply is not before or reply.waiting is not None
-        if reply is not before:
+        reply = self._area.reply
+        begins = reply is None or reply.asked_by != asked_by or reply.waiting is not None
+        if reply is None or reply.asked_by != asked_by:
+            reply = self._area.reply = LiveReply(asked_by)
             self.preload()
         finished = reply.add(event)
         if isinstance(event, RetryScheduled) and self.bare:
@@ -204,7 +206,7 @@ class ConversationView:
             self._frames.soon()
 
     def draft_saved(self, asked_by: int, characters: int) -> None:
-        if (reply := self._area.live.reply) and reply.asked_by == asked_by:
+        if (reply := self._area.reply) and reply.asked_by == asked_by:
             self._print_pieces(reply.saved(characters))
 
     def _print_pieces(self, pieces: list[FinishedPiece]) -> None:
@@ -257,29 +259,46 @@ class ConversationView:
 
     # ── what is under way ────────────────────────────────────────────────────────────────────────────────────────
 
+    def attach(self, live: LiveState) -> None:
+        self._area.live, reply = live, live.reply
+        if live.memory is None:
+            return  # no agent is open yet
+        self.changed(live.memory)
+        if reply and not (self._area.reply and self._area.reply.asked_by == reply.asked_by):
+            for each in reply.deltas:
+                self.show_delta(reply.asked_by, each)
+            if reply.saved:
+                self.draft_saved(reply.asked_by, reply.saved)
+        self.queued(live.waiting)
+        self.database_unreachable(live.database_unreachable)
+
     def progress(self, call_id: str, text: str) -> None:
-        self._area.live.progress(call_id, text)
         self._frames.soon()
 
     def running(self, command: str) -> None:
-        """Show that the user's own command is under way, its progress under its own words; "" when it has ended."""
-        live = self._area.live
-        live.running(command)
-        if live.memory is None or live.memory.open is None:
+        """Show that the user's own command is under way; "" when it has ended."""
+        self._area.command, self._area.command_output = command, ""
+        if not self._turn:
             self._area.began = time.monotonic()
         self._frames.soon()
 
+    def command_output(self, text: str) -> None:
+        """Show more output of the user's own command."""
+        self._area.command_output = newest_output(self._area.command_output, text)
+        self._frames.soon()
+
     def changed(self, memory: Memory) -> None:
-        before = self._area.live.memory
+        before, self._turn = self._turn, memory.open.first if memory.open else 0
         if memory.open is None:
             self._print_calls(self.steps.end_turn())
             self.changed_idle.set()
-            if before is None or before.open:
+            if before != self._turn:
                 self._scroll.add(lambda columns: self.entries.ended())
-        elif before is None or before.open is None or before.open.first != memory.open.first:
+        elif before != self._turn:
             self._unanswered = None
             self._area.began = self._began.setdefault(memory.open.first, time.monotonic())
-        self._area.live.changed(memory)
+        if self._area.live.reply is None:
+            self._area.reply = None
         self._frames.soon()
 
     # ── how things stand ─────────────────────────────────────────────────────────────────────────────────────────
@@ -294,18 +313,18 @@ class ConversationView:
 
     def database_unreachable(self, is_unreachable: bool) -> None:
         """Show that the database cannot be reached, or can be again."""
-        if self.bare and is_unreachable != self._area.live.database_unreachable:
+        if self.bare and is_unreachable != self._unreachable:
             if is_unreachable:
                 self.notice("The database cannot be reached.")
             else:
                 self.note("The database can be reached again.")
-        self._area.live.database_unreachable = is_unreachable
+        self._unreachable = is_unreachable
         self._frames.soon()
 
     def forget_agent(self) -> None:
-        """Take everything of the agent on screen out of the live area."""
-        self._area.first_lines = None
-        self._area.live.forget_agent()
+        """Take everything of the agent on screen out of the live area, until another one attaches."""
+        self._area.first_lines = self._area.reply = self._turn = None
+        self._area.live = LiveState()
         self.announced.forget()
         self.steps.end_turn()
         self._unanswered = None
@@ -368,10 +387,9 @@ class ConversationView:
         self._input.restore_input(text)
 
     def queued(self, texts: tuple[str, ...]) -> None:
-        entered = len(texts) > len(self._area.live.waiting)
+        entered, self._queued = len(texts) > self._queued, len(texts)
         if self.bare and entered:
             self.print_text(f"Queued: {texts[-1]}")
-        self._area.live.waiting = texts
         self._handler.draft_changed(entered)
         self._frames.soon()
 

@@ -31,12 +31,12 @@ from ikigai.core.views.transcript import TranscriptBlock
 from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.terminal.output import status_line
 from ikigai.terminal.output.dialog import Dialog
-from ikigai.terminal.output.live_reply import LiveReply
 from ikigai.terminal.render.text_width import cell_width, cut, format_duration, pack_rows, wrap
 from ikigai.terminal.render.theme import ASSISTANT, Theme
 
 if TYPE_CHECKING:
     from ikigai.core.state.memory import Memory
+    from ikigai.terminal.output.live_reply import LiveReply
 
 SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SPINNER_STEP = 0.1
@@ -75,7 +75,10 @@ class LiveArea:
         self.following = False  # another program writes that agent
         self.asking_elsewhere = False  # and waits there for an answer
         self.deserted = False  # or no program writes it
-        self.live = LiveState(LiveReply)
+        self.live = LiveState()  # of the agent on screen, whose view writes it
+        self.reply: LiveReply | None = None  # that streams, as far as it is drawn
+        self.command = ""  # of the user, under way
+        self.command_output = ""  # the newest
         self.database = ""
         self.spent = UsageTotals()  # by this session
         self._drawn: tuple[Memory | None, object, str] = None, None, ""  # the status line, and its sources
@@ -100,12 +103,12 @@ class LiveArea:
     @property
     def busy(self) -> bool:
         memory = self.live.memory
-        return bool(self.live.command) or (memory is not None and memory.open is not None and not self.deserted)
+        return bool(self.command) or (memory is not None and memory.open is not None and not self.deserted)
 
     @property
     def stoppable(self) -> bool:
         """True if this program itself runs the turn or command: it cannot stop those of another program."""
-        return bool(self.live.command) or (self.busy and not self.following)
+        return bool(self.command) or (self.busy and not self.following)
 
     @property
     def animated(self) -> bool:
@@ -188,7 +191,7 @@ class LiveArea:
         sign = SPINNER_FRAMES[int((now - self.began) / SPINNER_STEP) % len(SPINNER_FRAMES)]
         ago = f" · {format_duration(now - self.began)}"
         stops = f" · {key} stops" if self.stoppable and (key := self.theme.stop_key) else ""
-        waiting = self.live.reply.waiting if self.live.reply and not self.live.command else None
+        waiting = self.reply.waiting if self.reply and not self.command else None
         doing, retry = self._doing(now), f" · {self.theme.key('send')}: now"
         if waiting and stops and not self.buffer.text and cell_width(doing + retry + stops) <= columns - 2:
             stops = retry + stops
@@ -201,9 +204,9 @@ class LiveArea:
         return rows
 
     def _doing(self, now: float) -> str:
-        if self.live.command:
-            return f"Running {self.live.command}"
-        memory, reply = self.live.memory, self.live.reply
+        if self.command:
+            return f"Running {self.command}"
+        memory, reply = self.live.memory, self.reply
         assert memory and memory.open
         from ikigai.core.state.open_turn import AgentStatus
 
@@ -244,11 +247,11 @@ class LiveArea:
         return [DIALOG_INDENT + self.theme.paint("dim", cut(row, columns - len(DIALOG_INDENT))) for row in rows]
 
     def _tail(self, columns: int, rows: int) -> list[str]:
-        if self.live.outputs and rows > 0:
-            latest = next(reversed(self.live.outputs.values()))
+        if (self.command_output or self.live.outputs) and rows > 0:
+            latest = self.command_output or next(reversed(self.live.outputs.values()))
             last = [row for row in wrap(clean(latest), columns - len(DIALOG_INDENT)) if row.strip()]
             return [DIALOG_INDENT + self.theme.paint("dim", row) for row in last[-min(rows, MAX_OUTPUT_ROWS) :]]
-        reply, room = self.live.reply, columns - len(DIALOG_INDENT)
+        reply, room = self.reply, columns - len(DIALOG_INDENT)
         if reply is None or rows < 1:
             return []
         if reply.thinking and reply.thinking.has_text:

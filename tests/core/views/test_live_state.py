@@ -1,4 +1,4 @@
-"""The live state records the present of an agent for both of its views."""
+"""The live state records the present of an agent, for the view that is attached."""
 
 from ikigai.core.events import AssistantMessage, Event, StoredEvent, ToolStarted, UserMessage
 from ikigai.core.messages import Text, ToolCall, ToolResult
@@ -11,11 +11,6 @@ ASKED = (UserMessage("List it."),)
 CALLED = (*ASKED, AssistantMessage((Text("Look:"),)), ToolCall("a", "shell"), ToolCall("b", "shell"), ToolStarted("a"))
 
 
-class Reply:
-    def __init__(self, asked_by: int) -> None:
-        self.asked_by = asked_by
-
-
 def memory(*events: Event) -> Memory:
     made = empty_memory(RUN, "a")
     for id, event in enumerate(events, 1):
@@ -24,7 +19,7 @@ def memory(*events: Event) -> Memory:
 
 
 def test_live_state_keeps_a_reply_until_memory_asks_for_another():
-    live = LiveState(Reply)
+    live = LiveState()
     live.changed(memory(*ASKED))
     reply = live.reply_to(1)
     live.changed(memory(*ASKED))
@@ -35,26 +30,13 @@ def test_live_state_keeps_a_reply_until_memory_asks_for_another():
 
 
 def test_live_state_keeps_the_newest_output_of_running_calls():
-    live = LiveState(Reply)
+    live = LiveState()
     live.changed(memory(*CALLED))
-    live.running("!make")
-    for call in ("a", "b", "!make"):
+    for call in ("a", "b"):
         live.progress(call, "x" * MAX_OUTPUT_CHARACTERS)
         live.progress(call, call)
     assert all(len(text) == MAX_OUTPUT_CHARACTERS and text.endswith(call) for call, text in live.outputs.items())
     live.changed(memory(*CALLED, ToolResult("a", "done")))
-    assert list(live.outputs) == ["b", "!make"], "a result takes the place of what its call wrote"
+    assert list(live.outputs) == ["b"], "a result takes the place of what its call wrote"
     live.changed(memory())
-    assert list(live.outputs) == ["!make"]
-    live.running("")
     assert not live.outputs
-
-
-def test_live_state_keeps_the_command_and_the_database_of_another_agent():
-    live = LiveState(Reply)
-    live.changed(memory(*CALLED))
-    live.running("!make")
-    live.database_unreachable, live.waiting = True, ("next",)
-    live.forget_agent()
-    assert (live.memory, live.reply, live.outputs) == (None, None, {})
-    assert live.command == "!make" and live.database_unreachable and live.waiting == ("next",)

@@ -337,9 +337,9 @@ def test_background_agents_are_shown_before_other_parts():
 @pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 200])
 def test_retry_wait_shows_its_keys_and_its_reason_in_rows_of_their_own(width: int):
     area = LiveArea(PLAIN, Buffer())
-    area.live.memory, area.live.reply = opened(), LiveReply(1)
-    area.live.reply.add(RetryScheduled(7.0, 3, "Anthropic is overloaded (529): try later.", "overloaded", "", 8))
-    area.began = area.live.reply.since
+    area.live.memory, area.reply = opened(), LiveReply(1)
+    area.reply.add(RetryScheduled(7.0, 3, "Anthropic is overloaded (529): try later.", "overloaded", "", 8))
+    area.began = area.reply.since
     rows = [row for row in area.around(1, width, 24)[0] if row]
     assert all(cell_width(row) <= width for row in rows)
     assert rows[0].endswith(" · Enter: now · Esc stops") == (width >= 80)
@@ -380,7 +380,7 @@ def test_follower_sees_a_question_beside_a_running_call_and_its_end():
 
 def test_command_of_the_user_is_shown_and_can_be_stopped():
     area = LiveArea(PLAIN, Buffer())
-    area.live.command = "!make\x1b[2J all"
+    area.command = "!make\x1b[2J all"
     (row,) = [row for row in area.around(1, 80, 24)[0] if "Running" in row]
     assert "Running !make<U+001B>[2J all · " in row and row.endswith(" · Esc stops")
 

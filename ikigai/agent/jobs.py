@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ikigai.agent.db_retry import DatabaseStatus
 from ikigai.agent.loop_options import RunServices
 from ikigai.agent.model_call import ModelCall, turn_request
-from ikigai.agent.settings_in_force import SettingsInForce
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.core.errors import Bug
+from ikigai.core.events import Choices
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.model import Provider
 from ikigai.core.ports import Log, Tools, View
@@ -56,6 +56,24 @@ class JobOwner(Protocol):
     def forget_context(self) -> ForgetContext:
         """Return the services of a planning turn."""
         ...
+
+
+class SettingsInForce:
+    """The settings of an agent as `core.ports.LiveSettings`; `update` replaces them."""
+
+    def __init__(self, values: Choices) -> None:
+        self.values = values
+        self._changed = asyncio.Event()
+
+    def update(self, values: Choices) -> None:
+        """Put these settings in force."""
+        if values != self.values:
+            self.values = values
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    def changed(self) -> Awaitable[object]:
+        return self._changed.wait()
 
 
 class Jobs:

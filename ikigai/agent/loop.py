@@ -13,9 +13,8 @@ from ikigai.agent.input_queue import InputQueue, as_new_message, is_command_resu
 from ikigai.agent.jobs import Jobs
 from ikigai.agent.lazy_condenser import LazyCondenser
 from ikigai.agent.loop_options import DEFAULTS, LoopOptions
-from ikigai.agent.prompt_changes import change_prompt
-from ikigai.agent.recalled_turns import RecalledTurns
 from ikigai.agent.refused_requests import RefusedRequests
+from ikigai.agent.turn_start import BEGINS_TURN, RecalledTurns, change_prompt
 from ikigai.agent.usage_meter import Billing, preload
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.errors import Rejected
@@ -61,8 +60,6 @@ if TYPE_CHECKING:
     from ikigai.core.state.loading import Reading
 
 _T = TypeVar("_T")
-
-BEGINS_TURN = Submitted, Plan, Retry, MailDelivered
 
 
 class AgentLoop:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from ikigai.agent.settings_in_force import SettingsInForce
+from ikigai.agent.jobs import SettingsInForce
 from ikigai.config import Config, with_profile
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import ToolCall

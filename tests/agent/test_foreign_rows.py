@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ikigai.agent.settings_in_force import SettingsInForce
+from ikigai.agent.jobs import SettingsInForce
 from ikigai.core.events import AssistantMessage, Ending, Event, ToolStarted, TurnEnded, UserMessage
 from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.core.state.inputs import Change, Clear, Input, Offered, SetMark, Submitted, Undo

@@ -11,7 +11,7 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
 from ikigai.terminal import keyboard  # noqa: F401  it registers how bytes are decoded
-from ikigai.terminal.input.pastes import Pastes
+from ikigai.terminal.input.sent_prompts import Pastes
 from ikigai.terminal.keys.codes import ESC_KEY, NEWLINE_KEY
 from ikigai.terminal.keys.parser import MAX_PASTE_BYTES, KeyParser
 

@@ -1,6 +1,6 @@
 """Runs calls of tools to their end, as the loop does."""
 
-from ikigai.agent.settings_in_force import SettingsInForce
+from ikigai.agent.jobs import SettingsInForce
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.tools.registry import ToolRegistry

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from ikigai.agent.settings_in_force import SettingsInForce
+from ikigai.agent.jobs import SettingsInForce
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.tools.ask_user import CANNOT_ASK, AskUserTool

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.agent.settings_in_force import SettingsInForce
+from ikigai.agent.jobs import SettingsInForce
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.messages import ToolCall
 from ikigai.tools import external, tool_files

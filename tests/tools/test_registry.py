@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ikigai.agent.settings_in_force import SettingsInForce
+from ikigai.agent.jobs import SettingsInForce
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.sanitize import storable
 from ikigai.core.tool_selection import EVERY_SET

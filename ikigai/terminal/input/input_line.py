@@ -10,7 +10,7 @@ from prompt_toolkit.document import Document
 
 from ikigai.terminal.input import prompt
 from ikigai.terminal.input.completion import Menu
-from ikigai.terminal.input.pastes import Pastes
+from ikigai.terminal.input.sent_prompts import Pastes, PromptHistory
 from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.render.theme import USER, Theme
 from ikigai.terminal.tty import Tty
@@ -39,7 +39,7 @@ class InputLine:
     ) -> None:
         self._tty, self._handler, self._dialogs, self._changed = tty, handler, dialogs, changed
         self.pastes = Pastes()
-        self.prompts = prompt.PromptHistory(self.pastes)
+        self.prompts = PromptHistory(self.pastes)
         self.buffer = Buffer(history=self.prompts, on_text_insert=self._on_growth, on_text_changed=self._on_change)
         self.menu = Menu(self.buffer, handler.complete)
         self.ghost = prompt.GhostSuggestion(

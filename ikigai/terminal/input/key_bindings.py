@@ -18,8 +18,8 @@ from prompt_toolkit.keys import Keys
 from ikigai.core.key_actions import KEY_ACTIONS, active_keys, key_label
 from ikigai.terminal.input.completion import Menu
 from ikigai.terminal.input.input_actions import InputActions, On
-from ikigai.terminal.input.pastes import Pastes
 from ikigai.terminal.input.prompt import GhostSuggestion
+from ikigai.terminal.input.sent_prompts import Pastes
 from ikigai.terminal.key_lookup import MOVES
 from ikigai.terminal.keys.codes import ESC_KEY
 

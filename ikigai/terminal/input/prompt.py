@@ -1,20 +1,18 @@
-"""This module lays out the input line with its text, the prompts before it, and the suggestion of one of them."""
+"""Layout of the input line: its text, and the suggestion of an earlier prompt behind it."""
 
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.formatted_text.utils import fragment_list_to_text
-from prompt_toolkit.history import History
 from prompt_toolkit.layout import BufferControl, ConditionalContainer, Dimension, HSplit, Layout, Window
 from prompt_toolkit.layout.processors import BeforeInput, Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 
-from ikigai.core.commands.table import LOGIN_LINE
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.terminal.input.pastes import Pastes
+from ikigai.terminal.input.sent_prompts import PromptHistory
 from ikigai.terminal.output.live_area import max_rows
 from ikigai.terminal.render.text_width import TAB_CELLS, cell_width, cut
 from ikigai.terminal.render.theme import USER
@@ -22,49 +20,6 @@ from ikigai.terminal.tty import Tty
 
 MIN_SUGGESTION_CELLS = 4
 """Cells for a suggestion below which there is none."""
-
-
-class PromptHistory(History):
-    """The prompts sent before, the newest first; long texts as their labels."""
-
-    def __init__(self, pastes: Pastes) -> None:
-        super().__init__()
-        self._pastes = pastes
-        self._texts: list[str] = []
-        self._new = 0  # how many of them this program sent
-
-    def fill(self, texts: Iterable[str]) -> None:
-        """Add texts from before this run, the newest first."""
-        self._texts += [self._pastes.collapsed(text) for text in texts]
-
-    async def load(self) -> AsyncGenerator[str, None]:
-        for text in self._texts:
-            yield text
-
-    def get_strings(self) -> list[str]:
-        return self._texts[::-1]
-
-    def append_string(self, string: str) -> None:
-        """Add a text that is sent now, unless it may hold a key."""
-        if LOGIN_LINE.search(string):
-            return
-        self._texts.insert(0, string)
-        self._new += 1
-
-    def load_history_strings(self) -> Iterable[str]:
-        return self._texts
-
-    def rest_of(self, text: str) -> str:
-        """Return the rest of the newest text that begins with `text`; "" if none does."""
-        size = len(text)
-        return next((each[size:] for each in self._texts if len(each) > size and each.startswith(text)), "")
-
-    def known(self) -> list[tuple[str, bool]]:
-        """Return the texts as they were sent, the newest first, each with True if this program sent it."""
-        return [(self._pastes.expanded(text), number < self._new) for number, text in enumerate(self._texts)]
-
-    def store_string(self, string: str) -> None:
-        """Do nothing: texts are stored where they are sent."""
 
 
 class VisibleControls(Processor):

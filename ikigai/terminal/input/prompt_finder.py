@@ -16,7 +16,7 @@ from prompt_toolkit.document import Document
 
 from ikigai.core.sanitize import clean_line
 from ikigai.core.search.prompt_history import EXACTLY, PromptMatches, SentPrompt, match_rank
-from ikigai.terminal.input.prompt import PromptHistory
+from ikigai.terminal.input.sent_prompts import PromptHistory
 from ikigai.terminal.render.text_width import cut
 
 MAX_OFFERED_PROMPTS = 100

@@ -21,8 +21,8 @@ from prompt_toolkit.output import DummyOutput
 from ikigai.terminal.input.completion import Menu
 from ikigai.terminal.input.input_actions import InputActions
 from ikigai.terminal.input.key_bindings import build_bindings
-from ikigai.terminal.input.pastes import Pastes
-from ikigai.terminal.input.prompt import GhostSuggestion, PromptHistory, build_layout
+from ikigai.terminal.input.prompt import GhostSuggestion, build_layout
+from ikigai.terminal.input.sent_prompts import Pastes, PromptHistory
 from ikigai.terminal.key_lookup import KeyLookup
 from ikigai.terminal.keys.parser import KeyParser
 from ikigai.terminal.tty import Tty

@@ -6,9 +6,8 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from ikigai.core.search.prompt_history import SentPrompt
-from ikigai.terminal.input.pastes import Pastes
-from ikigai.terminal.input.prompt import PromptHistory
 from ikigai.terminal.input.prompt_finder import PromptFinder, begin_search, describe_prompt, draw_excerpt, format_ago
+from ikigai.terminal.input.sent_prompts import Pastes, PromptHistory
 
 LONG = "\n".join(f"line {n}" for n in range(40))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.agent.settings_in_force import SettingsInForce
+from ikigai.agent.jobs import SettingsInForce
 from ikigai.app.tool_runtime import StandingApprovals
 from ikigai.core.messages import ToolCall
 from ikigai.core.ports import StartDecision

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ikigai.agent.settings_in_force import SettingsInForce
+from ikigai.agent.jobs import SettingsInForce
 from ikigai.app.tool_runtime import StandingApprovals
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import IkigaiError

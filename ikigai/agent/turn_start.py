@@ -1,11 +1,22 @@
-"""Turns outside of its window that an agent recalls for a message of the user."""
+"""Additions to a message that begins a turn: changes of the prompt, and turns recalled from outside of the window."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ikigai.core.errors import Rejected
-from ikigai.core.state.inputs import Retry, Submitted
+from ikigai.core.events import Event
+from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
+from ikigai.core.state.decisions import decide
+from ikigai.core.state.inputs import (
+    DefaultSystemChanged,
+    InstructionsChanged,
+    MailDelivered,
+    McpToolsChanged,
+    Plan,
+    Retry,
+    Submitted,
+)
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, replace
 from ikigai.core.state.rewind import rewind_before
@@ -13,8 +24,10 @@ from ikigai.core.state.rewind import rewind_before
 if TYPE_CHECKING:
     from ikigai.agent.db_retry import RetryUntilAvailable
     from ikigai.agent.input_queue import InputQueue
-    from ikigai.agent.loop_options import RunServices
+    from ikigai.agent.loop_options import PromptSource, RunServices
     from ikigai.core.ports import Log
+
+BEGINS_TURN = Submitted, Plan, Retry, MailDelivered
 
 
 class RecalledTurns:
@@ -45,3 +58,14 @@ class RecalledTurns:
         if recalled is None:
             return incoming
         return replace(incoming, recalled=replace(recalled, text=self._services.redactor().foreign(recalled.text)))
+
+
+def change_prompt(memory: Memory, source: PromptSource) -> tuple[Memory, tuple[Event, ...]]:
+    """Return memory with the instructions of `source`, and the events about what else is in force than before."""
+    events: tuple[Event, ...] = ()
+    run, instructions = memory.run, source.instructions()
+    if (run.below.get(INSTRUCTIONS_KEY) or "") != instructions:
+        events = decide(memory, InstructionsChanged(instructions))
+        memory = replace(memory, run=replace(run, below=with_instructions(run.below, instructions)))
+    events += decide(memory, DefaultSystemChanged(source.default_system(memory)))
+    return memory, events + decide(memory, McpToolsChanged(source.mcp_tools(memory)))

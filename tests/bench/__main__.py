@@ -34,7 +34,7 @@ ROWS = {
     "S13": ("s13_tokens", "error of the token figure against what the provider counts"),
     "FORK": ("s15_depth", "an agent at the end of 200 forks loaded, against the same turns in one agent"),
     "TYPE": ("s16_typing", "what a key waits for behind an @ in a folder of 100,000 files"),
-    "HOPS": ("s17_hops", "modules and packages entered from Enter to the request, and from a delta to the terminal"),
+    "HOPS": ("s17_hops", "modules and packages on the way from Enter to the request, and from a delta to the terminal"),
     "PLAN": (
         "s18_plans",
         "an agent without the planner's statistics, against with them; one used long ago, the newest",

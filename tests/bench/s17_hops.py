@@ -1,8 +1,9 @@
-"""This module counts HOPS: modules entered from Enter to the request's first byte, and from a delta to the
-terminal.
+"""HOPS: modules on the way from Enter to the request's first byte, and from a delta to the terminal.
 
-It also counts their packages. A reader who follows a message through the code opens these files. They are counted in
-the running program, in a terminal, with a server that speaks Chat Completions; the SDK is loaded by then.
+A reader who follows a message through the code with "go to definition" opens these files; `hops_program` says what is
+on the way. Each way is judged by its goal. All modules that are entered meanwhile are reported beside it: helpers of
+helpers, and what else runs at that time. Both are counted in the running program, in a terminal, with a server that
+speaks Chat Completions; the SDK is loaded by then.
 """
 
 from collections import defaultdict
@@ -31,14 +32,16 @@ def measure(quick: bool) -> list[Figure]:
             "packages": [len({module.partition("/")[0] for module in each}) for each in taken[way]],
         }
         figures += [
-            Figure("HOPS", f"{unit} {what}", unit, counted[unit], "the goal", [goal])
+            Figure("HOPS", f"{unit} {what}", unit, counted[unit], "the goal", [goal], 1.0)
             for unit, goal in GOALS[way].items()
         ]
+        entered = [len(each) for each in taken[f"{way}-entered"]]
+        figures.append(Figure("HOPS", f"modules entered {what}", "modules", entered, "on the way", counted["modules"]))
     return figures
 
 
 def ways(exchanges: int, environ: dict[str, str], warm_up: int = WARM_UP) -> dict[str, list[list[str]]]:
-    """Return the modules entered on each way, a list for each exchange; `environ` says where the database is."""
+    """Return the modules of each way, by its name, a list for each exchange; `environ` says where the database is."""
     folder = Path(environ["HOME"], ".config", "ikigai")
     folder.mkdir(parents=True)
     file = folder / "ways"

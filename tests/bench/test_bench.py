@@ -160,9 +160,14 @@ def test_modules_on_the_way_of_a_message_are_counted(dsn: str) -> None:
     with home() as environ:
         taken = s17_hops.ways(1, {**environ, "IKIGAI_DATABASE_URL": dsn}, warm_up=0)
     (request,), (delta,) = taken["request"], taken["delta"]
-    assert {"agent/loop", "core/state/decisions", "store/log", "providers/openai/chat_api"} <= {*request}
-    assert {"agent/model_call", "terminal/output/live_reply"} <= {*delta}
+    assert {"agent/loop", "core/state/decisions", "store/log", "agent/apply_events", "providers/streaming"} <= {
+        *request
+    }
+    assert {"agent/model_call", "providers/streaming", "terminal/output/live_reply"} <= {*delta}
     assert "repl/repl" not in delta and "terminal/output/live_reply" not in request
+    (all_request,), (all_delta,) = taken["request-entered"], taken["delta-entered"]
+    assert {*request, "core/state/fold", "terminal/output/conversation"} <= {*all_request}
+    assert {*delta, "core/redaction"} <= {*all_delta}
 
 
 @pytest.mark.long

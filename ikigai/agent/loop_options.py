@@ -9,7 +9,7 @@ from ikigai.core.ports import CommandOutputStore
 from ikigai.core.state.redacted_inputs import no_redactor
 
 if TYPE_CHECKING:
-    from ikigai.agent.model_call import RequestCache
+    from ikigai.agent.prompt_cache import PromptCache
     from ikigai.core.agents.mail import Mail
     from ikigai.core.errors import Rejected
     from ikigai.core.events import TurnsRecalled
@@ -37,7 +37,7 @@ class RunServices(Protocol):
         """Return the options for condensing the oldest turns of this memory."""
         ...
 
-    def request_cache(self) -> RequestCache | None:
+    def request_cache(self) -> PromptCache | None:
         """Return what is known of the provider's cache of the conversation; None for nothing."""
         ...
 
@@ -63,7 +63,7 @@ class NoServices:
     def condense_options(self, memory: Memory) -> CondenseOptions:
         return CondenseOptions()
 
-    def request_cache(self) -> RequestCache | None:
+    def request_cache(self) -> PromptCache | None:
         return None
 
     def redactor(self) -> Redactor:

@@ -9,14 +9,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ikigai.agent.db_retry import DatabaseStatus
 from ikigai.agent.reply_drafts import ReplyDraftSaver
 from ikigai.agent.usage_meter import PriceOf, UsageMeter, read_reply
-from ikigai.core.events import Ending, UsageReported
+from ikigai.core.events import Ending
 from ikigai.core.messages import ReplyBlock, StopReason, ToolCall
 from ikigai.core.model import Provider
 from ikigai.core.ports import Log, View
@@ -47,7 +47,7 @@ from ikigai.core.state.memory import Memory, measure, next_request, plain_size, 
 from ikigai.core.views.usage_totals import INTERRUPTED_FAILURE
 
 if TYPE_CHECKING:
-    from ikigai.core.request.cache_diagnosis import CacheUse
+    from ikigai.agent.prompt_cache import PromptCache
 
 COUNT_TIMEOUT = 2.0
 """Seconds that the provider may take to count a turn that has ended; after that its size in bytes is used."""
@@ -57,15 +57,7 @@ replace = msgspec.structs.replace
 log = logging.getLogger(__name__)
 
 
-class RequestCache(Protocol):
-    """The state of the provider's cache of a conversation; see `prompt_cache.PromptCache`."""
-
-    def prepare(self, memory: Memory, request: Request) -> Request: ...
-    async def last_use(self, within: float | None = None) -> CacheUse | None: ...
-    async def judge(self, memory: Memory, request: Request, report: UsageReported) -> UsageReported: ...
-
-
-def turn_request(memory: Memory, schema: str = "", cache: RequestCache | None = None) -> Request:
+def turn_request(memory: Memory, schema: str = "", cache: PromptCache | None = None) -> Request:
     """Return the next request of the open turn. Its reply has to match the JSON `schema` if there is one.
 
     `cache` knows what the provider's cache has of the conversation.
@@ -96,7 +88,7 @@ class ModelCall:
         provider: Provider,
         price: PriceOf,
         redactor: Redactor,
-        cache: RequestCache | None = None,
+        cache: PromptCache | None = None,
     ) -> None:
         self._job, self._memory, self._provider = job, memory, provider
         self._has_tools = bool(request.tools)

@@ -125,14 +125,14 @@ def _project_servers(
     """Return the servers of a trusted project's file. Their tools always ask."""
     if project is None or not (content := project.mcp_servers()):
         return {}
-    listed = read_project_file(content)
-    problems += listed.problems
+    listed, unusable = read_project_file(content)
+    problems += unusable
 
     def value(text: str) -> str:
         return expand(text, secrets, os.environ)
 
     found = dict[str, McpServer]()
-    for name, server in listed.servers.items():
+    for name, server in listed.items():
         launch = ServerLaunch(
             name,
             (value(server.command), *map(value, server.args)) if server.command else (),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -57,22 +57,18 @@ class ProjectServer(msgspec.Struct):
         return (self.command, *self.args, self.address, self.cwd, *(value for _, value in self.pairs))
 
 
-class ProjectFile(NamedTuple):
-    """The servers of a file that can be used, by their names, and sentences about the others."""
+def read_project_file(content: bytes) -> tuple[Mapping[str, ProjectServer], Sequence[str]]:
+    """Return the servers of a file that can be used, by their names, and sentences about the others.
 
-    servers: Mapping[str, ProjectServer]
-    problems: tuple[str, ...] = ()
-
-
-def read_project_file(content: bytes) -> ProjectFile:
-    """Return what the file holds. Comments and a comma behind the last entry are ignored, as editors do."""
+    Comments and a comma behind the last entry are ignored, as editors do.
+    """
     text = content.decode(errors="replace").removeprefix("\ufeff")
     text = _LAST_COMMA.sub(lambda found: found[1] or "", _COMMENT.sub(lambda found: found[1] or " ", text))
     try:
         listed = msgspec.json.decode(text, type=dict[str, Any])
         entries = {**_entries(listed, "servers"), **_entries(listed, "mcpServers")}
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        return ProjectFile({}, (f"{PROJECT_FILE} is not used: {clean_line(str(error)).rstrip('.')}.",))
+        return {}, [f"{PROJECT_FILE} is not used: {clean_line(str(error)).rstrip('.')}."]
     servers, problems = dict[str, ProjectServer](), list[str]()
     for name, entry in entries.items():
         try:
@@ -84,7 +80,7 @@ def read_project_file(content: bytes) -> ProjectFile:
             problems.append(f"{PROJECT_FILE} has a server {clean_line(name)[:80]!r} that cannot be used: {why}.")
         elif not server.is_off:
             servers[name] = server
-    return ProjectFile(servers, tuple(problems))
+    return servers, problems
 
 
 def _entries(listed: dict[str, Any], key: str) -> dict[str, Any]:
@@ -130,7 +126,7 @@ def describe_project_servers(content: bytes, withholds: Callable[[str], bool] = 
     and does not get.
     """
     lines = list[str]()
-    for name, server in read_project_file(content).servers.items():
+    for name, server in read_project_file(content)[0].items():
         what = " ".join((server.command, *server.args)) if server.command else server.address
         pairs = "".join(f" {key}={value}" for key, value in server.pairs)
         where = f" (in {server.cwd})" if server.cwd else ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import Rejected, WrongArgument
 from ikigai.core.messages import Role
@@ -13,15 +11,8 @@ from ikigai.core.state.memory import Memory
 from ikigai.terminal.render.markdown import code_blocks
 
 
-class CopyChoice(NamedTuple):
-    """A text that is safe to copy, and `what` names it to the user."""
-
-    text: str
-    what: str
-
-
-def choose_copy(memory: Memory, argument: str) -> CopyChoice:
-    """Return the last answer, or the code block of it that `argument` numbers, counted from 1.
+def choose_copy(memory: Memory, argument: str) -> tuple[str, str]:
+    """Return the last answer, or the code block of it that `argument` numbers from 1, safe to copy; and its name.
 
     Raise Rejected if there is none. A code block comes without its last line break: pasted into a shell it waits for
     Enter.
@@ -32,14 +23,14 @@ def choose_copy(memory: Memory, argument: str) -> CopyChoice:
     if not answer:
         raise Rejected("There is no answer yet.", "In /history, c copies older messages.")
     if not argument:
-        return CopyChoice(clean(answer).strip("\n"), "the last answer")
+        return clean(answer).strip("\n"), "the last answer"
     blocks = code_blocks(answer)
     if not blocks:
         raise Rejected("The last answer has no code block.", "/copy alone copies all of it.")
     if int(argument[:9]) > len(blocks):
         count = "one code block" if len(blocks) == 1 else f"{len(blocks):,} code blocks"
         raise Rejected(f"The last answer has {count}.", f"Write a number up to {len(blocks)}.")
-    return CopyChoice(blocks[int(argument) - 1], f"code block {argument.lstrip('0')} of {len(blocks):,}")
+    return blocks[int(argument) - 1], f"code block {argument.lstrip('0')} of {len(blocks):,}"
 
 
 def list_code_blocks(memory: Memory | None) -> dict[str, str]:

@@ -278,8 +278,8 @@ class ProgramCommands:
 
         if self._session.memory is None:
             raise NotReady()
-        chosen = copy_answer.choose_copy(self._session.memory, command.argument)
-        self._view.print_text(await self._screen.copied(chosen.text, chosen.what))
+        text, name = copy_answer.choose_copy(self._session.memory, command.argument)
+        self._view.print_text(await self._screen.copied(text, name))
 
     async def _approve(self, command: ProgramCommand) -> None:
         from ikigai.core.key_actions import bound_key

@@ -53,8 +53,8 @@ def test_that_of_an_earlier_turn_where_the_open_one_has_none():
 
 def test_blocks_of_code_wherever_they_stand():
     made = memory(UserMessage("?"), said(CODE))
-    assert [copying.choose_copy(made, str(n)).text for n in (1, 2, 3, 4)] == ["one", "two", "three", "four"]
-    assert copying.choose_copy(made, "002").what == "code block 2 of 4"
+    assert [copying.choose_copy(made, str(n))[0] for n in (1, 2, 3, 4)] == ["one", "two", "three", "four"]
+    assert copying.choose_copy(made, "002")[1] == "code block 2 of 4"
     assert completing.complete_code(made) == {
         "1": "one",
         "2": "two",
@@ -83,5 +83,5 @@ def test_print_mode_refuses_it():
 
 def test_copied_text_is_safe():
     made = memory(UserMessage("?"), said(f"{HOSTILE}\n\n```\n{HOSTILE}\n```\n"))
-    whole, block = copying.choose_copy(made, "").text, copying.choose_copy(made, "1").text
+    whole, block = copying.choose_copy(made, "")[0], copying.choose_copy(made, "1")[0]
     assert clean(whole) == whole and clean(block) == block and "<U+202E>" in block

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, Thought, TranscriptBlock, hosted_block
-from ikigai.terminal.output.live_reply import FinishedPiece, FoldedThinking, HostedStep
+from ikigai.terminal.output.live_reply import FinishedPiece, FoldedThinking
 from ikigai.terminal.output.scrollback import ScrollbackEntry
 from ikigai.terminal.render import blocks
 from ikigai.terminal.render.theme import Theme
@@ -43,8 +44,8 @@ class Entries:
             self.folded, self.folded_in = shown.thoughts[-1].text, shown.id
         elif isinstance(shown, FoldedThinking):
             self.folded, self.folded_in = shown.text, 0
-        elif isinstance(shown, HostedStep):
-            self.fold(hosted_block(shown.block), columns)
+        elif isinstance(shown, ToolCall | ToolResult):
+            self.fold(hosted_block(shown), columns)
         elif isinstance(shown, TranscriptBlock) and blocks.is_long(shown, columns):
             self.folded, self.folded_in = blocks.full_text(shown), shown.id
 
@@ -115,8 +116,8 @@ class Entries:
     def _draw_piece(self, piece: FinishedPiece, columns: int) -> Iterator[ScrollbackEntry]:
         if isinstance(piece, FoldedThinking):
             yield from self._thought(piece.text, piece.seconds, columns)
-        elif isinstance(piece, HostedStep):
-            yield from self._of(hosted_block(piece.block), columns)
+        elif isinstance(piece, ToolCall | ToolResult):
+            yield from self._of(hosted_block(piece), columns)
         elif drawn := blocks.draw_piece(piece.source, piece.context, columns, self._theme, self.links):
             yield ScrollbackEntry(drawn)
 

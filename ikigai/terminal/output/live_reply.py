@@ -33,14 +33,8 @@ class FoldedThinking(NamedTuple):
     seconds: float
 
 
-class HostedStep(NamedTuple):
-    """A call that the vendor ran, or its result."""
-
-    block: ToolCall | ToolResult
-
-
-FinishedPiece: TypeAlias = FinishedBlock | FoldedThinking | HostedStep
-"""A piece that goes up into the scrollback."""
+FinishedPiece: TypeAlias = FinishedBlock | FoldedThinking | ToolCall | ToolResult
+"""A piece that goes up into the scrollback; calls are those that the vendor ran."""
 
 
 def piece_size(piece: FinishedPiece) -> int:
@@ -48,8 +42,10 @@ def piece_size(piece: FinishedPiece) -> int:
     match piece:
         case FoldedThinking(text) | FinishedBlock(text):
             return len(text)
-        case HostedStep(block):
-            return len(block.arguments if isinstance(block, ToolCall) else block.content)
+        case ToolCall():
+            return len(piece.arguments)
+        case ToolResult():
+            return len(piece.content)
 
 
 class LiveThinking:
@@ -87,10 +83,10 @@ class _Part:
     hosted call or its result.
     """
 
-    def __init__(self, start: int, step: FoldedThinking | HostedStep | None = None) -> None:
+    def __init__(self, start: int, step: FoldedThinking | ToolCall | ToolResult | None = None) -> None:
         self.start = start  # characters of the reply before it
         self.thoughts = int(isinstance(step, FoldedThinking))
-        self.is_hosted = isinstance(step, HostedStep)  # and its event is not stored yet
+        self.is_hosted = isinstance(step, ToolCall | ToolResult)  # and its event is not stored yet
         self.texts: list[str] = []
         self.stream = MarkdownStream()
         self.context = ReplyContext()
@@ -152,7 +148,7 @@ class LiveReply:
             case HostedDelta(block):
                 finished = self._fold()
                 self._close()
-                self._begin(HostedStep(block))
+                self._begin(block)
                 self.hosted = block if isinstance(block, ToolCall) else None
                 finished += self.saved(self._saved)
             case RetryScheduled():
@@ -234,7 +230,7 @@ class LiveReply:
         self._begin(FoldedThinking(thinking.text, time.monotonic() - thinking.since))
         return self.saved(self._saved)
 
-    def _begin(self, step: FoldedThinking | HostedStep | None = None) -> None:
+    def _begin(self, step: FoldedThinking | ToolCall | ToolResult | None = None) -> None:
         self._parts.append(_Part(self._characters, step))
         self._closed = False
 

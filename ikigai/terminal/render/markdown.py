@@ -13,7 +13,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ikigai.core.sanitize import Cleaner, clean
 from ikigai.system.commonmark import build_parser, end_with_newline
@@ -34,13 +34,6 @@ _OPENER = re.compile(r" {0,3}(?:#{1,6}[ \t]|```|~~~|[><]|[-+*][ \t]|1[.)][ \t]|[
 _ITEM = re.compile(r" {0,3}(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)")
 
 
-class _Finished(NamedTuple):
-    """A block's source with blank lines and link definitions before it; `fed` as it was when the block ended."""
-
-    source: str
-    fed: int
-
-
 class MarkdownStream:
     """One reply, cut into top-level blocks as it comes; the cuts do not depend on the sizes of the deltas.
 
@@ -53,7 +46,8 @@ class MarkdownStream:
         self.parsed = 0  # characters given to the parser: the work done
         self._cleaner = Cleaner()
         self._unread: list[str] = []  # deltas of the line still growing, as they came: most of it ends nothing
-        self._finished: deque[_Finished] = deque()
+        # The sources of blocks, with blank lines and link definitions before each, and `fed` as each ended.
+        self._finished: deque[tuple[str, int]] = deque()
         self._lines: list[str] = []  # complete, since the last finished block
         self._partial: list[str] = []  # the line still growing, in pieces
         self._size = 0  # of the lines, in characters
@@ -88,8 +82,8 @@ class MarkdownStream:
         characters of the reply then shows nothing that a crash could take back.
         """
         taken: list[str] = []
-        while self._finished and (upto is None or self._finished[0].fed <= upto):
-            taken.append(self._finished.popleft().source)
+        while self._finished and (upto is None or self._finished[0][1] <= upto):
+            taken.append(self._finished.popleft()[0])
         return taken
 
     def tail(self, width: int, rows: int) -> list[str]:
@@ -110,8 +104,8 @@ class MarkdownStream:
         self._partial = ["".join(self._partial)] if self._partial else []
         yield from self._partial
         yield from reversed(self._lines)
-        for block in reversed(self._finished):
-            yield from reversed(block.source.split("\n")[:-1])
+        for source, _ in reversed(self._finished):
+            yield from reversed(source.split("\n")[:-1])
 
     def _read(self) -> None:
         if self._unread:
@@ -212,7 +206,7 @@ class MarkdownStream:
     def _commit(self, ends: list[int]) -> None:
         start = 0
         for end in ends:
-            self._finished.append(_Finished(self._source(start, end), self.fed))
+            self._finished.append((self._source(start, end), self.fed))
             start = end
         del self._lines[:start]
         self._size = sum(map(len, self._lines)) + len(self._lines)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.request.reply import HostedDelta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
-from ikigai.terminal.output.live_reply import FinishedBlock, FinishedPiece, HostedStep, LiveReply
+from ikigai.terminal.output.live_reply import FinishedBlock, FinishedPiece, LiveReply
 
 TEXT = "First paragraph.\n\nSecond *one*.\n\n```python\nx = 1\n\ny = 2\n```\n\n- a\n- b\n\nLast words."
 
@@ -106,7 +106,7 @@ def searched() -> LiveReply:
 
 
 def told(pieces: list[FinishedPiece]) -> list[object]:
-    return [piece.block if isinstance(piece, HostedStep) else said([piece]).strip() for piece in pieces]  # type: ignore
+    return [piece if isinstance(piece, ToolCall | ToolResult) else said([piece]).strip() for piece in pieces]  # type: ignore
 
 
 def test_hosted_call_goes_up_before_the_words_behind_it_and_once():

@@ -69,7 +69,7 @@ async def fork(services: Services, agent: Agent, request: ForkRequest, memory: M
         mode = ApprovalMode.of(services.run.below).stricter(ApprovalMode.ASK)
         choices = {"approval": mode.value, **choices}
     own = (SettingsChanged(choices, dict.fromkeys(choices, "agent")),) if choices else ()
-    events = (Forked(parent.name, at), *own)
+    events = (Forked(parent.name, at, parent.id), *own)
     child = await family.fork(parent, at, events, request.name, current_directory())
     return ForkedChild(child, parent, at, notice)
 

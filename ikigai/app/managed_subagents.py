@@ -86,7 +86,7 @@ class ManagedSubagents:
         own: Choices = {key: value for key, value in {**memory.own, **choices}.items() if value is not None}
         at = await family.fork_point(parent.agent)
         overridden = tuple(sorted(with_choices(memory, choices).run.overridden))
-        events = (Forked(parent.agent.name, at), Cleared(own, overridden))
+        events = (Forked(parent.agent.name, at, parent.agent.id), Cleared(own, overridden))
         return await manager.open(await family.fork(parent.agent, at, events, name, current_directory(), made=id))
 
     async def _within_limits(self) -> None:

@@ -12,9 +12,9 @@ trusted project; nothing else is read from the working directory. API keys stay 
 kept here.
 """
 
-# Imports inside functions: a start without a file, logins or grants reads none.
+# Imports inside functions: a start without a file, logins or settings reads none.
 #   tomllib, tomlkit, json, msgspec    a file, a setting that is a list or an object, and a change of the file
-#   hmac                               the key that seals grants (it loads OpenSSL)
+#   hmac                               the key of the seals (it loads OpenSSL)
 #   redaction, key_changes             errors in a value, and keys that the user has bound anew
 
 import re

@@ -232,7 +232,7 @@ class SettingsChanged(Record, frozen=True):
 
     The origin "agent" means the agent's own choice (a command): it survives when flags and variables are gone. The
     choice of a profile takes back the agent's own choices of the other settings that the event names. `seal` shows
-    which program has granted what the event grants (`core.state.grants`).
+    which program has chosen this (`core.state.grants`).
     """
 
     values: Choices
@@ -241,10 +241,14 @@ class SettingsChanged(Record, frozen=True):
 
 
 class Forked(Record, frozen=True):
-    """A child's first event: its parent's name then, and the last event of the parent's lineage that it shares."""
+    """A child's first event: its parent's name then, the last event of the parent's lineage that it shares, and the
+    parent's id. `seal` shows which program made the fork (`core.state.grants`).
+    """
 
     parent: str
     at: int | None
+    parent_id: str = ""
+    seal: str = ""
 
 
 class AgentKilled(Record, frozen=True):

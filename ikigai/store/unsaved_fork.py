@@ -38,7 +38,8 @@ async def fork_with_unsaved(
         await cursor.execute(transfer.RESERVE, (count,))
         ids = [id for (id,) in await cursor.fetchall()]
         child, first = await create_agent(cursor, name, parent.directory, parent.id, at), 2 + len(copied)
-        rows = [codec.encode(Forked(parent.name, at)), *(_copy_row(row) for _, row in copied)]
+        forked = sealed_row(Forked(parent.name, at, parent.id), child.id, 1, session.seal)
+        rows = [forked, *(_copy_row(row) for _, row in copied)]
         events = [_in_fork(event, opened, ids[1]) for event in unsaved.events[-place.missing :]]
         rows += [sealed_row(event, child.id, seq, session.seal) for seq, event in enumerate(events, first)]
         kinds, contents, datas = (list(column) for column in zip(*rows, strict=True))

@@ -414,7 +414,7 @@ async def test_agent_with_a_lost_write_lock_shows_the_events_of_the_other_progra
             other.execute("select pg_advisory_unlock_all()")  # closing alone lets go of it a moment later
         assert not manager.agents
         again = await manager.open(member.agent)
-        assert again is not member and again.agent_loop.memory.own.get("budget") == 7777
+        assert again is not member and again.agent_loop.memory.unconfirmed == {"budget": 7777}
         manager.start_loop(again)
 
 

@@ -20,6 +20,7 @@ from ikigai.core.events import SettingsChanged, StoredEvent
 from ikigai.core.messages import Usage
 from ikigai.core.model import ModelLimits
 from ikigai.core.state.fold import evolve
+from ikigai.core.state.grants import sealed
 from ikigai.providers.models import ListedModel
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
@@ -146,7 +147,7 @@ async def test_profile_says_when_its_agents_are_condensed_and_print_mode_never_d
     world = Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
     plain = await world.load_memory(await world.create())
     chosen = SettingsChanged({"profile": "tight"}, {"profile": "agent"})
-    tight = evolve(plain, StoredEvent(1, plain.agent, 1, 0.0, chosen))
+    tight = evolve(plain, StoredEvent(1, plain.agent, 1, 0.0, sealed(chosen, plain.agent, 1, world.run.seal)))
     usual = making.make_options(world.context_settings(plain))
     assert (usual.mode, usual.at_percent) == ("manual", 75)
     found = making.make_options(world.context_settings(tight))

@@ -671,7 +671,7 @@ class Life(Program):
         ages = {"now": before[-1:], "newest turn_end": ends[-1:], "old turn_end": ends[len(ends) // 2 :], "nowhere": []}
         at = ages[place] or [0]
         child = self.log.create(f"a{len(self.agents)}", self.agent, at[0])
-        self.log.append(child, (ev.Forked(self.agent, at[0]),))
+        self.log.append(child, (ev.Forked(self.agent, at[0], self.agent),))
         self.agents.append(child)
         self.past_jobs.clear()
         self.start(child, self.run)
@@ -755,7 +755,7 @@ def condensed_life(machine: type[Life]) -> None:
     parent, twice = life.agent, life.memory
     for at, text in ((ends[1], ""), (twice.summaries[0].id, "a and b"), (twice.summaries[1].id, "a to d")):
         child = life.log.create(f"a{len(life.agents)}", parent, at)
-        life.log.append(child, (ev.Forked(parent, at),))
+        life.log.append(child, (ev.Forked(parent, at, parent),))
         life.agents.append(child)
         life.start(child, run)
         assert (life.memory.summary.text if life.memory.summary else "") == text

@@ -12,6 +12,7 @@ from ikigai.app.unsaved_events import put_back
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, LogDiverged
 from ikigai.core.request.reply_draft import Draft
+from ikigai.core.state import grants
 from ikigai.core.state.loading import load_memory
 from ikigai.core.transfer import known_tail
 from ikigai.core.transfer.unsaved import Unsaved, read
@@ -19,6 +20,7 @@ from ikigai.store import log_tail
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
+from tests.core.memory_log import seal
 from tests.store.talk import Talk
 
 LOSE = """
@@ -209,6 +211,7 @@ async def test_events_that_waited_follow_the_moved_ones(dsn: str) -> None:
 
 async def test_tail_is_a_fork_where_another_program_went_on(dsn: str) -> None:
     database, talk, _ = await talk_of(dsn)
+    database.seal_with(seal)
     known = rows(dsn)
     lose(dsn, 3)
     other = await Database.open(dsn, MIGRATIONS)
@@ -223,6 +226,10 @@ async def test_tail_is_a_fork_where_another_program_went_on(dsn: str) -> None:
     seen = await database.reader(child).history(None, 100)
     contents = [getattr(event.event, "label", "") for event in seen]
     assert "waits" in contents and "foreign" not in contents
+    (forked,) = (event for event in seen if isinstance(event.event, ev.Forked))
+    assert forked.seq == 1 and forked.event == grants.sealed(
+        ev.Forked(talk.agent.name, child.forked_at, talk.agent.id), child.id, 1, seal
+    )
     assert {row[2] for row in known} <= {row[2] for row in rows(dsn)}, "each event is in one of the two"
     await database.close()
 

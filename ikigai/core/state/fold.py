@@ -148,7 +148,7 @@ def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
                 if status is IDLE and type(event) is UserMessage and _is_special(event):
                     memory = _begin_special(memory, stored, event)
                     builder = _builder(memory)
-                elif type(event) is MailTaken and not grants.is_confirmed(memory.run.seal, stored):
+                elif type(event) is MailTaken and not _is_own_mail(memory, stored):
                     event = replace(event, reply_to="", attended=False)
                 builder.add(stored.id, event)
             continue
@@ -242,7 +242,7 @@ def _begin_special(memory: Memory, stored: StoredEvent, event: UserMessage) -> M
     """
     id, criteria, sender = stored.id, event.text if event.planning else "", event.sender
     attended = event.attended or not sender
-    if not grants.is_confirmed(memory.run.seal, stored):
+    if not _is_own_mail(memory, stored):
         sender, attended = "", False
     opened = OpenTurn(
         id, id, planning=event.planning, criteria=criteria, alone=event.alone, sender=sender, attended=attended
@@ -251,11 +251,16 @@ def _begin_special(memory: Memory, stored: StoredEvent, event: UserMessage) -> M
     return _with_envelope(memory) if event.planning else memory
 
 
+def _is_own_mail(memory: Memory, stored: StoredEvent) -> bool:
+    """Return True if the agent answers for this row of a turn. Turns of its ancestors have ended, and are answered."""
+    return stored.agent == memory.agent and grants.is_confirmed(memory.run.seal, stored)
+
+
 def _with_clear(memory: Memory, stored: StoredEvent, event: Cleared) -> Memory:
     own, overridden = event.own, event.overridden
     if not grants.is_confirmed(memory.run.seal, stored):
-        own = grants.without_none(grants.confirmed_choices(memory.run, {}, event.own, event.seal))
-        overridden = tuple(key for key in overridden if key in own and not grants.is_grant(key))
+        own = {**memory.own, **grants.stricter_choices(memory.run, memory.own, event.own, event.seal)}
+        overridden = ()
     changes, run = _changes(memory, stored, "clear", "clear")[-1:], memory.run.choose(overridden, stored.id)
     fresh = Memory(run, memory.agent, {}, 0, cleared=stored.id, changes=changes)
     return _with_settings(replace(fresh, unconfirmed=grants.unconfirmed_choices(event.own, own)), own, run.resolve(own))
@@ -265,19 +270,17 @@ def _with_choices(memory: Memory, stored: StoredEvent, event: SettingsChanged) -
     """Return memory after changed settings, the agent's own choices among them."""
     values = event.values
     mine = {key: value for key, value in values.items() if event.origins.get(key) == AGENT_ORIGIN}
-    if event.seal == grants.IMPORTED:  # what was in force elsewhere
-        return replace(memory, unconfirmed=grants.unconfirmed_choices({**memory.unconfirmed, **mine}, {}))
+    if not grants.is_confirmed(memory.run.seal, stored):
+        own = {**memory.own, **grants.stricter_choices(memory.run, memory.own, mine, event.seal)}
+        unconfirmed = grants.unconfirmed_choices({**memory.unconfirmed, **mine}, own)
+        return _with_settings(replace(memory, unconfirmed=unconfirmed), own, memory.recorded)
     replaced = (values.keys() - mine.keys()) if mine.get("profile") else set[str]()
     kept = {key: value for key, value in memory.own.items() if key not in replaced}
-    chosen, wins = mine, {*mine, *replaced}
-    if not grants.is_confirmed(memory.run.seal, stored):
-        chosen = grants.confirmed_choices(memory.run, kept, mine, event.seal)
-        wins = {key for key in wins if not grants.is_grant(key)}
-    own = grants.without_none({**kept, **chosen})
-    run = memory.run.choose(wins, stored.id)
+    own = grants.without_none({**kept, **mine})
+    run = memory.run.choose({*mine, *replaced}, stored.id)
     taken_back = {key: run.resolve(own).get(key) for key, value in mine.items() if value is None}
     others = {key: value for key, value in memory.unconfirmed.items() if key not in mine}
-    memory = replace(memory, run=run, unconfirmed={**others, **grants.unconfirmed_choices(mine, chosen)})
+    memory = replace(memory, run=run, unconfirmed=others)
     return _with_settings(memory, own, {**memory.recorded, **values, **taken_back})
 
 

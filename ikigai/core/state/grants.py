@@ -1,21 +1,22 @@
-"""Decide which rows grant something, and what is left of those that another program stored.
+"""Decide which rows choose something, and what is left of those that another program stored.
 
 A row of the log may come from a dump, from an import, or from another program that may write to the schema. So a row
-that grants something has a seal, which only the programs of one user on one machine can make (`Seal`). It binds the
-row to its place in the log. Without it:
+that chooses or grants something has a seal, which only the programs of one user on one machine can make (`Seal`). It
+binds the row to its place in the log. Without it:
 
-    approval, profile, tools_off    allow no more than the run does without these choices
-    pins                            are not sent
-    works_for, mail                 the agent reports to nobody; the mail begins no turn
-    in an imported row              no choice counts at all
+    settings, clear    no choice counts, but for an approval mode and tools off that are stricter than those in force
+    fork               what the agents above have chosen counts as if it had no seal
+    works_for, mail    the agent reports to nobody; the mail begins no turn
+    an imported row    no choice counts at all
 
-What does not count is in `Memory.unconfirmed` until the user chooses it here. Values with another origin than the
-agent's own choice never grant anything: they tell what was in force, and the run says what is (`settings_in_force`).
+What does not count is in `Memory.unconfirmed` until the user chooses it here. Values of grants with another origin than
+the agent's own choice only tell what was in force, and the run says what is (`settings_in_force`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import msgspec
@@ -23,10 +24,10 @@ import msgspec
 from ikigai.core.agents.mail import WORKS_FOR
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.events import (
-    AGENT_ORIGIN,
     Choices,
     Cleared,
     Event,
+    Forked,
     MailSent,
     MailTaken,
     SettingsChanged,
@@ -35,12 +36,13 @@ from ikigai.core.events import (
 )
 from ikigai.core.request.pins import PIN_PREFIX, without_pins
 from ikigai.core.sanitize import clean_line
+from ikigai.core.state.lineage import Ancestor
 from ikigai.core.tool_selection import ToolSelection
 
 if TYPE_CHECKING:
     from ikigai.core.state.effective_settings import RunConfig
 
-_Sealed: TypeAlias = SettingsChanged | Cleared | UserMessage | MailSent | MailTaken
+_Sealed: TypeAlias = SettingsChanged | Cleared | Forked | UserMessage | MailSent | MailTaken
 Seal: TypeAlias = Callable[[bytes], str]
 """Returns the seal of these bytes, which only the holder of a key can make."""
 GRANTS = ("approval", "profile", "tools_off")
@@ -59,7 +61,7 @@ def is_grant(key: str) -> bool:
 
 
 def needs_seal(event: Event) -> TypeGuard[_Sealed]:
-    """Return True if the row makes, keeps or takes back a choice that grants something, or is mail of an agent."""
+    """Return True if the row makes, keeps, takes back or inherits choices, or is mail of an agent."""
     match event:
         case UserMessage(sender=sender):
             return bool(sender)
@@ -67,48 +69,77 @@ def needs_seal(event: Event) -> TypeGuard[_Sealed]:
             return bool(to)
         case MailTaken(reply_to=reply_to, attended=attended):
             return bool(reply_to or attended)
-        case Cleared(own, overridden):
-            return any(map(is_grant, (*own, *overridden)))
-        case SettingsChanged(origins=origins):
-            return any(is_grant(key) and origin == AGENT_ORIGIN for key, origin in origins.items())
+        case Forked(parent_id=parent):
+            return bool(parent)
+        case SettingsChanged() | Cleared():
+            return True
         case _:
             return False
 
 
 def sealed(event: Event, agent: str, seq: int, seal: Seal | None) -> Event:
-    """Return the event as the row `seq` of an agent has it: with a seal, if it grants something."""
+    """Return the event as the row `seq` of an agent has it: with a seal, if it needs one."""
     if not needs_seal(event):
         return event
     return msgspec.structs.replace(event, seal=seal(_sealed_bytes(event, agent, seq)) if seal else "")
 
 
 def is_confirmed(seal: Seal | None, stored: StoredEvent) -> bool:
-    """Return True if all that this row grants counts."""
+    """Return True if all that this row chooses counts."""
     event = stored.event
     if isinstance(event, SettingsChanged | Cleared) and event.seal == IMPORTED:
         return False
     return not seal or not needs_seal(event) or event.seal == seal(_sealed_bytes(event, stored.agent, stored.seq))
 
 
-def confirmed_choices(run: RunConfig, own: Choices, chosen: Choices, seal: str) -> Choices:
-    """Return what counts of the choices in an unconfirmed row, where `own` are those before it."""
+def with_proven_forks(seal: Seal | None, line: Iterable[Ancestor], rows: Sequence[StoredEvent]) -> list[StoredEvent]:
+    """Return the rows of a lineage, `line` from the leaf up. Choices above a fork lose their seals where no sealed row
+    of the child says that it was forked there: whoever may change the table agents could give it other ancestors.
+    """
+    if not seal:
+        return list(rows)
+    places = {
+        (row.agent, row.event.parent_id): row.event.at
+        for row in rows
+        if isinstance(row.event, Forked) and is_confirmed(seal, row)
+    }
+    unproven = set[str]()
+    for child, parent in pairwise(line):
+        fork = child.agent, parent.agent
+        if unproven or fork not in places or _shared(child.upto, places[fork]) != parent.upto:
+            unproven.add(parent.agent)
+    return [_without_seal(row) if row.agent in unproven else row for row in rows]
+
+
+def _shared(upto: int | None, at: int | None) -> int | None:
+    """Return the last event that is shared where both limits hold; None is no limit."""
+    return min((limit for limit in (upto, at) if limit is not None), default=None)
+
+
+def _without_seal(row: StoredEvent) -> StoredEvent:
+    event = row.event
+    if not isinstance(event, SettingsChanged | Cleared) or event.seal == IMPORTED:
+        return row
+    return msgspec.structs.replace(row, event=msgspec.structs.replace(event, seal=""))
+
+
+def stricter_choices(run: RunConfig, own: Choices, chosen: Choices, seal: str) -> Choices:
+    """Return what counts of the choices in an unconfirmed row, where `own` are those before it: what lets a model do
+    less than these.
+    """
     if seal == IMPORTED:
         return {}
-    kept = {key: value for key, value in without_pins(chosen).items() if key != WORKS_FOR}
-    if not kept.keys() & set(GRANTS):
-        return kept
-    above = {key: value for key, value in run.above.items() if key not in GRANTS}
-    plain = msgspec.structs.replace(run, above=above)
-    rest = {key: value for key, value in own.items() if key not in GRANTS}
-    after = without_none({**own, **kept})
-    alone, wanted = plain.resolve_unlimited(rest), plain.resolve_unlimited(after)
-    mode = ApprovalMode.of(wanted)
-    if (stricter := mode.stricter(ApprovalMode.of(alone))) is not mode:
-        kept["approval"] = stricter.value if after.get("profile") else None
-    here, tools = ToolSelection.of(alone), ToolSelection.of(wanted)
-    on = tuple(name for name in tools.on if name in here.on)
-    if not tools.covers(here) or on != tools.on:
-        kept["tools_off"] = ToolSelection(tuple(sorted({*tools.off, *here.off})), on).text
+    plain = msgspec.structs.replace(run, above={key: value for key, value in run.above.items() if key not in GRANTS})
+    before, after = (plain.resolve_unlimited(each) for each in (own, without_none({**own, **chosen})))
+    kept: Choices = {}
+    mode = ApprovalMode.of(before)
+    if (stricter := mode.stricter(ApprovalMode.of(after))) is not mode:
+        kept["approval"] = stricter.value
+    tools, wanted = ToolSelection.of(before), ToolSelection.of(after)
+    on = tuple(name for name in tools.on if name in wanted.on)
+    both = ToolSelection(tuple(sorted({*tools.off, *wanted.off})), on)
+    if not both.is_like(tools):
+        kept["tools_off"] = both.text
     return kept
 
 

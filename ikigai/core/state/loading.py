@@ -9,8 +9,10 @@ from typing import TypeAlias, TypeVar, cast
 
 from ikigai.core.events import (
     AssistantMessage,
+    Cleared,
     Event,
     Filtered,
+    Forked,
     SettingsChanged,
     StoredEvent,
     TurnEnded,
@@ -21,6 +23,7 @@ from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import build_turn, counted_size, empty_memory, history_bytes, prepend_turns, replay
+from ikigai.core.state.grants import is_confirmed, with_proven_forks
 from ikigai.core.state.lineage import Ancestor, Span, lineage_spans, live_spans, undone_ids
 from ikigai.core.state.memory import Memory, replace
 from ikigai.core.state.tool_results import MASK_START, TextEnds, ends_to_read
@@ -128,7 +131,8 @@ def find_reach(run: RunConfig, agent: str, next_event: Event | None = None) -> R
     `next_event`, of CONTROL_KINDS, is treated as stored behind all others.
     """
     line: list[Ancestor] = []
-    for ancestor in cast("tuple[Ancestor, ...]", (yield AskAncestry(agent))):
+    ancestry = cast("tuple[Ancestor, ...]", (yield AskAncestry(agent)))
+    for ancestor in ancestry:
         undone, cleared = undone_ids(ancestor.undos), ancestor.cleared
         while cleared in undone:
             earlier = cast("tuple[int, ...]", (yield AskClear(ancestor.agent, cleared)))
@@ -141,6 +145,9 @@ def find_reach(run: RunConfig, agent: str, next_event: Event | None = None) -> R
     undone = undone_ids(undo for ancestor in line for undo in ancestor.undos)
     # No command undoes a setting. A row that names one would bring back what it has replaced, with its seal.
     in_force = [stored for stored in controls if stored.id not in undone or isinstance(stored.event, SettingsChanged)]
+    if controls and isinstance(controls[0].event, Cleared) and not is_confirmed(run.seal, controls[0]):
+        in_force = [*(yield from _choices_before(ancestry, controls[0].id)), *in_force]
+    in_force = with_proven_forks(run.seal, ancestry, in_force)
     if next_event:
         in_force.append(StoredEvent(NEXT_ID, agent, 0, 0.0, next_event))
     settled = replace(replay(empty_memory(run.before_choices(), agent), in_force), stale=False)
@@ -148,6 +155,13 @@ def find_reach(run: RunConfig, agent: str, next_event: Event | None = None) -> R
     irregular = any(isinstance(stored.event, Undone) for stored in controls) or bool(settled.summaries)
     irregular = irregular or any(isinstance(stored.event, Filtered) for stored in in_force)
     return Reach(settled, live_spans(plan, settled.excluded), irregular, live_spans(plan, settled.excluded_intervals))
+
+
+def _choices_before(ancestry: tuple[Ancestor, ...], clear: int) -> Reading[list[StoredEvent]]:
+    """Return the rows of choices before a clear that another program stored: it takes no choice back."""
+    whole = lineage_spans(replace(ancestor, cleared=None) for ancestor in ancestry)
+    rows = cast("tuple[StoredEvent, ...]", (yield AskControls(whole)))
+    return [row for row in rows if row.id < clear and isinstance(row.event, SettingsChanged | Cleared | Forked)]
 
 
 def load_memory(run: RunConfig, agent: str, next_event: Event | None = None) -> Loading:

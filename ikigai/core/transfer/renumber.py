@@ -7,7 +7,8 @@ Ids only ever name earlier events. Where the other log has only a part of this o
     UPTO      a place, behind the event; behind the last one before it where it is missing, 0 for the beginning
     EACH      events by themselves; missing ones are left out
     RANGES    first and last events of stretches; each is cut to the part that is there
-    NOBODY    the agent that a message is for: emptied, for the message has been on its way once
+    NOBODY    the agent that a message is for, for that has been on its way once, or the parent of a fork, which the
+              other log does not have: emptied
     NOTHING   left out: the message that has come, where one of another log says nothing; what a cache depends on,
               because no request of the other log has filled one
 
@@ -127,7 +128,7 @@ ID_FIELDS: dict[str, dict[str, _Moved]] = {
     "filter": {"ranges": RANGES, "ids": EACH, "planning": SAME},
     "undo": {"of": SAME},
     "recall": {"ids": EACH},
-    "fork": {"at": UPTO},
+    "fork": {"at": UPTO, "parent_id": NOBODY},
     "summary": {"upto": UPTO, "covers": RANGES, "of": EACH, "closed": STILL},
     "mail_sent": {"to": NOBODY},
     "usage": {"prefix": NOTHING},

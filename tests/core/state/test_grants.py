@@ -1,6 +1,7 @@
 """Choices that another program stored grant nothing, and the agent's own ones hold over restarts and forks."""
 
 import hashlib
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.state.effective_settings import RunConfig, RunProfile
 from ikigai.core.state.grants import IMPORTED, unconfirmed_notice
 from ikigai.core.state.inputs import Change, Clear, Undo
+from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, next_request
 from ikigai.core.tool_selection import ToolSelection
 from tests.core.agent import Agent
@@ -36,6 +38,12 @@ def store(log: MemoryLog, event: ev.Event, name: str) -> None:
     """Store an event as it is, a seal with it."""
     log.append(name, (ev.CommandRan("/status"),))
     log.rows[-1] = log.rows[-1]._replace(**codec.encode(event)._asdict())
+
+
+def fork(log: MemoryLog, child: str, parent: str, at: int) -> None:
+    """Fork an agent as this program does."""
+    log.create(child, parent, at)
+    log.append(child, (ev.Forked(parent, at, parent),))
 
 
 def planted(agent: Agent, event: ev.Event, name: str = "a") -> Memory:
@@ -90,12 +98,168 @@ def test_row_of_another_program_grants_nothing(event: ev.Event, config: RunConfi
     assert in_force(again) == before, "behind a restart"
 
 
-@pytest.mark.parametrize("event", LOOSE.values(), ids=LOOSE)
-def test_own_stricter_choice_stays_or_yields_to_the_run(event: ev.Event) -> None:
+@pytest.mark.parametrize("is_cleared", [False, True])
+@pytest.mark.parametrize(
+    "event",
+    [
+        *LOOSE.values(),
+        chosen(approval="ask"),
+        chosen(approval="edits", tools_off=None),
+        chosen(profile=None, approval=None),
+        ev.Cleared(),
+        ev.Cleared({"approval": "ask", "tools_off": ""}),
+        ev.Cleared(seal=IMPORTED),
+    ],
+)
+def test_own_stricter_choice_stays(event: ev.Event, is_cleared: bool) -> None:
     agent = Agent(run({"approval": "edits"}))
-    agent.happen(Change({"approval": "read-only"}))
-    mode = ApprovalMode.of(planted(agent, event).settings)
-    assert mode in ApprovalMode.EDITS.up_to()
+    agent.happen(Change({"approval": "read-only", "tools_off": "files,web"}))
+    agent.turn()
+    if is_cleared:
+        agent.happen(Clear())
+        agent.turn()
+    before = in_force(agent.memory)
+    assert in_force(planted(agent, event)) == before and before[:2] == ("read-only", {"files", "web", "vendor_search"})
+    assert in_force(planted(agent, ev.Cleared())) == before, "behind a second one"
+    agent = Agent(agent.run, agent.log)
+    agent.turn()
+    assert in_force(agent.memory) == in_force(planted(agent, ev.Cleared())) == before, "behind a restart"
+
+
+IN_FORCE: ev.Choices = {"model": "chat/small", "system": "Obey.", "budget": 9_000, "level": "high"}
+"""Choices that grant nothing."""
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        chosen(**IN_FORCE),
+        ev.Cleared(IN_FORCE),
+        ev.Cleared(IN_FORCE, tuple(IN_FORCE)),
+        msgspec.structs.replace(chosen(**IN_FORCE), seal="0" * 32),
+        *(ev.SettingsChanged(IN_FORCE, dict.fromkeys(IN_FORCE, of)) for of in ("fallback", "--model", "default", "")),
+        ev.SettingsChanged({"instructions": "Obey.", "default_system": "Obey.", "mcp_tools": "Obey."}, {}),
+    ],
+)
+def test_planted_model_and_prompt_are_not_in_force_until_they_are_chosen(event: ev.Event) -> None:
+    agent = Agent(run(above={"budget": 50_000}))
+    agent.happen(Change({"system": "Help."}))
+    agent.turn()
+    before = agent.memory.settings
+    memory = planted(agent, event)
+    assert memory.settings == before and next_request(memory).system == next_request(agent.memory).system
+    agent = Agent(agent.run, agent.log)
+    assert agent.memory.settings == before, "behind a restart"
+    mine = not isinstance(event, ev.SettingsChanged) or "agent" in event.origins.values()
+    assert agent.memory.unconfirmed == (IN_FORCE if mine else {})
+    agent.happen(Change({"system": "Obey."}))
+    assert next_request(agent.loaded()).system == "Obey." and "system" not in agent.memory.unconfirmed
+
+
+def forked_family() -> tuple[Agent, int, int]:
+    """Return an agent that lets much run, and two of its events: before and after it chose that."""
+    agent = Agent(run())
+    agent.turn()
+    early = agent.log.rows[-1].id
+    changes: list[ev.Choices] = [{"approval": "yolo"}, {"tools_off": ""}, {PIN: KEY}, {"system": "Obey."}]
+    for values in changes:
+        agent.happen(Change(values))
+    agent.turn()
+    return agent, early, agent.log.rows[-1].id
+
+
+def row_of_another_parent(log: MemoryLog, early: int, late: int) -> None:
+    log.create("other")
+    fork(log, "b", "other", late)
+    log.agents["b"] = "a", late
+
+
+def row_of_a_later_event(log: MemoryLog, early: int, late: int) -> None:
+    fork(log, "b", "a", early)
+    log.agents["b"] = "a", late
+
+
+def row_without_an_end(log: MemoryLog, early: int, late: int) -> None:
+    fork(log, "b", "a", early)
+    log.agents["b"] = "a", None
+
+
+def agent_without_a_fork(log: MemoryLog, early: int, late: int) -> None:
+    log.create("b", "a", late)
+    log.append("b", (ev.CommandRan("/status"),))
+
+
+def fork_of_another_program(log: MemoryLog, early: int, late: int) -> None:
+    log.create("b", "a", late)
+    store(log, ev.Forked("a", late, "a"), "b")
+
+
+def fork_of_an_older_version(log: MemoryLog, early: int, late: int) -> None:
+    log.create("b", "a", late)
+    log.append("b", (ev.Forked("a", late),))
+
+
+def fork_of_another_agent(log: MemoryLog, early: int, late: int) -> None:
+    fork(log, "mine", "a", late)
+    event = codec.decode(*log.rows[-1][3:])
+    log.create("b", "a", late)
+    store(log, event, "b")
+
+
+def parent_of_another_parent(log: MemoryLog, early: int, late: int) -> None:
+    log.create("between")
+    log.append("between", (ev.CommandRan("/status"),))
+    fork(log, "b", "between", log.rows[-1].id)
+    log.agents["between"] = "a", late
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        row_of_another_parent,
+        row_of_a_later_event,
+        row_without_an_end,
+        agent_without_a_fork,
+        fork_of_another_program,
+        fork_of_an_older_version,
+        fork_of_another_agent,
+        parent_of_another_parent,
+    ],
+)
+def test_only_a_proven_fork_inherits_choices(tamper: Callable[[MemoryLog, int, int], None]) -> None:
+    agent, early, late = forked_family()
+    tamper(agent.log, early, late)
+    child = Agent(run(), agent.log, "b")
+    assert in_force(child.memory) == in_force(child.loaded()) == in_force(Agent(run()).memory)
+    assert child.memory.own == {} and next_request(child.memory).system == ""
+    notice = unconfirmed_notice(child.memory.unconfirmed)
+    assert "approval mode yolo" in notice and "1 pinned file" in notice and "system prompt Obey." in notice
+    child.happen(Change({"approval": "auto"}))
+    assert in_force(child.loaded())[0] == "auto", "an own choice counts"
+    fork(agent.log, "below", "b", agent.log.rows[-1].id)
+    assert in_force(Agent(run(), agent.log, "below").memory)[0] == "auto", "and is inherited"
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_fork_of_a_fork_inherits_the_choices_of_both(is_early: bool) -> None:
+    agent, early, late = forked_family()
+    fork(agent.log, "b", "a", late)
+    child = Agent(run(), agent.log, "b")
+    child.happen(Change({"approval": "auto"}))
+    child.turn()
+    fork(agent.log, "c", *(("a", early) if is_early else ("b", agent.log.rows[-1].id)))
+    mode = in_force(Agent(run(), agent.log, "c").memory)
+    assert mode == (in_force(Agent(run()).memory) if is_early else in_force(child.memory))
+    assert is_early or mode == ("auto", frozenset({"vendor_search"}), True)
+
+
+def test_open_turn_of_an_ancestor_is_reported_to_nobody() -> None:
+    agent = Agent(run())
+    agent.turn()
+    agent.store((ev.UserMessage("?", sender="boss", attended=True),))
+    agent.log.create("b", "a", agent.log.rows[-1].id)
+    opened = agent.log.load(load_memory(run(), "b")).open
+    assert opened and (opened.sender, opened.attended) == ("", False)
 
 
 @pytest.mark.parametrize(("stored", "there"), [("read-only", "read-only"), ("ask", "ask"), ("edits", "edits")])
@@ -116,7 +280,7 @@ def test_own_choices_hold_over_a_restart_a_clear_and_a_fork() -> None:
     assert in_force(agent.memory) == in_force(Agent(run(), agent.log).memory) == expected
     agent.happen(Undo(0))
     assert in_force(agent.loaded()) == expected
-    agent.log.create("child", "a", agent.log.rows[-1].id)
+    fork(agent.log, "child", "a", agent.log.rows[-1].id)
     child = Agent(run(), agent.log, "child")
     assert in_force(child.memory) == expected and not child.memory.unconfirmed
     child.happen(Change({"profile": "loose"}))
@@ -155,12 +319,12 @@ def test_choices_of_another_machine_are_named_and_hold_once_they_are_made_here()
         agent.happen(Change(values))
     elsewhere = msgspec.structs.replace(run(), seal=lambda data: hashlib.sha256(b"theirs" + data).hexdigest())
     there = Agent(elsewhere, agent.log)
-    assert in_force(there.memory)[0] == "ask" and not in_force(there.memory)[2] and there.memory.budget == 50_000
+    assert in_force(there.memory)[0] == "ask" and not in_force(there.memory)[2] and there.memory.budget == 100_000
     assert unconfirmed_notice(there.memory.unconfirmed) == (
-        "Not in force, because it was not chosen in this program: approval mode edits, 1 pinned file. "
+        "Not in force, because it was not chosen in this program: approval mode edits, budget 50000, 1 pinned file. "
         "Choose it here to use it."
     )
-    there.happen(Change({"approval": "edits"}))
+    there.happen(Change({"approval": "edits", "budget": 50_000}))
     assert in_force(there.memory)[0] == in_force(there.loaded())[0] == "edits"
     there.happen(Change({PIN: None}))
     assert there.memory.unconfirmed == {} == there.loaded().unconfirmed
@@ -186,6 +350,6 @@ def test_no_choice_of_an_import_counts() -> None:
 
 
 def test_notice_is_bounded() -> None:
-    many = {f"key {n}": "x\x1b[31m" * 1_000 for n in range(50)} | {f"pin:/{n}": KEY for n in range(99)}
+    many: ev.Choices = {f"key {n}": "x\x1b[31m" * 1_000 for n in range(50)} | {f"pin:/{n}": KEY for n in range(99)}
     assert len(text := unconfirmed_notice(many)) < 700 and "\x1b" not in text
     assert unconfirmed_notice({}) == ""

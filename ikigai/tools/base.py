@@ -30,8 +30,9 @@ class Effect(Record, frozen=True):
     directory. `diff` is the unified diff of an edit. `background` is True if the command goes on after the call.
     `scripts` are the files that a command runs: pairs of path and digest of the content; for a tool of a server its
     name and the digest of its definition. `agents` is True for a call about other agents. `rule` is the name by which
-    all later calls of the tool can be approved, "" for none. `approved_by` names the setting that approves the call,
-    `setting` one that would. `origin` is the scheme, host and port of a page on this machine or its network.
+    all later calls of the tool can be approved, "" for none. `approved_by` is the setting or the reason that approves
+    the call, `setting` names one that would. `origin` is the scheme, host and port of a page on this machine or its
+    network.
     """
 
     kind: EffectKind

@@ -44,6 +44,11 @@ class WritePlan(NamedTuple):
         """True if the file keeps its CRLF line ends."""
         return self.now is not None and self.text.count("\r\n") > 0 and "\r\n" in self.now.text
 
+    @property
+    def is_unchanged(self) -> bool:
+        """True if the file has exactly this content already."""
+        return self.now is not None and self.now.size == len(self.data) and self.now.data == self.data
+
 
 class WriteFile:
     """Tool that writes a file and makes missing directories.
@@ -72,9 +77,10 @@ class WriteFile:
         plan = self._plan(arguments, resolve_path(arguments.path, self._directory))
         self._tracker.show(self.name, arguments, ShownCall(str(plan.path), plan.now.state if plan.now else None))
         name = relative_name(plan.path, self._directory)
-        diff = self._diff(plan)
-        is_within = is_inside(plan.path, self._directory)
-        return Effect(EffectKind.EDIT, name, str(self._directory), (str(plan.path),), inside=is_within, diff=diff)
+        is_within, place = is_inside(plan.path, self._directory), (str(self._directory), (str(plan.path),))
+        if plan.is_unchanged:
+            return Effect(EffectKind.READ, name, *place, inside=is_within, approved_by="changes nothing")
+        return Effect(EffectKind.EDIT, name, *place, inside=is_within, diff=self._diff(plan))
 
     def _run(self, arguments: WriteFileArguments) -> ToolOutput:
         shown = self._tracker.shown(self.name, arguments)
@@ -83,6 +89,8 @@ class WriteFile:
         plan = self._plan(arguments, path)
         if shown and self._tracker.stale(shown, plan.now.state if plan.now else None):
             raise OSError(f"{arguments.path} changed after this call was shown; nothing was written. Read it again.")
+        if plan.is_unchanged:
+            return ToolOutput(f"{arguments.path} has this content already: nothing was written.")
         before = plan.now.state if plan.now else None
         try:
             after, made, how = replace(plan.path, plan.data, before)

@@ -16,8 +16,14 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import Rejected
+from ikigai.core.messages import ToolCall
 from ikigai.images.picture_files import PNG
+from ikigai.tools.approval.allow_rules import parse_rules
+from ikigai.tools.approval.allowlist import Allowlist
+from ikigai.tools.approval.path_policy import PathScope
+from ikigai.tools.approval.policy import Allow, decide_approval
 from ikigai.tools.base import EffectKind
 from ikigai.tools.files.contents import MAX_WHOLE_BYTES, read_present, replace
 from ikigai.tools.files.safe_paths import is_inside, open_file, resolve_path
@@ -279,6 +285,34 @@ async def test_five_megabytes(hands: Hands, work: Path, lines: int):
     assert (work / "a").read_text() == content
     effect = await preview(hands.write, path="b", content=content)
     assert len(effect.diff) < 100_000 and "more lines of this diff are not shown]" in effect.diff
+
+
+@pytest.mark.parametrize("content", ["one\n", "", "\ufeffone\r\ntwo\r\n", "no line end", "x" * 100_000])
+@pytest.mark.parametrize("name", ["a.txt", ".git/config", ".envrc", "../outside.txt"])
+async def test_file_with_this_content_already_is_not_written_and_not_asked_about(
+    hands: Hands, work: Path, name: str, content: str
+):
+    (work / ".git").mkdir(exist_ok=True)
+    file = work / name
+    file.write_bytes(content.encode())
+    await run(hands.read, path=name)
+    os.utime(file, ns=(1, 1))
+    await run(hands.read, path=name)
+    scope, allowlist = PathScope(str(work), (), ""), Allowlist(parse_rules([], ""))
+    written = content.removeprefix("\ufeff").replace("\r\n", "\n")
+    effect = await preview(hands.write, path=name, content=written)
+    for mode in ApprovalMode:
+        verdict = decide_approval(mode, ToolCall("1", "write_file"), effect, scope, allowlist, {})
+        assert isinstance(verdict, Allow), mode
+    assert not effect.diff
+    output = await run(hands.write, path=name, content=written)
+    assert output.text == f"{name} has this content already: nothing was written." and not output.diff
+    assert file.stat().st_mtime_ns == 1 and file.read_bytes() == content.encode()
+    await preview(hands.write, path=name, content=written)
+    file.write_bytes(b"another")
+    with pytest.raises((ValueError, OSError), match="changed"):
+        await run(hands.write, path=name, content=written)
+    assert file.read_bytes() == b"another"
 
 
 async def test_file_that_was_not_read_is_not_overwritten(hands: Hands, work: Path):

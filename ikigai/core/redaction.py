@@ -2,15 +2,15 @@
 
 A `Redactor` has the keys and passwords that ikigai itself uses. `own` replaces those alone; `foreign`, for text from
 tools and files, replaces tokens of other programs, too. A `StreamRedactor` does the work of `own` for a text that
-arrives in pieces. Secrets are found in what a terminal would show, since colors may divide one, and then in the text as
-it is, since an address that a terminal does not show may hold one.
+arrives in pieces. Secrets are found in what a terminal would show, since colors, overstriking and characters without
+width may divide one, and then in the text as it is, since an address that a terminal does not show may hold one.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-from ikigai.core.shown_text import ShownText, find_partial_escape, has_escapes
+from ikigai.core.shown_text import ShownText, find_partial_hidden, has_hidden
 
 REDACTION_MARKER = "[redacted: {}]"
 """The text that stands where a secret was, with its name."""
@@ -128,7 +128,7 @@ class StreamRedactor:
         self._redactor = redactor
         self._spellings = redactor.spellings
         self._held = ""
-        self._has_escapes = False
+        self._has_hidden = False
         self._held_left = ""  # of the text that is left
 
     def feed(self, delta: str) -> str:
@@ -136,14 +136,16 @@ class StreamRedactor:
         if not self._spellings:
             return delta
         raw = self._held + delta
-        whole = find_partial_escape(raw)
+        whole = find_partial_hidden(raw)
         shown = ShownText(raw[:whole])
         secrets, open_from = self._find(shown.text)
+        if secrets and secrets[-1].end == len(shown.text):  # its last character may yet be struck over
+            open_from = secrets.pop().start
         end = shown.raw_start(open_from) if open_from < len(shown.text) else whole
         self._held = raw[end:]
         left = shown.replace(secrets, end)
-        self._has_escapes = self._has_escapes or has_escapes(raw)
-        if not self._has_escapes:
+        self._has_hidden = self._has_hidden or has_hidden(raw)
+        if not self._has_hidden:
             return left
         left = self._held_left + left
         secrets, open_from = self._find(left)
@@ -191,7 +193,7 @@ def _tokens(text: str) -> Iterator[_Secret]:
 
 def _replaced(text: str, find: Callable[[str], Iterable[_Secret]], is_shown: bool = False) -> str:
     """Return `text` without what `find` finds in what a terminal shows of it (unless that `is_shown`), and in it."""
-    if has_escapes(text) and not is_shown:
+    if has_hidden(text) and not is_shown:
         shown = ShownText(text)
         text = shown.replace(find(shown.text), len(text))
     pieces: list[str] = []

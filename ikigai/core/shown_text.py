@@ -1,4 +1,6 @@
-"""Find the part of a text that a terminal would show: the text between its escape sequences, and its places."""
+"""Find the part of a text that a terminal would show, and its places: the text between its escape sequences and
+characters without width, each overstruck character once.
+"""
 
 import re
 from bisect import bisect_right
@@ -8,52 +10,75 @@ _MAX_PAYLOAD = 4096
 """Characters of the longest string in an escape sequence: a stream holds back one that has not ended."""
 _PARAMETERS = r"[0-?]{0,256}+[ -/]{0,16}+"
 _PAYLOAD = rf"[^\x07\x18\x1a\x1b\x9c]{{0,{_MAX_PAYLOAD}}}+"
+_ZERO_WIDTH = "\u00ad\u034f\u200b\u200c\u200d\u2060\ufeff"
+"""Soft hyphen, grapheme joiner, zero-width space, non-joiner and joiner, word joiner, byte order mark."""
+_PRINTED = r"[^\x00-\x1f\x7f-\x9f]"
 _ESCAPE = re.compile(
     rf"(?:\x1b\[|\x9b){_PARAMETERS}[@-~]"
     rf"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_PAYLOAD}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{0,16}+[0-OQ-WYZ\\`-~]"
     r"|[\x1b\x9b]"
 )
+_HIDDEN = re.compile(
+    rf"(?P<struck>_\x08(?={_PRINTED})|(?P<same>{_PRINTED})\x08(?=(?P=same)))"  # bold and underlined, as nroff has it
+    rf"|(?<={_PRINTED})\x08_|[{_ZERO_WIDTH}]+|{_ESCAPE.pattern}"
+)
+_MAX_STRIKES = 256
+"""Characters that are struck over one another, at most: a stream holds them back."""
+_PARTIAL_STRIKE = re.compile(rf"(?:{_PRINTED}\x08){{1,{_MAX_STRIKES}}}+_?\Z|_\Z")
 _PARTIAL = re.compile(
     rf"(?:(?:\x1b\[|\x9b){_PARAMETERS}|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_PAYLOAD}\x1b?|\x1b[ -/]{{0,16}}+)\Z"
 )
 _BEGINNINGS = re.compile(r"[\x1b\x90\x98\x9b\x9d-\x9f]")
+_WIDE_BEGINNINGS = re.compile(rf"[\x90\x98\x9b\x9d-\x9f{_ZERO_WIDTH}]")
 
 
-def has_escapes(text: str) -> bool:
-    """Return True if the text may hold an escape sequence."""
-    return "\x1b" in text or (not text.isascii() and _BEGINNINGS.search(text) is not None)
+def has_hidden(text: str) -> bool:
+    """Return True if a terminal may show the text otherwise than it is."""
+    return "\x1b" in text or "\b" in text or (not text.isascii() and _WIDE_BEGINNINGS.search(text) is not None)
 
 
-def find_partial_escape(text: str) -> int:
-    """Return the place of an escape sequence that the end of the text cuts off; its length if there is none."""
-    if has_escapes(text):
+def find_partial_hidden(text: str) -> int:
+    """Return the place of an escape sequence, or of an overstruck character, that the end of the text cuts off; its
+    length if there is none.
+    """
+    if has_hidden(text):
         for start in _BEGINNINGS.finditer(text, max(0, len(text) - _MAX_PAYLOAD - 3)):
             if _PARTIAL.match(text, start.start()):
                 return start.start()
-    return len(text)
+    if not text.endswith(("\b", "_")):
+        return len(text)
+    struck = _PARTIAL_STRIKE.search(text, max(0, len(text) - 2 * _MAX_STRIKES))
+    return struck.start() if struck else len(text)
 
 
 class ShownText:
     """The `text` that a terminal shows of a raw text, which may hold escape sequences. Places in it can be replaced."""
 
-    __slots__ = ("_raw", "_raw_starts", "_starts", "text")
+    __slots__ = ("_begins", "_raw", "_raw_starts", "_starts", "text")
 
     def __init__(self, raw: str) -> None:
         self._raw, self.text = raw, raw
-        self._raw_starts, self._starts = [0], [0]
-        if not has_escapes(raw):
+        self._raw_starts, self._begins, self._starts = [0], [0], [0]
+        if not has_hidden(raw):
             return
         pieces, length, done = list[str](), 0, 0
-        for escape in _ESCAPE.finditer(raw):
-            pieces.append(raw[done : escape.start()])
-            length, done = length + len(pieces[-1]), escape.end()
+        for hidden in _HIDDEN.finditer(raw):
+            follows = self._begins[-1] < self._raw_starts[-1] == hidden.start()  # struck over twice
+            begins = self._begins[-1] if follows else hidden.start()
+            pieces.append(raw[done : hidden.start()])
+            length, done = length + len(pieces[-1]), hidden.end()
             self._starts.append(length)
             self._raw_starts.append(done)
+            self._begins.append(begins if hidden["struck"] else done)
         self.text = "".join((*pieces, raw[done:]))
 
     def raw_start(self, place: int) -> int:
-        """Return the place in the raw text of the character at `place`."""
+        """Return the place in the raw text of the character at `place`, or of what it is struck over."""
+        piece = bisect_right(self._starts, place) - 1
+        return self._begins[piece] if place == self._starts[piece] else self._raw_place(place)
+
+    def _raw_place(self, place: int) -> int:
         piece = bisect_right(self._starts, place) - 1
         return self._raw_starts[piece] + place - self._starts[piece]
 
@@ -64,7 +89,7 @@ class ShownText:
         """
         pieces, done = list[str](), 0
         for start, end, text in secrets:
-            raw_start, raw_after = self.raw_start(start), self.raw_start(end - 1) + 1
+            raw_start, raw_after = self.raw_start(start), self._raw_place(end - 1) + 1
             inside = _ESCAPE.findall(self._raw, raw_start, raw_after)
             pieces += self._raw[done:raw_start], text, *(each for each in inside if each.startswith(("\x1b[", "\x9b")))
             done = raw_after

@@ -1,6 +1,7 @@
 """These tests check that ikigai hides its own keys in every spelling, and tokens of known formats."""
 
 import json
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
@@ -65,6 +66,45 @@ def test_formats_are_found_only_if_wanted() -> None:
     assert Redactor({}, formats=True).foreign(text) == "[redacted: AWS access key ID]"
 
 
+STRUCK: dict[str, Callable[[str], str]] = {
+    "bold": lambda text: "".join(f"{each}\b{each}" for each in text),
+    "bolder": lambda text: "".join(f"{each}\b{each}\b{each}" for each in text),
+    "underlined": lambda text: "".join(f"_\b{each}" for each in text),
+    "underlined behind": lambda text: "".join(f"{each}\b_" for each in text),
+    "both": lambda text: "".join(f"_\b{each}\b{each}" for each in text),
+    "partly bold": lambda text: text[:5] + "".join(f"{each}\b{each}" for each in text[5:8]) + text[8:],
+    "zero-width space": "\u200b".join,
+    "joiners": "\u200c\u200d".join,
+    "word joiner": lambda text: "\u2060".join((text[:3], text[3:])),
+    "byte order mark": lambda text: "\ufeff".join((text[:9], text[9:])),
+    "soft hyphen": "\u00ad".join,
+    "grapheme joiner": "\u034f".join,
+    "colored, bold and divided": lambda text: f"\x1b[1m{text[:4]}\u200b\x1b[m{text[4]}\b{text[4]}\u00ad{text[5:]}",
+}
+"""Ways to write a text that a terminal shows as it is."""
+
+
+@pytest.mark.parametrize("write", STRUCK.values(), ids=STRUCK)
+@pytest.mark.parametrize("secret", ["sk-abcdefgh-IJKL0123456", "ghp_Zk3vQ9tLw7XyB2mNf8RcD4sHj6Ge1PaU5o0i"])
+def test_secret_that_is_overstruck_or_divided_by_nothing_is_replaced(secret: str, write: Callable[[str], str]) -> None:
+    redactor = Redactor({"OWN": "sk-abcdefgh-IJKL0123456"}, formats=True)
+    name = "OWN" if secret.startswith("sk") else "GitHub token"
+    text = f"a: {write(secret)} x"
+    assert ShownText(text).text == f"a: {secret} x"
+    redacted = redactor.foreign(text)
+    assert ShownText(redacted).text == f"a: [redacted: {name}] x"
+    assert redacted.replace("\x1b[1m", "").replace("\x1b[m", "").strip("\b_") in (
+        f"a: [redacted: {name}] x",
+        f"a: [redacted: {name}]\b_ x",
+    )
+    assert redactor.key_in(text) == name
+    if name == "OWN":
+        for length in (1, 2, 3, 7):
+            stream = StreamRedactor(redactor)
+            shown = "".join(stream.feed(text[at : at + length]) for at in range(0, len(text), length))
+            assert shown + stream.finish() == redactor.own(text) and "redacted: OWN" in redactor.own(text)
+
+
 SECRETS = st.lists(
     st.text("ab/", min_size=12, max_size=16) | st.just("a" * 12) | st.just("a" * 14), min_size=1, max_size=4
 )
@@ -75,8 +115,9 @@ def test_stream_in_any_pieces_is_redacted_as_the_whole_text(data: st.DataObject,
     redactor = Redactor({f"S{index}": secret for index, secret in enumerate(secrets)}, formats=False)
     escape = st.sampled_from(
         ("\x1b[1m", "\x1b]8;;" + "a" * 12 + "\x07", "\x1bPab\x1b\\", "\x1b", "\x9b0", "\x1b(B", "\x9dab")
-    )
+    ) | st.sampled_from(("\b", "a\b", "_\b", "\b_", "_", "\u200b", "\u00ad\ufeff"))
     part = st.sampled_from(secrets) | st.sampled_from(redactor.spellings) | st.text("ab/c", max_size=6) | escape
+    part |= st.sampled_from([write(secret) for write in STRUCK.values() for secret in secrets])
     cut = part.flatmap(lambda text: st.integers(0, len(text)).map(lambda end: text[:end]))
     text = "".join(data.draw(st.lists(part | cut, max_size=8)))
     stream = StreamRedactor(redactor)
@@ -147,7 +188,11 @@ def test_secret_in_an_address_that_a_terminal_does_not_show_is_replaced() -> Non
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
-    "part", ["\x1b", "\x1b]", "\x9d", "\x1b[1", "\x1b[1m", "s\x1b[1m", "\x1bPx\x1b\\", "\x1b]8;;a\x07"]
+    "part",
+    [
+        *("\x1b", "\x1b]", "\x9d", "\x1b[1", "\x1b[1m", "s\x1b[1m", "\x1bPx\x1b\\", "\x1b]8;;a\x07"),
+        *("a\ba", "_\b", "\b", "_", "\b_", "\u200b", "s\bs\b_\u00ad"),
+    ],
 )
 def test_many_escape_sequences_are_read_in_linear_time(part: str) -> None:
     redactor = Redactor({"OWN": OWN}, formats=True)

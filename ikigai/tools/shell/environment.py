@@ -60,12 +60,18 @@ _EDITORS = (
 )
 _ASKING = ("GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS",)
 _PAGERS = ("PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER GH_PAGER GLAB_PAGER AWS_PAGER BAT_PAGER DELTA_PAGER PSQL_PAGER",)
+_GIT_TOOLS = ("merge.tool", "merge.guitool")
+"""Configuration of git that names a program with a window, and has no variable of its own."""
 FIXED_VALUES = {
     "TERM": "dumb",
     # The variables go before what a program's own configuration names, as core.editor and core.askPass of git. `false`
     # ends at once, and the program says that its editor failed and, as git does, which option to use instead.
     **dict.fromkeys(" ".join((*_EDITORS, *_ASKING)).split(), "false"),
     **dict.fromkeys(" ".join(_PAGERS).split(), "cat"),
+    "GIT_DIFF_TOOL": "false",
+    "GIT_CONFIG_COUNT": str(len(_GIT_TOOLS)),
+    **{f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(_GIT_TOOLS)},
+    **{f"GIT_CONFIG_VALUE_{number}": "false" for number in range(len(_GIT_TOOLS))},
     # Questions at the terminal or in a window, which nobody sees.
     "GIT_TERMINAL_PROMPT": "0",
     "GCM_INTERACTIVE": "never",  # Git Credential Manager

@@ -97,6 +97,35 @@ async def test_git_fails_at_once_where_its_configuration_names_an_editor(tmp_pat
     assert not ended.timed_out and ("editor 'false'" in ended.text or ended.status), ended
 
 
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git difftool HEAD~1",
+        "git difftool -y -g HEAD~1",
+        "git difftool --dir-diff HEAD~1",
+        "git mergetool",
+        "git mergetool -y",
+        "git mergetool -g -y",
+    ],
+)
+async def test_git_fails_at_once_where_its_configuration_names_a_tool_with_a_window(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / ".gitconfig").write_text(
+        "[user]\nname = a\nemail = a@b\n[init]\ndefaultBranch = main\n[diff]\ntool = waits\nguitool = waits\n"
+        "[merge]\ntool = waits\nguitool = waits\n[difftool]\nprompt = false\n[mergetool]\nprompt = false\n"
+        '[difftool "waits"]\ncmd = sleep 60\n[mergetool "waits"]\ncmd = sleep 60\n'
+    )
+    environment = command_environment({"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
+    made = "git init -q; echo 1 > f; git add f; git commit -qm 1; git checkout -qb side; "
+    made += "echo 2 > f; git commit -qam 2; git checkout -q main; echo 3 > f; git commit -qam 3; git merge -q side; "
+    made += "git status -s"
+    assert "UU f" in (await run(made, tmp_path, environment)).text
+    ended = await run(command, tmp_path, environment, timeout=10)
+    assert not ended.timed_out and ended.status, ended
+
+
 def test_each_program_that_asks_has_its_fixed_value() -> None:
     assert {name: FIXED_VALUES[name] for name in ("GIT_EDITOR", "GIT_PAGER", "GIT_TERMINAL_PROMPT", "SSH_ASKPASS")} == {
         "GIT_EDITOR": "false", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS": "false",

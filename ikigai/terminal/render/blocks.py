@@ -66,6 +66,9 @@ def is_long(block: TranscriptBlock, width: int) -> bool:
         return False
     if block.of or block.text.rstrip("\n").count("\n") > MAX_RESULT_ROWS or block.whole:
         return True
+    lines = clean(block.text[:MAX_SCANNED_CHARACTERS]).expandtabs(TAB_CELLS).rstrip("\n").split("\n")
+    if any(cell_width(line) > width - BLOCK_INDENT for line in lines):
+        return True
     if not block.diff:
         return False
     from ikigai.terminal.render import diff
@@ -299,12 +302,13 @@ def _marked(line: "MarkedText", width: int, theme: Theme) -> Iterator[str]:
 
 def _columns(line: str, width: int) -> Iterator[str]:
     match = re.match(r"\S+(?: \S+)* {2,}(?=\S)", line[:width])
-    column = match.end() if match else 0
+    begin = line[: match.end()] if match else ""
+    column = cell_width(begin)
     if cell_width(line) <= width or not 0 < column <= width // 2:
         yield from wrap(line, width)
         return
-    first, *others = wrap(line[column:], width - column)
-    yield line[:column] + first
+    first, *others = wrap(line[len(begin) :], width - column)
+    yield begin + first
     yield from (" " * column + row for row in others)
 
 
@@ -315,7 +319,8 @@ def first_visible(shown: Sequence[Shown], width: int, height: int) -> int:
         each = shown[index]
         if isinstance(each, ContextRule):
             continue
-        taken = each.text.count("\n") + len(each.text) // width + 2 + 2 * len(each.thoughts)
+        cells = cell_width(each.text[:MAX_SCANNED_CHARACTERS])
+        taken = each.text.count("\n") + cells // width + 2 + 2 * len(each.thoughts)
         taken = 1 if each.of else taken
         rows += taken if each.speaker is Speaker.ASSISTANT else min(taken, MAX_MESSAGE_ROWS)
         if rows > REDRAWN_SCREENFULS * height and each.speaker is Speaker.USER:
@@ -358,13 +363,20 @@ def _rows(
     The caller shows the last lines of it, so many as `behind` says.
     """
     width -= BLOCK_INDENT
-    rows, ends = list[str](), list[int]()
+    rows, ends, last_cut = list[str](), list[int](), -1
     for line in clean(text[:MAX_SCANNED_CHARACTERS]).rstrip("\n").split("\n"):
-        rows += islice(wrap(line, width), max_rows + 2) if wrapped else [cut(line.expandtabs(TAB_CELLS), width)]
+        if wrapped:
+            rows += islice(wrap(line, width), max_rows + 2)
+        else:
+            line = line.expandtabs(TAB_CELLS)
+            rows.append(cut(line, width))
+            last_cut = len(rows) - 1 if rows[-1] != line else last_cut
         ends.append(len(rows))
         if len(rows) > max_rows + 1:
             break
     if len(rows) <= max_rows + 1 and not (whole or behind):
+        if hint and last_cut >= 0:
+            rows[last_cut] = cut(rows[last_cut], width - cell_width(hint)) + hint
         return rows
     lines = text.rstrip("\n").count("\n") + 1
     more = lines - behind - sum(end <= max_rows for end in ends)

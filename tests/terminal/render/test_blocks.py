@@ -154,6 +154,8 @@ def test_only_the_last_screenfuls_of_a_history_are_drawn():
     assert render.first_visible(shown, 80, 500) == 0
     first = render.first_visible(shown, 80, 24)
     assert shown[first] == turn[0] and len(shown) - first == 4
+    wide = [turn[0], msgspec.structs.replace(turn[1], text="海" * 400)] * 20  # 10 rows each
+    assert len(wide) - render.first_visible(wide, 80, 24) == 8
     assert render.first_visible([], 80, 24) == 0
     assert render.first_visible([TranscriptBlock(1, Speaker.ASSISTANT, "x\n" * 1000)], 80, 24) == 0
 
@@ -216,6 +218,10 @@ def test_second_column_keeps_its_indent_when_it_wraps():
         "               long name)",
         "  messages   346   86% ███████░",
         "  words without any column",
+    ]
+    assert render.draw_plain("予算残高  100k (from a file with a long name)", 30).split("\n") == [
+        "  予算残高  100k (from a file",
+        "            with a long name)",
     ]
     assert render.draw_plain(text, 100) == "\n".join(f"  {line}" for line in text.split("\n"))
     assert all(cell_width(row) <= 12 for row in render.draw_plain(text, 12).split("\n"))
@@ -427,6 +433,19 @@ def test_newest_long_result_can_be_opened():
     assert strip_styles(drawn).endswith("  … 2 more lines (Ctrl+O)")
     entries.fold(TranscriptBlock(3, Speaker.TOOL_RESULT, "another\n" * 9), 40)
     assert not any("Ctrl+O" in entry.text for entry in entries.of(long, 40))
+
+
+@pytest.mark.parametrize("line", ["x" * 39, "海" * 20, "🦭" * 20, "a海" * 13, "\t" * 10 + "x", "ab\t" * 10 + "y"])
+def test_result_with_a_line_that_is_wider_than_the_screen_can_be_opened(line: str):
+    entries, text = Entries(PLAIN, "fold"), f"first\n{line}\nlast"
+    entries.fold(TranscriptBlock(1, Speaker.TOOL_RESULT, text), 40)
+    assert entries.folded == text
+    (drawn,) = (entry.text for entry in entries.of(TranscriptBlock(1, Speaker.TOOL_RESULT, text), 40))
+    first, cut_row, last = drawn.split("\n")
+    assert (first, last) == ("← first", "  last") and cut_row.endswith("… (Ctrl+O)") and cell_width(cut_row) <= 40
+    fits = TranscriptBlock(2, Speaker.TOOL_RESULT, "海" * 19 + "\n" + "x" * 38)
+    entries.fold(fits, 40)
+    assert entries.folded_in == 1 and render.draw_block(fits, 40, PLAIN) == f"← {fits.text}".replace("\n", "\n  ")
 
 
 @pytest.mark.parametrize(("keys", "hint"), [(("f4", "ctrl-o"), " (F4)"), ((), "")])

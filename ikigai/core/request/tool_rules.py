@@ -6,13 +6,17 @@ anthropic   a parameter's name other than [a-zA-Z0-9_.-]{1,64}   "Property keys 
             what JSON Schema draft 2020-12 does not allow        "It must match JSON Schema draft 2020-12"
 openai      oneOf, anyOf, allOf, enum, const or not at the top   "schema must have type 'object' and not have …"
             what JSON Schema does not allow                      "is not valid under any of the given schemas"
+            a description of more than 1,024 characters          "function.description: string too long"
 google      a parameter's name that does not begin with a        the reference of FunctionDeclaration.parameters
             letter or _, has more than 64 characters, or others
             than letters, digits, _, . and -
             a type that there is none of                         the reference of Schema.type
+            no description                                       the reference of FunctionDeclaration.description
 
+A tool with such a schema is left out. A description is cut or, where there is none, the tool's name takes its place.
 The words of Anthropic and OpenAI are those of their answers with status 400 (anthropics/claude-code issues 24631, 5319
-and 7365; nspady/google-calendar-mcp issue 39). Google's reference is cloud.google.com/vertex-ai/generative-ai/docs.
+and 7365; nspady/google-calendar-mcp issue 39; getsentry/sentry-mcp issue 106). Google's reference is
+cloud.google.com/vertex-ai/generative-ai/docs.
 Names of tools are made so that all vendors take them (`core.mcp_tools.tool_name`).
 """
 
@@ -31,14 +35,16 @@ from ikigai.core.sanitize import clean_line
 
 
 class ToolRule(Record, frozen=True):
-    """The rule of a vendor: the names of parameters that it takes, as a pattern and in words, and the keywords that it
-    refuses at the top of a schema.
+    """The rule of a vendor: the names of parameters that it takes, as a pattern and in words, the keywords that it
+    refuses at the top of a schema, and the characters of the longest description that it takes (0: of any).
     """
 
     vendor: str
     names: str = ""
     names_in_words: str = ""
     not_at_top: tuple[str, ...] = ()
+    max_description: int = 0
+    needs_description: bool = False
 
 
 TOOL_RULES = {
@@ -48,11 +54,12 @@ TOOL_RULES = {
         "1 to 64 ASCII letters, digits, _, . or -",
         ("oneOf", "allOf", "anyOf"),
     ),
-    "openai": ToolRule("OpenAI", not_at_top=("oneOf", "anyOf", "allOf", "enum", "const", "not")),
+    "openai": ToolRule("OpenAI", not_at_top=("oneOf", "anyOf", "allOf", "enum", "const", "not"), max_description=1024),
     "google": ToolRule(
         "Google",
         r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}",
         "1 to 64 ASCII letters, digits, _, . or - behind a letter or _",
+        needs_description=True,
     ),
 }
 """By the name that an encoder has for its rule (`core.model.Encoder.tool_rule`)."""
@@ -160,6 +167,17 @@ def _is_found(schema: Any, reference: str) -> bool:
         else:
             return False
     return True
+
+
+@lru_cache(maxsize=4096)
+def with_fitting_description(rule: str, tool: ToolSpec) -> ToolSpec:
+    """Return the tool with a description that the vendor takes. `rule` is as in `refusal`."""
+    if (said := TOOL_RULES.get(rule)) is None:
+        return tool
+    text = tool.description or (tool.name if said.needs_description else "")
+    if 0 < said.max_description < len(text):
+        text = f"{text[: said.max_description - 1].rstrip()}…"
+    return tool if text == tool.description else msgspec.structs.replace(tool, description=text)
 
 
 def refused_tools(tools: Iterable[ToolSpec], rule: str) -> Iterator[str]:

@@ -301,10 +301,12 @@ def offered_tools(memory: Memory) -> tuple[ToolSpec, ...]:
     if foreign := memory.settings.get(MCP_TOOLS_KEY):
         tools += offered_specs(str(foreign))
     if any(tool.set in FOREIGN_SETS for tool in tools):
-        from ikigai.core.request.tool_rules import refusal  # most conversations have no such tool
+        # Most conversations have no such tool.
+        from ikigai.core.request.tool_rules import refusal, with_fitting_description
 
         rule = memory.run.encoder(memory.model).tool_rule
-        tools = tuple([each for each in tools if each.set not in FOREIGN_SETS or not refusal(rule, each.schema)])
+        known = [each for each in tools if each.set not in FOREIGN_SETS or not refusal(rule, each.schema)]
+        tools = tuple([with_fitting_description(rule, each) if each.set in FOREIGN_SETS else each for each in known])
     selection = ToolSelection.of(memory.settings)
     off = selection.sets_off  # asked for with each turn of a replay: `is_off` for each tool takes five times as long
     if EVERY_SET in off:

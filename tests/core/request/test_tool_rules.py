@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from ikigai.core.mcp_tools import MCP_TOOLS_KEY, McpOffer, clean_definition
+from ikigai.core.messages import ToolSpec
 from ikigai.core.model import ModelLimits
 from ikigai.core.request.tool_rules import TOOL_RULES, refusal, refused_tools
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory
 from ikigai.core.state.memory import offered_tools, replace
+from ikigai.core.tool_selection import EXTERNAL_SET
 from tests.core.encoders import Chat
 
 ALL = set(TOOL_RULES)
@@ -98,3 +100,29 @@ def test_refused_tool_is_left_out_for_the_model_of_its_vendor_alone():
     for model, names in (("other/a", ["drive__list", "drive__read"]), ("anthropic/a", ["drive__read"])):
         offered = offered_tools(replace(memory, settings={**memory.settings, "model": model}))
         assert [tool.name for tool in offered] == names
+
+
+def offered_descriptions(rule: str, *descriptions: str) -> list[str]:
+    """Return the descriptions of tools as a model is offered them."""
+    named = [(f"t{n}", text) for n, text in enumerate(descriptions)]
+    offer = McpOffer(tuple(clean_definition("srv", name, text, '{"type":"object"}', ()) for name, text in named))
+    encoder = Chat()
+    encoder.tool_rule = rule
+    own = ToolSpec("mine", descriptions[0], '{"type":"object"}', EXTERNAL_SET)
+    run = RunConfig({"model": "m/a"}, lambda _: ModelLimits(100_000, 0), lambda _: encoder, tools=(own,))
+    memory = replace(empty_memory(run, "a"), settings={"model": "m/a", MCP_TOOLS_KEY: offer.text})
+    return [tool.description for tool in offered_tools(memory)]
+
+
+@pytest.mark.parametrize("text", ["x" * 1025, "x" * 4000, "words " * 300, "海" * 2000, "🦭" * 1025])
+def test_description_is_cut_to_what_the_vendor_takes(text: str):
+    for description in offered_descriptions("openai", text, text):
+        assert len(description) <= 1024 and description[-1] == "…" and text.startswith(description[:-1])
+    for rule in ("anthropic", "google", ""):
+        assert offered_descriptions(rule, text, text) == [text, text.strip(), text.strip()]
+
+
+def test_description_that_fits_is_as_it_was_and_a_required_one_is_the_name():
+    for rule in (*TOOL_RULES, ""):
+        assert offered_descriptions(rule, "x" * 1024) == ["x" * 1024] * 2
+        assert offered_descriptions(rule, "") == (["mine", "srv__t0"] if rule == "google" else ["", ""])

@@ -175,7 +175,7 @@ async def archive(database: Database, agent: Agent, back: str = "/revive {}") ->
             raise Rejected(f"{link.name} is running{where}.", "Nothing was archived; wait for its end, or stop it.")
         if (owner := owners.get(link.id, THIS_PROGRAM)) != THIS_PROGRAM:
             elsewhere = f" {link.name} is still open in another ikigai ({owner})."
-    count = await database.tree.archive(agent)
+    count = await database.tree.archive(agent) or len(links)
     below = f", and {count - 1:,} below it" if count > 1 else ""
     return f"Archived {agent.name}{below}.{elsewhere} To list it again: {back.format(agent.name)}"
 

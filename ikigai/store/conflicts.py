@@ -1,4 +1,5 @@
-"""This module runs a transaction again that the server has ended because it conflicted with another one.
+"""This module runs a transaction again that the server has ended because it conflicted with another one, or whose
+answer was lost.
 
 Two transactions that lock the same rows in different orders wait for each other: the server ends one of them, which
 loses nothing by beginning anew. That need not reach the user.
@@ -11,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import psycopg
 
-from ikigai.core.errors import StoreError
+from ikigai.core.errors import StoreError, Unavailable
 
 MAX_REPEATS = 2
 """Times that such a transaction is run again."""
@@ -33,6 +34,21 @@ def repeat_on_conflict(call: F) -> F:
                 if not isinstance(error.__cause__, CONFLICTS):
                     raise
                 log.debug("%s runs again: %s", getattr(call, "__qualname__", call), error.__cause__)
+        return await call(*arguments, **named)
+
+    return cast("F", repeated)
+
+
+def repeat_in_doubt(call: F) -> F:
+    """Return `call` so that it runs once more where its answer was lost. Two runs must change no more than one."""
+
+    @wraps(call)
+    async def repeated(*arguments: Any, **named: Any) -> Any:
+        try:
+            return await call(*arguments, **named)
+        except Unavailable as lost:
+            if not lost.in_doubt:
+                raise
         return await call(*arguments, **named)
 
     return cast("F", repeated)

@@ -19,7 +19,7 @@ from ikigai.core.sanitize import storable
 from ikigai.store import names, write_lock
 from ikigai.store.agents import Agent, Agents, check_name, name_taken
 from ikigai.store.append_attempt import new_event_id, sealed_row
-from ikigai.store.conflicts import repeat_on_conflict
+from ikigai.store.conflicts import repeat_in_doubt, repeat_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.history import no_such_event
 from ikigai.store.sql import agent_lists, forks
@@ -239,6 +239,7 @@ class AgentTree:
         keys = {id: write_lock.lock_key(UUID(id), self._session.schema) for id in ids}
         return {id: owners[key] for id, key in keys.items() if key in owners}
 
+    @repeat_in_doubt
     async def rename(self, agent: Agent, name: str) -> None:
         """Rename an agent. Raise Rejected if the name is taken or invalid, AgentLocked if another process has the agent
         open.
@@ -266,13 +267,15 @@ class AgentTree:
             raise Rejected(f"There is no agent {agent.name} in this database.", "/agents lists them.")
 
     async def archive(self, agent: Agent) -> int:
-        """Take the agent and all below it out of the lists; return how many were in them."""
+        """Take the agent and all below it out of the lists; return how many were in them, 0 if that is not known."""
         return await self._change_lists(agent, forks.ARCHIVE)
 
     async def list_again(self, agent: Agent) -> int:
         """Bring an archived agent back into the lists, and those that were archived with it; return how many."""
         return await self._change_lists(agent, forks.LIST_AGAIN)
 
+    @repeat_in_doubt
+    @repeat_on_conflict
     async def _change_lists(self, agent: Agent, statement: LiteralString) -> int:
         if not agent.may_write:
             raise _not_owner(agent)

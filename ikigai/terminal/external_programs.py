@@ -66,7 +66,8 @@ class ExternalPrograms:
     async def run(self, program: Sequence[str], hides_typing: bool = False) -> int | None:
         """Run a program on the terminal; return its exit code, or None if another one has the terminal.
 
-        With `hides_typing` the keys are for the program, unechoed from before it starts; else they wait for the prompt.
+        With `hides_typing` the keys are for the program, unechoed from before it starts, and those that it leaves are
+        dropped; else they wait for the prompt.
         """
         if self._lent:
             self._status.show_hint("Another program has the terminal")
@@ -78,7 +79,10 @@ class ExternalPrograms:
                 with self._terminal_app.away():
                     self._tty.hide_typing()
                     self._terminal_app.drop_keys(False)
-                    return await _run_process(program)
+                    try:
+                        return await _run_process(program)
+                    finally:
+                        self._tty.drop_waiting()  # it may be the rest of a paste
             with self._terminal_app.away():
                 self._tty.hold_typing()
                 code, keys = await _run_returning_keys(program)

@@ -64,6 +64,11 @@ class Tty:
             self.gone = True
             return b""
 
+    def drop_waiting(self) -> None:
+        """Drop what was typed and not read yet."""
+        with contextlib.suppress(termios.error):
+            termios.tcflush(self.input, termios.TCIFLUSH)
+
     def hand_over(self) -> None:
         """Leave drawing to the caller, who erases the prompt from now on."""
         self._prompted = False

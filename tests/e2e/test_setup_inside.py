@@ -69,6 +69,37 @@ def test_key_is_stored_in_the_repl_and_used(account: Account, wire: Wire):
             assert b"canary-right" not in file.read_bytes(), file
 
 
+def test_paste_of_several_lines_is_refused_and_shown_nowhere(account: Account, wire: Wire):
+    env = {"OPENAI_BASE_URL": wire.server.base_url}
+    with account.terminal("-m", "scripted/echo", env=env) as program:
+        program.ready()
+        refused = "More than one line was pasted, and a key is one line."
+        for n, paste in enumerate(
+            (
+                "OPENAI_API_KEY\rsk-canary-second\r",
+                "sk-canary-first\rsk-canary-second",
+                "sk-canary\r\r\rsk-canary-fourth\r",
+                "sk-canary\r" * 300,
+                "\rsk-canary-behind-an-empty-line",
+            ),
+            1,
+        ):
+            login(program, paste.removesuffix("\r"))
+            program.wait(lambda n=n: program.text().count(refused) == n, f"refusal {n}")
+        wire.answers(LIST)
+        login(program, "sk-right\r\r  ")
+        program.wait_for("To use it: /model openai/")
+        program.settled()
+        assert program.input() == ""
+        program.say("and on")
+        program.wait_for("● and on")
+        assert b"canary" not in program.raw
+        program.leave()
+    assert account.said("user") == ["and on"] and len(wire.requests) == 1
+    for file in account.home.rglob("*"):
+        assert not file.is_file() or b"canary" not in file.read_bytes(), file
+
+
 def test_key_that_comes_before_the_question_is_dropped(account: Account, wire: Wire):
     """Neither what came with the Enter of /login nor what comes until the question is a message or a draft."""
     env = {"OPENAI_BASE_URL": wire.server.base_url}

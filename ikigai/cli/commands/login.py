@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import re
 import sys
 import time
 from typing import Any
 
 from ikigai.app.factories import make_pool, model_list_file, platform_of
-from ikigai.cli.ask import interruptible, read_answer
+from ikigai.cli.ask import interruptible, read_answer, read_hidden
 from ikigai.config import Config, login_keys
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.request.reply import FailureKind
@@ -114,10 +113,15 @@ def _read_typed_key(provider: str) -> str:
         print_lines(f"Without a key, the credentials of its own sign-in are used: {cloud.sign_in}")
     with interruptible():
         try:
-            return getpass.getpass(f"Key for {provider} (hidden): ")
+            key, has_more = read_hidden(f"Key for {provider} (hidden): ")
         except EOFError:
             print_lines()
             return ""
+    if has_more:
+        raise Rejected(
+            "More than one line was pasted, and a key is one line.", "Nothing was stored. Copy the key alone."
+        )
+    return key
 
 
 def _read_piped_key() -> str:

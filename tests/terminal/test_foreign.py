@@ -199,7 +199,7 @@ SINKS: dict[str, Callable[[str, int], str]] = {
     "where a link leads": lambda text, width: render.draw_reply(f"[a](http://x/{text.replace(' ', '')})", width, PLAIN),
     **{f"question, {part}": partial(questioned, part) for part in ("heading", "subject", "diff", "reason")},
     "change": lambda text, width: "\n".join(changes.draw_first_rows(f"@@ -1 +1 @@\n-{text}\n+{text}", width, PLAIN)),
-    "another agent": lambda text, width: render.draw_agent_heading(text, width, PLAIN),
+    "another agent": lambda text, width: rules.draw_agent_heading(text, width, PLAIN),
     "rule": lambda text, width: rules.draw_context_rule(ContextRule(1, 2, text), width, PLAIN),
     "browser": browsed,
     "head of the browser": lambda text, width: browser_frame.draw_head(text, None, str, width, PLAIN),

@@ -332,7 +332,9 @@ class ConversationView:
     def show_other_agent(self, name: str) -> None:
         """Show another agent: nothing of the one before stays in the live area."""
         self.forget_agent()
-        self._scroll.add(lambda columns: [ScrollbackEntry(blocks.draw_agent_heading(name, columns, self._theme))])
+        from ikigai.terminal.render.rule_line import draw_agent_heading
+
+        self._scroll.add(lambda columns: [ScrollbackEntry(draw_agent_heading(name, columns, self._theme))])
 
     # ── questions, and what the user has sent ─────────────────────────────────────────────────────────────────────────
 

@@ -334,15 +334,6 @@ def first_of_last_turn(shown: Sequence[Shown]) -> int:
     return max(users, default=0)
 
 
-def draw_agent_heading(name: str, width: int, theme: Theme) -> str:
-    """Draw the rule above the last turn of an agent that follows another one on the screen."""
-    text = f"Agent {clean_line(name)}"
-    if theme.words:
-        return cut(f"{theme.sign(NOTE)} {text}", width)
-    text = cut(text, width - 6)
-    return theme.paint("dim", f"── {text} {'─' * max(0, width - cell_width(text) - 4)}")
-
-
 def draw_skipped(count: int, width: int, theme: Theme) -> str:
     """Draw the line for the beginning of a history that is not shown again."""
     events = "event is" if count == 1 else "events are"

@@ -1,4 +1,6 @@
-"""This module draws the context rule as a line for the scrollback; it is loaded with the first rule."""
+"""This module draws the context rule, and the rule above the turn of another agent, as lines for the scrollback; it is
+loaded with the first one.
+"""
 
 from collections.abc import Iterator
 
@@ -6,7 +8,7 @@ from ikigai.core import tokens
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.terminal.render.text_width import cell_width, cut
-from ikigai.terminal.render.theme import Theme
+from ikigai.terminal.render.theme import NOTE, Theme
 
 
 def draw_context_rule(rule: ContextRule, width: int, theme: Theme) -> str:
@@ -21,6 +23,15 @@ def draw_context_rule(rule: ContextRule, width: int, theme: Theme) -> str:
     line = width - cell_width(label) - 2
     left, right = "─" * (line // 2), "─" * (line - line // 2)
     return f"{theme.paint('dim', left)} {label} {theme.paint('dim', right)}"
+
+
+def draw_agent_heading(name: str, width: int, theme: Theme) -> str:
+    """Draw the rule above the last turn of an agent that follows another one on the screen."""
+    text = f"Agent {clean_line(name)}"
+    if theme.words:
+        return cut(f"{theme.sign(NOTE)} {text}", width)
+    text = cut(text, width - 6)
+    return theme.paint("dim", f"── {text} {'─' * max(0, width - cell_width(text) - 4)}")
 
 
 def _labels(rule: ContextRule) -> Iterator[str]:

@@ -36,7 +36,7 @@ def test_blocks_are_named_in_words():
         drawn(TranscriptBlock(9, Speaker.SHORT, "It was cut.")),
         drawn(TranscriptBlock(10, Speaker.USER, "before", remembered=False)),
         drawn(TranscriptBlock(11, Speaker.USER, "gone", remembered=False, excluded="forgotten")),
-        render.draw_agent_heading("finch", 80, SPOKEN),
+        rules.draw_agent_heading("finch", 80, SPOKEN),
         render.draw_skipped(7, 80, SPOKEN),
     ]
     assert said == [

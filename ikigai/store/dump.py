@@ -241,7 +241,7 @@ async def _rows(pg_restore: str, file: Path, table: str, columns: list[str]) -> 
     finally:
         if process.returncode is None:
             process.kill()
-            await process.wait()
+            await process.communicate()  # `wait` alone never returns where more was printed than has been read
 
 
 async def _more(process: Process, file: Path) -> bytes:

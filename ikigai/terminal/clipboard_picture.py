@@ -92,5 +92,5 @@ async def _output(command: tuple[str, ...], environment: Mapping[str, str]) -> b
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # with its children, which hold the pipe open
-            await process.wait()
+            await process.communicate()  # `wait` alone never returns where more was printed than has been read
     return bytes(data) if code == 0 else b""

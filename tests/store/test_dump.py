@@ -22,6 +22,7 @@ from ikigai.store.embedded.server import find_binaries
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 from tests.store.test_schema import NEWEST, analyzed, description, folder, tables
+from tests.support.starting import children
 
 TABLES = {
     # Roles and users are others elsewhere.
@@ -192,6 +193,20 @@ async def test_files_that_are_no_dumps(empty_dsn: str, used: str, tmp_path: Path
             await dump.restore(empty_dsn, find_binaries(), file, MIGRATIONS)
         assert refused.value.what.endswith(".") and "Traceback" not in refused.value.what, name
         assert description(empty_dsn) == "\n", f"{name}: nothing is left, no empty table either"
+
+
+async def test_restore_that_is_given_up_ends_the_program_that_reads_the_archive(tmp_path: Path) -> None:
+    """The program has printed more than asyncio keeps."""
+    endless = tmp_path / "pg_restore"
+    endless.write_text("#!/bin/sh\necho 'COPY ikigai.messages (id) FROM stdin;'\nexec yes\n")
+    endless.chmod(0o755)
+    rows = dump._rows(str(endless), tmp_path / "archive", "messages", ["id"])
+    async with asyncio.timeout(60):
+        while not (await anext(rows)).startswith(b"y\n"):
+            pass
+        await asyncio.sleep(0.3)
+        await rows.aclose()
+    assert not children()
 
 
 async def test_archive_that_does_not_say_its_schema(used: str, empty_dsn: str, tmp_path: Path) -> None:

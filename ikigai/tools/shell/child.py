@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -70,13 +71,15 @@ class ChildProcess:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None):
-        if self._process.returncode is None:
+        is_running = self._process.returncode is None
+        if is_running:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+                os.killpg(self._process.pid, signal.SIGKILL)  # with its children, which hold the pipes open
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._process.wait()
+        if is_running:
+            await self._process.communicate()  # `wait` alone never returns where more was printed than has been read
 
     async def read(self) -> bytes:
         """Return the next piece of its output, b"" at its end or after the timeout."""

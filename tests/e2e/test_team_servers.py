@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -16,13 +15,14 @@ import pytest
 import yaml
 
 from ikigai.store.embedded.account import server_account, server_environment
-from ikigai.store.embedded.server import find_binaries
 from tests import ROOT
 from tests.e2e.account import Account, lines_of
+from tests.support.own_servers import HOST, identity, new_port, programs
 
 SCRIPTS = ROOT / "docs" / "operations" / "team"
 SERVICES = yaml.safe_load((SCRIPTS / "compose.yaml").read_text())["services"]
-PATIENCE = 30
+PATIENCE = 120
+"""Seconds after which a test that would wait for ever ends."""
 DAY, RETRY, RECONNECT = "86400", "60", "5"
 """Seconds that backup.sh sleeps: from copy to copy, after a copy that failed, and between connections."""
 PASSWORD = "the-password-of-postgres"
@@ -60,11 +60,9 @@ class Team:
         self.folder, self.processes = folder, processes
         self.primary: subprocess.Popen[str]
         self.said_at = 0.0
-        self.ports: dict[str, int] = dict(zip(("primary", "standby"), free_ports(2), strict=True))
-        account = server_account()
-        self.identity = {"user": account.uid, "group": account.gid, "extra_groups": []} if account.uid >= 0 else {}
-        self.binaries = find_binaries()
-        assert self.binaries
+        self.ports = {"primary": new_port(), "standby": new_port()}
+        account, self.identity, self.binaries = server_account(), identity(), programs()
+        self.scripts = shutil.copytree(SCRIPTS, folder / "team")  # the account cannot enter a folder of root's
         (folder / "bin").mkdir()
         for name, text in (("sleep", SLEEP), ("pg_basebackup", COPY)):
             file = folder / "bin" / name
@@ -72,7 +70,6 @@ class Team:
                 text.format(folder=folder, sleep=shutil.which("sleep"), pg_basebackup=self.binaries / "pg_basebackup")
             )
             file.chmod(0o755)
-        # A socket's path is short, and the account cannot enter a folder of root's.
         for name, text in (("password", PASSWORD), ("replication", "a-password-of-the-copies\n")):
             (folder / name).write_text(text)
         for path in (folder, *folder.iterdir()):
@@ -112,7 +109,7 @@ class Team:
 
     def serve(self, name: str, *command: str, **variables: str) -> "subprocess.Popen[str]":
         """Start a server and wait until it answers."""
-        settings = ("listen_addresses=127.0.0.1", f"unix_socket_directories={self.folder}")
+        settings = (f"listen_addresses={HOST}", f"unix_socket_directories={self.folder}")
         options = [part for setting in settings for part in ("-c", setting)]
         port = str(self.ports[name])
         process = self.start(*command, *options, "-p", port, **variables)
@@ -130,9 +127,9 @@ class Team:
         self.primary = self.serve("primary", program, "-D", "primary", *unset)
 
     def serve_standby(self, folder: Path) -> "subprocess.Popen[str]":
-        variables = {"PGDATA": str(folder), "PRIMARY_HOST": "127.0.0.1", "PRIMARY_PORT": str(self.ports["primary"])}
+        variables = {"PGDATA": str(folder), "PRIMARY_HOST": HOST, "PRIMARY_PORT": str(self.ports["primary"])}
         _, _, *options = SERVICES["standby"]["entrypoint"]
-        return self.serve("standby", "sh", str(SCRIPTS / "standby.sh"), *options, **variables, **self.replication)
+        return self.serve("standby", "sh", str(self.scripts / "standby.sh"), *options, **variables, **self.replication)
 
     def stop(self, process: "subprocess.Popen[str]", signal: Signals = SIGTERM) -> int:
         process.send_signal(signal)
@@ -141,13 +138,13 @@ class Team:
     def back_up(self, **variables: str) -> "subprocess.Popen[str]":
         """Start the backup of the server that takes writes."""
         ports = f"{self.ports['primary']},{self.ports['standby']}"
-        source = f"host=127.0.0.1,127.0.0.1 port={ports} user=replication target_session_attrs=read-write"
+        source = f"host={HOST},{HOST} port={ports} user=replication target_session_attrs=read-write"
         return self.start(
-            "sh", str(SCRIPTS / "backup.sh"), "backup", BACKUP_FROM=source, **self.replication, **variables
+            "sh", str(self.scripts / "backup.sh"), "backup", BACKUP_FROM=source, **self.replication, **variables
         )
 
     def drill(self, **variables: str) -> subprocess.CompletedProcess[str]:
-        return self.run("sh", str(SCRIPTS / "restore-drill.sh"), "backup", **variables)
+        return self.run("sh", str(self.scripts / "restore-drill.sh"), "backup", **variables)
 
     def copies(self) -> set[str]:
         """Return the names of the copies that are complete."""
@@ -219,7 +216,7 @@ def running_team() -> Iterator[Team]:
         (team.folder / "primary" / "pg_hba.conf").write_text("local all all scram-sha-256\n")
         team.serve_primary()
         team.does("psql", "-qXc", "create database ikigai", **administrator(team))
-        team.does("sh", str(SCRIPTS / "primary-init.sh"), **initialization(team))
+        team.does("sh", str(team.scripts / "primary-init.sh"), **initialization(team))
         team.does("pg_ctl", "-D", "primary", "reload")
         yield team
 
@@ -238,14 +235,6 @@ def initialization(team: Team) -> dict[str, str]:
     """Return the variables that the image gives to the scripts which it runs when it has made the primary."""
     image = {"PGDATA": str(team.folder / "primary"), "POSTGRES_USER": "postgres", "POSTGRES_DB": "ikigai"}
     return administrator(team) | image | team.replication
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as sockets:
-        bound = [sockets.enter_context(socket.socket()) for _ in range(count)]
-        for each in bound:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in bound]
 
 
 def wait_until(reached: Callable[[], bool]) -> None:
@@ -446,7 +435,7 @@ def test_drill_restores_the_newest_copy_whatever_surrounds_it(copied_team: Team,
     copied_team.does("mkdir", str(copy.with_name("99990101T000000Z.new")))
     copied_team.does("touch", str(copy / "standby.signal"))
     copied_team.does("chmod", "755", str(copy))
-    live = administrator(copied_team) | {"PGHOSTADDR": "127.0.0.1", "PGSERVICE": "live"}
+    live = administrator(copied_team) | {"PGHOSTADDR": HOST, "PGSERVICE": "live"}
     drill = copied_team.drill(**live)
     assert drill.returncode == 0 and f"Restored {copy.name} and" in drill.stdout, drill.stderr
     del live["PGSERVICE"]
@@ -491,7 +480,7 @@ def test_drill_counts_when_all_of_the_log_is_restored(copied_team: Team, copy: P
 
 def test_drill_that_is_ended_leaves_nothing(copied_team: Team, copy: Path) -> None:
     replace(copy / "postgresql.auto.conf", b"recovery_min_apply_delay = '1h'\n")
-    drill = copied_team.start("sh", str(SCRIPTS / "restore-drill.sh"), "backup")
+    drill = copied_team.start("sh", str(copied_team.scripts / "restore-drill.sh"), "backup")
     wait_until(
         lambda: any(copied_team.folder.glob("drill.*/data/postmaster.pid")) and bool(copied_team.processes_in("drill."))
     )
@@ -501,25 +490,25 @@ def test_drill_that_is_ended_leaves_nothing(copied_team: Team, copy: Path) -> No
 
 
 def test_backup_without_a_folder_or_a_password_begins_nothing(copied_team: Team) -> None:
-    script = str(SCRIPTS / "backup.sh")
-    done = copied_team.run("sh", script, BACKUP_FROM="host=127.0.0.1")
+    script = str(copied_team.scripts / "backup.sh")
+    done = copied_team.run("sh", script, BACKUP_FROM=f"host={HOST}")
     assert done.returncode != 0 and "/base" not in done.stderr
-    done = copied_team.run("sh", script, "new", BACKUP_FROM="host=127.0.0.1", PASSWORD_FILE="nowhere")
+    done = copied_team.run("sh", script, "new", BACKUP_FROM=f"host={HOST}", PASSWORD_FILE="nowhere")
     assert done.returncode != 0 and not (copied_team.folder / "new").exists()
 
 
 def test_role_of_the_copies_is_made_once_with_its_password(copied_team: Team) -> None:
     hba = (copied_team.folder / "primary" / "pg_hba.conf").read_text()
-    again = copied_team.run("sh", str(SCRIPTS / "primary-init.sh"), **initialization(copied_team))
+    again = copied_team.run("sh", str(copied_team.scripts / "primary-init.sh"), **initialization(copied_team))
     assert again.returncode != 0 and "already exists" in again.stderr
     assert (copied_team.folder / "primary" / "pg_hba.conf").read_text() == hba
-    address = f"host=127.0.0.1 port={copied_team.ports['primary']} user=replication dbname=ikigai replication=true"
+    address = f"host={HOST} port={copied_team.ports['primary']} user=replication dbname=ikigai replication=true"
     password = (copied_team.folder / "replication").read_text().strip()
     for typed, refused in ((password, False), ("another", True)):
         said = copied_team.run("psql", "-Xc", "IDENTIFY_SYSTEM", f"{address} password={typed}")
         assert (said.returncode != 0) is refused, said.stderr
     nothing = initialization(copied_team) | {"PASSWORD_FILE": "nowhere", "POSTGRES_DB": "postgres"}
-    refused = copied_team.run("sh", str(SCRIPTS / "primary-init.sh"), **nothing)
+    refused = copied_team.run("sh", str(copied_team.scripts / "primary-init.sh"), **nothing)
     assert refused.returncode != 0 and "already exists" not in refused.stderr, "a role without a password is none"
 
 

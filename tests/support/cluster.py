@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import psycopg
 
 from ikigai.store.embedded.account import server_account, server_environment
-from ikigai.store.embedded.server import find_binaries
+from tests.support.own_servers import identity, programs
 
 PATIENCE = 120
 SETTINGS = {
@@ -33,11 +33,12 @@ class Cluster:
         self.folder, self.primary, self.others = folder, 0, list(range(1, count))
         self.rebuilt = {"pg_rewind": 0, "pg_basebackup": 0}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        account = server_account()
-        self._identity = {"user": account.uid, "group": account.gid, "extra_groups": []} if account.uid >= 0 else {}
-        binaries = find_binaries()
-        assert binaries
-        self._environment = {**server_environment(), "PATH": f"{binaries}:{os.environ['PATH']}", "TMPDIR": str(folder)}
+        self._identity = identity()
+        self._environment = {
+            **server_environment(),
+            "PATH": f"{programs()}:{os.environ['PATH']}",
+            "TMPDIR": str(folder),
+        }
 
     def begin(self) -> None:
         """Make the primary and its standbys."""

@@ -10,7 +10,6 @@ A Patroni talks to no other etcd than its own, so a stopped etcd cuts its node o
 import json
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,13 +22,12 @@ from urllib.request import urlopen
 import psycopg
 
 from ikigai.store.embedded.account import server_account, server_environment
-from ikigai.store.embedded.server import find_binaries
 from tests.support.cluster import wait_until
+from tests.support.own_servers import HOST, identity, new_port, programs
 
 PATRONI = os.environ.get("IKIGAI_PATRONI") or "patroni"
 """The command that starts Patroni, where it is not on the PATH."""
 NODES = 3
-HOST = "127.0.0.1"
 PATIENCE = 300
 """Seconds to wait for servers that are made, copied or rewound while the machine is busy."""
 CLUSTER_SETTINGS: dict[str, Any] = {
@@ -69,10 +67,8 @@ class Node:
     """One server, the Patroni that runs it, and the etcd that this Patroni asks. Their files are in `folder`."""
 
     def __init__(self, folder: Path, number: int) -> None:
-        account = server_account()
-        self._identity = {"user": account.uid, "group": account.gid, "extra_groups": []} if account.uid >= 0 else {}
-        self.name, self._folder = f"node{number}", folder
-        self.port, self._api, self._client, self.peer = _free_ports(4)
+        self.name, self._folder, self._identity = f"node{number}", folder, identity()
+        self.port, self._api, self._client, self.peer = (new_port() for _ in range(4))
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start_etcd(self, members: str) -> None:
@@ -173,7 +169,7 @@ class Node:
                 "listen": server,
                 "connect_address": server,
                 "data_dir": str(self._folder / self.name),
-                "bin_dir": str(find_binaries()),
+                "bin_dir": str(programs()),
                 "pgpass": str(self._folder / f"{self.name}.pgpass"),
                 "authentication": {"superuser": {"username": "postgres"}, "replication": {"username": "postgres"}},
                 "parameters": {"unix_socket_directories": str(self._folder)},
@@ -247,14 +243,6 @@ def send_all(signal: Signals, processes: list[int]) -> None:
     for pid in processes:
         with suppress(ProcessLookupError):
             os.kill(pid, signal)
-
-
-def _free_ports(count: int) -> list[int]:
-    listeners = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in listeners]
-    for each in listeners:
-        each.close()
-    return ports
 
 
 @contextmanager

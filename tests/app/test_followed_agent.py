@@ -185,7 +185,7 @@ class Writer:
                 await talk.happen(SetMark("here"))
             case 1 if talk.memory.marks:
                 await talk.happen(RewindTo(""))
-            case 2:
+            case 2 if talk.memory.marks or talk.memory.full_window.turns:  # else it may be cleared already
                 await talk.happen(Clear())
             case 3 if any(act.kind != "undo" for act in talk.memory.changes):
                 await talk.happen(Undo())

@@ -18,8 +18,12 @@ from ikigai.store.sql import agents
 REFUSAL_RETRY_DELAY = 60.0
 """Seconds until a server that refused the login is tried again: some lock out clients that retry more often."""
 
-FIRST_CONNECT_TIMEOUT = 3.0
-"""Seconds within which a first connection is retried to the embedded server, which may just have been killed."""
+FIRST_CONNECT_TIMEOUT = 15.0
+"""Seconds within which a first connection is retried to the embedded server, which may just have been killed: on a busy
+machine some pass until that is noticed.
+"""
+UNANSWERED_SECONDS = 3.0
+"""Seconds without an answer after which a first connection is not retried."""
 
 
 class DatabaseSession:
@@ -177,10 +181,11 @@ class DatabaseSession:
         assert self._revive
         until = time.monotonic() + FIRST_CONNECT_TIMEOUT
         while not self.greeting.backend:
+            began = time.monotonic()
             try:
                 return await self._connect()
             except Unavailable:
-                if time.monotonic() > until:
+                if time.monotonic() > min(until, began + UNANSWERED_SECONDS):
                     raise
             await asyncio.sleep(0.1)
             self._resolve_address(await self._revive())

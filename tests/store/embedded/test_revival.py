@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+import psutil
 import psycopg
 import pytest
 
@@ -61,6 +62,24 @@ async def test_server_that_was_killed_since_it_was_found_is_started_again(
         database = await Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew))
         await database.agents.create()
         await database.close()
+
+
+@pytest.mark.long
+async def test_server_that_was_killed_is_started_again_when_that_is_noticed_late(
+    data_dir: Path, lease: embedded.Lease
+) -> None:
+    """As on a busy machine: until its keeper runs again, the server seems to be running."""
+    server = psutil.Process(
+        int((embedded_place.folder_of(data_dir) / "data" / "postmaster.pid").read_text().split()[0])
+    )
+    keeper = server.parent()
+    assert keeper
+    keeper.suspend()
+    server.kill()
+    opening = asyncio.create_task(Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew)))
+    await asyncio.wait({opening}, timeout=5)
+    keeper.resume()
+    await (await opening).close()
 
 
 async def test_stopped_server_is_told_of_without_words_on_the_network(

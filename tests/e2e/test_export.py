@@ -103,7 +103,7 @@ def test_imported_history_without_turn_ends_opens_at_once(account: Account):
     refused(account.run("history", "import", "bad.jsonl"), 1, "line 8: `content` contains a character")
 
 
-EVENTS = 20_000
+EVENTS = 10_000
 
 
 def test_ctrl_c_leaves_no_half_file(account: Account):
@@ -113,7 +113,7 @@ def test_ctrl_c_leaves_no_half_file(account: Account):
     head, event = lines[0].replace(',"checksum":"sha256"', ""), json.loads(lines[1])
     rows = [json.dumps({**event, "id": n, "content": f"**{n}** " * 100}) for n in range(1, EVENTS + 1)]
     (account.home / "long.jsonl").write_text("\n".join((head, *rows, f'{{"count":{EVENTS}}}', "")))
-    with account.terminal("history", "import", "long.jsonl", "--name", "long") as program:
+    with account.terminal("history", "import", "long.jsonl", "--name", "long", module="tests.e2e.at_once") as program:
         program.wait(lambda: b" %" in program.raw, "the bar")
         program.wait_for(f"long is new and has {EVENTS:,} events.")
         assert program.ended() == 0 and "█" not in program.text(), "the bar is gone"

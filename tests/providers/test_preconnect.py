@@ -103,10 +103,15 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def opened(provider: Any, server: Server) -> None:
-    """Expect a request, and wait until the connection for it is open and idle."""
+async def preconnected(provider: Any) -> None:
+    """Expect a request, and wait until nothing more is done for it."""
     provider.preconnect()
     await until(lambda: not any(task.get_name() == "preconnect" for task in asyncio.all_tasks()))
+
+
+async def opened(provider: Any, server: Server) -> None:
+    """Expect a request, and wait until the connection for it is open and idle."""
+    await preconnected(provider)
     assert server.came == 1
 
 
@@ -151,8 +156,7 @@ async def test_request_works_behind_any_answer_to_head(provider: Any, server: Se
     assert isinstance((await collect(provider))[-1], StreamFinished)
     asked = server.asked  # twice where the answer to HEAD was taken for that to the request
     assert asked <= 2
-    provider.preconnect()
-    await asyncio.sleep(0.1)
+    await preconnected(provider)
     assert asked == 1 or len(server.heads) == 1, "no HEAD request is sent to such a server again"
     assert isinstance((await collect(provider))[-1], StreamFinished) and server.asked == asked + 1
 
@@ -169,12 +173,10 @@ async def test_connection_is_opened_anew_when_the_last_is_not_fresh(
     provider: Any, server: Server, monkeypatch: pytest.MonkeyPatch
 ):
     await collect(provider)
-    provider.preconnect()
-    await asyncio.sleep(0.1)
+    await preconnected(provider)
     kept = server.address.startswith("https")
     assert (server.came, len(server.heads)) == ((1, 0) if kept else (2, 1))
-    provider.preconnect()
-    await asyncio.sleep(0.1)
+    await preconnected(provider)
     assert server.came == (1 if kept else 2)
     monkeypatch.setattr(preconnect, "FRESH_SECONDS", 0)
     monkeypatch.setattr(preconnect, "UNUSED_CONNECTION_SECONDS", 0)
@@ -188,8 +190,7 @@ async def test_closing_the_provider_gives_up_the_connection_being_opened(provide
     await until(lambda: bool(server.heads))
     await provider.close()
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "preconnect"]
-    provider.preconnect()
-    await asyncio.sleep(0.1)
+    await preconnected(provider)
     assert server.came == 1
 
 
@@ -198,8 +199,7 @@ async def test_request_tells_what_fails_ahead(form: Format):
         unheard.bind(("127.0.0.1", 0))
         provider: Any = form.connect(f"http://127.0.0.1:{unheard.getsockname()[1]}", KEY)
         await provider.preload()
-        provider.preconnect()
-        await asyncio.sleep(0.1)
+        await preconnected(provider)
         [broke] = await collect(provider)
     assert (
         isinstance(broke, StreamFailed) and broke.kind is FailureKind.UNREACHABLE and "connection refused" in broke.text

@@ -239,6 +239,12 @@ class Waiting(User):
         finally:
             self.left = True
 
+    async def was_asked(self) -> None:
+        """Wait for the question."""
+        async with asyncio.timeout(60):
+            while not self.asked:
+                await asyncio.sleep(0.001)
+
 
 @pytest.mark.parametrize(
     ("what", "modes", "by"),
@@ -256,11 +262,12 @@ async def test_mode_that_allows_the_call_answers_its_open_question(
     settings, user = SettingsInForce(ASKS), Waiting()
     called = edit(work / "a.py", work) if what == "edit" else shell(work, what)
     asking = asyncio.create_task(gate().decide(*called, settings, user.ask))
+    await user.was_asked()
     for mode in modes:
         await asyncio.sleep(0.01)
         assert not asking.done() and len(user.asked) == 1
         settings.update({"approval": mode})
-    started = await asyncio.wait_for(asking, 5)
+    started = await asyncio.wait_for(asking, 60)
     assert not started.refusal and started.decision and started.decision.allowed and user.left
     assert started.decision.by == by or what == "ls"
 
@@ -270,6 +277,7 @@ async def test_question_stays_open_for_a_mode_that_asks_and_a_yes_in_read_only_r
 ):
     settings, user = SettingsInForce({"approval": "edits"}), Waiting()
     asking = asyncio.create_task(gate().decide(*shell(work), settings, user.ask))
+    await user.was_asked()
     for mode in ("ask", "edits", "auto", "read-only"):
         await asyncio.sleep(0.01)
         settings.update({"approval": mode})

@@ -7,7 +7,7 @@ import contextlib
 import importlib
 from typing import TYPE_CHECKING
 
-from ikigai.core.errors import ConfigError, IkigaiError, Rejected
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected, StoreError
 
 if TYPE_CHECKING:
     import argparse
@@ -80,7 +80,8 @@ class Opening:
         config = self._session.config
         for notice in filter(None, (*config.notices, *config.unknown_variables, model_notice, *services.problems())):
             self._view.notice(notice)
-        self._screen.input.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
+        with contextlib.suppress(StoreError):  # the conversation is open, and says itself what the database has
+            self._screen.input.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
         return True
 
     async def _open_services(self, project: Project, choice: AgentChoice | None, on_progress: Far) -> Services:

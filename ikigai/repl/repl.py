@@ -16,7 +16,7 @@ from ikigai.config import Config
 from ikigai.core.commands import table
 from ikigai.core.commands.parsers import ProgramCommand
 from ikigai.core.commands.spec import CommandTiming
-from ikigai.core.errors import IkigaiError, Unavailable
+from ikigai.core.errors import IkigaiError, StoreError, Unavailable
 from ikigai.core.key_actions import active_keys
 from ikigai.core.state import inputs
 from ikigai.repl.active_agent import ActiveAgent
@@ -103,7 +103,8 @@ class Repl:
             with switch_often():
                 is_open = await opening.open_agent()
             if is_open:
-                await self._commands.name_agents()
+                with contextlib.suppress(StoreError):  # Tab then knows no agents: the conversation goes on
+                    await self._commands.name_agents()
                 if any(paths.state_dir().glob("unsent-stash-*.txt")):
                     await self._draft_stash().recover()
             await self._view.drawn()

@@ -165,6 +165,15 @@ def test_password_change_during_a_conversation_loses_nothing(tmp_path: Path, gua
         assert "read-only" not in program.text()
 
 
+def test_database_that_is_lost_when_the_conversation_is_open_does_not_end_it(account: Account):
+    """The earlier prompts and the names for Tab are read then."""
+    with account.terminal(*ECHO, module="tests.e2e.cut_off") as program:
+        program.ready().say("are you there?")
+        program.wait_for("● are you there?")
+        program.settled()
+        program.leave()
+
+
 def test_database_that_accepts_no_connections_is_reported(account: Account, server: str):
     name = conninfo.conninfo_to_dict(account.dsn)["dbname"]
     with psycopg.connect(server, autocommit=True) as admin:

@@ -96,7 +96,7 @@ def test_it_is_answered_while_the_agent_is_busy_and_esc_stops_it_alone(account: 
     with account.terminal(*WIRE, columns=110, env=ENV) as program:
         program.ready()
         program.say("one")
-        program.wait_for("Waiting for the model")
+        program.wait(lambda: len(wire.requests) == 1, "the request of the turn, which is answered first")
         program.say("/btw And that?")
         program.wait_for("│ Beside it.")
         system, message = wire.messages()

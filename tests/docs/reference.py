@@ -4,12 +4,14 @@ import argparse
 import json
 import re
 from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from ikigai.cli import help_pages, run_options, subcommands
 from ikigai.config import settings_file
 from ikigai.config.key_table import KEY_SPECS, KeyPath
-from ikigai.core.commands.command_help import HELP_GROUPS, find_command
+from ikigai.core.commands.table import COMMANDS
 from ikigai.core.errors import EXIT_CODES
 from ikigai.core.key_actions import KEY_ACTIONS, key_label
 from ikigai.core.key_help import FIXED_KEYS
@@ -56,18 +58,17 @@ def settings() -> str:
 def commands() -> str:
     """Return the page of all slash commands."""
     parts = ["A command is typed at the prompt. `/help COMMAND` shows these lines in the program."]
-    for heading, group in HELP_GROUPS.items():
+    for heading, group in groupby(COMMANDS, attrgetter("group")):
         parts.append(f"## {heading}")
-        for name, (example, related) in group.items():
-            command = find_command(name)
-            parts.append(f"### /{name}")
+        for command in group:
+            parts.append(f"### /{command.name}")
             parts.append(f"{prose(_sentence(command.help))} {prose(command.more)}".strip())
-            lines = [f"- Usage: {code(command.usage.removeprefix('Usage: '))}", f"- Example: {code(example)}"]
+            lines = [f"- Usage: {code(command.usage.removeprefix('Usage: '))}", f"- Example: {code(command.example)}"]
             if command.aliases:
                 lines.append("- Other names: " + ", ".join(code(f"/{alias}") for alias in command.aliases))
-            lines.append("- Related: " + ", ".join(f"[`/{each}`](#{each})" for each in related.split()))
+            lines.append("- Related: " + ", ".join(f"[`/{each}`](#{each})" for each in command.related.split()))
             parts.append("\n".join(lines))
-    return page("Slash commands", "ikigai/core/commands/table.py, ikigai/core/commands/command_help.py", *parts)
+    return page("Slash commands", "ikigai/core/commands/table.py", *parts)
 
 
 def keys() -> str:

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Generator
 from enum import Enum
+from typing import Literal, TypeAlias
 
 from ikigai.core.commands.parsers import Meaning, ProgramCommand
 from ikigai.core.errors import Rejected, WrongArgument
@@ -36,16 +37,24 @@ class PrintMode(Enum):
     """Change the tree of agents."""
 
 
+CommandGroup: TypeAlias = Literal["Basics", "Context", "Models", "Agents", "History", "Tools", "Program"]
+"""The heading of a command in help. The table of commands gives the order of the headings."""
+
+
 class CommandSpec(Record, frozen=True):
     """One slash command. An `argument` of "" means that it takes none; `question` asks for a missing one.
 
-    `parser` returns None for the command itself with its argument as typed. `completes` names the kind of completion:
-    marks, models, agents, code, commands … Only the help of this command prints `more`.
+    `related` holds the names of related commands, with blanks between them. `parser` returns None for the command
+    itself with its argument as typed. `completes` names the kind of completion: marks, models, agents, code, commands …
+    Only the help of this command prints `more`.
     """
 
     name: str
     argument: str
     help: str
+    group: CommandGroup
+    example: str
+    related: str
     timing: CommandTiming = CommandTiming.NOW
     parser: Callable[[str], Meaning | None] | None = None
     question: str = ""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import Completion
 
-from ikigai.core.commands.table import BY_NAME, is_command
+from ikigai.core.commands.table import BY_NAME, COMMANDS, is_command
 from ikigai.core.record import Record
 
 Complete = Callable[[str, str], Iterable[str]]
@@ -32,14 +32,12 @@ def find_candidates(before: str, complete: Complete) -> list[Candidate]:
     """Return the completions of the input up to the cursor: commands, arguments, or in a message files behind an @."""
     if before != "/" and not is_command(before):
         return list(_complete_mention(before, complete)) if "@" in before else []
-    from ikigai.core.commands import command_help
     from ikigai.core.search import fuzzy
 
     name, space, argument = before[1:].partition(" ")
     if not space:
-        by_name = {command.name: command for command in command_help.sorted_commands()}
         aliased = [BY_NAME[each].name for each in BY_NAME if name and each.startswith(name)]
-        rows = {each.name: (each.argument, each.help) for each in by_name.values()}
+        rows = {each.name: (each.argument, each.help) for each in COMMANDS}
         own = complete("own commands", "")  # each with its arguments
         for line, help in own.items() if isinstance(own, Mapping) else ():
             each, _, hint = line.partition(" ")
@@ -51,7 +49,7 @@ def find_candidates(before: str, complete: Complete) -> list[Candidate]:
     if command is None or not command.completes or (" " in argument and command.completes not in SPACED_KINDS):
         return []
     if command.completes == "commands":
-        known: Mapping[str, str] = {each.name: each.help for each in command_help.sorted_commands()}
+        known: Mapping[str, str] = {each.name: each.help for each in COMMANDS}
         known |= {"all": "what each command does"}
     else:
         values = complete(command.completes, argument)

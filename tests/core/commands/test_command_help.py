@@ -1,27 +1,29 @@
 """Tests of the help of commands: its groups, examples and layout."""
 
 import re
+from itertools import groupby
+from operator import attrgetter
+from typing import get_args
 
 import pytest
 
 from ikigai.core.commands import command_help
+from ikigai.core.commands.spec import CommandGroup, CommandSpec
 from ikigai.core.commands.table import BY_NAME, COMMANDS, parse
 from ikigai.core.errors import Rejected
 from ikigai.core.key_actions import KEY_ACTIONS, key_label
 
-ROWS = [(name, *row) for group in command_help.HELP_GROUPS.values() for name, row in group.items()]
+
+def test_commands_of_a_group_stand_together_in_the_order_of_the_headings():
+    assert [group for group, _ in groupby(COMMANDS, attrgetter("group"))] == [*get_args(CommandGroup)]
 
 
-def test_every_command_stands_in_one_group():
-    assert sorted(name for name, *_ in ROWS) == sorted(command.name for command in COMMANDS)
-    assert [command.name for command in command_help.sorted_commands()] == [name for name, *_ in ROWS]
-
-
-@pytest.mark.parametrize(("name", "example", "related"), ROWS, ids=[name for name, *_ in ROWS])
-def test_example_is_accepted_and_related_commands_exist(name: str, example: str, related: str):
-    assert example.split()[0] == f"/{name}"
-    parse(example)
-    assert related and {*related.split()} <= {command.name for command in COMMANDS} - {name}
+@pytest.mark.parametrize("command", COMMANDS, ids=attrgetter("name"))
+def test_example_is_accepted_and_related_commands_exist(command: CommandSpec):
+    assert command.example.split()[0] == f"/{command.name}"
+    parse(command.example)
+    assert command.related
+    assert {*command.related.split()} <= {each.name for each in COMMANDS} - {command.name}
 
 
 def test_help_of_a_command_has_usage_example_aliases_and_related_commands():

@@ -7,7 +7,6 @@ import pytest
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from ikigai.core.commands.command_help import sorted_commands
 from ikigai.core.commands.table import COMMANDS
 from ikigai.terminal.input.completion import Candidate, Menu, find_candidates
 from ikigai.terminal.input.input_line import InputLine
@@ -111,7 +110,7 @@ def test_slash_offers_every_command_with_its_help():
     found = offered("/")
     *found, own = found
     assert own == Candidate("/review", 1, "Review a file", "FILE")
-    assert [each.text for each in found] == ["/" + command.name for command in sorted_commands()]
+    assert [each.text for each in found] == ["/" + command.name for command in COMMANDS]
     assert all(each.about for each in found)
     assert {each.text: each.hint for each in found} == {f"/{command.name}": command.argument for command in COMMANDS}
 

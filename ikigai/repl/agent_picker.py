@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ikigai.core.agents.tree import THIS_PROGRAM
 from ikigai.core.errors import Rejected
 from ikigai.system import paths
+from ikigai.terminal.browser.picker_source import PickerRow
 from ikigai.terminal.input.prompt_finder import format_ago, shorten_home
-from ikigai.terminal.picker.source import PickerRow
 
 if TYPE_CHECKING:
     from ikigai.store.database import Database

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ikigai.terminal.picker.source import PickerRow
+from ikigai.terminal.browser.picker_source import PickerRow
 
 if TYPE_CHECKING:
     from ikigai.core.state.memory import Mark, Memory

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ikigai.core import tokens
 from ikigai.core.commands.arguments import parse_model
-from ikigai.terminal.picker.source import PickerRow
+from ikigai.terminal.browser.picker_source import PickerRow
 
 if TYPE_CHECKING:
     from ikigai.app.services import Services

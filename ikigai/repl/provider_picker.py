@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ikigai.config.key_sources import LOGIN
 from ikigai.core.errors import Rejected
 from ikigai.core.vendors import ServerPreset, sellers
-from ikigai.terminal.picker.source import PickerRow
+from ikigai.terminal.browser.picker_source import PickerRow
 
 if TYPE_CHECKING:
     from ikigai.config import Config

@@ -2,6 +2,6 @@
 
 # Imports inside functions: the first screen has a prompt and a status line, so it loads no renderer and no dialog.
 #   render (pygments, markdown-it, rich)              the first text in Markdown, code or colors
-#   browser, picker, pager, editor, clipboard         the key that opens it
+#   browser, pager, editor, clipboard                 the key that opens it
 #   screen_reader, dumb_painter, vi                   the setting or terminal that asks for it
 #   difflib                                           the first diff

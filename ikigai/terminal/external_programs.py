@@ -19,7 +19,7 @@ from ikigai.terminal.screen_handler import ScreenHandler
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
-    from ikigai.terminal.picker.source import PickerSource
+    from ikigai.terminal.browser.picker_source import PickerSource
 
 
 class ExternalPrograms:
@@ -100,15 +100,16 @@ class ExternalPrograms:
             raise Rejected(f"This terminal cannot show the list: {source.title}.", "Type the name after the command.")
         if self._lent:
             return None
-        from ikigai.terminal.picker.picker import Picker
+        from ikigai.terminal.browser.browser import Browser
+        from ikigai.terminal.browser.picker_page import PickerPage
 
-        self._lent, picker = True, Picker(self._tty, self._theme, self._terminal_app, source)
+        self._lent, browser = True, Browser(self._tty, self._theme, self._terminal_app)
         try:
-            return await picker.run()
+            return await browser.run(PickerPage(browser, source), finishes_loading=True)
         finally:
             self._lent = False
             if not drops_keys:
-                self._terminal_app.press(picker.keys.ahead)
+                self._terminal_app.press(browser.keys.ahead)
 
     def _lend(self, program: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def run() -> None:
@@ -135,9 +136,10 @@ class ExternalPrograms:
         self, source: HistoryPages, prompt: InputActions, rewinding: bool = False, place: int = 0
     ) -> None:
         from ikigai.terminal.browser.browser import Browser
+        from ikigai.terminal.browser.history_page import HistoryPage
 
-        browser = Browser(self._tty, self._theme, self._terminal_app, prompt, source, rewinding, place)
-        if line := await browser.run():
+        browser = Browser(self._tty, self._theme, self._terminal_app)
+        if line := await browser.run(HistoryPage(browser, prompt, source, rewinding, place)):
             self._handler.submit(line)
         self._terminal_app.press(browser.keys.ahead)
 

@@ -11,6 +11,8 @@ from prompt_toolkit.keys import Keys
 from ikigai.terminal.output.application import ESCAPE_AFTER, TerminalApp
 from ikigai.terminal.output.frames import FullScreenGuest
 
+MAX_TYPED_CHARACTERS = 200
+
 
 class KeyReader(FullScreenGuest, Protocol):
     """The guest whose keys are read."""
@@ -94,14 +96,15 @@ def edit_typed(text: str, press: KeyPress) -> str | None:
     """Return a text that is typed in one line after a key that edits it, None for another key."""
     match press.key:
         case Keys.BracketedPaste:
-            return text + " ".join(press.data.split())
+            text += " ".join(press.data.split())
         case Keys.ControlH:
-            return text[:-1]
+            text = text[:-1]
         case Keys.ControlU:
-            return ""
+            text = ""
         case Keys.ControlW:
-            return text.rstrip().rpartition(" ")[0]
+            text = text.rstrip().rpartition(" ")[0]
         case Keys():
             return None
         case key:
-            return text + key
+            text += key
+    return text[:MAX_TYPED_CHARACTERS]

@@ -25,6 +25,8 @@ from ikigai.core.views.exclusion_reason import Exclusions
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.terminal.browser import frame as browser_frame
 from ikigai.terminal.browser.items import build_items
+from ikigai.terminal.browser.picker_page import draw_entry
+from ikigai.terminal.browser.picker_source import PickerRow
 from ikigai.terminal.browser.view import BrowserView
 from ikigai.terminal.input.prompt import VisibleControls
 from ikigai.terminal.output.dialog import Dialog
@@ -202,9 +204,12 @@ SINKS: dict[str, Callable[[str, int], str]] = {
     "another agent": lambda text, width: rules.draw_agent_heading(text, width, PLAIN),
     "rule": lambda text, width: rules.draw_context_rule(ContextRule(1, 2, text), width, PLAIN),
     "browser": browsed,
-    "head of the browser": lambda text, width: browser_frame.draw_head(text, None, str, width, PLAIN),
-    "foot of the browser": lambda text, width: browser_frame.draw_foot(text, "", False, width, PLAIN),
-    "search in the browser": lambda text, width: browser_frame.draw_query(text, width, PLAIN),
+    "head of the browser": lambda text, width: browser_frame.draw_head(text, width, PLAIN),
+    "foot of the browser": lambda text, width: "\n".join(browser_frame.draw_foot(text, "", (), width, 3, PLAIN)),
+    "entry of a picker": lambda text, width: "\n".join(
+        draw_entry(PickerRow("", text, (text,), text), True, width, 2, PLAIN)
+    ),
+    "search in the browser": lambda text, width: browser_frame.draw_typed("/", text, width, PLAIN),
 }
 """All places that show foreign text: functions of the text and a width that return what the terminal gets."""
 PARTLY = ("model", "tools", "saying", "rule", "where a link leads")

@@ -1,7 +1,8 @@
-"""This module holds the keys of the history browser: one table for their actions and for the help."""
+"""This module holds the keys of the browser: one table for their actions on all pages and for the help."""
 
 from typing import NamedTuple
 
+from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
 from ikigai.terminal.keys.codes import ESC_KEY, NEWLINE_KEY
@@ -9,7 +10,9 @@ from ikigai.terminal.render.text_width import cell_width, cut
 
 
 class KeyBinding(NamedTuple):
-    """Keys and their action. `action` is a method of BrowserActions; `shown` is how the help names the keys."""
+    """Keys and their action. `action` is one of MOVES, or a method of Browser or of the actions of its page; `shown` is
+    how the help names the keys.
+    """
 
     action: str
     keys: tuple[str, ...]
@@ -31,7 +34,7 @@ KEY_BINDINGS = (
     KeyBinding("search", ("/",), "/", "search, from here back"),
     KeyBinding("older", ("n",), "n", "the next match, earlier"),
     KeyBinding("newer", ("N",), "N", "the next match, later"),
-    KeyBinding("unfold", ("enter", NEWLINE_KEY.value, "c-o"), "Enter", "all of a result or a thought; again: shorter"),
+    KeyBinding("open", ("enter", NEWLINE_KEY.value, "c-o"), "Enter", "all of a result or a thought; again: shorter"),
     KeyBinding("pager", ("o", "v"), "o", "open it in $PAGER"),
     KeyBinding("copy", ("c", "y"), "c", "copy its text"),
     KeyBinding("fork", ("f",), "f", "continue from here in a new agent (/fork)"),
@@ -44,7 +47,7 @@ KEY_BINDINGS = (
     KeyBinding("help", ("?",), "?", "these keys"),
     KeyBinding("repaint", ("c-l",), "Ctrl+L", "redraw the screen"),
     KeyBinding("suspend", ("c-z",), "Ctrl+Z", "suspend ikigai"),
-    KeyBinding("leave", ("q", ESC_KEY.value, "c-c", "c-t"), "q Esc", "leave; the screen is restored"),
+    KeyBinding("leave", ("q", ESC_KEY.value, "c-c", "c-g", "c-t"), "q Esc", "leave; the screen is restored"),
 )
 
 SIGN_HELP = (
@@ -64,10 +67,22 @@ def _value(key: str) -> str:
 
 
 ACTION_OF_KEY = {_value(key): binding.action for binding in KEY_BINDINGS for key in binding.keys}
+MOVES = {
+    "down": (1, 0.0),
+    "up": (-1, 0.0),
+    "page_down": (0, 1.0),
+    "page_up": (0, -1.0),
+    "half_down": (0, 0.5),
+    "half_up": (0, -0.5),
+}
+"""The rows, or else the screens, that an action moves down."""
+BROWSER_ACTIONS = ("repaint", "suspend", "leave")
+"""The methods of Browser that keys name."""
 
 
-HELP_SCROLLS = {"down": 1, "up": -1, "page_down": 2, "page_up": -2, "half_down": 2, "half_up": -2}
-"""Actions that scroll the help itself, by one row or by halves of a screen; any other key closes it."""
+def action_of(press: KeyPress) -> str:
+    """Return the action of a key; "" if it has none."""
+    return ACTION_OF_KEY.get(press.key.value if isinstance(press.key, Keys) else press.key, "")
 
 
 def draw_help(width: int) -> list[str]:

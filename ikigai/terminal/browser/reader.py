@@ -1,7 +1,6 @@
 """This module reads a history for the browser: it moves and extends the held stretch, and finds search hits."""
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from ikigai.core.events import StoredEvent
 from ikigai.core.state.memory import Memory
@@ -9,8 +8,6 @@ from ikigai.core.views.exclusion_reason import CONTROL_EVENTS, Exclusions
 from ikigai.terminal.browsable_history import BrowserLineage, HistoryPages, HitSeeker
 from ikigai.terminal.browser.items import BrowserItem, build_items
 from ikigai.terminal.browser.pages import PAGE_EVENTS, EventPages
-
-Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class HistoryReader:

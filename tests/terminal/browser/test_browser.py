@@ -14,15 +14,15 @@ from ikigai.core.state.memory import Memory
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.exclusion_reason import CONTROL_EVENTS, Exclusions
 from ikigai.core.views.transcript import history_items
-from ikigai.terminal.browsable_history import HistoryPages, HitSeeker
+from ikigai.terminal.browsable_history import HitSeeker
 from ikigai.terminal.browser import frame as browser_frame
 from ikigai.terminal.browser import items as browser_items
 from ikigai.terminal.browser import keys as browser_keys
 from ikigai.terminal.browser import pages as browser_pages
-from ikigai.terminal.browser.browser_actions import BrowserActions
+from ikigai.terminal.browser.browser import Browser, Work
+from ikigai.terminal.browser.history_actions import HistoryActions
 from ikigai.terminal.browser.items import BrowserItem, build_items
 from ikigai.terminal.browser.pages import PAGE_EVENTS, EventPages
-from ikigai.terminal.browser.reader import HistoryReader, Work
 from ikigai.terminal.browser.view import EXCLUSION_SIGNS, BrowserView
 from ikigai.terminal.clipboard import MAX_CLIPBOARD_BYTES, copy_sequence
 from ikigai.terminal.render.text_width import cell_width
@@ -158,11 +158,11 @@ def test_nothing_foreign_or_too_wide_is_drawn(size: tuple[int, int], theme: Them
         for item in made.items:
             made.select(item.id)
             assert made.current and made.current.id == item.id
-            head = browser_frame.draw_head(HOSTILE, made.current, lambda id: HOSTILE, width, theme)
-            foot = browser_frame.draw_foot(HOSTILE, "loading…", False, width, theme)
+            head = browser_frame.draw_head(browser_frame.where_is(made.current, HOSTILE), width, theme)
+            foot = browser_frame.draw_foot(HOSTILE, "loading…", (), width, 1, theme)
             frame = made.frame()
             assert len(frame) == height
-            for row in [*frame, head, foot, browser_frame.draw_query(HOSTILE * 9, width, theme)]:
+            for row in [*frame, head, *foot, browser_frame.draw_typed("/", HOSTILE * 9, width, theme)]:
                 assert cell_width(strip_styles(row)) <= width and not OBEYED.search(strip_styles(row)), row
                 assert theme is PLAIN or "\x1b" not in strip_styles(row)
             made.unfold()
@@ -262,7 +262,8 @@ def test_match_is_shown_in_a_folded_block() -> None:
 def test_every_key_does_one_thing_and_is_in_the_help() -> None:
     keys = [key for bound in browser_keys.KEY_BINDINGS for key in bound.keys]
     assert len(keys) == len(set(keys)) == len(browser_keys.ACTION_OF_KEY)
-    assert all(callable(getattr(BrowserActions, bound.action)) for bound in browser_keys.KEY_BINDINGS)
+    own = {bound.action for bound in browser_keys.KEY_BINDINGS} - {*browser_keys.MOVES}
+    assert all(hasattr(Browser if each in browser_keys.BROWSER_ACTIONS else HistoryActions, each) for each in own)
     text = "\n".join(browser_keys.draw_help(100))
     assert all(bound.shown in text and bound.help in text for bound in browser_keys.KEY_BINDINGS)
     assert {sign for sign, _ in browser_keys.SIGN_HELP} == set(EXCLUSION_SIGNS.values())
@@ -291,15 +292,15 @@ class Log:
         raise NotImplementedError
 
 
-class Hands:
-    """A browser that records the calls of its actions."""
+class RecordingBrowser(Browser):
+    """A browser without a terminal that records what the actions of its page do to it."""
 
-    def __init__(self, source: Log) -> None:
-        self.source: HistoryPages = source
-        self.reader, self.view = HistoryReader(source), BrowserView(PLAIN, 60, 100)
-        self.told: list[tuple[str, str]] = []
+    def __init__(self) -> None:
+        self.theme, self.told = PLAIN, list[tuple[str, str]]()
 
-        self.rewinding = self.is_opening = False
+    @property
+    def is_loading(self) -> bool:
+        return False
 
     def load(self, work: Work) -> None:
         self.told.append(("load", ""))
@@ -307,15 +308,9 @@ class Hands:
     def say(self, text: str) -> None:
         self.told.append(("say", text))
 
-    def leave(self, line: str = "") -> None:
-        self.told.append(("leave", line))
+    def leave(self, value: str | None = None) -> None:
+        self.told.append(("leave", value or ""))
 
-    def ask(self) -> None:
-        self.told.append(("ask", ""))
-
-    def help(self) -> None: ...
-    def repaint(self) -> None: ...
-    def suspend(self) -> None: ...
     def copy(self, text: str) -> None:
         self.told.append(("copy", text))
 
@@ -341,8 +336,6 @@ class Hands:
         ("❯ four", "c", "copy", "four"),
         ("❯ four", "o", "page", "four\n"),
         ("❯ four", "n", "say", "There is no search yet"),
-        ("❯ four", "/", "ask", ""),
-        ("❯ four", "q", "leave", ""),
     ],
 )
 async def test_actions(on: str, key: str, did: str, what: str) -> None:
@@ -362,17 +355,19 @@ async def test_actions(on: str, key: str, did: str, what: str) -> None:
         take(agent, step)
     ids = {kind: row.id for row in reversed(agent.log.rows) for kind in [row.kind]}
     for refusal in ("", "It is read-only."):
-        hands = Hands(Log(agent, refusal))
-        await hands.reader.open()
-        hands.view.show(hands.reader.items)
+        browser = RecordingBrowser()
+        actions = HistoryActions(browser, Log(agent, refusal), rewinding=False)
+        actions.view.resize(60, 100)
+        await actions.reader.open()
+        actions.view.show(actions.reader.items)
         item = next(
             each
-            for each in hands.view.items
+            for each in actions.view.items
             if "\n".join(browser_items.draw_rows(each, 60, PLAIN, False)).startswith(on)
         )
-        hands.view.select(item.id)
-        getattr(BrowserActions(hands), browser_keys.ACTION_OF_KEY[key])()
-        ((done, said),) = hands.told
+        actions.view.select(item.id)
+        getattr(actions, browser_keys.ACTION_OF_KEY[key])()
+        ((done, said),) = browser.told
         if refusal and did == "leave" and what and key != "f":
             assert (done, said) == ("say", refusal)
         else:

@@ -1,115 +1,61 @@
 """This module holds the actions of the history browser's keys: moves, searches, and changes of a turn."""
 
 from functools import partial
-from typing import Protocol
 
 from ikigai.core.views.exclusion_reason import ExclusionReason
 from ikigai.terminal.browsable_history import HistoryPages, HitSeeker
+from ikigai.terminal.browser.browser import Browser
 from ikigai.terminal.browser.items import BrowserItem
-from ikigai.terminal.browser.reader import HistoryReader, Work
+from ikigai.terminal.browser.reader import HistoryReader
 from ikigai.terminal.browser.view import BrowserView
 
 
-class BrowserHost(Protocol):
-    """The browser, as far as its actions need it."""
+class HistoryActions:
+    """The actions of a `browser` that shows the history of `source`, and `seek`. Those of the keys are named by
+    `browser.keys.KEY_BINDINGS`.
+    """
 
-    view: BrowserView
-    reader: HistoryReader
-    source: HistoryPages
-    rewinding: bool
-
-    @property
-    def is_opening(self) -> bool:
-        """True while the first rows are being read."""
-        ...
-
-    def load(self, work: Work) -> None:
-        """Read in the background, beside the keys."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Show `text` to the user until the next key."""
-        ...
-
-    def leave(self, line: str = "") -> None:
-        """Close the browser and run the command `line`, if there is one."""
-        ...
-
-    def ask(self) -> None:
-        """Let the user type a search."""
-        ...
-
-    def help(self) -> None: ...
-    def repaint(self) -> None: ...
-    def suspend(self) -> None: ...
-    def copy(self, text: str) -> None:
-        """Copy `text` to the terminal's clipboard."""
-        ...
-
-    def page(self, text: str) -> None:
-        """Show `text` in the user's pager."""
-        ...
-
-
-class BrowserActions:
-    """The methods that `browser.keys.KEY_BINDINGS` names, and `seek`."""
-
-    def __init__(self, browser: BrowserHost) -> None:
-        self._browser = browser
+    def __init__(self, browser: Browser, source: HistoryPages, rewinding: bool) -> None:
+        self._browser, self._source, self.rewinding = browser, source, rewinding
+        self.reader, self.view = HistoryReader(source), BrowserView(browser.theme, 1, 1)
+        self.query: str | None = None  # being typed
+        self.help_row: int | None = None  # the first row of the help on the screen, while it is there
         self._hit = self._landed = 0  # the events of the last hit, and under the cursor after it
 
     # ── moves ──
 
-    def down(self) -> None:
-        self._browser.view.move(1)
-
-    def up(self) -> None:
-        self._browser.view.move(-1)
-
-    def page_down(self) -> None:
-        self._browser.view.page(1)
-
-    def page_up(self) -> None:
-        self._browser.view.page(-1)
-
-    def half_down(self) -> None:
-        self._browser.view.page(0.5)
-
-    def half_up(self) -> None:
-        self._browser.view.page(-0.5)
-
     def turn_back(self) -> None:
-        self._browser.view.turn(-1)
+        self.view.turn(-1)
 
     def turn_on(self) -> None:
-        self._browser.view.turn(1)
+        self.view.turn(1)
 
     def home(self) -> None:
-        if self._browser.reader.pages.first:
-            self._browser.view.start()
+        if self.reader.pages.first:
+            self.view.start()
         else:
             self._browser.load(self._from_the_start)
 
     def end(self) -> None:
-        if self._browser.reader.pages.last:
-            self._browser.view.end()
+        if self.reader.pages.last:
+            self.view.end()
         else:
             self._browser.load(self._from_the_end)
 
     async def _from_the_start(self) -> None:
-        await self._browser.reader.home()
-        self._browser.view.show(self._browser.reader.items)
-        self._browser.view.start()
+        await self.reader.home()
+        self.view.show(self.reader.items)
+        self.view.start()
 
     async def _from_the_end(self) -> None:
-        await self._browser.reader.end()
-        self._browser.view.show(self._browser.reader.items)
-        self._browser.view.end()
+        await self.reader.end()
+        self.view.show(self.reader.items)
+        self.view.end()
 
     # ── searching ──
 
     def search(self) -> None:
-        self._browser.ask()
+        self.query = ""
 
     def older(self) -> None:
         self._again(older=True)
@@ -122,18 +68,18 @@ class BrowserActions:
         if query:
             self._browser.load(lambda: self._search(query))
         else:
-            self._browser.reader.seeker = None
-            self._browser.view.search(())
+            self.reader.seeker = None
+            self.view.search(())
 
     def _again(self, older: bool) -> None:
-        if self._browser.reader.seeker is None:
+        if self.reader.seeker is None:
             self._browser.say("There is no search yet: / starts one.")
         else:
             self._browser.load(lambda: self._next(older))
 
     async def _search(self, query: str) -> None:
-        seeker = await self._browser.reader.search(query)
-        self._browser.view.search(seeker.terms)
+        seeker = await self.reader.search(query)
+        self.view.search(seeker.terms)
         hit, limits = await seeker.older(self._here + 1), _limits(seeker)
         if hit is not None:
             self._browser.say(limits.strip())
@@ -145,7 +91,7 @@ class BrowserActions:
         await self._go(hit)
 
     async def _next(self, older: bool) -> None:
-        seeker = self._browser.reader.seeker
+        seeker = self.reader.seeker
         assert seeker
         here = self._here
         if here == self._landed:  # beside a hit that is not shown itself
@@ -158,22 +104,22 @@ class BrowserActions:
 
     async def _go(self, id: int) -> None:
         self._hit = id
-        await self._browser.reader.to(id)
-        self._browser.view.show(self._browser.reader.items)
-        self._browser.view.select(id, searched=True)
+        await self.reader.to(id)
+        self.view.show(self.reader.items)
+        self.view.select(id, searched=True)
         self._landed = self._here
 
     @property
     def _here(self) -> int:
         """The id of the event under the cursor; 0 for none."""
-        return current.id if (current := self._browser.view.current) else 0
+        return current.id if (current := self.view.current) else 0
 
     # ── what can be done to what is under the cursor ──
 
-    def unfold(self) -> None:
-        if self._browser.view.unfold():
+    def open(self) -> None:
+        if self.view.unfold():
             return
-        if self._browser.rewinding:
+        if self.rewinding:
             self.edit()
         else:
             self._browser.say("Everything is shown.")
@@ -216,9 +162,9 @@ class BrowserActions:
 
     def _do(self, line: str) -> None:
         """Close the browser and run `line` for the item under the cursor, if the agent can be changed."""
-        if self._browser.source.refusal:
-            self._browser.say(self._browser.source.refusal)
-        elif self._browser.is_opening:  # the key came before the history
+        if self._source.refusal:
+            self._browser.say(self._source.refusal)
+        elif self._browser.is_loading and not self.reader.opened:  # the key came before the history
             self._browser.load(partial(self._do_when_open, line))
         elif item := self._item():
             self._browser.leave(line.format(id=item.id))
@@ -229,25 +175,14 @@ class BrowserActions:
 
     def _item(self) -> BrowserItem | None:
         """Return the item under the cursor; tell the user where that is the context rule, or nothing."""
-        item = self._browser.view.current
+        item = self.view.current
         if item is None or not item.text:
             self._browser.say("There is nothing under the cursor.")
             return None
         return item
 
-    # ── the browser ──
-
     def help(self) -> None:
-        self._browser.help()
-
-    def repaint(self) -> None:
-        self._browser.repaint()
-
-    def suspend(self) -> None:
-        self._browser.suspend()
-
-    def leave(self) -> None:
-        self._browser.leave()
+        self.help_row = 0
 
 
 def _limits(seeker: HitSeeker) -> str:

@@ -11,19 +11,26 @@ from msgspec import structs
 
 from ikigai.agent.one_shot import complete_request
 from ikigai.core.errors import IkigaiError, NoModel, Rejected
-from ikigai.core.messages import StopReason
+from ikigai.core.messages import Message, Role, StopReason, Text
 from ikigai.core.request.reply import NO_TEXT
 from ikigai.core.sanitize import storable
 from ikigai.core.state.fallback import is_down, next_fallback, on_fallback
 from ikigai.core.state.inputs import UsageRecorded
-from ikigai.core.state.side_request import side_request
+from ikigai.core.state.memory import AgentStatus, Memory, next_request, replace
 
 if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
     from ikigai.app.services import Services
+    from ikigai.core.events import Choices
+    from ikigai.core.request.build import Request
 
 PURPOSE = "btw"
 """The purpose of the request in the ledger."""
+SIDE_QUESTION = """\
+[Side question of the user. Answer it briefly from what is above. Call no tools. Neither the question nor your answer \
+stays in the conversation, and the work under way goes on as it was.]
+
+{question}"""
 
 
 async def ask_side_question(services: Services, loop: AgentLoop, question: str, on_text: Callable[[str], None]) -> str:
@@ -56,3 +63,25 @@ async def ask_side_question(services: Services, loop: AgentLoop, question: str, 
         raise Rejected("The model wanted to call tools, which /btw does not run.", "Send the question as a message.")
     other = f"\n\n(Answered by {memory.model}, because {first} is down.)" * (memory.model != first)
     return (done.text.strip() or NO_TEXT) + " …" * (done.stop in (StopReason.LENGTH, StopReason.PAUSED)) + other
+
+
+def side_request(memory: Memory, prompt: Choices, question: str) -> Request:
+    """Return the next request with the question behind it, under the settings of the system prompt `prompt`, with which
+    the next turn begins.
+
+    It begins byte for byte like the next request, tools included, so that the provider's cache serves it. Of an open
+    turn it has all but calls that wait for their results; a planning talk is left out. A message of the user that waits
+    for its reply takes in the question: many chat templates refuse two messages of the user in a row.
+    """
+    memory = replace(memory, settings={**memory.settings, **prompt})
+    turn = memory.open
+    if turn and (turn.planning or turn.alone):
+        memory = replace(memory, open=None, window=memory.full_window)
+    elif turn and memory.status is AgentStatus.RUNNING_TOOLS:
+        last = max(n for n, message in enumerate(turn.messages) if message.role is Role.ASSISTANT)
+        memory = replace(memory, open=replace(turn, messages=turn.messages[:last]))
+    request = next_request(memory)
+    asked, messages = (Text(SIDE_QUESTION.format(question=question)),), request.messages
+    if messages and messages[-1].role is Role.USER:
+        asked, messages = (*messages[-1].blocks, *asked), messages[:-1]
+    return replace(request, messages=(*messages, Message(Role.USER, asked)))

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ikigai.core.errors import ConfigError
-from ikigai.headless import stdin_writers
 
 CHUNK_BYTES = 65_536
 """Bytes that are read at once."""
@@ -31,6 +32,8 @@ LATE_TEXT = (
     "Text came on standard input after the message had been sent without it. It was not read. Write it at once, or "
     "redirect a file: < FILE"
 )
+_WRITABLE = 0o200
+"""The permission that /proc gives to a descriptor that is open for writing."""
 TURN_FORM = 'Write one object a line: {"type": "user", "text": "…"}'
 
 
@@ -81,7 +84,7 @@ async def _has_come(reading: asyncio.Future[bytes]) -> bool:
     """Wait for data, or for the end of the input; return False if no program feeds it and nothing has come in time."""
     wait = max(0.0, SILENT_SECONDS - NOTICE_SECONDS)
     while not (await asyncio.wait({reading}, timeout=wait))[0]:
-        if not await asyncio.to_thread(stdin_writers.has_producer):
+        if not await asyncio.to_thread(has_producer):
             return reading.done()
         wait = SILENT_SECONDS
     return True
@@ -158,3 +161,42 @@ def _start_reading() -> asyncio.Future[bytes]:
 
     threading.Thread(target=read, name="input", daemon=True).start()
     return outcome
+
+
+def has_producer() -> bool:
+    """Return True for a pipe that another program can write to than those that started this one.
+
+    A shell gives the end of a pipe that is written to the program before the bar alone. A supervisor that starts
+    programs with an open pipe, and writes nothing, has that end itself. Return True, too, if the writers cannot be
+    seen: without /proc, or when they are another user's or in another container.
+    """
+    status = os.fstat(0)
+    if not stat.S_ISFIFO(status.st_mode):
+        return False
+    writers = set(_writers(status))
+    return not writers or not writers <= {os.getpid(), *_ancestors()}
+
+
+def _writers(pipe: os.stat_result) -> Iterator[int]:
+    for folder in Path("/proc").glob("[0-9]*/fd"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if any(_is_writer(entry, pipe) for entry in os.scandir(folder)):
+                yield int(folder.parent.name)
+
+
+def _is_writer(descriptor: os.DirEntry[str], pipe: os.stat_result) -> bool:
+    try:
+        is_writable = descriptor.stat(follow_symlinks=False).st_mode & _WRITABLE
+        return bool(is_writable) and os.path.samestat(descriptor.stat(), pipe)
+    except OSError:  # closed meanwhile
+        return False
+
+
+def _ancestors() -> Iterator[int]:
+    pid = os.getppid()
+    while pid > 0:
+        yield pid
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+        except OSError:
+            return

@@ -160,10 +160,20 @@ class Opening:
             self._session.spawn(self._show_update(), "update notice")
 
     async def _offer_servers(self) -> None:
-        await asyncio.to_thread(importlib.import_module, "ikigai.repl.server_offers")
-        from ikigai.repl import server_offers
+        """Look for servers of models on this machine where no other model is chosen; print a line for each new one."""
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.found_servers")
+        from ikigai.app import found_servers
+        from ikigai.core.state.inputs import Offered
 
-        await server_offers.offer_servers(self._session)
+        services, memory = self._session.services, self._session.memory
+        if not (services and memory and found_servers.are_wanted(memory.model)):
+            return
+        found = await found_servers.learn_servers(services.config, services.pool)
+        loop = self._active_agent.agent_loop
+        if loop and loop.memory.limits != services.pool.limits(loop.memory.model):
+            loop.put_input(Offered(loop.memory.run.tools))  # which loads memory under the limits known now
+        for line in await asyncio.to_thread(found_servers.new_offers, found, services.pool, memory.model):
+            self._view.note(line)
 
     async def _show_update(self) -> None:
         """Print a line if there is a newer version."""

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ikigai.app.factories import model_list_file
-from ikigai.config.key_sources import variable_of
+from ikigai.config.key_sources import LOGIN, variable_of
 from ikigai.config.terminal import THEME_NAMES
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import NotReady, Rejected, WrongArgument
 from ikigai.core.tool_selection import ToolSelection
-from ikigai.core.vendors import sellers
+from ikigai.core.vendors import ServerPreset, sellers
 from ikigai.providers import model_list_cache
 from ikigai.providers.models import default_model
-from ikigai.repl.provider_picker import ProviderSource
+from ikigai.terminal.browser.picker_source import PickerRow
 
 if TYPE_CHECKING:
     from ikigai.config import Config
@@ -128,3 +128,29 @@ def init_prompt(memory: Memory | None) -> str:
 
 def complete_themes(config: Config) -> Sequence[str]:
     return (*THEME_NAMES, *config.themes)
+
+
+class ProviderSource:
+    """The providers `names`, for the picker of /login, with the source of the key that each has under `config`."""
+
+    title, verb, more_key = "Providers: which one is the key for?", "asks for the key", ""
+
+    def __init__(self, config: Config, names: Sequence[str]) -> None:
+        self._rows = [_provider_row(config, name) for name in names]
+
+    async def page(self, typed: str, everything: bool, shown: Sequence[PickerRow]) -> tuple[Sequence[PickerRow], bool]:
+        """Return the providers that have the typed text in their names."""
+        return [row for row in self._rows if typed.strip().lower() in row.name.lower()], True
+
+    def typed_value(self, typed: str) -> str:
+        """Refuse a text that is in no name: it may be a key, so it is not repeated."""
+        raise Rejected("No provider has this name.", "Ctrl+U clears the filter.")
+
+
+def _provider_row(config: Config, name: str) -> PickerRow:
+    seller, source = sellers().get(name), config.keys.get(name, "")
+    has = "has a stored key" if source == LOGIN else f"key in {source.partition(' ')[2]}" if source else ""
+    needs_none = ""
+    if seller and not seller.key_variables:
+        needs_none = "on this machine, needs no key" if isinstance(seller, ServerPreset) else "has a sign-in of its own"
+    return PickerRow(name, name, tuple(filter(None, (has, needs_none))))

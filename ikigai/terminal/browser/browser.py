@@ -6,13 +6,12 @@ While the browser is open it has the terminal to itself; output of the conversat
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from prompt_toolkit.key_binding import KeyPress
 
 from ikigai.core.errors import Bug, IkigaiError, Rejected
-from ikigai.terminal.alternate_screen import AlternateScreen
 from ikigai.terminal.clipboard import copy_text
 from ikigai.terminal.guest_keys import GuestKeys
 from ikigai.terminal.output.application import TerminalApp
@@ -21,6 +20,11 @@ from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.tty import Tty
 
 log = logging.getLogger(__name__)
+
+ENTER_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h"
+"""The alternate screen; no cursor, no wrapping, pastes marked."""
+LEAVE_SCREEN = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l"
+BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
@@ -44,6 +48,47 @@ class BrowserPage(Protocol):
     def loading_failed(self) -> None:
         """Take note that work ended with an error, which the user sees."""
         ...
+
+
+class AlternateScreen:
+    """The alternate screen of `tty`. It is `up` from `enter` to `leave`. A frame writes the rows that have changed, in
+    one synchronized update.
+    """
+
+    def __init__(self, tty: Tty) -> None:
+        self._tty = tty
+        self._shown: Sequence[str] = ()  # rows on the screen
+        self.up = False
+
+    def enter(self) -> None:
+        """Enter the screen, with keys one by one."""
+        self._tty.raw()
+        self.up, self._shown = True, ()
+        self._tty.write(ENTER_SCREEN)
+
+    def leave(self) -> None:
+        """Restore the terminal, if the screen is up."""
+        if self.up:
+            self.up = False
+            self._tty.write(LEAVE_SCREEN)
+            self._tty.restore()
+
+    def repaint(self) -> None:
+        """Draw all rows with the next frame."""
+        self._shown = ()
+
+    def paint(self, frame: Sequence[str]) -> None:
+        """Draw the rows of the frame that are not on the screen yet."""
+        if not self.up:
+            return
+        out = [
+            f"\x1b[{number + 1};1H\x1b[0m\x1b[K{row}"
+            for number, row in enumerate(frame)
+            if number >= len(self._shown) or self._shown[number] != row
+        ]
+        self._shown = frame
+        if out:
+            self._tty.write(BEGIN + "".join(out) + END)
 
 
 class Browser:

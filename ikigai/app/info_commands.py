@@ -12,7 +12,6 @@ import msgspec
 
 from ikigai.app.json_records.command_figures import (
     ChosenModelRecord,
-    ContextRecord,
     Figures,
     HelpRecord,
     KeyFields,
@@ -210,16 +209,13 @@ async def _search(argument: str, config: Config, context: CommandContext) -> Com
 async def _context(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     memory = context.services.before_turn(context.memory)
     last = await context.services.database.reader(context.agent).last_counted()
-    report = build_report(memory, context.services.learned(memory.model), last)
     from ikigai.app.next_request_price import price_of_next
     from ikigai.core.views.next_price import price_words
 
     _, use = await context.services.database.usage.cache_uses(context.agent.id)
     price = await price_of_next(config, memory, use)
-    figures = ContextRecord(
-        **msgspec.structs.asdict(report), price=price.cold, cached_price=price.warm, cache_seconds=price.seconds
-    )
-    return CommandAnswer(f"{format_report(report)}\n{'next price':<12} {price_words(price)}", figures)
+    report = build_report(memory, context.services.learned(memory.model), last, price)
+    return CommandAnswer(f"{format_report(report)}\n{'next price':<12} {price_words(price)}", report)
 
 
 async def _budget(argument: str, config: Config, context: CommandContext) -> CommandAnswer:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from ikigai.app.factories import make_price
+from ikigai.app.json_records.installation_records import ModelRecord
 from ikigai.config import Config
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.messages import Usage
@@ -15,7 +15,7 @@ PRICE_SAMPLE_TOKENS = 1_000
 """Tokens to ask a price for; a million would be a long request, which costs more with some."""
 
 
-def list_models(config: Config, pool: ProviderPool, provider: str) -> list[dict[str, Any]]:
+def list_models(config: Config, pool: ProviderPool, provider: str) -> list[ModelRecord]:
     """Return a row for each model of a provider; prices are in dollars per million tokens, None if unknown."""
     configured = [model for model in config.models if model.startswith(f"{provider}/")]
     chosen = str(parse_model(config.model)["model"]) if config.model else ""
@@ -24,7 +24,7 @@ def list_models(config: Config, pool: ProviderPool, provider: str) -> list[dict[
     return [describe_model(config, pool, model) for model in dict.fromkeys((*own, *configured))]
 
 
-def describe_model(config: Config, pool: ProviderPool, model: str) -> dict[str, Any]:
+def describe_model(config: Config, pool: ProviderPool, model: str) -> ModelRecord:
     """Return the row of one model, as in `list_models`. Call it in a thread, because prices import."""
     price = make_price(config)
 
@@ -33,13 +33,13 @@ def describe_model(config: Config, pool: ProviderPool, model: str) -> dict[str, 
         return None if cost is None else round(cost / PRICE_SAMPLE_TOKENS * 1_000_000, 6)
 
     traits = pool.known.traits(model)
-    return {
-        "model": model,
-        "provider": model.partition("/")[0],
-        "context": pool.known.limits(model).context,
-        "max_output": traits.max_output or None,
-        "levels": list(traits.levels),
-        "images": traits.images,
-        "input_price": dollars(Usage(input=PRICE_SAMPLE_TOKENS)),
-        "output_price": dollars(Usage(output=PRICE_SAMPLE_TOKENS)),
-    }
+    return ModelRecord(
+        model=model,
+        provider=model.partition("/")[0],
+        context=pool.known.limits(model).context,
+        max_output=traits.max_output or None,
+        levels=traits.levels,
+        images=traits.images,
+        input_price=dollars(Usage(input=PRICE_SAMPLE_TOKENS)),
+        output_price=dollars(Usage(output=PRICE_SAMPLE_TOKENS)),
+    )

@@ -1,6 +1,10 @@
 """This module defines the base of every record: frozen, slotted, cheap."""
 
+from typing import Annotated, TypeAlias
+
 import msgspec
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

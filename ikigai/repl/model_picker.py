@@ -45,8 +45,8 @@ class ModelSource:
             if not model:
                 continue
             known = describe_model(services.config, services.pool, str(parse_model(model)["model"]))
-            context = f"{tokens.format_tokens(known['context'])} context"
-            price = _price(known["input_price"], known["output_price"])
+            context = f"{tokens.format_tokens(known.context)} context"
+            price = _price(known.input_price, known.output_price)
             facts = (price, context, marks.get(model, ""), self._next_price(str(parse_model(model)["model"])))
             rows.append(PickerRow(model, model, facts))
         return rows

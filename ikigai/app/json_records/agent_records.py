@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from ikigai.app.json_records.record_fields import Count, Id, JsonObject, PrintedRecord, Time
+from ikigai.app.json_records.record_fields import AgentObject, Id, JsonObject, PrintedRecord, Time
+from ikigai.core.record import Count
 
 
-class AgentFields(JsonObject):
+class AgentFields(AgentObject):
     """An agent. `owner` is null for the user's own; `parent` is where it was forked from, at the event `forked_at`;
     `lock_owner` the program that writes to it.
     """
 
-    agent: str
-    agent_id: str
     owner: str | None
     parent: str | None
     parent_id: str | None

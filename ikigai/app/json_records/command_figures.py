@@ -8,51 +8,16 @@ from msgspec import UNSET, UnsetType
 
 from ikigai.app.json_records.agent_records import AgentsRecord
 from ikigai.app.json_records.history_records import EventsRecord, HitsRecord
-from ikigai.app.json_records.record_fields import Count, Dollars, Id, JsonObject, Time
+from ikigai.app.json_records.record_fields import AgentObject, Id, JsonObject, Time
 from ikigai.app.json_records.usage_records import CostRecord, LimitsRecord
-from ikigai.core.views.context_report import CountComparison, RequestPart
+from ikigai.core.record import Count
+from ikigai.core.views.context_report import ContextRecord
+from ikigai.core.views.usage_totals import Dollars
 
 
-class ContextRecord(JsonObject, tag="context"):
-    """The window in numbers, in tokens: /context.
-
-    `price` is that of the next request's input without a cache, `cached_price` with one. `cache_seconds` is how long
-    the provider's cache is kept from now on: 0 if it has expired, null if there is none.
-    """
-
-    model: str
-    used: Count
-    ceiling: Count
-    budget: Count
-    budget_from: str
-    context: Count
-    learned: bool
-    room: int
-    parts: tuple[RequestPart, ...]
-    turns: Count
-    turns_out: Count
-    messages_out: Count
-    pictures: Count
-    images: Count
-    documents: Count
-    documents_size: Count
-    prune_fraction: float
-    keep_first_turn: bool
-    max_history_tokens: Count
-    counter: str
-    takes_tools: bool
-    compared: CountComparison | None
-    mcp_deferred: tuple[str, ...]
-    price: Dollars
-    cached_price: Dollars
-    cache_seconds: Count | None
-
-
-class StatusRecord(JsonObject, tag="status"):
+class StatusRecord(AgentObject, tag="status"):
     """Agent, model, window and database: /status. Sizes are tokens."""
 
-    agent: str
-    agent_id: str
     model: str
     level: str
     state: str

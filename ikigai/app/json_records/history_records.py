@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from ikigai.app.json_records.record_fields import Count, Id, JsonObject, PrintedRecord, Time
+from ikigai.app.json_records.record_fields import AgentObject, Id, JsonObject, PrintedRecord, Time
+from ikigai.core.record import Count
 
 
-class ReadableEvent(JsonObject):
+class ReadableEvent(AgentObject):
     """An event with its text, as people read it."""
 
-    agent: str
-    agent_id: str
     id: Id
     seq: Count
     at: Time
@@ -19,19 +18,15 @@ class ReadableEvent(JsonObject):
     text: str
 
 
-class EventsRecord(PrintedRecord, tag="events"):
+class EventsRecord(AgentObject, PrintedRecord, tag="events"):
     """Events in their order: `ikigai history list` and `show`, /search #ID."""
 
-    agent: str
-    agent_id: str
     events: tuple[ReadableEvent, ...]
 
 
-class Hit(JsonObject):
+class Hit(AgentObject):
     """An event that was found; `places` are pairs of character offsets in the snippet."""
 
-    agent: str
-    agent_id: str
     id: Id
     at: Time
     kind: str
@@ -64,14 +59,12 @@ class RecalledMessageFields(JsonObject):
     excerpt: str
 
 
-class RecalledTurnFields(JsonObject):
+class RecalledTurnFields(AgentObject):
     """A turn that a question recalls: `id` is the event that matches best, `first` and `last` are those of the turn.
 
     `last` is null while the turn is open.
     """
 
-    agent: str
-    agent_id: str
     id: Id
     first: Id
     last: Id | None

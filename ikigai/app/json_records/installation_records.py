@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ikigai.app.json_records.record_fields import Count, JsonObject, PrintedRecord
+from ikigai.app.json_records.record_fields import JsonObject, PrintedRecord
+from ikigai.core.record import Count
 
 
 class ModelRecord(PrintedRecord, tag="model"):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct
 
-Dollars: TypeAlias = Annotated[Decimal | float | None, Meta(description="US dollars; null if no price is known")]
 Id: TypeAlias = Annotated[int, Meta(ge=0)]
-Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Time: TypeAlias = Annotated[datetime, Meta(tz=True)]
 
 
@@ -20,6 +17,13 @@ class JsonObject(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class PrintedRecord(JsonObject):
     """The base of the objects on a line of their own."""
+
+
+class AgentObject(JsonObject):
+    """The base of the objects that begin with their agent."""
+
+    agent: str
+    agent_id: str
 
 
 _Object = TypeVar("_Object", bound=JsonObject)

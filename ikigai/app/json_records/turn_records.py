@@ -7,18 +7,18 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import UNSET, Meta, UnsetType
 
 from ikigai.app.json_records.command_figures import Figures
-from ikigai.app.json_records.record_fields import Count, Dollars, Id, JsonObject, PrintedRecord, Time
+from ikigai.app.json_records.record_fields import AgentObject, Id, JsonObject, PrintedRecord, Time
 from ikigai.core.events import Ending
 from ikigai.core.messages import StopReason
+from ikigai.core.record import Count
+from ikigai.core.views.usage_totals import Dollars
 
 Stop: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [*StopReason, Ending.INTERRUPTED, Ending.FAILED]})]
 
 
-class EventRecord(PrintedRecord, tag="event"):
+class EventRecord(AgentObject, PrintedRecord, tag="event"):
     """An event of the turn, as it is in the log."""
 
-    agent: str
-    agent_id: str
     id: Id
     seq: Count
     at: Time

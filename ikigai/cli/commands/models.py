@@ -49,10 +49,10 @@ async def run_models(config: Config, arguments: argparse.Namespace) -> int:
     rows = [row for name in providers for row in await asyncio.to_thread(list_models, config, pool, name)]
     if arguments.json:
         for row in rows:
-            print_answer(ModelRecord(**row))
+            print_answer(row)
     elif rows:
         print_lines(format_table([MODEL_COLUMNS, *map(_format_row, rows)]))
-    silent = {name for name in providers if not any(row["provider"] == name for row in rows)}
+    silent = {name for name in providers if not any(row.provider == name for row in rows)}
     if silent and not arguments.refresh:
         _print_note(f"No list yet from {', '.join(sorted(silent))}. To fetch it: ikigai models --refresh")
     return code
@@ -110,14 +110,14 @@ async def _fetch_list(pool: ProviderPool, provider: str) -> IkigaiError | None:
     return None
 
 
-def _format_row(row: dict[str, Any]) -> tuple[str, ...]:
+def _format_row(row: ModelRecord) -> tuple[str, ...]:
     return (
-        row["model"],
-        tokens.format_tokens(row["context"]),
-        tokens.format_tokens(row["max_output"]) if row["max_output"] else "?",
-        " ".join(row["levels"]),
-        "yes" if row["images"] else "no",
-        *("?" if row[key] is None else f"{row[key]:g}" for key in ("input_price", "output_price")),
+        row.model,
+        tokens.format_tokens(row.context),
+        tokens.format_tokens(row.max_output) if row.max_output else "?",
+        " ".join(row.levels),
+        "yes" if row.images else "no",
+        *("?" if price is None else f"{price:g}" for price in (row.input_price, row.output_price)),
     )
 
 

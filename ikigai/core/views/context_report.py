@@ -14,12 +14,14 @@ from ikigai.core import tokens
 from ikigai.core.events import UsageReported
 from ikigai.core.mcp_tools import CALL_TOOL, MCP_SET, MCP_TOOLS_KEY, SEARCH_TOOL, SEPARATOR, read_offer
 from ikigai.core.messages import Document, Image, Message, Role, Text, ToolResult, ToolSpec
-from ikigai.core.record import Record
+from ikigai.core.record import Count, Record
 from ikigai.core.request.pins import list_pins, without_pins
 from ikigai.core.request.system_prompt import system_prompt
 from ikigai.core.state.memory import Memory, measure, notice_size, request_frame, summary_messages
 from ikigai.core.state.settings import MIN_CONVERSATION_TOKENS
 from ikigai.core.state.window import Turn
+from ikigai.core.views.next_price import UNKNOWN_PRICE, NextPrice
+from ikigai.core.views.usage_totals import Dollars
 
 replace = msgspec.structs.replace
 
@@ -50,49 +52,63 @@ class CountComparison(Record, frozen=True):
     reported: int
 
 
-class ContextReport(Record, frozen=True):
-    """The window in numbers, in tokens. `context` is the model's own, `learned` says that its provider has corrected
-    it.
+class ContextRecord(Record, frozen=True, tag="context"):
+    """The window in numbers, in tokens: /context.
 
-    `takes_tools` is false for a model that can be offered none.
-
-    `turns` are sent whole, `turns_out` and `messages_out` are not. `images` is the size of all pictures in the parts.
-    `documents` is the number of attached files, folders and pages, `documents_size` their size in the parts.
-    `mcp_deferred` names the MCP servers whose tools are found by a search.
+    `price` is that of the next request's input without a cache, `cached_price` with one. `cache_seconds` is how long
+    the provider's cache is kept from now on: 0 if it has expired, null if there is none.
     """
 
     model: str
-    used: int
-    ceiling: int
-    budget: int
+    used: Count
+    ceiling: Count
+    budget: Count
     budget_from: str
-    context: int
+    context: Count
+    """The model's own."""
     learned: bool
+    """True if the provider has corrected it."""
     room: int
     parts: tuple[RequestPart, ...]
-    turns: int
-    turns_out: int
-    messages_out: int
-    pictures: int
-    images: int
-    documents: int
-    documents_size: int
+    turns: Count
+    """Those that are sent whole; the next two are not."""
+    turns_out: Count
+    messages_out: Count
+    pictures: Count
+    images: Count
+    """The size of all pictures in the parts."""
+    documents: Count
+    """Attached files, folders and pages."""
+    documents_size: Count
+    """Their size in the parts."""
     prune_fraction: float
     keep_first_turn: bool
-    max_history_tokens: int
+    max_history_tokens: Count
     counter: str
     takes_tools: bool
-    compared: CountComparison | None = None
-    mcp_deferred: tuple[str, ...] = ()
+    """False for a model that can be offered none."""
+    compared: CountComparison | None
+    mcp_deferred: tuple[str, ...]
+    """The MCP servers whose tools are found by a search."""
+    price: Dollars
+    cached_price: Dollars
+    cache_seconds: Count | None
 
 
-def build_report(memory: Memory, learned: bool = False, last: UsageReported | None = None) -> ContextReport:
-    """Return the report of this memory; `last` is the agent's newest request with a provider's count."""
+def build_report(
+    memory: Memory,
+    learned: bool = False,
+    last: UsageReported | None = None,
+    price: NextPrice = UNKNOWN_PRICE,
+) -> ContextRecord:
+    """Return the report of this memory; `last` is the agent's newest request with a provider's count, `price` that of
+    its next one.
+    """
     older, rules = memory.window.older, memory.run.rules
     pictures, images = _attached(memory, Image)
     documents, documents_size = _attached(memory, Document)
     turns = len(memory.window.turns) + (memory.window.first is not None)
-    return ContextReport(
+    return ContextRecord(
         model=memory.model,
         used=memory.used,
         ceiling=memory.ceiling,
@@ -116,6 +132,9 @@ def build_report(memory: Memory, learned: bool = False, last: UsageReported | No
         takes_tools=memory.limits.tools,
         compared=_compared(memory, last),
         mcp_deferred=read_offer(str(memory.settings.get(MCP_TOOLS_KEY) or "")).deferred,
+        price=price.cold,
+        cached_price=price.warm,
+        cache_seconds=price.seconds,
     )
 
 
@@ -247,7 +266,7 @@ def _compared(memory: Memory, last: UsageReported | None) -> CountComparison | N
     return CountComparison(last.model, tokens.count_tokens(provider, last.model, last.size), last.usage.input)
 
 
-def format_report(of: ContextReport) -> str:
+def format_report(of: ContextRecord) -> str:
     """Return the text of /context: a table of the parts, then a line for each thing worth knowing; 38 columns do."""
     lines = [f"{_short(of.used)} of {_short(of.ceiling)} tokens in the next request", ""]
     free = max(0, of.ceiling - of.used)
@@ -282,21 +301,21 @@ def _row(part: RequestPart) -> str:
     return f"{name:<{MAX_PART_CHARACTERS}} {_short(part.tokens):>6} {part.share * 100:>4.0f}% {bar}"
 
 
-def _describe_turns(of: ContextReport) -> str:
+def _describe_turns(of: ContextRecord) -> str:
     if not of.turns_out:
         return f"{of.turns:,} in, none out"
     messages = "1 message" if of.messages_out == 1 else f"{of.messages_out:,} messages"
     return f"{of.turns:,} in, {of.turns_out:,} out ({messages})"
 
 
-def _budget(of: ContextReport) -> str:
+def _budget(of: ContextRecord) -> str:
     origin = "your choice" if of.budget_from == "agent" else f"from {of.budget_from}"
     if not of.budget:
         return f"off ({origin}): turns never leave the window"
     return f"{_short(of.budget)} ({origin})"
 
 
-def _describe_leaving(of: ContextReport) -> str:
+def _describe_leaving(of: ContextRecord) -> str:
     if not of.budget:
         return "never: the window is off"
     step = f"the oldest {of.prune_fraction:.0%} leave at once" if of.prune_fraction else "one turn leaves at a time"

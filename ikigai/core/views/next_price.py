@@ -32,6 +32,9 @@ class NextPrice(Record, frozen=True):
         return self.warm if self.seconds else self.cold
 
 
+UNKNOWN_PRICE = NextPrice(0, None, None)
+
+
 def next_price(
     model: str,
     tokens: int,

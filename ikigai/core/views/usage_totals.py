@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
 
 from ikigai.core import tokens
 from ikigai.core.events import UsageReported
 from ikigai.core.record import Record
 
+Dollars: TypeAlias = Annotated[Decimal | float | None, Meta(description="US dollars; null if no price is known")]
 INTERRUPTED_FAILURE = "interrupted"
 """The failure of a request that the user stopped."""
 

@@ -109,7 +109,7 @@ class ExternalPrograms:
         finally:
             self._lent = False
             if not drops_keys:
-                self._terminal_app.press(browser.keys.ahead)
+                self._terminal_app.press(browser.ahead)
 
     def _lend(self, program: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def run() -> None:
@@ -141,7 +141,7 @@ class ExternalPrograms:
         browser = Browser(self._tty, self._theme, self._terminal_app)
         if line := await browser.run(HistoryPage(browser, prompt, source, rewinding, place)):
             self._handler.submit(line)
-        self._terminal_app.press(browser.keys.ahead)
+        self._terminal_app.press(browser.ahead)
 
     async def _edit(self) -> None:
         from ikigai.terminal.editor import edit_text

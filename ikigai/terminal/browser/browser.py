@@ -6,15 +6,16 @@ While the browser is open it has the terminal to itself; output of the conversat
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
 
 from ikigai.core.errors import Bug, IkigaiError, Rejected
 from ikigai.terminal.clipboard import copy_text
-from ikigai.terminal.guest_keys import GuestKeys
-from ikigai.terminal.output.application import TerminalApp
+from ikigai.terminal.output.application import ESCAPE_AFTER, TerminalApp
 from ikigai.terminal.pager import page_text
 from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.tty import Tty
@@ -92,7 +93,11 @@ class AlternateScreen:
 
 
 class Browser:
-    """One opening of the browser, the guest of the TerminalApp meanwhile. `message` stays until the next key."""
+    """One opening of the browser, the guest of the TerminalApp meanwhile. `message` stays until the next key.
+
+    Keys with Alt mean nothing to it. `ahead` holds the keys after the one with which the user left: they belong to the
+    input.
+    """
 
     _page: BrowserPage
 
@@ -104,7 +109,9 @@ class Browser:
         self._loading: asyncio.Task[None] | None = None
         self._next: Work | None = None  # the work that follows the loading one
         self.message = ""
-        self.keys = GuestKeys(terminal_app, self)
+        self._flush: asyncio.TimerHandle | None = None
+        self._alt = False  # Alt+key is on its way
+        self.ahead: list[KeyPress] = []
 
     async def run(self, page: BrowserPage, finishes_loading: bool = False) -> str | None:
         """Show the page until it is left, with `finishes_loading` until its work has ended, too; return the value with
@@ -112,7 +119,7 @@ class Browser:
         """
         self._page = page
         self._refresh()
-        with self.keys.taking_over():
+        with self._taking_over():
             try:
                 value = await self._done
                 if finishes_loading and self._loading:
@@ -124,6 +131,21 @@ class Browser:
                     await asyncio.gather(self._pager, return_exceptions=True)
 
     # ── the terminal ──
+
+    @contextmanager
+    def _taking_over(self) -> Iterator[None]:
+        """Have the screen and the keys inside, and give the TerminalApp both again behind."""
+        with self._terminal_app.away(takes_keys=True):
+            self._terminal_app.frames.guest = self
+            try:
+                self.take_again()
+                with self._terminal_app.keyboard.attach(self._read_keys):
+                    self._flush_later()
+                    yield
+            finally:
+                self._terminal_app.frames.guest = None
+                self._cancel_flush()
+                self.give_up()
 
     def take_again(self) -> None:
         """Enter the alternate screen, with keys one by one."""
@@ -157,22 +179,38 @@ class Browser:
 
     # ── keys ──
 
-    @property
-    def has_left(self) -> bool:
-        return self._done.done()
+    def _read_keys(self) -> None:
+        """Handle the keys that have come."""
+        self._handle(self._terminal_app.keyboard.read_keys())
+        if self._terminal_app.keyboard.closed:
+            self.leave()
+        self._flush_later()
 
-    def press(self, press: KeyPress) -> None:
-        """Handle a key. What was typed after the one that opened the pager is dropped."""
-        if not self._pager:
-            self.message = ""
-            self._page.press(press)
+    def _flush_later(self) -> None:
+        """Take an Esc that nothing follows as this key; it may have come with the key that opened the browser."""
+        self._cancel_flush()
+        held = self._terminal_app.keyboard.take_held
+        self._flush = asyncio.get_running_loop().call_later(ESCAPE_AFTER, lambda: self._handle(held()))
 
-    def pressed(self) -> None:
-        if not self._pager:
+    def _cancel_flush(self) -> None:
+        if self._flush:
+            self._flush.cancel()
+
+    def _handle(self, presses: Sequence[KeyPress]) -> None:
+        """Handle keys that came together. What was typed after the one that opened the pager is dropped."""
+        for number, press in enumerate(presses):
+            if self._done.done():
+                self.ahead += presses[number:]
+                return
+            if press.key == Keys.Escape:
+                self._alt = True
+            elif self._alt:
+                self._alt = False
+            elif not self._pager:
+                self.message = ""
+                self._page.press(press)
+        if presses and not self._pager:
             self._refresh()
-
-    def quit(self) -> None:
-        self.leave()
 
     # ── what pages do to the browser ──
 

@@ -8,7 +8,6 @@ from ikigai.terminal.browser import keys
 from ikigai.terminal.browser.browser import Browser
 from ikigai.terminal.browser.frame import draw_foot, draw_head, draw_typed, where_is
 from ikigai.terminal.browser.history_actions import HistoryActions
-from ikigai.terminal.guest_keys import edit_typed
 from ikigai.terminal.input.input_actions import InputActions
 from ikigai.terminal.keys.codes import ESC_KEY
 
@@ -139,5 +138,5 @@ class HistoryPage:
             self._actions.seek(query.strip())
         elif press.key in (ESC_KEY, Keys.ControlC, Keys.ControlG) or (press.key == Keys.ControlH and not query):
             self._actions.query = None
-        elif (text := edit_typed(query, press)) is not None:
+        elif (text := keys.edit_typed(query, press)) is not None:
             self._actions.query = text

@@ -8,6 +8,8 @@ from prompt_toolkit.keys import Keys
 from ikigai.terminal.keys.codes import ESC_KEY, NEWLINE_KEY
 from ikigai.terminal.render.text_width import cell_width, cut
 
+MAX_TYPED_CHARACTERS = 200
+
 
 class KeyBinding(NamedTuple):
     """Keys and their action. `action` is one of MOVES, or a method of Browser or of the actions of its page; `shown` is
@@ -83,6 +85,24 @@ BROWSER_ACTIONS = ("repaint", "suspend", "leave")
 def action_of(press: KeyPress) -> str:
     """Return the action of a key; "" if it has none."""
     return ACTION_OF_KEY.get(press.key.value if isinstance(press.key, Keys) else press.key, "")
+
+
+def edit_typed(text: str, press: KeyPress) -> str | None:
+    """Return a text that is typed in one line after a key that edits it, None for another key."""
+    match press.key:
+        case Keys.BracketedPaste:
+            text += " ".join(press.data.split())
+        case Keys.ControlH:
+            text = text[:-1]
+        case Keys.ControlU:
+            text = ""
+        case Keys.ControlW:
+            text = text.rstrip().rpartition(" ")[0]
+        case Keys():
+            return None
+        case key:
+            text += key
+    return text[:MAX_TYPED_CHARACTERS]
 
 
 def draw_help(width: int) -> list[str]:

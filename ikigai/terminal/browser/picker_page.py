@@ -11,7 +11,6 @@ from ikigai.terminal.browser import keys
 from ikigai.terminal.browser.browser import Browser
 from ikigai.terminal.browser.frame import draw_foot, draw_head, draw_typed
 from ikigai.terminal.browser.picker_source import PickerRow, PickerSource
-from ikigai.terminal.guest_keys import edit_typed
 from ikigai.terminal.render.text_width import cell_width, cut
 from ikigai.terminal.render.theme import Theme
 
@@ -100,7 +99,7 @@ class PickerPage:
 
     def press(self, press: KeyPress) -> None:
         self._picks, (typed, everything), action = False, self._wanted, keys.action_of(press)
-        if (text := edit_typed(typed, press)) is not None:
+        if (text := keys.edit_typed(typed, press)) is not None:
             self._wanted = text, everything
         elif press.key == Keys.ControlI and self._source.more_key:
             self._wanted = typed, not everything

@@ -1,4 +1,7 @@
-"""Recognize by its name a file that may hold keys or passwords: reading one needs approval."""
+"""Recognize files by patterns of their names: those that may hold keys or passwords need approval to be read.
+
+The patterns are read from TOML in groups, each with the program that uses the files and its documentation.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,49 @@ import re
 from functools import cache
 from pathlib import Path
 
-from ikigai.tools.name_patterns import compile_group, find_in_path, read_groups
+import msgspec
+
+from ikigai.core.record import Record
 
 SECRET_NAMES = Path(__file__).parent / "secret_names.toml"
+_COPY = r"(?:~|\#|\.(?:bak|backup|old|orig|save|sw[a-p]|tmp))?"
+"""Endings that editors and people give to a copy of a file."""
+
+
+class NameGroup(Record, frozen=True, forbid_unknown_fields=True):
+    """Names that a program gives to its files; the head of each TOML file describes the fields."""
+
+    program: str
+    source: str
+    names: tuple[str, ...]
+    but_not: tuple[str, ...] = ()
+
+
+def read_groups(file: Path) -> tuple[NameGroup, ...]:
+    """Return the groups of a TOML file of this package."""
+    import tomllib
+
+    return msgspec.convert(tomllib.loads(file.read_text("utf-8"))["group"], tuple[NameGroup, ...])
+
+
+def compile_group(group: NameGroup, *, copies: bool = False) -> str:
+    """Return a regular expression for the names of the group, in lower case; with `copies` also for copies of files."""
+    files = "|".join(_translate(name) for name in group.names if not name.endswith("/"))
+    folders = "|".join(_translate(name[:-1]) for name in group.names if name.endswith("/"))
+    unless = "|".join(map(_translate, group.but_not))
+    before, after = (r"[.\#]?", _COPY) if copies else ("", "")
+    found = [f"{f'(?!(?:{unless})$)' if unless else ''}{before}(?:{files}){after}$"] if files else []
+    return "|".join((*found, *([f"(?:{folders})(?:/|$)"] if folders else [])))
+
+
+def _translate(name: str) -> str:
+    signs = {r"\*": "[^/]*", r"\?": "[^/]", r"\{": "(?:", ",": "|", r"\}": ")"}
+    return re.sub(r"\\[*?{}]|,", lambda sign: signs[sign[0]], re.escape(name))
+
+
+def find_in_path(*expressions: str) -> re.Pattern[str]:
+    """Return the pattern whose `search` finds any of the expressions at the beginning of a part of a path."""
+    return re.compile(f"(?:^|/)(?:{'|'.join(expressions)})")
 
 
 def is_below(folder: str, path: str) -> bool:

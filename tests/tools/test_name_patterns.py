@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.tools.approval.path_policy import PROTECTED_NAMES, PathScope, protection_reason
-from ikigai.tools.name_patterns import NameGroup, read_groups
-from ikigai.tools.secret_files import SECRET_NAMES, is_secret
+from ikigai.tools.secret_files import SECRET_NAMES, NameGroup, is_secret, read_groups
 from tests import GOLDEN
 
 ROOT = "/srv/project"

@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ikigai.core.record import Record
-from ikigai.tools.name_patterns import compile_group, find_in_path, read_groups
-from ikigai.tools.secret_files import is_below, is_secret, relative_path
+from ikigai.tools.secret_files import compile_group, find_in_path, is_below, is_secret, read_groups, relative_path
 
 
 class PathScope(Record, frozen=True):

@@ -60,7 +60,7 @@ begin
 end
 $$;
 create schema ikigai;
-set search_path = ikigai;
+set search_path = ikigai, pg_temp;
 """
 CLEAN = "select shobj_description(oid, 'pg_database') from pg_database where datname = current_database()"
 # A digest of everything in the database that is no row of a table: whoever makes or changes one of these renews its
@@ -244,17 +244,17 @@ def make_clean(dsn: str, kept_bytes: int) -> None:
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute(FILL)
         with other.transaction():
-            for version, name, statements in files:
+            for statements in files:
                 other.execute(statements)
-                other.execute("insert into ikigai_migrations (version, name) values (%s, %s)", (version, name))
+            other.execute("insert into ikigai_migrations (version) values (%s)", (schema.SCHEMA_VERSION,))
         other.execute(f"comment on database {other.info.dbname} is '{wanted} {_made(other)}'".encode())
 
 
 @cache
-def _migrations() -> tuple[str, list[tuple[int, str, bytes]]]:
-    """Return a digest of the schema, and the version, name and statements of each migration."""
-    files = [(version, file.stem[5:], file.read_bytes()) for version, file in schema.read_migrations(MIGRATIONS)]
-    return sha256(b"".join([FILL.encode(), *(statements for *_, statements in files)])).hexdigest(), files
+def _migrations() -> tuple[str, list[bytes]]:
+    """Return a digest of the schema, and the statements of each file that makes it."""
+    files = [file.read_bytes() for file in schema.schema_files(MIGRATIONS)]
+    return sha256(b"".join([FILL.encode(), *files])).hexdigest(), files
 
 
 def _made(other: psycopg.Connection) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ikigai.app.agent_manager import AgentManager
 from ikigai.core.agents.tree import THIS_PROGRAM, AgentInfo, AgentLink, TreeNode, build_tree
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import AgentLocked, Rejected
 from ikigai.core.events import AgentKilled, AgentRevived, Forked, SettingsChanged
 from ikigai.core.sanitize import clean_line
@@ -65,9 +64,6 @@ async def fork(services: Services, agent: Agent, request: ForkRequest, memory: M
         if parent.id != agent.id or memory is None:
             memory = await services.load_memory(parent)
         choices, notice = accept_change(services, memory, choices)
-    if parent.owner:  # the choices of another user go along
-        mode = ApprovalMode.of(services.run.below).stricter(ApprovalMode.ASK)
-        choices = {"approval": mode.value, **choices}
     own = (SettingsChanged(choices, dict.fromkeys(choices, "agent")),) if choices else ()
     events = (Forked(parent.name, at, parent.id), *own)
     child = await family.fork(parent, at, events, request.name, current_directory())
@@ -230,28 +226,26 @@ async def list_newest(
     limit: int | None,
     manager: AgentManager | None = None,
     unlisted: bool = False,
-    everyone: bool = False,
 ) -> AgentListings:
     """Return the tree of the `limit` agents that were used last (None: of all), with agents above them; see
     `list_agents`.
     """
     if limit is None:
-        return AgentListings(await list_agents(database, manager, unlisted, everyone), False)
-    ids = await database.tree.newest(limit + 1, unlisted, everyone)
-    return AgentListings(await list_agents(database, manager, unlisted, everyone, ids[:limit]), len(ids) > limit)
+        return AgentListings(await list_agents(database, manager, unlisted), False)
+    ids = await database.tree.newest(limit + 1, unlisted)
+    return AgentListings(await list_agents(database, manager, unlisted, ids[:limit]), len(ids) > limit)
 
 
 async def list_agents(
     database: Database,
     manager: AgentManager | None = None,
     unlisted: bool = False,
-    everyone: bool = False,
     ids: Sequence[str] | None = None,
 ) -> list[AgentListing]:
-    """Return the tree of one's own agents and of shared ones, parents before children; with `unlisted` also killed and
-    archived agents, with `everyone` also those of others. `ids` limits it to these, with agents above them.
+    """Return the tree of agents, parents before children; with `unlisted` also killed and archived ones. `ids` limits
+    it to these, with agents above them.
     """
-    infos = await database.tree.all(unlisted, everyone, ids)
+    infos = await database.tree.all(unlisted, ids)
     names = {info.id: info.name for info in infos}
     names |= await database.tree.names({info.parent for info in infos if info.parent} - names.keys())
     models, listings = dict[str, str](), list[AgentListing]()
@@ -292,10 +286,9 @@ def format_tree(listings: AgentListings, current: str = "") -> str:
         deep = f"[{depth}] " if depth > MAX_INDENT_LEVELS else ""
         owner = f" ({clean_line(info.holder)})" if info.holder not in ("", THIS_PROGRAM) else ""
         trouble = f" ({line.node.problem})" if line.node.problem else ""
-        of = f" (of {clean_line(info.owner)})" if info.owner else ""
         rows.append(
             (
-                f"{star}{'  ' * min(depth, MAX_INDENT_LEVELS)}{deep}{clean_line(info.name)}{of}",
+                f"{star}{'  ' * min(depth, MAX_INDENT_LEVELS)}{deep}{clean_line(info.name)}",
                 f"{line.state}{owner}{trouble}",
                 _model(clean_line(line.model)),
                 f"{info.turns:,}",
@@ -324,7 +317,6 @@ def agent_record(line: AgentListing, kind: type[_Fields]) -> _Fields:
     others = {
         "agent": each.name,
         "agent_id": each.id,
-        "owner": each.owner or None,
         "parent": line.parent or None,
         "parent_id": each.parent,
         "depth": line.node.depth,
@@ -350,7 +342,6 @@ def format_agent(line: AgentListing) -> str:
     info = line.node.agent
     rows = [
         ("agent", f"{info.name} ({info.id})"),
-        ("owner", info.owner or "you"),
         (
             "parent",
             f"{line.parent or info.parent}, from event #{info.forked_at} on" if info.parent else "none (top level)",

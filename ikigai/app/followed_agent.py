@@ -66,11 +66,9 @@ class FollowedAgent:
         self.owner, self.asks, self._killed = "", False, agent.killed_at is not None
         self._on_owner, self._on_name = on_owner, on_name
         self.name, self._view = agent.name, view
-        self._of = "" if agent.may_write else agent.owner
-        self._shared_by = agent.owner
         self._retry = RetryUntilAvailable(DatabaseStatus(view), view, messages=WATCHING)
         # What the writer has granted is shown, whoever that is: nothing runs here.
-        self._run = replace(services.run.for_owner(agent.owner), seal=None)
+        self._run = replace(services.run, seal=None)
         self._chosen_model = services.database.reader(agent).chosen_model
         self._fell_back = False  # a fallback's model answers
         self._follower: Follower = services.database.follow(agent, lambda: load_memory(self._run, agent.id))
@@ -126,8 +124,6 @@ class FollowedAgent:
         elsewhere = "/new starts a conversation, /fork continues this one."
         if self._killed:
             return Rejected(f"Agent {self.name} was killed.", f"/revive {self.name} brings it back.")
-        if self._of:
-            return Rejected(f"{self.name} belongs to {self._of}, and you may only read it.", elsewhere)
         if self.owner:
             return Rejected(
                 f"{self.name} is open in another terminal ({self.owner}); you only watch it here.", elsewhere
@@ -170,11 +166,6 @@ class FollowedAgent:
             self._view.note(f"{self.name} is now called {news.name}.")
             self._on_name(news.name)
         if news.looked:
-            if self._shared_by and not news.name:
-                self._view.notice(
-                    f"{self._shared_by} no longer shares {self.name} with you: nothing new comes from it."
-                )
-                self._shared_by = ""
             self._check_owner(news.owner)
 
     def _has_other_model(self, used: str) -> bool:

@@ -107,9 +107,7 @@ class ManagedSubagents:
         depths, mine = {each.id: each.depth for each in tree}, {each.id for each in descendants(tree, self._id)}
         subagents = list[Subagent]()
         database = self._manager.services.database
-        for node, state, model, _ in await agent_tree.list_agents(
-            database, self._manager, everyone=True, ids=list(mine)
-        ):
+        for node, state, model, _ in await agent_tree.list_agents(database, self._manager, ids=list(mine)):
             if (each := node.agent).id in mine:
                 depth = depths[each.id] - depths[self._id]
                 subagents.append(Subagent(each.name, depth, state, model, each.turns, each.tokens, each.last_words))

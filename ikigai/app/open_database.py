@@ -98,7 +98,6 @@ async def open_database(
             old=old,
             check=check,
             replicated=replicated,
-            user=config.database.user_name,
         )
         if lease is None and (replica := config.database.replica_dsn) is not None:
             database.read_from(replica)

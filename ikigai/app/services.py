@@ -279,7 +279,7 @@ class Services:
                 from ikigai.app.unsaved_events import put_back
 
                 messages = await put_back(files, log)
-            memory = await log.load(load_memory(self.run.for_owner(agent.owner), agent.id))
+            memory = await log.load(load_memory(self.run, agent.id))
             return memory, log, [*messages, *filter(None, (unconfirmed_notice(memory.unconfirmed),))]
         except BaseException:
             await log.close()
@@ -287,7 +287,7 @@ class Services:
 
     async def load_memory(self, agent: Agent) -> Memory:
         """Load the memory of an agent without its write lock."""
-        return await self.database.reader(agent).load(load_memory(self.run.for_owner(agent.owner), agent.id))
+        return await self.database.reader(agent).load(load_memory(self.run, agent.id))
 
     def learned(self, model: str) -> bool:
         """Return True if a provider reported in this run that the model's context is smaller than known."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ikigai.core.views.cache_report import CacheReport
     from ikigai.store.database import Database
 
-GROUPINGS = ("day", "month", "model", "agent", "tree", "folder", "user")
+GROUPINGS = ("day", "month", "model", "agent", "tree", "folder")
 
 USAGE_COLUMNS: dict[str, Callable[[UsageTotals], str]] = {
     "requests": lambda of: f"{of.requests:,}",

@@ -200,22 +200,21 @@ def _search_progress(unpacked: int) -> str:
 
 async def _status(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config, write=False, old=True) as (lease, database):
-        from ikigai.store.schema import read_migrations
+        from ikigai.store.schema import SCHEMA_VERSION
 
         status = await database.status()
-        newest = len(read_migrations(paths.shipped_path("migrations")))
     connect = f'psql "{mask_passwords(lease.dsn if lease else config.database.dsn or "")}"'
     if arguments.json:
         embedded, log_size = lease is not None, status.messages_size
-        more = {"embedded": embedded, "program_version": newest, "log_size": log_size, "connect": connect}
+        more = {"embedded": embedded, "program_version": SCHEMA_VERSION, "log_size": log_size, "connect": connect}
         print_answer(record_of(DatabaseRecord, status, **more))
         return
     kind = "embedded, " if lease else ""
-    older = f"; this ikigai has {newest}, `ikigai db migrate` brings it there" * (status.schema_version < newest)
+    other = f"; this ikigai has {SCHEMA_VERSION}" * (status.schema_version != SCHEMA_VERSION)
     rows = (
         ("server", f"{kind}PostgreSQL {status.server} {status.where}"),
         ("database", f"{status.database}, schema {status.schema}, as {status.user}"),
-        ("version", f"schema {status.schema_version}{older}"),
+        ("version", f"schema {status.schema_version}{other}"),
         ("holds", status.holds),
         ("size", f"{status.size / 1e6:,.1f} MB, the log {status.messages_size / 1e6:,.1f} MB"),
         ("search", _search_progress(status.search_unpacked)),
@@ -251,10 +250,11 @@ async def _dump(config: Config, arguments: argparse.Namespace) -> None:
     async with locate_server(config) as (dsn, binaries):
         with show_progress("Dumping", "bytes", target is not None) as on_progress:
             schema, force = config.database.schema, arguments.force
-            limited = await dump(dsn, binaries, target, on_progress, schema_name=schema, replace=force)
+            await dump(dsn, binaries, target, on_progress, schema_name=schema, replace=force)
     if target:
-        written = f"What {limited} may read" if limited else "Everything"
-        print_lines(f"{written} was written to {target}. `ikigai db restore {target}` reads it into an empty database.")
+        print_lines(
+            f"Everything was written to {target}. `ikigai db restore {target}` reads it into an empty database."
+        )
 
 
 async def _restore(config: Config, arguments: argparse.Namespace) -> None:

@@ -96,7 +96,6 @@ class DatabaseSettings(MaskedRecord, frozen=True):
     url: Dsn = ""
     schema: SchemaName = "ikigai"
     durability: Durability = "local"
-    user_name: Text = ""
     replica_url: Dsn = ""
 
     @property

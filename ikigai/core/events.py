@@ -350,7 +350,6 @@ class UsageReported(Record, frozen=True):
     left out of it; both are 0 for side calls. With `is_minimum` the request can have cost more than `cost`: its reply
     was cut off before the provider had counted it. `most` is what caps count for it, where `cost` is not certain.
     `prefix` is what the cache of the next request depends on, `miss` why this one read less than it could have.
-    `spent_by` is the role or user that sent it in an agent of another owner; "" means the owner.
     """
 
     model: str
@@ -369,7 +368,6 @@ class UsageReported(Record, frozen=True):
     most: MostSpent | None = None
     prefix: PromptPrefix | None = None
     miss: CacheMiss | None = None
-    spent_by: str = ""
 
 
 class Unknown(Record, frozen=True):

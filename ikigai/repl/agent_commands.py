@@ -1,13 +1,13 @@
-"""This module carries out the commands about agents: to begin, show, rename, share, end and await them."""
+"""This module carries out the commands about agents: to begin, show, rename, end and await them."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from ikigai.app import agent_tree, share_report
+from ikigai.app import agent_tree
 from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS
-from ikigai.core.commands.parsers import ProgramCommand, parse_one_agent, parse_rename, parse_share
+from ikigai.core.commands.parsers import ProgramCommand, parse_one_agent, parse_rename
 from ikigai.core.errors import IkigaiError, NotReady, Rejected
 from ikigai.core.events import MailSent
 from ikigai.core.questions import Question, yes_or_no
@@ -106,14 +106,6 @@ class AgentCommands:
         self._active_agent.rename(agent.id, request.new)
         self._view.print_text(text)
 
-    async def _share(self, command: ProgramCommand) -> None:
-        """Share an agent with another user, or list the shares."""
-        if command.argument:
-            text = await share_report.change_share(self._database, parse_share(command.argument.split()))
-        else:
-            text = share_report.format_shares(await self._database.sharing.all())
-        self._view.print_text(text)
-
     async def _revive(self, command: ProgramCommand) -> None:
         agent = await self._database.agents.find(command.argument)
         self._view.print_text(await agent_tree.revive(self._database, agent))
@@ -153,7 +145,6 @@ class AgentCommands:
         if agent.id == on_screen.id:
             raise Rejected("That is the agent on the screen.", "Write to it without /send.")
         agent.check_living()
-        agent.check_writable("nothing can be sent to it")
         if len(text) > MAX_MESSAGE_CHARACTERS:
             limit = f"A message can have {MAX_MESSAGE_CHARACTERS:,} characters"
             raise Rejected(f"{limit}, and this has {len(text):,}.", "Send less of it.")
@@ -192,7 +183,6 @@ AGENT_HANDLERS: Mapping[str, AgentHandler] = {
     "rename": AgentCommands._rename,
     "revive": AgentCommands._revive,
     "send": AgentCommands._send,
-    "share": AgentCommands._share,
     "switch": AgentCommands._change_agent,
     "takeover": AgentCommands._take_over,
     "wait": AgentCommands._wait,
@@ -214,7 +204,7 @@ async def wait_for_agents(manager: AgentManager, own: str, names: Sequence[str])
         while True:
             call.look()
             wanted = list(ids or {*manager.agents, *await database.tree.open_ids()})
-            lines = await agent_tree.list_agents(database, manager, unlisted=True, everyone=True, ids=wanted)
+            lines = await agent_tree.list_agents(database, manager, unlisted=True, ids=wanted)
             listings = {line.node.agent.id: line for line in lines}
             busy = {id for id, line in listings.items() if id != own and _is_running(manager, line)}
             if not ids and not (ids := busy):

@@ -69,6 +69,5 @@ def _row(agent: AgentSummary) -> PickerRow:
     here = agent.directory == paths.current_directory()
     kind = "archived" if agent.archived else "subagent" if agent.made else ""
     folder = "this folder" if here else shorten_home(agent.directory)
-    owner = f"of {agent.owner}" if agent.owner else ""
-    facts = (format_ago(time.time() - agent.last_used_at), owner, kind, state, folder)
+    facts = (format_ago(time.time() - agent.last_used_at), kind, state, folder)
     return PickerRow(agent.id, agent.name, facts, agent.last_words)

@@ -64,12 +64,12 @@ async def run_approve(argument: str, memory: Memory, ask: Ask, key: str = "") ->
 
 
 def next_approval_mode(memory: Memory, announced: Choices) -> inputs.Change:
-    """Return the change of the key for that: the next approval mode that the project allows, and the agent's owner.
+    """Return the change of the key for that: the next approval mode that the project allows.
 
     It follows the mode in `announced`, where the key was pressed a moment ago and the change is not stored yet.
     """
     now = ApprovalMode.of(announced if "approval" in announced else memory.settings)
-    modes, limit = [now.following()], memory.run.project_limits.approval.stricter(memory.run.choosable_approval)
+    modes, limit = [now.following()], memory.run.project_limits.approval
     while modes[-1] != now and modes[-1].stricter(limit) != modes[-1]:
         modes.append(modes[-1].following())
     return inputs.Change({"approval": modes[-1].value})

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import LiteralString
 from uuid import UUID, uuid4
 
-from ikigai.core.errors import IkigaiError, Rejected, Unavailable, closest_names
+from ikigai.core.errors import Rejected, Unavailable, closest_names
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names
@@ -32,8 +32,7 @@ class Agent(Record, frozen=True):
 
     `forked_at` is the last event that it shares with its parent's lineage. `directory` is where it was last used.
     `killed_at` is None while it is alive, `archived_at` while it is in the lists. An `ephemeral` one is purged when the
-    program that made it ends. `owner` is "" for one of the user's own, and `may_write` false for one that the user may
-    only read. `made` says that a tool made it.
+    program that made it ends. `made` says that a tool made it.
     """
 
     id: str
@@ -47,17 +46,7 @@ class Agent(Record, frozen=True):
     killed_at: float | None = None
     archived_at: float | None = None
     ephemeral: bool = False
-    owner: str = ""
-    may_write: bool = True
     made: bool = False
-
-    def check_writable(self, what: str = "", error: type[IkigaiError] = Rejected) -> None:
-        """Raise `error`, with `what` may not be done, if the user may only read the agent."""
-        if not self.may_write:
-            raise error(
-                f"{self.name} belongs to {self.owner}, and you may only read it{f': {what}' if what else ''}.",
-                f"/fork continues in an agent of yours; {self.owner} can share it for writing.",
-            )
 
     def check_living(self, killed: bool = False) -> None:
         """Raise Rejected if the agent is killed. `killed` says that it was killed after this record was read."""
@@ -104,16 +93,12 @@ class Agents:
         return await self.get(str(id)) or await make(id)
 
     async def find(self, name_or_id: str) -> Agent:
-        """Return the agent with this name, id, or unique start of an id (at least four characters): one's own before
-        those of others. Raise Rejected if there is none.
+        """Return the agent with this name, id, or unique start of an id (at least four characters). Raise Rejected if
+        there is none.
         """
         name_or_id = storable(name_or_id)
-        found = await self._select(agents.AGENTS_BY_NAME, name_or_id)
-        if len(found) == 1 or (found and not found[0].owner):
+        if found := await self._select(agents.AGENT_BY_NAME, name_or_id):
             return found[0]
-        if found:
-            listed = ", ".join(f"{each.id[:8]} of {each.owner}" for each in found[:MAX_SUGGESTED_NAMES])
-            raise Rejected(f"{len(found)} agents are named {name_or_id}.", f"Type an id: {listed}.")
         bounds = id_bounds(name_or_id) if len(name_or_id) >= 4 else None
         found = await self._select(agents.AGENTS_BETWEEN_IDS, *bounds) if bounds else []
         if len(found) == 1:
@@ -139,24 +124,20 @@ class Agents:
         found = await self._select(agents.AGENT_BY_ID, UUID(id))
         return found[0] if found else None
 
-    async def all(self, limit: int = 1000, unlisted: bool = False, everyone: bool = False) -> list[Agent]:
-        """Return agents, the most recently used first: one's own and those that are shared with oneself, or those of
-        `everyone`. `unlisted` adds the killed and the archived ones.
-        """
-        return await self._select(agents.AGENTS if everyone else agents.LISTED_AGENTS, unlisted, limit)
+    async def all(self, limit: int = 1000, unlisted: bool = False) -> list[Agent]:
+        """Return agents, the most recently used first; `unlisted` adds the killed and the archived ones."""
+        return await self._select(agents.AGENTS, unlisted, limit)
 
     async def last(self, directory: str = "") -> Agent | None:
-        """Return the agent of this user's own that they used last, anywhere or in `directory`: not one that is killed,
-        archived or ephemeral, nor one that a tool made.
-
-        A user is one of the operating system, or the configured one, under one role of the database.
+        """Return the agent that this role used last, anywhere or in `directory`: not one that is killed, archived or
+        ephemeral, nor one that a tool made.
         """
         async with self._session.use() as cursor:
-            return await _last(cursor, self._session.user, directory)
+            return await _last(cursor, directory)
 
     @repeat_on_conflict
     async def last_or_new(self, directory: str, anywhere: bool = True) -> Agent:
-        """Return the agent that this user used last, in `directory` unless `anywhere`; create one if there is none.
+        """Return the agent that this role used last, in `directory` unless `anywhere`; create one if there is none.
 
         Processes that start at once create only one between them.
         """
@@ -165,9 +146,9 @@ class Agents:
             return found
         async with self._session.use() as cursor, cursor.connection.transaction():
             await cursor.execute(agents.FIRST_AGENT_TURN, (FIRST_AGENT_LOCK, schema_number(self._session.schema)))
-            if not (found := await _last(cursor, self._session.user, where)):
+            if not (found := await _last(cursor, where)):
                 found = await create_agent(cursor, "", directory)
-                await mark_used(cursor, self._session.user, UUID(found.id), None)
+                await mark_used(cursor, UUID(found.id), None)
             return found
 
     async def _select(self, query: LiteralString, *parameters: object) -> list[Agent]:
@@ -182,21 +163,21 @@ def unstored_agent(directory: str) -> Agent:
     return Agent(str(uuid4()), "", None, None, directory, now, now, 0)
 
 
-async def _last(cursor: Cursor, user: str, directory: str) -> Agent | None:
+async def _last(cursor: Cursor, directory: str) -> Agent | None:
     if directory:
-        await cursor.execute(agents.LAST_AGENT_IN, (user, storable(directory)))
+        await cursor.execute(agents.LAST_AGENT_IN, (storable(directory),))
     else:
-        await cursor.execute(agents.LAST_AGENT, (user,))
+        await cursor.execute(agents.LAST_AGENT)
     rows = await cursor.fetchall()
     return Agent(*rows[0]) if rows else None
 
 
-async def mark_used(cursor: Cursor, user: str, agent: UUID, directory: str | None, by_user: bool = True) -> None:
-    """Mark the agent as used, and unless `by_user` is false as the one that `user` used last, in `directory` unless
+async def mark_used(cursor: Cursor, agent: UUID, directory: str | None, by_user: bool = True) -> None:
+    """Mark the agent as used, and unless `by_user` is false as the one that this role used last, in `directory` unless
     that is None. The row that comes back has the seq and event_id of its newest event, and if it is killed; none if
     there is no such agent.
     """
-    use = {"user": user, "directory": directory, "agent": agent, "by_user": by_user}
+    use = {"directory": directory, "agent": agent, "by_user": by_user}
     await cursor.execute(agents.USE_AGENT, use)
 
 

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import msgspec
-
 from ikigai.core import codec
 from ikigai.core.codec import Row
-from ikigai.core.events import Event, StoredEvent, UsageReported
+from ikigai.core.events import Event, StoredEvent
 from ikigai.core.state.grants import Seal, needs_seal, sealed
 from ikigai.store import reading
 from ikigai.store.driver_connection import Cursor
@@ -42,15 +40,13 @@ class AppendAttempt:
         events: Sequence[Event],
         after: int,
         ids: Sequence[UUID] = (),
-        spender: str = "",
         seal: Seal | None = None,
     ) -> None:
         self._target = target
         self.events = events
         self.after = after
         self.ids = list(ids) or [new_event_id() for _ in events]
-        spent = [_with_spender(event, spender) for event in events]
-        self.rows = [sealed_row(event, target.agent, seq, seal) for seq, event in enumerate(spent, after + 1)]
+        self.rows = [sealed_row(event, target.agent, seq, seal) for seq, event in enumerate(events, after + 1)]
 
     @property
     def last_seq(self) -> int:
@@ -90,13 +86,6 @@ def sealed_row(event: Event, agent: str, seq: int, seal: Seal | None) -> Row:
     if not needs_seal(event):
         return row
     return codec.encode(sealed(codec.decode(*row), agent, seq, seal))
-
-
-def _with_spender(event: Event, spender: str) -> Event:
-    """Return the event; a request with who sent it, where the agent belongs to another owner."""
-    if spender and isinstance(event, UsageReported) and not event.spent_by:
-        return msgspec.structs.replace(event, spent_by=spender)
-    return event
 
 
 def new_event_id() -> UUID:

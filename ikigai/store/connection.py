@@ -37,8 +37,7 @@ class DatabaseSession:
     `on_reconnected` with a new one before anything else uses it. `schema` is the name of the one schema on the
     search_path: nothing that others put elsewhere is taken for a table or function of ikigai. While `unlisted`, agents
     that are made are archived, and none becomes the one that the user used last. With `replicated` each commit waits
-    for a synchronous standby. `user` is the name of the user among those who share the role; agents of an embedded
-    server belong to the role unless it is configured. `seal` seals rows that grant something.
+    for a synchronous standby. `seal` seals rows that grant something.
     """
 
     seal: Callable[[bytes], str] | None = None
@@ -53,11 +52,8 @@ class DatabaseSession:
         idle: float | None = None,
         schema: str = address.DEFAULT_SCHEMA,
         replicated: bool = False,
-        user: str = "",
     ) -> None:
         self.schema, self.unlisted, self.replicated = schema, False, replicated
-        self.user = user or address.this_user()
-        self._owner_user = user if revive else self.user
         self._resolve_address(dsn)
         self._write = write
         self._deadline = deadline
@@ -81,9 +77,7 @@ class DatabaseSession:
 
     def another(self) -> "DatabaseSession":
         """Return a further connection to the same place, which changes nothing."""
-        return DatabaseSession(
-            self._conninfo, False, self._deadline, self._revive, schema=self.schema, user=self._owner_user
-        )
+        return DatabaseSession(self._conninfo, False, self._deadline, self._revive, schema=self.schema)
 
     @property
     def place(self) -> address.ServerAddress:
@@ -93,11 +87,6 @@ class DatabaseSession:
     def is_embedded(self) -> bool:
         """True if the server is ikigai's own, which no other one replaces."""
         return self._revive is not None
-
-    @property
-    def only_user(self) -> tuple[str, str] | None:
-        """The role and the user of an embedded server, where the role stands for its only user; None elsewhere."""
-        return (self.place.user, self.user) if self.is_embedded else None
 
     @property
     def server(self) -> str:
@@ -271,7 +260,7 @@ class DatabaseSession:
 
     async def _greet(self, connection: Connection) -> ConnectionGreeting:
         """Apply the settings of a new connection. Raise BadDatabase if the server is unsuitable."""
-        terms = ConnectionTerms(self.schema, self._owner_user, not self._write, self._newest, self.replicated)
+        terms = ConnectionTerms(self.schema, not self._write, self._newest, self.replicated)
         greeting = await greet(connection, self.place, terms, again=bool(self.greeting.backend))
         is_pooled = greeting.backend != connection.info.backend_pid
         if is_pooled and await self._is_shared(connection, greeting.backend):

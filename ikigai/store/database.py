@@ -36,17 +36,12 @@ if TYPE_CHECKING:
     from ikigai.store.search.search import EventSearch
     from ikigai.store.search.turn_recall import TurnRecall
     from ikigai.store.server_probe import ServerProbe
-    from ikigai.store.sharing import Sharing
     from ikigai.store.transfer import Export, Import
     from ikigai.store.undelivered_mail import MailStore
     from ikigai.store.usage import UsageReports
     from ikigai.store.users import Users
     from ikigai.store.write_access import OpenLogs
 
-RECALL_VERSION = 20
-"""The first version of the schema that lists the agents whose events recall may not know."""
-PACKS_VERSION = 23
-"""The first version of the schema with a packed index of words."""
 MAX_COUNTED_EVENTS, MAX_COUNTED_AGENTS = 100_000, 5_000
 """The numbers from which on the status estimates how many there are."""
 IDLE_TIMEOUT = 10.0
@@ -115,7 +110,6 @@ class Database:
         old: bool = False,
         check: Callable[[DatabaseSession], Awaitable[None]] | None = None,
         replicated: bool = False,
-        user: str = "",
     ) -> Self:
         """Connect, and bring the schema `name` up to this program's.
 
@@ -123,8 +117,8 @@ class Database:
         with `old` an older one, too, of which `status` alone can be asked. `deadline` is how many seconds any one
         statement may take. `revive` runs before each reconnect and returns the address. `on_progress` is called with
         the number of each migration and of all. `check` is called with the session before anything is changed. With
-        `replicated` each commit waits for a synchronous standby. `user` names the user among those who share the role;
-        "" takes the name of the operating system's. Raise BadDatabase (NewerSchema among them) or Unavailable.
+        `replicated` each commit waits for a synchronous standby. Raise BadDatabase (NewerSchema among them) or
+        Unavailable.
         """
         lock = asyncio.Lock()
 
@@ -133,9 +127,9 @@ class Database:
                 assert revive
                 return await revive()
 
-        again, newest = revived if revive else None, len(schema.read_migrations(migrations))
-        session = DatabaseSession(dsn, write, deadline, again, newest, None, name, replicated, user)
-        beside = DatabaseSession(dsn, write, deadline, again, newest, IDLE_TIMEOUT, name, replicated, user)
+        again, newest = revived if revive else None, schema.SCHEMA_VERSION
+        session = DatabaseSession(dsn, write, deadline, again, newest, None, name, replicated)
+        beside = DatabaseSession(dsn, write, deadline, again, newest, IDLE_TIMEOUT, name, replicated)
         try:
             if check:
                 await check(session)
@@ -182,13 +176,6 @@ class Database:
         from ikigai.store.usage import UsageReports
 
         return UsageReports(self._session, self.indexer)
-
-    @cached_property
-    def sharing(self) -> Sharing:
-        """The shares of agents with other users."""
-        from ikigai.store.sharing import Sharing
-
-        return Sharing(self._session)
 
     @cached_property
     def users(self) -> Users:
@@ -241,8 +228,7 @@ class Database:
         """Let a replica serve search, recall, the browser, exports and loading by followers, where it has caught up."""
         from ikigai.store.replica import ReplicaSession
 
-        schema, user = self._session.schema, self._session.user
-        replica = DatabaseSession(dsn, write=False, idle=IDLE_TIMEOUT, schema=schema, user=user)
+        replica = DatabaseSession(dsn, write=False, idle=IDLE_TIMEOUT, schema=self._session.schema)
         self._replica = ReplicaSession(self._beside, replica)
 
     async def replica_lag(self) -> ReplicaLag | None:
@@ -287,7 +273,7 @@ class Database:
         return PromptLookup(self._session, self._replica or self._beside, typed, here)
 
     async def last_event_id(self) -> int:
-        """Return the id of the newest event of all agents, or of one that can have been; 0 if there is none."""
+        """Return the id of the newest event of all agents; 0 if there is none."""
         async with self._session.use() as cursor:
             await cursor.execute(queries.LAST_EVENT)
             ((newest,),) = await cursor.fetchall()
@@ -377,12 +363,12 @@ class Database:
         async with self._session.use() as cursor:
             await cursor.execute(queries.STATUS, (MAX_COUNTED_AGENTS,))
             ((server, name, user, schema, size, messages, rows, agents, extensions, durable),) = await cursor.fetchall()
-            if rows is None or rows < MAX_COUNTED_EVENTS:
-                await cursor.execute(queries.COUNT_EVENTS_OF_LIMITED_ROLE if rows is None else queries.COUNT_EVENTS)
+            if rows < MAX_COUNTED_EVENTS:
+                await cursor.execute(queries.COUNT_EVENTS)
                 ((rows,),) = await cursor.fetchall()
         where, version = str(self._session.place), self._session.greeting.schema_version
-        behind = await self.indexer.stems.behind() if version >= RECALL_VERSION else rows
-        unpacked = await self.indexer.packer.behind() if version >= PACKS_VERSION else 0
+        behind = await self.indexer.stems.behind()
+        unpacked = await self.indexer.packer.behind()
         fields = where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable
         return DatabaseInfo(*fields, behind, unpacked)
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import LiteralString, TypeAlias
 
-from ikigai.core.errors import BadDatabase, ConfigError, NewerSchema, Rejected
+from ikigai.core.errors import BadDatabase, ConfigError, Rejected
 from ikigai.store import pg_programs, schema
 from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress, quoted
 from ikigai.store.connection import DatabaseSession
@@ -60,9 +60,8 @@ async def dump(
     *,
     schema_name: str = DEFAULT_SCHEMA,
     replace: bool = False,
-) -> str:
+) -> None:
     """Write the archive to `target`, whole or not at all, readable by its owner alone; None is standard output.
-    Return the role if row security limited the archive to what that may read, else "".
 
     `binaries` is a folder of PostgreSQL's programs; the newest of those and of the ones on the PATH is used. Raise
     Rejected if there is a file already, unless `replace`.
@@ -72,18 +71,16 @@ async def dump(
     pg_dump = pg_programs.find_newest("pg_dump", binaries)
     session = DatabaseSession(dsn, write=False, schema=schema_name)
     try:
-        async with session.use() as cursor:
-            unmoved, version = session.greeting.unmoved, session.greeting.schema_version
-            place = quoted("public" if unmoved else schema_name)
-            await cursor.execute(queries.LIMITED_ROLE, (f"{place}.messages",))
-            ((limited,),) = await cursor.fetchall()
+        async with session.use():
+            version = session.greeting.schema_version
     finally:
         await session.close()
-    if not unmoved and not version:
+    if not version:
         raise Rejected(
             f"There are no tables of ikigai in the database {session.place.database} {session.place}.",
             "Name the database that holds your agents.",
         )
+    place = quoted(schema_name)
     tables = [f"--table={place}.{table}" for table in ("ikigai_migrations", *DUMPED_TABLES)]
     address, secrets = pg_programs.without_secrets(session.parameters)
     command = [
@@ -91,15 +88,13 @@ async def dump(
         "--format=custom",
         "--no-password",
         "--strict-names",
-        "--enable-row-security",
         *tables,
         f"--dbname={address}",
     ]
     if target is None:
         await _finish(await _run(command, secrets, stdout=None))
-        return limited
+        return
     await _write_file(target, replace, command, secrets, on_progress)
-    return limited
 
 
 async def _write_file(
@@ -138,25 +133,17 @@ async def restore(
     The rows may come from a schema of any name. Raise ConfigError if the file cannot be read, Rejected if it is no dump
     or the schema is not empty: then nothing is changed.
     """
-    known = schema.read_migrations(migrations)
     pg_restore = pg_programs.find_newest("pg_restore", binaries)
     await asyncio.to_thread(_check_archive, file)
     dumped = await _version(pg_restore, file)
-    if dumped > len(known):
-        raise NewerSchema(
-            f"{file} has schema {dumped}, and this ikigai knows schemas up to {len(known)}.", "Install a newer ikigai."
-        )
+    if dumped != schema.SCHEMA_VERSION:
+        raise schema.another_version(f"{file} has", dumped)
     session = DatabaseSession(dsn, schema=schema_name)
     try:
         async with session.use(patient=True) as cursor, cursor.connection.transaction():
-            await schema.prepare(cursor.connection, session, len(known))
-            for migration in known[:dumped]:
-                await schema.apply(cursor.connection, migration, session, len(known))
+            await schema.create(cursor.connection, session, migrations)
             events = await _fill(session.place, cursor, pg_restore, file, on_progress)
-            for migration in known[dumped:]:
-                await schema.apply(cursor.connection, migration, session, len(known))
             await cursor.execute(queries.CLAIM_AGENTS)
-            await cursor.execute(queries.OWN_AGENTS)
         await schema.analyze_tables(session)
     finally:
         await session.close()
@@ -166,13 +153,6 @@ async def restore(
 async def _fill(where: ServerAddress, cursor: Cursor, pg_restore: str, file: Path, on_progress: DumpProgress) -> int:
     copied = 0
     await cursor.execute(queries.RESTORE_TURN)
-    await cursor.execute(queries.LIMITED_ROLE, ("messages",))
-    ((limited,),) = await cursor.fetchall()
-    if limited:
-        raise Rejected(
-            f"The tables in the database {where.database} {where} do not belong to {limited}; nothing was restored.",
-            "Restore into a database of your own.",
-        )
     await cursor.execute(queries.ALONE)
     await cursor.execute(queries.IS_EMPTY)
     if await cursor.fetchall() != [(True,)]:
@@ -207,18 +187,17 @@ def _check_archive(file: Path) -> None:
 
 
 async def _version(pg_restore: str, file: Path) -> int:
-    columns = ["version", "name", "applied_at"]
-    rows = b"".join([part async for part in _rows(pg_restore, file, "ikigai_migrations", columns)])
+    rows = b"".join([part async for part in _rows(pg_restore, file, "ikigai_migrations")])
     versions = [int(row.split(b"\t")[0]) for row in rows.splitlines()]
     if not versions:
         raise Rejected(f"{file} does not say which schema it has.", "Name a file that `ikigai db dump` wrote.")
     return max(versions)
 
 
-async def _rows(pg_restore: str, file: Path, table: str, columns: list[str]) -> AsyncIterator[bytes]:
+async def _rows(pg_restore: str, file: Path, table: str, columns: list[str] | None = None) -> AsyncIterator[bytes]:
     """Yield the rows of a table in the archive, in COPY's text format and in pieces of any length.
 
-    Raise Rejected if the archive has no such table with just these columns.
+    Raise Rejected if the archive has no such table, or not with just these columns, if any are named.
     """
     command = [pg_restore, "--data-only", f"--table={table}", "--file=-", str(file.absolute())]
     process = await _run(command, {}, stdout=PIPE)
@@ -226,7 +205,7 @@ async def _rows(pg_restore: str, file: Path, table: str, columns: list[str]) -> 
         text = b""
         while not (start := re.search(rb"(?m)^COPY .*\((.*)\) FROM stdin;$", text)):
             text += await _more(process, file)
-        if start[1].decode().replace('"', "").split(", ") != columns:
+        if columns and start[1].decode().replace('"', "").split(", ") != columns:
             raise Rejected(
                 f"{file} was written with another schema than that of this database.", "Restore into a fresh database."
             )

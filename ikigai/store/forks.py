@@ -35,7 +35,7 @@ STRETCH_AGENTS = 2_000
 class AgentSummary(Record, frozen=True):
     """An agent to choose; it was last used at `last_used_at`, in seconds since 1970.
 
-    `made` says that a tool made it. `in_turn`, `owner` and `holder` are as in `AgentInfo`.
+    `made` says that a tool made it. `in_turn` and `holder` are as in `AgentInfo`.
     """
 
     id: str
@@ -47,7 +47,6 @@ class AgentSummary(Record, frozen=True):
     made: bool
     last_words: str
     in_turn: bool
-    owner: str
     holder: str = ""
 
 
@@ -150,13 +149,13 @@ class AgentTree:
             )
 
     async def subtree(self, id: str) -> list[AgentLink]:
-        """Return the agent with this id and all of its owner's below it, each behind all agents below it."""
+        """Return the agent with this id and all below it, each behind all agents below it."""
         async with self._session.use() as cursor:
             await cursor.execute(agent_lists.SUBTREE, {"agent": UUID(id)}, prepare=False)
             return subtree([AgentLink(*row) for row in await cursor.fetchall()], id)
 
     async def relative(self, agent: Agent, where: str) -> Agent | None:
-        """Return the relative of an agent among the listed ones of the user's own, None without one.
+        """Return the relative of an agent among the listed ones, None without one.
 
         `where` is "up" for its parent, "down" for its newest child, "left" and "right" for its elder and younger
         sibling. Roots are each other's siblings.
@@ -168,8 +167,6 @@ class AgentTree:
             "left": siblings.left,
             "right": siblings.right,
         }
-        if agent.owner:
-            return None
         which = {"agent": UUID(agent.id), "parent": UUID(agent.parent) if agent.parent else None}
         async with self._session.use() as cursor:
             await cursor.execute(statements[where], which, prepare=False)
@@ -191,23 +188,20 @@ class AgentTree:
             ids = [id for (id,) in await cursor.fetchall()]
         return list(await self.owners(ids))
 
-    async def newest(self, limit: int | None, unlisted: bool = False, everyone: bool = False) -> list[str]:
-        """Return the ids of the `limit` agents that were used last (None: of all), the last one first: one's own and
-        those that are shared with oneself, or those of `everyone`. With `unlisted` killed and archived ones are
-        included.
+    async def newest(self, limit: int | None, unlisted: bool = False) -> list[str]:
+        """Return the ids of the `limit` agents that were used last (None: of all), the last one first. With
+        `unlisted` killed and archived ones are included.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(agent_lists.newest_ids(unlisted, everyone), {"limit": limit}, prepare=False)
+            await cursor.execute(agent_lists.newest_ids(unlisted), {"limit": limit}, prepare=False)
             return [id for (id,) in await cursor.fetchall()]
 
-    async def all(
-        self, unlisted: bool = False, everyone: bool = False, ids: Sequence[str] | None = None
-    ) -> list[AgentInfo]:
+    async def all(self, unlisted: bool = False, ids: Sequence[str] | None = None) -> list[AgentInfo]:
         """Return the agents of `newest` with their state, as their newest rows tell it, and their lock owners, the
         oldest first. `ids` limits them to those, and to the agents above those.
         """
-        which = {"unlisted": unlisted, "everyone": everyone, "levels": 0 if ids is None else LEVELS_ABOVE}
-        wanted = [UUID(id) for id in (await self.newest(None, unlisted, everyone) if ids is None else ids)]
+        which = {"unlisted": unlisted, "levels": 0 if ids is None else LEVELS_ABOVE}
+        wanted = [UUID(id) for id in (await self.newest(None, unlisted) if ids is None else ids)]
         rows = dict[str, tuple[Any, ...]]()
         for at in range(0, len(wanted), AGENTS_PER_STATEMENT):
             async with self._session.use() as cursor:
@@ -245,8 +239,6 @@ class AgentTree:
         open.
         """
         check_name(name)
-        if not agent.may_write:
-            raise _not_owner(agent)
         async with self._session.use() as cursor:
             holder = await write_lock.read_owner(self._session, cursor, UUID(agent.id))
             ours = holder and holder.backend in (self._session.greeting.backend, *self._session.lost)
@@ -260,8 +252,6 @@ class AgentTree:
                 await cursor.execute(forks.RENAME, (name, agent.id))
             except psycopg.errors.UniqueViolation:
                 raise name_taken(name) from None
-            except psycopg.errors.InsufficientPrivilege:
-                raise _not_owner(agent) from None
             is_missing = not cursor.rowcount
         if is_missing:
             raise Rejected(f"There is no agent {agent.name} in this database.", "/agents lists them.")
@@ -277,13 +267,8 @@ class AgentTree:
     @repeat_in_doubt
     @repeat_on_conflict
     async def _change_lists(self, agent: Agent, statement: LiteralString) -> int:
-        if not agent.may_write:
-            raise _not_owner(agent)
         async with self._session.use() as cursor:
-            try:
-                await cursor.execute(statement, {"agent": agent.id})
-            except psycopg.errors.InsufficientPrivilege:
-                raise _not_owner(agent) from None
+            await cursor.execute(statement, {"agent": agent.id})
             return cursor.rowcount
 
     async def in_turn(self, ids: Sequence[str]) -> set[str]:
@@ -321,7 +306,3 @@ class AgentTree:
     async def _summaries(self, rows: Sequence[tuple[Any, ...]]) -> list[AgentSummary]:
         owners = await self.owners([row[0] for row in rows]) if rows else {}
         return [AgentSummary(*row, holder=owners.get(row[0], "")) for row in rows]
-
-
-def _not_owner(agent: Agent) -> Rejected:
-    return Rejected(f"{agent.name} belongs to {agent.owner}.", "Only its owner can rename or archive it.")

@@ -65,7 +65,6 @@ class AgentLog:
         self._moved: MovedIds | None = None  # the ids of events that came back under others
         self._news = news
         self._uuid = UUID(agent.id)
-        self._owner, self._spender = agent.owner, ""  # who sends requests here, if not the owner
         self._session = session
         self._target = AppendTarget(self.agent, self._uuid, follow.lock(self._uuid, session.schema), session.replicated)
         self._directory = storable(directory) or None
@@ -78,10 +77,8 @@ class AgentLog:
 
     async def open(self) -> None:
         """Acquire the write lock. Raise AgentLocked if another process has it, Rejected if there is no such agent."""
-        async with self._write_lock() as cursor:
-            if self._owner:
-                await cursor.execute(agents.SPENDER, (self._uuid,))
-                ((self._spender,),) = await cursor.fetchall()
+        async with self._write_lock():
+            pass
 
     async def append(
         self,
@@ -93,15 +90,14 @@ class AgentLog:
 
         Raise Unavailable if the database is out of reach or full: then either nothing or everything is stored. A second
         call with the very same sequence (the same object) returns what was stored. Raise AgentLocked if another process
-        wrote to the agent meanwhile, if other events follow on ones that were stored unseen, or if its owner no longer
-        lets this user write to it.
+        wrote to the agent meanwhile, or if other events follow on ones that were stored unseen.
         """
         async with self._session.use() as cursor:
             await self._ensure_lock(cursor, events)
             attempt = self._attempt
             if attempt is None or attempt.events is not events:
                 attempt = AppendAttempt(
-                    self._target, events, self._last_seq or 0, list(map(UUID, ids)), self._spender, self._session.seal
+                    self._target, events, self._last_seq or 0, list(map(UUID, ids)), self._session.seal
                 )
                 self._attempt = attempt
             kinds = frozenset(map(type, events))
@@ -119,13 +115,6 @@ class AgentLog:
                             await cursor.execute(forks.SET_KILLED, (killed, self._uuid))
             except (psycopg.errors.UniqueViolation, psycopg.errors.ExclusionViolation, EventsElsewhere) as error:
                 raise self._written_elsewhere() from error
-            except psycopg.errors.InsufficientPrivilege as error:
-                if not self._owner:
-                    raise
-                raise AgentLocked(
-                    f"{self._owner} no longer shares agent {self.name} with you for writing.",
-                    "To go on in an agent of yours: /new.",
-                ) from error
             self._last_seq, self._newest = attempt.last_seq, attempt.ids[-1] if attempt.ids else self._newest
             self._attempt = None
             self._has_draft = self._has_draft and not ends_reply
@@ -146,7 +135,7 @@ class AgentLog:
 
         attempt = self._attempt
         if not attempt or attempt.events is not events:
-            attempt = AppendAttempt(self._target, events, 0, (), self._spender)
+            attempt = AppendAttempt(self._target, events, 0)
         behind = str(self._newest) if self._newest else None
         if moved := self._moved:
             events = [codec.decode(*renumber_row(row, moved, same_log=True)) for row in attempt.rows]
@@ -245,7 +234,7 @@ class AgentLog:
 
     async def _mark_used(self, cursor: Cursor) -> None:
         by_user = not self._session.unlisted
-        await mark_used(cursor, self._session.user, self._uuid, self._directory if by_user else None, by_user)
+        await mark_used(cursor, self._uuid, self._directory if by_user else None, by_user)
 
     async def close(self) -> None:
         """Release the write lock. Never fails: without an answer of the database the lock ends with the connection."""

@@ -1,6 +1,6 @@
 """This module lets processes that migrate a schema take turns, and tells those that wait how far the other one is.
 
-The process that migrates names the migration in the name of its connection, which every role may read.
+The process that makes it names the file in the name of its connection, which every role may read.
 """
 
 import asyncio

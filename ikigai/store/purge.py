@@ -155,7 +155,6 @@ class Purge:
                 await cursor.execute(purge.PURGE_COUNTS, (ids,))
                 turns = cursor.rowcount
                 await cursor.execute(purge.PURGE_DRAFT, (PURGED_TEXT, [UUID(agent) for agent in plan.drafts]))
-                await cursor.execute(purge.FORGET_ELSEWHERE, (ids,))
                 for table, statement in purge.PURGE_COPIES.items():
                     if await _exists(cursor, table):
                         await cursor.execute(statement, (ids,))
@@ -245,12 +244,6 @@ class Purge:
         first: dict[str, int] = dict.fromkeys(plan.drafts, LAST_ID)
         for hit in reversed(plan.hits):
             first[hit.agent] = hit.id
-        await cursor.execute(purge.PURGE_OTHERS, ([UUID(agent) for agent in first],))
-        for name, owner in await cursor.fetchall():
-            raise Rejected(
-                f"Some of it is in {name}, and only its owner {owner} can purge it there. Nothing was changed.",
-                "`--agent NAME` purges it in an agent of yours.",
-            )
         await cursor.execute(purge.PURGE_AGENTS, ([UUID(agent) for agent in first], [*first.values()]))
         held: list[UUID] = []
         try:

@@ -1,37 +1,29 @@
-"""This module applies the schema: numbered SQL files, each applied once, in one transaction with its number."""
+"""This module makes the schema from the SQL files that describe it, and refuses one with another number."""
 
 import logging
 from pathlib import Path
-from typing import NamedTuple
 
 import psycopg
 
-from ikigai.core.errors import BadDatabase, StoreError
-from ikigai.store.address import DEFAULT_SCHEMA, quoted
+from ikigai.core.errors import BadDatabase, NewerSchema, StoreError
+from ikigai.store.address import quoted
 from ikigai.store.connection import DatabaseSession
-from ikigai.store.greeting import MOVED_VERSION
 from ikigai.store.migration_turn import MigrationProgress, ignore_progress, tell_progress, wait_for_turn
 from ikigai.store.sql import agents
 
 log = logging.getLogger(__name__)
 
-SECURED_VERSION = 22
-"""The version from which on row security holds. What later migrations make is secured with them."""
-
-MENDING_VERSION = 29
-"""The version before which migrations may have made something in the schema of a user's index."""
-
-
-class Migration(NamedTuple):
-    version: int
-    file: Path
+SCHEMA_VERSION = 36
+"""The number of the schema that the files make. Each change of a file that another program would stumble over raises
+it.
+"""
 
 
-def read_migrations(folder: Path) -> list[Migration]:
-    """Return the migrations in `folder`, by version: 1, 2, 3 … from files named `0001_name.sql`."""
-    migrations = sorted(Migration(int(file.name[:4]), file) for file in folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
-    assert [each.version for each in migrations] == list(range(1, len(migrations) + 1)) != [], folder
-    return migrations
+def schema_files(folder: Path) -> list[Path]:
+    """Return the SQL files that make the schema, in their order."""
+    files = sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
+    assert files, folder
+    return files
 
 
 async def make_current(
@@ -41,78 +33,51 @@ async def make_current(
     on_progress: MigrationProgress = ignore_progress,
     old: bool = False,
 ) -> int:
-    """Bring the schema up to this program's, if `write`; return its version.
+    """Make the schema if there is none, and `write`; return its number.
 
-    Each new connection returns the version with its greeting, so a current schema takes no further query. A program
-    that ended behind the last migration left the users to the next one that `write`s. `on_progress` also gets the
-    progress of another process that migrates. Raise NewerSchema, or BadDatabase if there is no schema to read, an older
-    one unless `old` allows it, or no right to make one.
+    Each new connection returns the number with its greeting, so a schema that is there takes no further query. Raise
+    NewerSchema for a newer one that is to be written, or BadDatabase if there is no schema to read, an older one unless
+    `old` allows it, or no right to make one.
     """
-    known = read_migrations(folder)
     async with session.use():
         version = session.greeting.schema_version
-    if version > len(known) and write:
-        raise session.newer_schema()
-    if version >= len(known) and write and session.greeting.users_behind:
-        try:
-            await _refresh_users(session)
-        except BadDatabase as error:  # the owner can work, and the next start tries it again
-            log.warning("users did not get their rights: %s", error)
-    if version >= len(known) or (old and version):
-        return version
-    if not write:
+    if not version and write:
+        async with session.use(patient=True) as cursor, cursor.connection.transaction():
+            version = await create(cursor.connection, session, folder, on_progress)
+    elif not version:
         raise BadDatabase(
-            f"The database {session.place} has schema {version}, and this ikigai needs {len(known)}."
-            if version
-            else f"An earlier version left its tables in the schema public {session.place}; they must be moved first."
-            if session.greeting.unmoved
-            else f"There are no tables of ikigai in the database {session.place.database} {session.place}.",
+            f"There are no tables of ikigai in the database {session.place.database} {session.place}.",
             "Run: ikigai db migrate",
         )
-    return await migrate(session, known, on_progress)
-
-
-async def migrate(
-    session: DatabaseSession, migrations: list[Migration], on_progress: MigrationProgress = ignore_progress
-) -> int:
-    """Apply the missing migrations, in order; return the version reached. Processes that migrate take turns."""
-    before, version, total = session.greeting.schema_version, 0, len(migrations)
-    if not before:  # all or nothing: where the schema exists, it may hold tables that are not ikigai's
-        async with session.use(patient=True) as cursor, cursor.connection.transaction():
-            await prepare(cursor.connection, session, total, on_progress)
-            for migration in migrations:
-                on_progress(migration.version, total)
-                version = await apply(cursor.connection, migration, session, total)
+    if version == SCHEMA_VERSION or (version > SCHEMA_VERSION and not write) or (version < SCHEMA_VERSION and old):
         return version
-    for migration in migrations:
-        on_progress(migration.version, total)
-        async with session.use(patient=True) as cursor:
-            version = await apply(cursor.connection, migration, session, total, on_progress)
-    if before < version:
-        await analyze_tables(session)
-        if before >= SECURED_VERSION:
-            await _refresh_users(session)
-    return version
+    raise another_version(f"The database {session.place} has", version)
 
 
-async def _refresh_users(session: DatabaseSession) -> None:
-    from ikigai.store.users import Users
+def another_version(what: str, version: int) -> BadDatabase:
+    """Return the error for a schema of another number; `what` begins the sentence."""
+    if version > SCHEMA_VERSION:
+        return NewerSchema(
+            f"{what} schema {version}, and this ikigai knows schema {SCHEMA_VERSION}.", "Install a newer ikigai."
+        )
+    return BadDatabase(
+        f"{what} schema {version}, and this ikigai needs schema {SCHEMA_VERSION}.",
+        "Export the conversations with the ikigai that wrote them, then import them into another schema.",
+    )
 
-    await Users(session).refresh()
 
-
-async def prepare(
+async def create(
     connection: psycopg.AsyncConnection,
     session: DatabaseSession,
-    newest: int,
+    folder: Path,
     on_progress: MigrationProgress = ignore_progress,
-) -> None:
-    """Make the schema if it does not exist, and move the tables of an earlier version into it, in the open
-    transaction.
+) -> int:
+    """Make the schema from its files, unless it is there now; return its number.
 
-    Programs of earlier versions kept their tables in `public`; see `greeting.MOVED_VERSION`.
+    All of it happens in the open transaction: whatever ends the program leaves nothing, and the next start begins anew.
+    Processes that start at once take turns; `on_progress` also gets the progress of another one.
     """
-    where, name = session.place, session.schema
+    where, name, files = session.place, session.schema, schema_files(folder)
     await wait_for_turn(connection, name, on_progress)
     ((exists,),) = await (await connection.execute(agents.HAS_SCHEMA, (name,))).fetchall()
     if not exists:
@@ -124,14 +89,22 @@ async def prepare(
                 f"{where}.",
                 f"Let its owner run: GRANT CREATE ON DATABASE {quoted(where.database)} TO {quoted(where.user)};",
             ) from error
-        if name == DEFAULT_SCHEMA:  # a program of an earlier version would make tables of its own in `public`
-            from ikigai.store.sql import move
-
-            await connection.execute(move.LEAVE_MARKER.format(MOVED_VERSION).encode())
-    if session.greeting.unmoved and not await read_version(connection):
-        from ikigai.store.move_tables import move_tables
-
-        await move_tables(connection, session, newest)
+    # Temporary tables come last: none is taken for a table of ikigai by the functions that keep this search_path.
+    await connection.execute(agents.SEARCH, (f"{quoted(name)}, pg_temp",))
+    if version := await read_version(connection):
+        return version
+    await connection.execute(agents.ACT_AS_OWNER, (name,))
+    for number, file in enumerate(files, 1):
+        on_progress(number, len(files))
+        await tell_progress(connection, number, len(files))
+        try:
+            await connection.execute(file.read_bytes())
+        except psycopg.DatabaseError as error:
+            if failure := _creation_error(error, file, session):
+                raise failure from error
+            raise
+    await connection.execute(agents.CREATED, (SCHEMA_VERSION,))
+    return SCHEMA_VERSION
 
 
 async def analyze_tables(session: DatabaseSession) -> None:
@@ -147,67 +120,19 @@ async def analyze_tables(session: DatabaseSession) -> None:
         log.warning("the tables were not analyzed: %s", error)
 
 
-async def apply(
-    connection: psycopg.AsyncConnection,
-    migration: Migration,
-    session: DatabaseSession,
-    total: int,
-    on_progress: MigrationProgress = ignore_progress,
-) -> int:
-    """Apply a migration of `total` unless it is applied already, in the open transaction if there is one; return the
-    version reached.
-    """
-    try:
-        async with connection.transaction():
-            await wait_for_turn(connection, session.schema, on_progress)
-            version = await read_version(connection)
-            if version < migration.version:
-                await tell_progress(connection, migration.version, total)
-                # A role that was added as a user has the schema of its index first, and would make new functions there.
-                await connection.execute(agents.SEARCH, (quoted(session.schema),))
-                if version:
-                    await connection.execute(agents.ACT_AS_OWNER)
-                if version > SECURED_VERSION and migration.version == MENDING_VERSION:
-                    await _mend_misplaced(connection, session.schema, migration.file.parent)
-                await connection.execute(migration.file.read_bytes())
-                version = migration.version
-                await connection.execute(agents.MIGRATED, (version, migration.file.stem[5:]))
-                if version > SECURED_VERSION:
-                    await connection.execute(agents.SECURE)
-    except psycopg.DatabaseError as error:
-        if failure := _migration_error(error, migration, session):
-            raise failure from error
-        raise
-    return version
-
-
-async def _mend_misplaced(connection: psycopg.AsyncConnection, schema: str, folder: Path) -> None:
-    from ikigai.store.misplaced_objects import mend_misplaced
-
-    await mend_misplaced(connection, schema, [each.file for each in read_migrations(folder)])
-
-
 async def read_version(connection: psycopg.AsyncConnection) -> int:
-    """Return the version of the schema in the database now; 0 if there is none."""
+    """Return the number of the schema in the database now; 0 if there is none."""
     ((exists,),) = await (await connection.execute(agents.HAS_MIGRATIONS)).fetchall()
     if not exists:
         return 0
     ((version,),) = await (await connection.execute(agents.SCHEMA_VERSION)).fetchall()
-    return version
+    return version or 0
 
 
-def _migration_error(
-    error: psycopg.DatabaseError, migration: Migration, session: DatabaseSession
-) -> BadDatabase | None:
-    """Return the error for failures that only a migration has; None for those of any statement."""
+def _creation_error(error: psycopg.DatabaseError, file: Path, session: DatabaseSession) -> BadDatabase | None:
+    """Return the error for failures that only the making of a schema has; None for those of any statement."""
     where, schema = session.place, quoted(session.schema)
     match error:
-        case psycopg.errors.InsufficientPrivilege() if session.greeting.schema_version:
-            return BadDatabase(
-                f"The schema {session.schema} {where} is of an earlier version, and only the owner of its tables may "
-                "bring it up to date.",
-                "Let its owner run: ikigai db migrate",
-            )
         case psycopg.errors.InsufficientPrivilege():
             return BadDatabase(
                 f"The database user {where.user} may not create tables in the schema {session.schema} {where}.",
@@ -217,11 +142,11 @@ def _migration_error(
             return BadDatabase(
                 f"The schema {session.schema} of the database {where.database} {where} has tables with these names "
                 "that do not belong to ikigai.",
-                "Choose another one: schema under [database], or IKIGAI_DATABASE_SCHEMA.",
+                "Choose another one: --schema, schema under [database], or IKIGAI_DATABASE_SCHEMA.",
             )
         case psycopg.ProgrammingError() | psycopg.IntegrityError() | psycopg.DataError():
             return BadDatabase(
-                f"Migration {migration.file.name} failed on the database {where}: {error.diag.message_primary}.",
+                f"{file.name} failed on the database {where}: {error.diag.message_primary}.",
                 "It changed nothing; the log file has the details.",
             )
     return None

@@ -12,11 +12,18 @@ from ikigai.store.connection import DatabaseSession
 from ikigai.store.sql.agent_lists import IS_IN_TURN
 
 # A message exists once it is in the log of its sender, and has arrived once the log of its receiver says so. Ids ascend
-# within a sender. The function reads them in logs of other owners, too, who may write to the receiver; without what
-# proves who stored them, where this role may not read those logs.
+# within a sender.
 WAITING_MAIL = """
-select waiting.*, coalesce(messages.seq, 0), messages.data::text
-from ikigai_waiting_mail(%s, %s) as waiting left join messages using (id) order by id
+select sent.id, sent.agent_id::text, agents.name, coalesce(sent.content, ''), coalesce(sent.data ->> 'ending', ''),
+       coalesce(sent.data -> 'by_user', 'false') = 'true', coalesce(sent.data -> 'wants_reply', 'false') = 'true',
+       coalesce(sent.data -> 'attended', 'false') = 'true', coalesce(ikigai_id(sent.data -> 'answers'), 0),
+       sent.seq, sent.data::text
+from messages sent join agents on agents.id = sent.agent_id
+where sent.kind = 'mail_sent' and sent.data ->> 'to' = %s and not exists (
+  select from messages taken
+  where taken.kind = 'mail_taken' and ikigai_id(taken.data -> 'of') = sent.id and taken.agent_id = %s
+)
+order by sent.id limit %s
 """
 # Go up while agents are made by tools, then down to all agents that tools made below the top.
 TREE_OF_AGENT = """
@@ -78,7 +85,7 @@ class MailStore:
         most = limit
         async with self._session.use() as cursor:
             while True:
-                await cursor.execute(WAITING_MAIL, (agent, most))
+                await cursor.execute(WAITING_MAIL, (agent, UUID(agent), most))
                 own, foreign = list[Mail](), list[Mail]()
                 for *row, seq, data in await cursor.fetchall():
                     mail = Mail(*row)
@@ -87,11 +94,11 @@ class MailStore:
                     return WaitingMail(tuple(own[:limit]), tuple(foreign))
                 most *= 8
 
-    def _is_own(self, mail: Mail, seq: int, data: str | None) -> bool:
+    def _is_own(self, mail: Mail, seq: int, data: str) -> bool:
         """Return True if a program of this user on this machine stored the message."""
         if not self._session.seal:
             return True
-        event = codec.decode("mail_sent", mail.text, data) if data else None
+        event = codec.decode("mail_sent", mail.text, data)
         return isinstance(event, MailSent) and is_confirmed(
             self._session.seal, StoredEvent(mail.id, mail.sender, seq, 0.0, event)
         )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 replace = msgspec.structs.replace
 
-By: TypeAlias = Literal["day", "month", "model", "agent", "tree", "folder", "user"]
+By: TypeAlias = Literal["day", "month", "model", "agent", "tree", "folder"]
 TimeUnit: TypeAlias = Literal["hour", "day", "week", "month", "year"]
 TIME_UNITS: tuple[TimeUnit, ...] = ("hour", "day", "week", "month", "year")
 HOUR, DAY = 3600, 86_400
@@ -71,17 +71,14 @@ async def read_groups(
     agent: str | None = None,
     since: float | None = None,
     most: int | None = None,
-    only_user: tuple[str, str] | None = None,
 ) -> UsageGroups:
     """Return usage in groups: days (2026-11-30) or months (2026-11) of the local time zone ascending, the others by
     cost; the newest `most` days or months, or the dearest `most` of the others.
 
     An agent's requests are its own, without its ancestors'. A tree is an agent of the user with the subagents below it,
-    a folder is that in which such an agent was last used, "" for none. A user is the role, or the user of this
-    role, that sent the requests; `only_user` has a role and the name of its only user.
+    a folder is that in which such an agent was last used, "" for none.
     """
-    role, name = only_user or (None, None)
-    which = _which(agent, since) | {"role": role, "only_user": name}
+    which = _which(agent, since)
     async with read_snapshot(cursor):
         if most and agent is None and since is None:  # else there are hardly more rows than of agents and days in use
             if by == "agent":
@@ -146,7 +143,7 @@ async def _read_periods(
 async def _read_rows(cursor: Cursor, by: str, which: dict[str, Any]) -> list[tuple[Any, UsageTotals]]:
     """Return the usage of each group; a day is the number of the moment in `which` at which it begins, from 1 on."""
     is_of_time = which["since"] is not None or bool(which["days"])
-    report = summed_usage.report(by, which["agents"] is not None, is_of_time) if by != "user" else usage.BY_USER
+    report = summed_usage.report(by, which["agents"] is not None, is_of_time)
     await cursor.execute(report, which, prepare=False)
     return [(group, _totals(row)) for group, *row in await cursor.fetchall()]
 
@@ -324,7 +321,7 @@ class UsageReports:
     ) -> UsageGroups:
         """Return usage by day, model or agent; see `read_groups`."""
         async with self._session.use() as cursor:
-            return await read_groups(cursor, by, agent, since, most, self._session.only_user)
+            return await read_groups(cursor, by, agent, since, most)
 
     async def over_time(
         self, most: int, agent: str | None = None, since: float | None = None

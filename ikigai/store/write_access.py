@@ -1,8 +1,6 @@
 """This module says who may write to an agent, and opens its log for that.
 
-A user may write who owns the agent, or with whom it is shared for writing (`Agent.may_write`, which row security of the
-database enforces). Of their processes the one may that has the write lock. Where another server has taken over, the
-open logs are completed.
+The one process may write that has the write lock. Where another server has taken over, the open logs are completed.
 """
 
 from __future__ import annotations
@@ -49,7 +47,6 @@ class OpenLogs:
 
         Raise AgentLocked, with the lock owner, if the agent is open in another process or already in this one.
         """
-        agent.check_writable(error=AgentLocked)
         self._logs = {log.agent: log for log in self._open()}
         if agent.id in self._logs:
             raise AgentLocked(f"Agent {agent.name} is open in this program already.", "Use it there.")

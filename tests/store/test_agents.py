@@ -181,14 +181,13 @@ async def test_logs_that_were_closed_are_forgotten(database: Database) -> None:
     assert not (await database.open_agent(first)).closed
 
 
-async def test_each_user_goes_on_with_an_agent_of_their_own(dsn: str, role: str) -> None:
-    """Users are told apart by role and by their name on their machine; what is older than that is the role's."""
+async def test_each_role_goes_on_with_its_own_last_agent(dsn: str, role: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as owner:
         owner.execute("grant usage on schema ikigai to public")
-        owner.execute("grant select, insert, update on all tables in schema ikigai to public")
+        owner.execute("grant select, insert, update, delete on all tables in schema ikigai to public")
 
-    async def went_on_with(address: str, user: str, open: str = "", directory: str = "") -> str:
-        database = await Database.open(address, MIGRATIONS, user=user)
+    async def went_on_with(address: str, open: str = "", directory: str = "") -> str:
+        database = await Database.open(address, MIGRATIONS)
         if open:
             await (await database.open_agent(await database.agents.find(open), "/work")).close()
         last = await database.agents.last(directory)
@@ -196,20 +195,14 @@ async def test_each_user_goes_on_with_an_agent_of_their_own(dsn: str, role: str)
         return last.name if last else ""
 
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as owner:
-        for name in ("old", "theirs", "mine"):
+        for name in ("theirs", "mine"):
             await owner.execute("insert into agents (id, name) values (gen_random_uuid(), %s)", (name,))
-        await owner.execute(
-            "insert into agent_uses (role, os_user, agent_id)"
-            " select session_user, '', id from agents where name = 'old'"
-        )
-    assert await went_on_with(dsn, "anna") == await went_on_with(dsn, "bela") == "old"
-    assert await went_on_with(role, "anna") == ""
-    assert await went_on_with(dsn, "anna", open="mine") == "mine"
-    assert await went_on_with(dsn, "bela", open="theirs") == "theirs"
-    with pytest.raises(Rejected, match="There is no agent old"):
-        await went_on_with(role, "anna", open="old")
-    assert await went_on_with(dsn, "anna") == await went_on_with(dsn, "anna", directory="/work") == "mine"
-    assert await went_on_with(dsn, "bela", directory="/elsewhere") == ""
+    assert await went_on_with(dsn) == await went_on_with(role) == ""
+    assert await went_on_with(dsn, open="mine") == "mine"
+    assert await went_on_with(role, open="theirs") == await went_on_with(role, directory="/work") == "theirs"
+    assert await went_on_with(dsn) == await went_on_with(dsn, directory="/work") == "mine"
+    assert await went_on_with(role, open="mine") == "mine", "a schema is the unit of trust"
+    assert await went_on_with(role, directory="/elsewhere") == ""
 
 
 async def test_agent_is_found_by_the_start_of_its_id(database: Database) -> None:

@@ -8,8 +8,6 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked
 from ikigai.store.database import Database
-from tests.conftest import MIGRATIONS
-from tests.support.older_schema import make_older_schema
 
 CHANGES = (
     "update messages set content = 'other'",
@@ -120,15 +118,3 @@ async def test_program_whose_number_is_taken_stores_nothing_and_says_so(database
             await log.append(events)
     with psycopg.connect(dsn, autocommit=True) as other:
         assert other.execute("select count(*) from messages").fetchall() == [(2,)]
-
-
-async def test_log_with_gaps_of_an_earlier_version_goes_on(empty_dsn: str) -> None:
-    with psycopg.connect(empty_dsn, autocommit=True) as owner:
-        make_older_schema(owner, 33)
-        made = "insert into agents (id, name) values (gen_random_uuid(), 'a') returning id"
-        ((agent,),) = owner.execute(made).fetchall()
-        owner.execute(INSERT, (agent, [1, 2, 5, 6]))
-    database = await Database.open(empty_dsn, MIGRATIONS)
-    log = await database.open_agent(await database.agents.find("a"))
-    assert [row.seq for row in (await log.append((ev.UserMessage("on"),))).rows] == [7]
-    await database.close()

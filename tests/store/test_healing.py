@@ -162,34 +162,6 @@ async def test_events_get_other_ids_where_theirs_were_given_again(dsn: str) -> N
     await database.close()
 
 
-@pytest.mark.parametrize("taken", [False, True], ids=["free ids", "ids of events that the user may not read"])
-async def test_user_of_a_shared_database_gets_lost_events_back(dsn: str, role: str, taken: bool) -> None:
-    owner = await Database.open(dsn, MIGRATIONS)
-    await owner.users.add(str(psycopg.conninfo.conninfo_to_dict(role)["user"]))
-    database, talk, told = await talk_of(role)
-    before = rows(dsn)
-    kept = before[2][0]
-    more = f"select setval('messages_id_seq', {kept});"
-    if taken:
-        await owner.agents.create("hidden")
-        more = f"""
-            insert into messages (agent_id, id, event_id, seq, kind) overriding system value
-            select id, {kept + 1}, gen_random_uuid(), 1, 'mark' from agents where name = 'hidden';
-        """
-    lose(dsn, 3, more)
-    if taken:
-        with pytest.raises(AgentLocked, match=r"They are stored again. Some have other ids now"):
-            await talk.turn("q3", "a3")
-    else:
-        await talk.turn("q3", "a3")
-        assert told and rows(dsn)[: len(before)] == before
-        assert rows(dsn)[-1][0] > before[-1][0] + log_tail.RESERVED_IDS, "others may not have their ids back yet"
-    again = [row for row in rows(dsn) if row[3] != "mark"]
-    assert [row[1:] for row in again[: len(before)]] == [row[1:] for row in before]
-    await database.close()
-    await owner.close()
-
-
 async def test_events_that_waited_follow_the_moved_ones(dsn: str) -> None:
     database, talk, _ = await talk_of(dsn, 1)
     first = rows(dsn)[-1][0]

@@ -15,8 +15,7 @@ from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.sql import replay
 from ikigai.store.sql.fragments import NEWEST_FIRST, OLDEST_FIRST, events_between, turn_start
-from tests.conftest import MIGRATIONS, address
-from tests.store.talk import Talk
+from tests.conftest import MIGRATIONS
 from tests.store.test_loading import RUN, fill
 
 pytestmark = pytest.mark.fresh
@@ -216,41 +215,3 @@ async def test_newest_requests_are_read_without_the_history_of_an_agent(database
         names = ("last counted request", "uses of the cache")
         read = await count_rows(other, dsn, {name: READINGS[name] for name in names}, busy, imported)
     assert {name: rows for name, rows in read.items() if max(rows) > 2 * TURNS} == {}
-
-
-async def test_limited_role_reads_its_old_agent_without_what_others_stored_since(database: Database, dsn: str) -> None:
-    """Reading the newest events of all agents does not try those that are hidden from the role."""
-    role = f"anna_{uuid4().hex[:8]}"
-    await database.users.add(role, PASSWORD)
-    agents = [await database.agents.create() for _ in range(3)]
-    for n, agent in enumerate(agents):
-        fill(dsn, agent, TURNS if n == 0 else SINCE, analyze=False)
-    try:
-        with psycopg.connect(dsn, autocommit=True) as other:
-            other.execute("update agents set owner = %s where id = %s", (role, agents[0].id))
-            other.execute("vacuum (analyze) messages, agents, agent_access")
-            limited = address(dsn, user=role, password=PASSWORD)
-            read = await count_rows(other, limited, READINGS_OF_ROLE, agents[0])
-    finally:
-        await database.users.remove(role, database.place.user)
-    assert {name: rows for name, rows in read.items() if max(rows) > MAX_ROWS} == {}
-
-
-async def test_limited_role_gets_its_prompts_from_before_what_others_stored(database: Database, dsn: str) -> None:
-    role = f"anna_{uuid4().hex[:8]}"
-    await database.users.add(role, PASSWORD)
-    try:
-        limited = await Database.open(address(dsn, user=role, password=PASSWORD), MIGRATIONS)
-        talk = await Talk.open(limited, await limited.agents.create())
-        await talk.turn("the old words")
-        fill(dsn, await database.agents.create(), 2 * SINCE)
-        await talk.turn("the new words")
-        fill(dsn, await database.agents.create(), 2 * SINCE)
-        assert await limited.prompts(10) == ["the new words", "the old words"]
-        lookup, found = limited.search_prompts("words", "/nowhere"), list[str]()
-        while not lookup.complete:
-            found += [each.text for each in await lookup.more((5, 5))]
-        assert found == ["the new words", "the old words"]
-        await limited.close()
-    finally:
-        await database.users.remove(role, database.place.user)

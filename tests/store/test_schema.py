@@ -1,6 +1,7 @@
 """Migrations: applied once, whole or not at all, and never under a program that is too old."""
 
 import asyncio
+import os
 import re
 import shutil
 import time
@@ -11,7 +12,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.agents.tree import THIS_PROGRAM
-from ikigai.core.errors import BadDatabase, IkigaiError, Misconfigured, NewerSchema
+from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
 from ikigai.store import migration_turn, schema
@@ -27,7 +28,8 @@ from tests.core.agent import RUN
 from tests.store.talk import Talk
 
 SCHEMA = GOLDEN / "schema.txt"
-NEWEST = len(schema.read_migrations(MIGRATIONS))
+NEWEST = schema.SCHEMA_VERSION
+FILES = len(schema.schema_files(MIGRATIONS))
 
 # The tables as the catalogue has them, whatever the version of the server.
 DESCRIPTION = """
@@ -52,6 +54,10 @@ where relnamespace = to_regnamespace('ikigai') and not tgisinternal
 union all
 select 'table ' || relname || '  -- ' || coalesce(obj_description(oid, 'pg_class'), 'WITHOUT COMMENT'), 0, relname, 0
 from pg_class where relnamespace = to_regnamespace('ikigai') and relkind in ('r', 'v')
+union all
+select 'function ' || oid::regprocedure || coalesce(' set ' || replace(array_to_string(proconfig, ', '), '"', ''), '')
+       || '  -- ' || coalesce(obj_description(oid, 'pg_proc'), 'WITHOUT COMMENT'), 5, '~' || proname, 0
+from pg_proc where pronamespace = to_regnamespace('ikigai')
 order by 3, 2, 4, 1
 """
 
@@ -67,28 +73,29 @@ def description(dsn: str) -> str:
 
 
 def folder(target: Path, *further: str) -> Path:
-    """The migrations, and further ones behind them."""
+    """The files that make the schema, and further ones behind them."""
     shutil.copytree(MIGRATIONS, target)
-    for number, sql in enumerate(further, start=len(schema.read_migrations(MIGRATIONS)) + 1):
+    for number, sql in enumerate(further, start=FILES + 1):
         (target / f"{number:04}_further.sql").write_text(sql)
     return target
 
 
-async def test_migrations_make_the_schema(dsn: str) -> None:
+async def test_files_make_the_schema(dsn: str) -> None:
+    if os.environ.get("IKIGAI_RENEW_SCHEMA"):
+        SCHEMA.write_text(description(dsn))
     assert description(dsn) == SCHEMA.read_text()
 
 
 async def test_ten_programs_start_on_an_empty_database(empty_dsn: str) -> None:
     databases = await asyncio.gather(*(Database.open(empty_dsn, MIGRATIONS) for _ in range(10)))
-    assert {database.schema_version for database in databases} == {len(schema.read_migrations(MIGRATIONS))}
+    assert {database.schema_version for database in databases} == {NEWEST}
     agents = await asyncio.gather(*(database.agents.create() for database in databases))
     assert len({agent.name for agent in agents}) == 10
     for database in databases:
         await database.close()
     assert description(empty_dsn) == SCHEMA.read_text()
     with psycopg.connect(tables(empty_dsn)) as other:
-        applied = other.execute("select version, name from ikigai_migrations order by version").fetchall()
-    assert applied == [(found.version, found.file.stem[5:]) for found in schema.read_migrations(MIGRATIONS)]
+        assert other.execute("select version from ikigai_migrations").fetchall() == [(NEWEST,)]
 
 
 async def test_wait_for_another_migration_shows_its_progress_and_has_no_limit(empty_dsn: str) -> None:
@@ -98,56 +105,36 @@ async def test_wait_for_another_migration_shows_its_progress_and_has_no_limit(em
         async with session.use() as cursor:
             await cursor.execute("set statement_timeout = '1s'")
         migrating = asyncio.create_task(
-            schema.migrate(session, schema.read_migrations(MIGRATIONS), lambda done, total: told.append((done, total)))
+            schema.make_current(session, MIGRATIONS, True, lambda done, total: told.append((done, total)))
         )
-        for done in (7, 9):
-            await migration_turn.tell_progress(other, done, NEWEST)
-            while (done, NEWEST) not in told and not migrating.done():
+        for done in (2, 3):
+            await migration_turn.tell_progress(other, done, FILES)
+            while (done, FILES) not in told and not migrating.done():
                 await asyncio.sleep(0.05)
         until = time.monotonic() + 1.5
         while time.monotonic() < until and not migrating.done():
             await asyncio.sleep(0.05)
         assert not migrating.done()
     assert await migrating == NEWEST
-    assert told[-NEWEST:] == [(each, NEWEST) for each in range(1, NEWEST + 1)]
+    assert told[-FILES:] == [(each, FILES) for each in range(1, FILES + 1)]
     await session.close()
 
 
-async def test_program_that_migrates_names_the_migration(dsn: str, tmp_path: Path) -> None:
+async def test_program_that_makes_the_schema_names_the_file(empty_dsn: str, tmp_path: Path) -> None:
     """For programs that wait; afterwards the connection has its name again."""
     seen = "create table seen as select current_setting('application_name') as name"
-    database = await Database.open(dsn, folder(tmp_path / "m", seen))
+    database = await Database.open(empty_dsn, folder(tmp_path / "m", seen))
     name = database._session.parameters["application_name"]
     async with database._session.use() as cursor:
         await cursor.execute("select name, current_setting('application_name') from seen")
-        assert await cursor.fetchall() == [(f"{name} {NEWEST + 1}/{NEWEST + 1}", name)]
+        assert await cursor.fetchall() == [(f"{name} {FILES + 1}/{FILES + 1}", name)]
     await database.close()
-
-
-async def test_older_schema_is_brought_up(dsn: str, tmp_path: Path) -> None:
-    migrations = folder(tmp_path / "m", "create table a (n int);", "insert into a values (1); insert into a values (2)")
-    newest = len(schema.read_migrations(migrations))
-    for _ in range(2):
-        database = await Database.open(dsn, migrations)
-        assert database.schema_version == newest
-        await database.close()
-    with psycopg.connect(dsn) as other:
-        assert other.execute("select n from a").fetchall() == [(1,), (2,)]
 
 
 def analyzed(dsn: str) -> bool:
     """Return True if the planner has statistics of the log."""
     with psycopg.connect(dsn) as other:
         return other.execute("select from pg_stats where tablename = 'messages' and attname = 'kind'").rowcount == 1
-
-
-async def test_migration_tells_the_planner_what_there_is(dsn: str, tmp_path: Path) -> None:
-    database = await Database.open(dsn, MIGRATIONS)
-    await (await Talk.open(database)).turn()
-    await database.close()
-    assert not analyzed(dsn)
-    await (await Database.open(dsn, folder(tmp_path / "m", "select 1"))).close()
-    assert analyzed(dsn)
 
 
 async def test_tables_that_cannot_be_analyzed_are_no_failure(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -159,14 +146,13 @@ async def test_tables_that_cannot_be_analyzed_are_no_failure(dsn: str, caplog: p
     await database.close()
 
 
-async def test_migration_that_fails_changes_nothing(dsn: str, tmp_path: Path) -> None:
-    before = description(dsn)
+async def test_file_that_fails_leaves_nothing(empty_dsn: str, tmp_path: Path) -> None:
     migrations = folder(tmp_path / "m", "create table a (n int); create table b (n int); select 1/0;")
-    with pytest.raises(BadDatabase, match=rf"{NEWEST + 1:04}_further.sql failed .*division by zero"):
-        await Database.open(dsn, migrations)
-    assert description(dsn) == before
-    database = await Database.open(dsn, MIGRATIONS)
-    assert database.schema_version == NEWEST
+    with pytest.raises(BadDatabase, match=rf"{FILES + 1:04}_further.sql failed .*division by zero"):
+        await Database.open(empty_dsn, migrations)
+    assert description(empty_dsn) == "\n"
+    database = await Database.open(empty_dsn, MIGRATIONS)
+    assert database.schema_version == NEWEST and description(empty_dsn) == SCHEMA.read_text()
     await database.close()
 
 
@@ -176,7 +162,7 @@ async def test_newer_schema_is_read_and_not_written(dsn: str) -> None:
     await talk.turn("old", "words")
     await database.close()
     with psycopg.connect(dsn) as other:
-        other.execute("insert into ikigai_migrations (version, name) values (99, 'later')")
+        other.execute("update ikigai_migrations set version = 99")
     with pytest.raises(NewerSchema, match="schema 99") as refused:
         await Database.open(dsn, MIGRATIONS)
     assert refused.value.exit_code == 2 and "newer ikigai" in refused.value.remedy
@@ -198,7 +184,7 @@ async def test_newer_schema_is_not_written_after_a_reconnect(dsn: str) -> None:
     await talk.turn("old", "words")
     with psycopg.connect(dsn, autocommit=True) as other:
         before = other.execute("select count(*) from messages").fetchall()
-        other.execute("insert into ikigai_migrations (version, name) values (99, 'later')")
+        other.execute("update ikigai_migrations set version = 99")
         other.execute(
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
             " where application_name like 'ikigai/%' and datname = current_database()"
@@ -225,7 +211,7 @@ async def test_schema_that_a_newer_program_changed_meanwhile_is_reported(dsn: st
         other.execute("alter table agents rename column directory to folder")
         with pytest.raises(BadDatabase, match="reported an error"):
             await database.agents.create()
-        other.execute("insert into ikigai_migrations (version, name) values (99, 'later')")
+        other.execute("update ikigai_migrations set version = 99")
         for write in (lambda: database.agents.create(), lambda: talk.turn("new", "words")):
             with pytest.raises(NewerSchema, match="has schema 99, and this ikigai knows schemas up to"):
                 await write()
@@ -239,9 +225,13 @@ async def test_reading_makes_no_schema(empty_dsn: str) -> None:
     assert description(empty_dsn) == "\n"
 
 
-async def test_older_schema_is_not_read(dsn: str, tmp_path: Path) -> None:
-    with pytest.raises(BadDatabase, match=f"schema {NEWEST}, and this ikigai needs {NEWEST + 1}"):
-        await Database.open(dsn, folder(tmp_path / "m", "select 1"), write=False)
+@pytest.mark.parametrize("write", [True, False])
+async def test_older_schema_is_refused(dsn: str, write: bool) -> None:
+    with psycopg.connect(tables(dsn)) as other:
+        other.execute("update ikigai_migrations set version = %s", (NEWEST - 1,))
+    with pytest.raises(BadDatabase, match=f"schema {NEWEST - 1}, and this ikigai needs schema {NEWEST}") as refused:
+        await Database.open(dsn, MIGRATIONS, write=write)
+    assert "Export the conversations" in refused.value.remedy
 
 
 async def test_tables_are_in_a_schema_of_their_own(empty_dsn: str) -> None:
@@ -266,27 +256,6 @@ async def test_tables_are_in_a_schema_of_their_own(empty_dsn: str) -> None:
         assert other.execute("select to_regclass('public.agents')").fetchall() == [(None,)]
         with pytest.raises(psycopg.errors.RestrictViolation):
             other.execute('delete from "odd %s ""name""".messages')
-
-
-async def test_program_of_an_earlier_version_makes_no_tables_in_a_new_database(empty_dsn: str, empty_role: str) -> None:
-    """It looks for the version in `public`, as all of them did, and finds one that it does not know."""
-    await (await Database.open(empty_dsn, MIGRATIONS, name="other")).close()
-    with psycopg.connect(empty_dsn, autocommit=True) as other:
-        assert other.execute("select to_regclass('public.ikigai_migrations')").fetchall() == [(None,)]
-        await (await Database.open(empty_dsn, MIGRATIONS)).close()
-        assert other.execute("select max(version) > 1000 from public.ikigai_migrations").fetchall() == [(True,)]
-        other.execute("drop schema ikigai cascade; drop view public.ikigai_migrations")
-        other.execute("create table public.ikigai_migrations (theirs int)")
-        with pytest.raises(IkigaiError):  # it looks like tables of an earlier version, and is not moved
-            await Database.open(empty_dsn, MIGRATIONS)
-        assert other.execute("select count(*) from public.ikigai_migrations").fetchall() == [(0,)]
-        other.execute("drop schema public cascade")
-        await (await Database.open(empty_dsn, MIGRATIONS)).close()
-        other.execute("drop schema ikigai cascade; create schema public")
-        user = psycopg.conninfo.conninfo_to_dict(empty_role)["user"]
-        other.execute(f"grant create on database {other.info.dbname} to {user}".encode())
-        await (await Database.open(empty_role, MIGRATIONS)).close()
-        assert other.execute("select to_regclass('public.ikigai_migrations')").fetchall() == [(None,)]
 
 
 async def test_two_schemas_are_two_histories(empty_dsn: str) -> None:
@@ -374,13 +343,6 @@ async def test_encoding_that_cannot_hold_every_text(server: str, empty_dsn: str)
                 await Database.open(address(server, dbname=name), MIGRATIONS)
         finally:
             admin.execute(f"drop database {name} with (force)".encode())
-
-
-def test_migrations_are_numbered_without_gaps(tmp_path: Path) -> None:
-    (tmp_path / "0001_a.sql").touch()
-    (tmp_path / "0003_c.sql").touch()
-    with pytest.raises(AssertionError):
-        schema.read_migrations(tmp_path)
 
 
 def test_queries_and_indexes_speak_of_the_cores_kinds() -> None:

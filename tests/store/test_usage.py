@@ -2,13 +2,11 @@
 
 import json
 import random
-import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,7 +18,6 @@ from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.messages import Usage
 from ikigai.core.views.usage_totals import UsageTotals, sum_totals, totals_of
-from ikigai.store import schema
 from ikigai.store.database import Database
 from ikigai.store.sql import search as search_queries
 from ikigai.store.sql import summed_usage
@@ -235,7 +232,7 @@ async def test_ledger_is_found_by_its_index(dsn: str, database: Database) -> Non
             assert any("messages_usage" in line for (line,) in plan), plan
 
 
-GROUPED: tuple[By, ...] = ("day", "month", "model", "agent", "tree", "folder", "user")
+GROUPED: tuple[By, ...] = ("day", "month", "model", "agent", "tree", "folder")
 SUMS = "days", "quarters", "model_days", "models", "agents", "counts", "progress"
 
 
@@ -243,7 +240,7 @@ def check_part(by: By, part: UsageGroups, whole: UsageGroups, most: int) -> bool
     """Compare the newest or dearest groups with all of them; return True if the others are counted."""
     is_of_time = by in ("day", "month")
     assert part.rows == (whole.rows[-most:] if is_of_time else whole.rows[:most])
-    total = replace(whole.total, prunes=part.total.prunes, pruned=part.total.pruned) if by == "user" else whole.total
+    total = whole.total
     assert part.total == total and not whole.more
     assert part.more == len(whole.rows) - len(part.rows) or (part.more is None and by == "day")
     return part.more is not None
@@ -322,39 +319,6 @@ async def test_step_of_an_earlier_version_adds_nothing(dsn: str, database: Datab
     for agent in (talk.agent, await database.agents.create()):
         with psycopg.connect(dsn) as other, pytest.raises(psycopg.errors.NotNullViolation):
             other.execute(begin, (agent.id,))
-
-
-async def test_sums_of_an_earlier_version_are_added_up(empty_dsn: str, tmp_path: Path) -> None:
-    earlier = tmp_path / "earlier"
-    earlier.mkdir()
-    for each in schema.read_migrations(MIGRATIONS)[:29]:
-        shutil.copy(each.file, earlier)
-    await (await Database.open(empty_dsn, earlier)).close()
-    names = ", ".join(UsageTotals.__struct_fields__)
-    with psycopg.connect(empty_dsn, options="-csearch_path=ikigai") as other:
-        for agent in range(3):
-            other.execute("insert into agents (id, name) values (%s, %s)", (UUID(int=agent), f"agent-{agent}"))
-            for day, model in ((1, "a"), (1, "b"), (2, "a")):
-                figures = ", ".join(str(agent + n * day) for n in range(len(UsageTotals.__struct_fields__)))
-                other.execute(
-                    f"insert into usage_days (day, agent_id, model, {names})"
-                    f" values (ikigai_usage_day(now()) - make_interval(days => %s), %s, %s, {figures})".encode(),
-                    (day, UUID(int=agent), model),
-                )
-        other.execute("insert into usage_progress (agent_id, seq) select id, 0 from agents")
-        other.execute("delete from search_behind")
-    database = await Database.open(empty_dsn, MIGRATIONS)
-    try:
-        for by in ("model", "agent"):
-            whole = await database.usage.groups(by)
-            by_days = dict((await database.usage.groups(by, since=1.0)).rows)
-            assert dict(whole.rows) == by_days and len(by_days) == (2 if by == "model" else 3)
-            assert whole.total == sum_totals(by_days.values())
-        with psycopg.connect(empty_dsn, options="-csearch_path=ikigai") as other:
-            days = other.execute("select model, sum(requests) from usage_model_days group by day, 1 order by day, 1")
-            assert days.fetchall() == [("a", 3), ("a", 3), ("b", 3)]
-    finally:
-        await database.close()
 
 
 async def test_one_process_at_a_time_adds_up_and_a_killed_one_adds_nothing(dsn: str, database: Database) -> None:

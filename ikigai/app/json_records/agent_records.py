@@ -7,11 +7,10 @@ from ikigai.core.record import Count
 
 
 class AgentFields(AgentObject):
-    """An agent. `owner` is null for the user's own; `parent` is where it was forked from, at the event `forked_at`;
-    `lock_owner` the program that writes to it.
+    """An agent. `parent` is where it was forked from, at the event `forked_at`; `lock_owner` the program that writes to
+    it.
     """
 
-    owner: str | None
     parent: str | None
     parent_id: str | None
     forked_at: Id | None
@@ -41,19 +40,3 @@ class AgentsRecord(PrintedRecord, tag="agents"):
 
     agents: tuple[AgentFields, ...]
     more: bool
-
-
-class ShareFields(JsonObject):
-    """An agent that its owner, null for the user, shares with another user. `write`: they may continue it, too."""
-
-    agent: str
-    agent_id: str
-    owner: str | None
-    user: str
-    write: bool
-
-
-class SharesRecord(PrintedRecord, tag="shares"):
-    """Agents that are shared by the user, or with the user: `ikigai agents share`."""
-
-    shares: tuple[ShareFields, ...]

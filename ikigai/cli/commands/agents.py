@@ -9,8 +9,8 @@ from ikigai.app import agent_tree
 from ikigai.app.json_records.agent_records import AgentRecord
 from ikigai.app.json_records.outcome_records import DoneRecord
 from ikigai.app.list_limit import parse_limit, resolve_limit
-from ikigai.core.commands.parsers import parse_rename, parse_share
-from ikigai.core.errors import ConfigError, WrongArgument, as_config_error
+from ikigai.core.commands.parsers import parse_rename
+from ikigai.core.errors import as_config_error
 
 if TYPE_CHECKING:
     from ikigai.app.json_records.record_fields import PrintedRecord
@@ -23,12 +23,12 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     agents = commands.add_parser(
         "agents",
         parents=[common],
-        help="the tree of agents; rename, share, archive, kill, revive",
+        help="the tree of agents; rename, archive, kill, revive",
         description="List the agents, or change one. A killed agent and its forks cannot be used until they are "
         "revived; the history stays. An archived agent and its forks are hidden from the lists, and work as before.",
     )
     actions = agents.add_subparsers(dest="what")
-    agents.set_defaults(all=False, everyone=False, json=False, limit=None, what="list")
+    agents.set_defaults(all=False, json=False, limit=None, what="list")
 
     def add(name: str, help: str, *names: str) -> argparse.ArgumentParser:
         action = actions.add_parser(name, parents=[common], help=help)
@@ -39,17 +39,12 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     listed = add("list", "the tree, as without an action")
     add("show", "one agent", "agent")
     add("rename", "give it another name", "agent", "new")
-    share = add("share", "let another user read or continue it; alone: list what is shared")
-    share.add_argument(
-        "words", nargs="*", metavar="NAME with USER [read|write|none]", help="the agent, the user, and what they may do"
-    )
     add("archive", "hide it and its forks from the lists", "agent")
     kill = add("kill", "stop it and its forks for good, until they are revived", "agent")
     kill.add_argument("--yes", action="store_true", help="do not ask")
     add("revive", "undo a kill or an archive", "agent")
     for parser in (agents, listed):
         parser.add_argument("--all", **FLAG, help="include killed and archived agents")
-        parser.add_argument("--everyone", **FLAG, help="include the agents of others that you may read")
         parser.add_argument(
             "--limit",
             type=parse_limit,
@@ -62,7 +57,6 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     return agents
 
 
-SHARE = "ikigai agents share"
 NAMES_HELP = {"agent": "its name or id", "new": "its new name"}
 FLAG: dict[str, Any] = {"action": "store_true", "default": argparse.SUPPRESS}
 """A flag that stands before the name of the action or after it."""
@@ -70,7 +64,7 @@ FLAG: dict[str, Any] = {"action": "store_true", "default": argparse.SUPPRESS}
 
 def is_writing(arguments: argparse.Namespace) -> bool:
     """Return True if the action changes anything."""
-    return arguments.what not in ("list", "show") and getattr(arguments, "words", True) != []
+    return arguments.what not in ("list", "show")
 
 
 async def run(database: Database, arguments: argparse.Namespace) -> str | PrintedRecord:
@@ -78,10 +72,8 @@ async def run(database: Database, arguments: argparse.Namespace) -> str | Printe
     what = arguments.what
     if what == "list":
         most = resolve_limit(arguments.limit, arguments.json)
-        listings = await agent_tree.list_newest(database, most, None, arguments.all, arguments.everyone)
+        listings = await agent_tree.list_newest(database, most, None, arguments.all)
         return agent_tree.agents_record(listings) if arguments.json else agent_tree.format_tree(listings)
-    if what == "share":
-        return await _share(database, arguments)
     with as_config_error():
         agent = await database.agents.find(arguments.agent)
     if what == "show":
@@ -102,23 +94,8 @@ async def run(database: Database, arguments: argparse.Namespace) -> str | Printe
     return DoneRecord(did=what, text=report, agent=name, agent_id=agent.id)
 
 
-async def _share(database: Database, arguments: argparse.Namespace) -> str | PrintedRecord:
-    from ikigai.app import share_report
-
-    if not arguments.words:
-        shares = await database.sharing.all()
-        return share_report.shares_record(shares) if arguments.json else share_report.format_shares(shares, SHARE)
-    with as_config_error():
-        try:
-            request = parse_share(arguments.words)
-        except WrongArgument as error:
-            raise ConfigError(error.what, f"{error.remedy} Usage: ikigai agents share --help".strip()) from None
-        report = await share_report.change_share(database, request, SHARE)
-    return DoneRecord(did="share", text=report, agent=request.agent) if arguments.json else report
-
-
 async def _format_agent(database: Database, agent: Agent, as_json: bool) -> str | AgentRecord:
-    lines = await agent_tree.list_agents(database, unlisted=True, everyone=True, ids=[agent.id])
+    lines = await agent_tree.list_agents(database, unlisted=True, ids=[agent.id])
     (found,) = (line for line in lines if line.node.agent.id == agent.id)
     if as_json:
         return agent_tree.agent_record(found, AgentRecord)

@@ -197,7 +197,7 @@ def _format_rewrite(report: RewriteReport) -> str:
 
 async def _report_names(database: Database, target: PurgeTarget) -> None:
     """Print which agents' names or folders hold the text: a purge does not change them."""
-    for agent in await database.agents.all(1_000_000, unlisted=True, everyone=True):
+    for agent in await database.agents.all(1_000_000, unlisted=True):
         if target.is_in(agent.name) or target.is_in(agent.directory):
             print_lines(f"The name or folder of an agent contains it, and is not changed: its id is {agent.id}.")
 

@@ -91,9 +91,7 @@ async def _agents(config: Config) -> list[str]:
         lease = server.start(paths.data_dir())
         dsn = lease.dsn
     where = config.database
-    session = connection.DatabaseSession(
-        dsn, write=False, deadline=COMPLETION_TIMEOUT, schema=where.schema, user=where.user_name
-    )
+    session = connection.DatabaseSession(dsn, write=False, deadline=COMPLETION_TIMEOUT, schema=where.schema)
     try:
         async with asyncio.timeout(COMPLETION_TIMEOUT):
             return await agents.names_of(session)

@@ -49,13 +49,13 @@ async def check_database(config: Config) -> list[Finding]:
         if lease:
             lease.close()
     await import_module("ikigai.store.schema")
-    from ikigai.store.schema import read_migrations
+    from ikigai.store.schema import SCHEMA_VERSION
 
     kind = "embedded PostgreSQL" if lease else "PostgreSQL"
     text = f"{kind} {status.server} {status.where}, answers in {milliseconds:.0f} ms"
     return [
         Finding("database", OK, text),
-        _schema(status.schema_version, len(read_migrations(paths.shipped_path("migrations")))),
+        _schema(status.schema_version, SCHEMA_VERSION),
         *probes,
         _durable(status.durable),
         Finding("holds", OK, f"{status.holds}, {status.size / 1e6:,.0f} MB"),

@@ -10,7 +10,7 @@ from ikigai.core.record import Record
 
 
 class AgentLink(Record, frozen=True):
-    """An agent and its parent; `created_at` in seconds since 1970, `owner` is "" for one of the user's own."""
+    """An agent and its parent; `created_at` in seconds since 1970."""
 
     id: str
     name: str
@@ -18,7 +18,6 @@ class AgentLink(Record, frozen=True):
     created_at: float
     killed: bool
     archived: bool
-    owner: str
 
     @property
     def is_listed(self) -> bool:
@@ -103,7 +102,7 @@ def build_tree(links: Sequence[_Link], names: dict[str, str] | None = None) -> l
 
 
 def subtree(links: Iterable[_Link], id: str) -> list[_Link]:
-    """Return the agent and all its descendants of the same owner, each behind all agents below it."""
+    """Return the agent and all its descendants, each behind all agents below it."""
     children: dict[str | None, list[_Link]] = {}
     for link in links:
         children.setdefault(link.parent, []).append(link)
@@ -111,10 +110,9 @@ def subtree(links: Iterable[_Link], id: str) -> list[_Link]:
             children[""] = [link]
     agents, seen = list[_Link](), set[str]()
     waiting = list(children.get("", ()))
-    owner = waiting[0].owner if waiting else ""
     while waiting:
         link = waiting.pop()
-        if link.id not in seen and link.owner == owner:
+        if link.id not in seen:
             seen.add(link.id)
             agents.append(link)
             waiting += children.get(link.id, ())

@@ -1,8 +1,7 @@
 """This module turns a command and its argument into a meaning, and a meaning back into a line."""
 
-import shlex
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from ikigai.core.commands.arguments import THINKING_LEVELS, is_id, parse_budget, parse_model, parse_ranges, quoted
 from ikigai.core.errors import WrongArgument
@@ -85,37 +84,6 @@ def parse_one_agent(command: str, argument: str) -> str:
     if len(argument.split()) > 1:
         raise WrongArgument(f"/{command} takes one agent at a time.")
     return argument
-
-
-class ShareRequest(Record, frozen=True):
-    """The arguments of share: who may use an agent, and how."""
-
-    agent: str
-    user: str
-    level: Literal["read", "write", "none"] = "read"
-
-    def as_line(self, command: str) -> str:
-        """Return the request as it is typed behind `command`: a shell takes quotes away and parts words."""
-        user = self.user if command.startswith("/") else shlex.quote(self.user)
-        return f"{command} {self.agent} with {user} {self.level}"
-
-
-def parse_share(words: Sequence[str]) -> ShareRequest:
-    """Return the parsed NAME with USER [read|write|none]. Raise WrongArgument for anything else."""
-    match words:
-        case [agent, "with", user]:
-            return ShareRequest(agent, user)
-        case [agent, "with", _, *_, "read" | "write" | "none" as level]:  # the name of a role can have spaces
-            return ShareRequest(agent, " ".join(words[2:-1]), level)
-        case [_, "with", _, level]:
-            raise WrongArgument(f"{quoted(level)} is not a right.", "It is read, write or none.")
-        case _:
-            raise WrongArgument("Name an agent and a user.")
-
-
-def check_share(argument: str) -> None:
-    if argument:
-        parse_share(argument.split())
 
 
 def check_rename(argument: str) -> None:

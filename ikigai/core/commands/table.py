@@ -151,12 +151,6 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("rename", "[OLD] NEW", "rename this agent, or another",
         group="Agents", example="/rename parser", related="agents",
         timing=CommandTiming.QUEUED, print_mode=PrintMode.TREE, parser=parsers.check_rename, completes="agents"),
-    CommandSpec("share", "[NAME with USER [read|write|none]]", "share an agent with another user of the database",
-        group="Agents", example="/share parser with anna write", related="agents fork",
-        parser=parsers.check_share, completes="agents",
-        more="Alone: list what is shared. read, which is meant without a word, lets them read, search and fork it; "
-        "write lets them continue it, too; none ends it. Who forked it keeps the past up to there. "
-        "`ikigai agents share` does the same."),
     CommandSpec("kill", "[NAME]", "stop an agent and its forks (undo: /revive)",
         group="Agents", example="/kill tests", related="revive archive agents",
         timing=CommandTiming.BLOCKING, print_mode=PrintMode.TREE, parser=parsers.check_kill, completes="agents",

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.events import Choices
 from ikigai.core.messages import ToolSpec
 from ikigai.core.model import Encoder, ModelLimits
@@ -58,7 +57,7 @@ class RunConfig(Record, frozen=True):
     tools of a planning talk. `counter` says how ended turns are counted: "bytes", "provider" or "calibrated".
     `fallback` are the models, each with its level, that answer one after the other when the chosen one is down.
     `profiles` go by their names, "" stands for no profile. The setting `profile` says which is in force, and
-    `with_profile` applies it. `is_foreign` says that the agent belongs to another user, who may have chosen for it.
+    `with_profile` applies it.
     `seal` makes and proves the seals of rows that grant something. Without one all rows count, and settings are as they
     were recorded: so a follower sees them.
     """
@@ -77,12 +76,7 @@ class RunConfig(Record, frozen=True):
     fallback: tuple[tuple[str, str], ...] = ()
     since: int = 0
     overridden: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
-    is_foreign: bool = False
     seal: Callable[[bytes], str] | None = None
-
-    def for_owner(self, owner: str) -> "RunConfig":
-        """Return the run for an agent of this owner, "" for one of the user's own."""
-        return msgspec.structs.replace(self, is_foreign=True) if owner else self
 
     def choose(self, keys: Collection[str], at: int) -> "RunConfig":
         """Return the run after a choice of these settings by the event `at`. A level ends with the model it was for."""
@@ -123,20 +117,7 @@ class RunConfig(Record, frozen=True):
         below = {**self.below, **self._profile_settings(own)}
         if ("model" in own or "model" in self.above) and below.get("level"):
             below["level"] = ""
-        settings = {**below, **self._effective_choices(own), **self.above}
-        if ApprovalMode.of(settings) not in self.choosable_approval.up_to():
-            settings["approval"] = self.choosable_approval.value
-        return settings
-
-    @property
-    def choosable_approval(self) -> ApprovalMode:
-        """The loosest approval mode that an agent can choose: in one of another user, that of the run without the
-        agent, or `ask`.
-        """
-        if not self.is_foreign:
-            return ApprovalMode.YOLO
-        alone = ApprovalMode.of({**self.below, **self._profile_settings({}), **self.above})
-        return alone if ApprovalMode.ASK in alone.up_to() else ApprovalMode.ASK
+        return {**below, **self._effective_choices(own), **self.above}
 
     def origin(self, key: str, own: Choices) -> str:
         """Return the name of the place that the value of `key` comes from."""
@@ -145,8 +126,7 @@ class RunConfig(Record, frozen=True):
         if key in self.above:
             return self.origins.get(key, "default")
         if key in self._effective_choices(own):
-            is_limited = key == "approval" and ApprovalMode.of(own) not in self.choosable_approval.up_to()
-            return "limit for agents of others" if is_limited else "agent"
+            return "agent"
         has_profile = key in self._profile_settings(own)
         return f"profile {self.profile(own)}" if has_profile else self.origins.get(key, "default")
 

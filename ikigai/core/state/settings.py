@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ikigai.core import tokens
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.events import Choices, Event, SettingsChanged, Value
 from ikigai.core.mcp_tools import MCP_ORIGIN, MCP_TOOLS_KEY
@@ -98,12 +97,6 @@ def chosen_settings(memory: Memory, values: Choices) -> tuple[Event, ...]:
             raise Rejected(
                 f"{name} is limited here by the {origin}.", "To lift the limit: /trust no, then restart ikigai."
             )
-    mode = values.get("approval")
-    if mode and ApprovalMode.of({"approval": mode}) not in chosen.run.choosable_approval.up_to():
-        raise Rejected(
-            f"In an agent of another user the approval mode is {chosen.run.choosable_approval} at most.",
-            "`--yolo` holds for a run, and /fork makes an agent of yours.",
-        )
     wins = chosen.run.overridden != memory.run.overridden or memory.own.keys() - chosen.own.keys() - values.keys()
     values = {
         key: value for key, value in values.items() if wins or key in memory.unconfirmed or memory.own.get(key) != value

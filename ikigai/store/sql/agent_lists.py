@@ -6,10 +6,9 @@ lateral query leaves no other plan.
 
 from typing import LiteralString, NamedTuple
 
-from ikigai.store.sql.fragments import IS_LISTED, OWNER, turn_start
+from ikigai.store.sql.fragments import turn_start
 
-_IS_OWN = "ikigai_is_own(agents.owner, agents.owner_user)"
-# As the indexes agents_owned, agents_listed and agents_siblings have it.
+# As the indexes agents_used, agents_listed and agents_siblings have it.
 _IS_THERE = "agents.purged_at is null"
 _IS_IN_LISTS = f"{_IS_THERE} and agents.killed_at is null and agents.archived_at is null"
 _NEWEST_FIRST = "order by agents.last_used_at desc, agents.id desc"
@@ -28,27 +27,13 @@ IS_IN_TURN = f"{turn_start('agents.id')} is not null"
 # The newest agents ---------------------------------------------------------------------------------------------------
 
 
-def _newest(which: LiteralString, limit: LiteralString, everyone: bool = False) -> LiteralString:
-    """Return a query of the agents that were used last: one's own and shared ones, or those of everyone."""
-    if everyone:
-        return f"select agents.* from agents where {which} {_NEWEST_FIRST} limit {limit}"
-    return f"""
-select agents.* from (
-  (select agents.* from agents where {_IS_OWN} and {which} {_NEWEST_FIRST} limit {limit})
-  union all
-  (select agents.* from (
-     select distinct agent_id from agent_shares where ikigai_is_own(agent_shares.role, agent_shares.os_user)
-   ) shared cross join lateral (
-     select * from agents where agents.id = shared.agent_id and not {_IS_OWN} and {which} offset 0
-   ) agents
-   {_NEWEST_FIRST} limit {limit})
-) agents
-{_NEWEST_FIRST} limit {limit}"""
+def _newest(which: LiteralString, limit: LiteralString) -> LiteralString:
+    return f"select agents.* from agents where {which} {_NEWEST_FIRST} limit {limit}"
 
 
-def newest_ids(unlisted: bool, everyone: bool) -> LiteralString:
+def newest_ids(unlisted: bool) -> LiteralString:
     """Return the statement for the ids of the newest agents; `unlisted` adds killed and archived ones."""
-    return f"select id::text from ({_newest(_IS_THERE if unlisted else _IS_IN_LISTS, '%(limit)s', everyone)}) agents"
+    return f"select id::text from ({_newest(_IS_THERE if unlisted else _IS_IN_LISTS, '%(limit)s')}) agents"
 
 
 def newest_names(unlisted: bool) -> LiteralString:
@@ -61,8 +46,7 @@ def newest_names(unlisted: bool) -> LiteralString:
 
 _COLUMNS_TO_CHOOSE = f"""
 agents.id::text, agents.name, coalesce(agents.directory, ''), extract(epoch from agents.last_used_at)::float8,
-agents.killed_at is not null, agents.archived_at is not null, agents.made, coalesce(said.words, ''), {IS_IN_TURN},
-{OWNER}
+agents.killed_at is not null, agents.archived_at is not null, agents.made, coalesce(said.words, ''), {IS_IN_TURN}
 """
 _TO_CHOOSE: dict[bool, LiteralString] = {
     False: f"{_IS_IN_LISTS} and not agents.made",
@@ -110,7 +94,7 @@ def agents_to_choose(everything: bool) -> LiteralString:
 select {_COLUMNS_TO_CHOOSE}
 from unnest(%(ids)s::uuid[]) as wanted (id)
 cross join lateral (
-  select * from agents where agents.id = wanted.id and {_TO_CHOOSE[everything]} and {IS_LISTED} offset 0
+  select * from agents where agents.id = wanted.id and {_TO_CHOOSE[everything]} offset 0
 ) agents
 {LAST_WORDS}
 {_NEWEST_FIRST}
@@ -119,8 +103,7 @@ cross join lateral (
 
 # The state of agents -------------------------------------------------------------------------------------------------
 
-_MAY_SHOW = f"""{_IS_THERE} and (%(unlisted)s or agents.killed_at is null and agents.archived_at is null)
-    and (%(everyone)s or {IS_LISTED})"""
+_MAY_SHOW = f"""{_IS_THERE} and (%(unlisted)s or agents.killed_at is null and agents.archived_at is null)"""
 # The state of agents without loading them: their newest rows tell it. Images and long texts are not read. Agents above
 # them come along, up to a number of levels.
 AGENT_INFOS = f"""
@@ -135,7 +118,7 @@ with recursive shown (id, parent, level) as (
   ) agents
 )
 select agents.id::text, agents.name, agents.parent::text, extract(epoch from agents.created_at)::float8,
-       agents.killed_at is not null, agents.archived_at is not null, {OWNER}, agents.forked_at,
+       agents.killed_at is not null, agents.archived_at is not null, agents.forked_at,
        extract(epoch from agents.last_used_at)::float8,
        (select count(*) from messages where agent_id = agents.id and kind = 'turn_end'),
        coalesce(chosen.model, ''), coalesce(asked.tokens, 0), coalesce(said.words, ''),
@@ -166,13 +149,8 @@ NAMES = """
 select agents.id::text, name from unnest(%s::uuid[]) as wanted (id)
 cross join lateral (select * from agents where agents.id = wanted.id and purged_at is null offset 0) agents
 """
-# Agents of which some are open: a program that has one open has listed it, and nothing takes it out meanwhile. A role
-# without indexes of its own sees no list.
-MAYBE_OPEN = """
-select agent_id::text from search_behind where index_name = 'words'
-union
-select id::text from agents where row_security_active('search_behind'::regclass)
-"""
+# Agents of which some are open: a program that has one open has listed it, and nothing takes it out meanwhile.
+MAYBE_OPEN = "select agent_id::text from search_behind where index_name = 'words'"
 # The agents among these whose newest turn is open.
 IN_TURN = f"""
 select id::text from agents where id = any(%s) and {IS_IN_TURN}
@@ -180,24 +158,24 @@ select id::text from agents where id = any(%s) and {IS_IN_TURN}
 
 # The agents near one -------------------------------------------------------------------------------------------------
 
-_LINK = f"""
+_LINK = """
 select agents.id::text, agents.name, agents.parent::text, extract(epoch from agents.created_at)::float8,
-       agents.killed_at is not null, agents.archived_at is not null, {OWNER}
+       agents.killed_at is not null, agents.archived_at is not null
 from agents"""
-# The agent and all of its owner's below it.
-BELOW = f"""
-with recursive below (id, owner) as (
-  select id, {OWNER} from agents where id = %(agent)s
+# The agent and all below it.
+BELOW = """
+with recursive below (id) as (
+  select id from agents where id = %(agent)s
   union
-  select child.id, child.owner from below cross join lateral (
-    select id, {OWNER} as owner from agents where agents.parent = below.id offset 0
-  ) child where child.owner = below.owner
+  select child.id from below cross join lateral (
+    select id from agents where agents.parent = below.id offset 0
+  ) child
 )
 """
 SUBTREE = f"{BELOW} {_LINK} where agents.id = any(array(select id from below)) and {_IS_THERE} order by created_at, id"
-PARENT = f"select agents.id::text from agents where agents.id = %(parent)s and {_IS_OWN} and {_IS_IN_LISTS}"
+PARENT = f"select agents.id::text from agents where agents.id = %(parent)s and {_IS_IN_LISTS}"
 NEWEST_CHILD = f"""
-select agents.id::text from agents where {_IS_OWN} and {_IS_IN_LISTS} and agents.parent = %(agent)s
+select agents.id::text from agents where {_IS_IN_LISTS} and agents.parent = %(agent)s
 order by agents.created_at desc, agents.id desc limit 1
 """
 
@@ -213,7 +191,7 @@ def _siblings(parent: LiteralString) -> SiblingStatements:
     own = "(select created_at, id from agents as own where own.id = %(agent)s)"
     beside = f"""
     select agents.id::text from agents
-    where {_IS_OWN} and {_IS_IN_LISTS} and {parent} and (agents.created_at, agents.id)"""
+    where {_IS_IN_LISTS} and {parent} and (agents.created_at, agents.id)"""
     # The parent is the same in all rows; the planner knows the order of the index by it.
     return SiblingStatements(
         f"{beside} < {own} order by agents.parent desc, agents.created_at desc, agents.id desc limit 1",

@@ -5,8 +5,7 @@ Statements that read, count, purge and move logs have modules of their own. Rows
 """
 
 from ikigai.store.address import quoted
-from ikigai.store.sql.fragments import IS_LIMITED, IS_LISTED, NEWEST_FIRST, OWNER, ROLE, ROW, SPENDER_IN, events_between
-from ikigai.store.sql.roles import INDEX_INFIX, OF_VERSION
+from ikigai.store.sql.fragments import ROLE, ROW
 
 # One connection -----------------------------------------------------------------------------------------------------
 
@@ -19,7 +18,7 @@ from ikigai.store.sql.roles import INDEX_INFIX, OF_VERSION
 # an index, a page takes a quarter of it. And at the usual cost of a random page it would rather read all that other
 # agents stored since.
 _SETTINGS = """
-select set_config('search_path', {}%s, false),
+select set_config('search_path', %s, false),
        set_config('statement_timeout', '15s', false),
        set_config('lock_timeout', '5s', false),
        set_config('idle_in_transaction_session_timeout', '30s', false),
@@ -27,49 +26,27 @@ select set_config('search_path', {}%s, false),
                   case when version() like '%%linux%%' then '2s' else '0' end, false),
        set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval', '10', false),
        set_config('tcp_keepalives_count', '3', false),
-       set_config('ikigai.user', %s, false),
        set_config('enable_bitmapscan', 'off', false),
        set_config('random_page_cost', '1.1', false),
        set_config('default_transaction_read_only',
                   case when %s or version > %s then 'on'
                        else current_setting('default_transaction_read_only') end, false),
-       pg_backend_pid(), version, {}
+       pg_backend_pid(), version
 """
 
 
 def greet(schema: str) -> bytes:
     """Return the statement that applies the settings of a connection to this schema; it fails if there is none.
 
-    A role that has indexes of its own finds their tables first; the owner of the tables has made that schema. To that
-    owner it says if users lack what this version has. It asks for no roles: to plan that takes as long as all the rest.
     The search_path is the user's own here. So functions get the types that they take: one of `public` that took others
     would fit better.
     """
     name = f"{quoted(schema)}.ikigai_migrations"
     table = name.replace("%", "%%")
-    own_index = f"""coalesce((
-      select quote_ident(nspname::text) || ', ' from pg_namespace
-      where nspname::text = {_literal(schema + INDEX_INFIX)} || session_user::text
-        and nspowner = (select relowner from pg_class where oid = {_literal(name)}::regclass::oid)
-    ), '') || """
-    users_behind = f"""exists (
-         select from pg_namespace
-         where starts_with(nspname::text, {_literal(schema + INDEX_INFIX)})
-           and nspowner = (select relowner from pg_class where oid = {_literal(name)}::regclass::oid)
-           and pg_has_role(session_user, nspowner, 'member'::text)
-           and obj_description(oid, 'pg_namespace'::name) is distinct from {OF_VERSION} || version::text
-       )
-"""
-    statement = _SETTINGS.format(own_index, users_behind)
-    return f"{statement}from (select max(version) from {table}) as migrations (version)".encode()
+    return f"{_SETTINGS}from (select max(version) from {table}) as migrations (version)".encode()
 
 
-def _literal(text: str) -> str:
-    """Return the text as a constant in a statement with parameters."""
-    return "'" + text.replace("'", "''").replace("%", "%%") + "'::text"
-
-
-GREET_EMPTY = _SETTINGS.format("", "false\n") + "from (values (0)) as migrations (version)"
+GREET_EMPTY = _SETTINGS + "from (values (0)) as migrations (version)"
 BACKEND = "select pg_backend_pid()"
 # All that a program leaves in a session and the settings of a connection do not replace.
 RESET_SESSION = """
@@ -83,12 +60,6 @@ select set_config('synchronous_commit', case when current_setting('synchronous_c
        current_setting('synchronous_standby_names')
 """
 STANDBYS = "select current_setting('synchronous_standby_names')"
-# The marker that a move leaves behind is a view. The search_path is the user's own here: with the cast, = takes equal
-# types, and no operator that another role made in `public` fits better than the server's.
-EARLIER_SCHEMA = """
-select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-where pg_class.oid = to_regclass('ikigai_migrations')::oid and relkind = 'r'
-"""
 MAY_USE_SCHEMA = "select has_schema_privilege(%s::text, 'usage')"
 
 # Migrations ---------------------------------------------------------------------------------------------------------
@@ -96,10 +67,10 @@ MAY_USE_SCHEMA = "select has_schema_privilege(%s::text, 'usage')"
 # A statement keeps the limit with which it began: so a statement of its own lifts it before the wait.
 WITHOUT_LIMITS = "select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true)"
 SEARCH = "select set_config('search_path', %s, true)"
-# What an administrator adds belongs to the owner of the other tables, too.
+# Where roles share a schema, its tables belong to the role that owns it, whichever of them makes the tables.
 ACT_AS_OWNER = """
-select set_config('role', rolname::text, true) from pg_class join pg_roles on pg_roles.oid = relowner
-where pg_class.oid = 'messages'::regclass
+select set_config('role', rolname::text, true) from pg_namespace join pg_roles on pg_roles.oid = nspowner
+where nspname = %s and not starts_with(rolname, 'pg_') and pg_has_role(session_user, nspowner, 'member')
 """
 MIGRATION_TURN = "select pg_try_advisory_xact_lock(%s, %s)"
 READ_ACTIVITY_ANEW = "select pg_stat_clear_snapshot()"  # a transaction sees it as it was at first
@@ -113,7 +84,7 @@ NAME_CONNECTION = "select set_config('application_name', %s, true)"
 HAS_SCHEMA = "select exists (select from pg_namespace where nspname = %s)"
 HAS_MIGRATIONS = "select to_regclass('ikigai_migrations') is not null"
 SCHEMA_VERSION = "select max(version) from ikigai_migrations"
-MIGRATED = "insert into ikigai_migrations (version, name) values (%s, %s)"
+CREATED = "insert into ikigai_migrations (version) values (%s)"
 ANALYZE = "set local statement_timeout = 0; analyze agents, messages"
 
 # The write lock -----------------------------------------------------------------------------------------------------
@@ -135,45 +106,38 @@ END_BACKEND = "select pg_terminate_backend(%s)"
 
 # Agents -------------------------------------------------------------------------------------------------------------
 
-_AGENT = f"""
+_AGENT = """
 select agents.id::text, agents.name, agents.parent::text, agents.forked_at, coalesce(agents.directory, ''),
        extract(epoch from agents.created_at)::float8, extract(epoch from agents.last_used_at)::float8,
        coalesce((select max(seq) from messages where agent_id = agents.id), 0),
        extract(epoch from agents.killed_at)::float8, extract(epoch from agents.archived_at)::float8, agents.ephemeral,
-       {OWNER},
-       not row_security_active('agents'::regclass) or coalesce((
-         select may_write from agent_access where role = {ROLE} and agent_access.agent_id = agents.id
-       ), false), agents.made
+       agents.made
 from (select * from agents where purged_at is null) agents
 """
 CREATE_AGENT = """
 insert into agents (id, name, parent, forked_at, directory, ephemeral, made, archived_at)
 values (%s, %s, %s, %s, %s, %s, %s, case when %s then clock_timestamp() end)
-on conflict (owner, name) do nothing
+on conflict (name) do nothing
 """
 FIRST_AGENT_TURN = "select pg_advisory_xact_lock(%s, %s)"
 AGENT_BY_ID = _AGENT + "where id = %s"
-AGENTS_BY_NAME = _AGENT + "where name = %s order by not ikigai_is_own(agents.owner, agents.owner_user), agents.id"
+AGENT_BY_NAME = _AGENT + "where name = %s"
 AGENTS_BETWEEN_IDS = _AGENT + "where id between %s and %s limit 2"
 AGENTS = _AGENT + "where killed_at is null and archived_at is null or %s order by last_used_at desc limit %s"
-LISTED_AGENTS = f"""
-{_AGENT}where {IS_LISTED} and (killed_at is null and archived_at is null or %s) order by last_used_at desc limit %s
-"""
 # An agent that a tool made is no place to begin: its results go to the agent that it works for.
 _LAST = f"""
-join agent_uses uses on uses.agent_id = agents.id and uses.role = {ROLE} and uses.os_user in (%s, '')
-where ikigai_is_own(agents.owner, agents.owner_user)
-  and killed_at is null and archived_at is null and not made and not ephemeral
+join agent_uses uses on uses.agent_id = agents.id and uses.role = {ROLE}
+where killed_at is null and archived_at is null and not made and not ephemeral
 """
 LAST_AGENT = f"{_AGENT}{_LAST}order by uses.used_at desc limit 1"
 LAST_AGENT_IN = f"{_AGENT}{_LAST}and uses.directory = %s order by uses.used_at desc limit 1"
 # The commit does not wait for the disk: a power failure within half a second loses only which agent was used last.
 USE_AGENT = """
 with used as (
-  insert into agent_uses (role, os_user, agent_id, directory)
-  select session_user, %(user)s, id, coalesce(%(directory)s, directory) from agents
+  insert into agent_uses (role, agent_id, directory)
+  select session_user, id, coalesce(%(directory)s, directory) from agents
   where id = %(agent)s and %(by_user)s
-  on conflict (role, os_user, agent_id)
+  on conflict (role, agent_id)
   do update set used_at = clock_timestamp(), directory = coalesce(%(directory)s, agent_uses.directory)
 )
 update agents set last_used_at = clock_timestamp(), directory = coalesce(%(directory)s, directory)
@@ -183,17 +147,12 @@ returning coalesce((select max(seq) from messages where agent_id = agents.id), 0
           (select event_id from messages where agent_id = agents.id order by seq desc limit 1), killed_at is not null
 """
 
-# The name under which this user spends in an agent of another owner.
-SPENDER = f"select {SPENDER_IN} from agents where id = %s"
-
 # The log ------------------------------------------------------------------------------------------------------------
 
 
 # Followers are notified of stored rows; see `follow`. A notification would make all commits wait for one another, so
 # without followers there is none: a follower shares a lock, and taking it exclusively fails then.
-# The schema is the last one on the search_path.
-_SCHEMA = "(current_schemas(false))[cardinality(current_schemas(false))]"
-_NOTIFY = f"case when not pg_try_advisory_xact_lock({{}}, {{}}) then pg_notify({_SCHEMA}, agent_id || ' ' || {{}}) end"
+_NOTIFY = "case when not pg_try_advisory_xact_lock({}, {}) then pg_notify(current_schema(), agent_id || ' ' || {}) end"
 _NOTIFY_ALL = _NOTIFY.format("%(following)s", "%(key)s", "seq")
 
 # The order of the identity values is that of the rows; an event_id that is there already says that all of them are.
@@ -234,14 +193,7 @@ def unlisten(schema: str) -> bytes:
 
 NOTIFY = "select pg_notify(%s, %s)"
 FOLLOW = "select pg_advisory_lock_shared(%s, %s)"
-# No row where it is gone, or where the user may read only the past that a fork of theirs shares with it.
-AGENT_NAME = f"""
-select name from agents
-where id = %s and (not row_security_active('agents'::regclass) or exists (
-  select from agent_access
-  where role = {ROLE} and agent_access.agent_id = agents.id and upto = 9223372036854775807
-))
-"""
+AGENT_NAME = "select name from agents where id = %s"
 LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"
 NEWS = f"select {ROW} from messages where agent_id = %s and seq > %s order by seq limit %s"
 # Only the part after the known one of the same draft; all of another draft.
@@ -253,35 +205,15 @@ from drafts where agent_id = %(agent)s
 
 # The state of the database ------------------------------------------------------------------------------------------
 
-STATUS = f"""
-select current_setting('server_version'), current_database()::text, current_user::text, {_SCHEMA}::text,
+STATUS = """
+select current_setting('server_version'), current_database()::text, current_user::text, current_schema()::text,
        pg_database_size(current_database()), pg_total_relation_size('messages'),
-       case when not {IS_LIMITED} then (select reltuples::bigint from pg_class where oid = 'messages'::regclass) end,
-       (select case when row_security_active(oid) or reltuples < %s then (select count(*) from agents)
+       (select reltuples::bigint from pg_class where oid = 'messages'::regclass),
+       (select case when reltuples < %s then (select count(*) from agents)
                     else reltuples::bigint end
         from pg_class where oid = 'agents'::regclass),
        (select array_agg(extname || ' ' || extversion order by extname) from pg_extension),
        current_setting('fsync') = 'on' and current_setting('synchronous_commit') <> 'off'
 """
 COUNT_EVENTS = "select count(*) from messages"
-# Of a limited role, which sees no estimate: to try each row of the log takes longer than a statement may. Seqs have no
-# gaps, but in an agent that was purged as a whole.
-COUNT_EVENTS_OF_LIMITED_ROLE = f"""
-select coalesce(sum(
-  case when agents.purged_at is null then newest.seq
-       else (select count(*) from messages where agent_id = agents.id) end
-), 0)::bigint
-from agent_access join agents on agents.id = agent_access.agent_id cross join lateral (
-  select seq from messages
-  where {events_between("agent_access.agent_id", "0", "agent_access.upto")} {NEWEST_FIRST} limit 1
-) newest
-where agent_access.role = {ROLE}
-"""
-SECURE = "select ikigai_secure()"
-# Of a limited role the last id that was given: all newest events may be hidden from it.
-LAST_EVENT = f"""
-select coalesce(
-  case when {IS_LIMITED} then pg_sequence_last_value(pg_get_serial_sequence('messages', 'id')::regclass) end,
-  (select max(id) from messages), 0
-)
-"""
+LAST_EVENT = "select coalesce(max(id), 0) from messages"

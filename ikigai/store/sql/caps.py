@@ -1,22 +1,9 @@
 """This module holds the SQL statements of spending caps: what was spent in each scope, and the reservations."""
 
-from ikigai.store.sql.fragments import ROLE, SPENDER_IN, turn_start
+from ikigai.store.sql.fragments import turn_start
 
 # One admission at a time in this schema: what one program reserves is there before another one adds up.
 LOCK = "select pg_advisory_xact_lock(%s, %s)"
-# A day's requests are those that this user sent, in any agent. Of reservations it is not known who made them: those in
-# one's own agents count, and in others that one has used.
-_IS_MINE = f"""(
-  select case when usage.spent_by = '' then ikigai_is_own(agents.owner, agents.owner_user)
-              else usage.spent_by = {SPENDER_IN} end
-  from agents where agents.id = usage.agent_id
-)"""
-_MAY_BE_MINE = f"""(
-  select ikigai_is_own(agents.owner, agents.owner_user) or exists (
-    select from agent_uses
-    where agent_uses.agent_id = agents.id and role = {ROLE} and os_user in (current_setting('ikigai.user', true), '')
-  ) from agents where agents.id = reservations.agent_id
-)"""
 # The agents whose caps a request of `agent` counts for, itself and those above it while tools made them, each with the
 # agents that tools made below it; then the sums of each, of which the largest is decisive. The turn of an agent above
 # is its open one. A reservation whose write lock nobody holds is what a dead writer had sent. Requests are looked up
@@ -41,7 +28,7 @@ with recursive chain (id, parent, made) as (
               then least(usd, sent_usd + output_usd * 1.25 * {_DEAD_OUTPUT}) else usd end,
          case when locks.objid is null
               then least(tokens, sent_tokens + (1.25 * {_DEAD_OUTPUT})::bigint) else tokens end,
-         (locks.objid is not null or reservations.reserved_at >= to_timestamp(%(since)s::float8)) and {_MAY_BE_MINE}
+         locks.objid is not null or reservations.reserved_at >= to_timestamp(%(since)s::float8)
   from reservations
   left join pg_locks locks on locks.locktype = 'advisory' and locks.granted
     and locks.database = (select oid from pg_database where datname = current_database())
@@ -50,7 +37,7 @@ with recursive chain (id, parent, made) as (
   where reservations.agent_id <> %(agent)s
 ), sums (scope, usd, tokens) as (
   select 'day', coalesce(sum(spent_usd), 0), coalesce(sum(spent_tokens), 0)
-  from usage where created_at >= to_timestamp(%(since)s::float8) and {_IS_MINE}
+  from usage where created_at >= to_timestamp(%(since)s::float8)
   union all
   select 'day', sum(usd), sum(tokens) from held where is_today
   union all

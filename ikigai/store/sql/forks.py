@@ -24,15 +24,15 @@ left join lateral (
 ) ended on true
 where event.id = %s
 """
-# The agent, unless the name is taken, and its first events, which policies allow once the agent is there. What a tool
-# makes for an archived agent is archived at the same moment: it is listed again with it.
+# The agent, unless the name is taken, and its first events. What a tool makes for
+# an archived agent is archived at the same moment: it is listed again with it.
 FORK = """
   insert into agents (id, name, parent, forked_at, directory, made, ephemeral, archived_at)
   values (%(id)s, %(name)s, %(parent)s::uuid, %(at)s, %(directory)s, %(made)s,
           coalesce((select ephemeral from agents where id = %(parent)s::uuid), false),
           coalesce((select archived_at from agents where id = %(parent)s::uuid and %(made)s),
                    case when %(unlisted)s then clock_timestamp() end))
-  on conflict (owner, name) do nothing
+  on conflict (name) do nothing
 """
 FIRST_EVENTS = """
 insert into messages (agent_id, seq, event_id, kind, content, data)

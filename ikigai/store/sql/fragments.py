@@ -1,5 +1,5 @@
 """This module holds the fragments that statements share: columns of a row, with and without pictures, the text that is
-searched, the owner of an agent, and the lineage.
+searched, the role of the session, and the lineage.
 """
 
 from typing import LiteralString
@@ -60,7 +60,6 @@ def turn_start(agent: LiteralString, last: LiteralString = MAX_ID, ended: Litera
 
     Messages are those up to the id `last`, ends of turns those up to the id `ended`.
     """
-    # Where row security is active, a condition with a subquery of its own would be tried on each row.
     return f"""(
     select opened.id from (
       select coalesce(max(id), 0) + 1 as first from messages
@@ -70,24 +69,6 @@ def turn_start(agent: LiteralString, last: LiteralString = MAX_ID, ended: Litera
       where {events_between(agent, "behind.first", last)} and kind = 'user' {OLDEST_FIRST} limit 1
     ) opened
   )"""
-
-
-IS_LIMITED: LiteralString = "row_security_active('messages'::regclass)"
-"""True for a role that sees only some events of the log: the newest ones of all agents may all be hidden from it."""
-
-
-def newest_visible(columns: LiteralString, last: LiteralString = MAX_ID) -> LiteralString:
-    """Return a query for columns of the newest event up to the id `last` that a limited role may read, if there is one.
-
-    It asks agent by agent. In the order of ids the server would try the rows of all others that were stored since: a
-    second for a million.
-    """
-    return f"""
-    select {columns} from agent_access cross join lateral (
-      select id, event_id from messages
-      where {events_between("agent_access.agent_id", "0", f"least(agent_access.upto, {last})")} {NEWEST_FIRST} limit 1
-    ) newest
-    where agent_access.role = {ROLE} and {IS_LIMITED} order by id desc limit 1"""
 
 
 CITED_PAGES = "$.blocks[*].citations[*]"
@@ -106,17 +87,6 @@ of Gemini names its pages there alone.
 
 ROLE = 'session_user::text collate "default"'
 """The role of this session, for comparisons that an index serves: by itself its name has another collation."""
-OWNER = """case when ikigai_is_own(agents.owner, agents.owner_user) then ''
-            when agents.owner = session_user::text then agents.owner_user else agents.owner end"""
-"""The owner of an agent, for people; "" for one's own."""
-SPENDER_IN = """case when agents.owner = session_user::text then coalesce(current_setting('ikigai.user', true), '')
-            else session_user::text end"""
-"""The name of this user among those who spend in an agent of another owner: a user of the same role, or a role."""
-IS_LISTED = """(ikigai_is_own(agents.owner, agents.owner_user) or exists (
-  select from agent_shares
-  where agent_shares.agent_id = agents.id and ikigai_is_own(agent_shares.role, agent_shares.os_user)
-))"""
-"""True for one's own agents, and for others' that are shared with oneself."""
 
 
 def lineage_query(agent: LiteralString) -> LiteralString:

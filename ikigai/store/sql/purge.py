@@ -34,11 +34,6 @@ with recursive touched (agent, first) as (
 )
 select distinct agents.id, agents.name from touched join agents on agents.id = touched.agent order by agents.name
 """
-# Agents that only their owners may purge.
-PURGE_OTHERS = """
-select name, owner from agents
-where id = any(%s::uuid[]) and owner <> session_user::text and row_security_active('agents'::regclass) order by name
-"""
 PURGING = "select set_config('ikigai.purge', pg_current_xact_id()::text, true)"
 PURGE_EVENTS = """
 update messages set content = purged.content, data = purged.data::jsonb
@@ -94,8 +89,6 @@ PURGE_COPIES: dict[str, LiteralString] = {
     "recall_postings": _FORGET_POSTINGS.format(which="message = any(%s)"),
     "recall_documents": _FORGET_DOCUMENTS.format(which="message = any(%s)"),
 }
-# Other roles have indexes of their own.
-FORGET_ELSEWHERE = "select ikigai_forget(%s::bigint[])"
 FILE_OF = "select pg_relation_filenode(%s::regclass), pg_table_size(%s::regclass)"
 REWRITE = "vacuum (full, analyze, verbose) {}"
 # At the very beginning of a segment a switch does nothing, and the name of the segment is the one before.
@@ -111,7 +104,7 @@ CHECKPOINT = "checkpoint"
 # One that another program has just made may not be open yet.
 EPHEMERAL = """
 select id, name from agents
-where ephemeral and purged_at is null and (not row_security_active('agents'::regclass) or owner = session_user::text)
+where ephemeral and purged_at is null
   and created_at <= clock_timestamp() - make_interval(secs => %s)
 order by created_at
 """
@@ -119,7 +112,6 @@ order by created_at
 PURGE_AGENTS_WHOLE: tuple[LiteralString, ...] = (
     # Its trigger locks the packs, as whoever packs does before it deletes pieces: else each could wait for the other.
     "delete from messages where false",
-    "select ikigai_forget(array(select id from messages where agent_id = any(%(agents)s)))",
     """
     delete from search_pieces
     where message in (select id from messages where agent_id = any(%(agents)s))

@@ -1,11 +1,8 @@
 """This module holds the SQL statements that read logs: into memory, and to look back at."""
 
-from typing import LiteralString
-
 from ikigai.store.sql.fragments import (
     ENDS,
     ENDS_WITHOUT_PICTURES,
-    IS_LIMITED,
     MAX_ID,
     NEWEST_FIRST,
     OLDEST_FIRST,
@@ -14,7 +11,6 @@ from ikigai.store.sql.fragments import (
     ROW_OF_ENDS,
     events_between,
     lineage_query,
-    newest_visible,
 )
 
 # Into memory --------------------------------------------------------------------------------------------------------
@@ -104,25 +100,10 @@ where not looped order by id desc limit 1
 # Pasted books are left out.
 _IS_PROMPT = "kind = 'user' and octet_length(content) between 1 and 20000 and not coalesce(data ? 'sender', false)"
 
-# A limited role looks through so many ids of the log at once, up to the next event that it sees.
-_STRETCH_IDS: LiteralString = "25000"
-_MAX_STRETCHES: LiteralString = "4"
-# The newest different prompts among the last ones: of a limited role among those of its newest stretches.
+# The newest different prompts among the last ones.
 PROMPTS = f"""
-with recursive stretches (n, last) as (
-  select 1, ({newest_visible("id")})
-  union all
-  select n + 1, ({newest_visible("id", f"stretches.last - {_STRETCH_IDS}")}) from stretches
-  where last > 0 and n < {_MAX_STRETCHES}
-)
 select content from (
-  (select id, content from messages where not {IS_LIMITED} and {_IS_PROMPT} order by id desc limit %(most)s)
-  union all
-  (select prompt.id, prompt.content from stretches cross join lateral (
-     select id, content from messages
-     where {_IS_PROMPT} and id <= last and id > last - {_STRETCH_IDS} order by id desc limit %(most)s
-   ) prompt
-   order by prompt.id desc limit %(most)s)
+  select id, content from messages where {_IS_PROMPT} order by id desc limit %(most)s
 ) newest
 group by content order by max(id) desc limit %(limit)s
 """
@@ -130,15 +111,9 @@ group by content order by max(id) desc limit %(limit)s
 # A stretch of the prompts that users typed, the newest first: those that match all `words`, or `loosely` in their first
 # letters, and a row with the place to go on from. The index messages_user serves it.
 SEARCH_PROMPTS = f"""
-with ends as materialized (
-  select last, case when {IS_LIMITED} then greatest(last - {_STRETCH_IDS}, 0) else 0 end as behind
-  from (
-    select case when {IS_LIMITED} then ({newest_visible("id", "%(before)s::bigint - 1")})
-                else %(before)s::bigint - 1 end as last
-  ) newest
-), stretch as materialized (
+with stretch as materialized (
   select id, agent_id, content, created_at from messages
-  where id <= (select last from ends) and id > (select behind from ends) and {_IS_PROMPT}
+  where id < %(before)s and {_IS_PROMPT}
   order by id desc limit %(most)s
 )
 select id, content, at, name, directory from (
@@ -150,9 +125,7 @@ select id, content, at, name, directory from (
 ) fitting
 where n <= case when directory = %(here)s then %(most_here)s else %(most_elsewhere)s end
 union all
-select case when behind > 0 and (select count(*) from stretch) < %(most)s then behind + 1
-            else (select min(id) from stretch) end, null, null, null, null
-from ends
+select min(id), null, null, null, null from stretch
 """
 
 # Prompts by their ids, the newest first.

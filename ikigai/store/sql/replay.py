@@ -2,16 +2,12 @@
 
 from typing import LiteralString
 
-from ikigai.store.sql.fragments import IS_LIMITED, newest_visible
-
 # The index is committed before it is on disk, so the end of what is written is not enough. Without events any id stands
 # for the newest.
-POSITION = f"""
+POSITION = """
 select pg_current_wal_insert_lsn()::text, newest.id, newest.event_id
 from (values (1)) as one (row) left join (
-  select id, event_id from ((select id, event_id from messages where not {IS_LIMITED} order by id desc limit 1)
-    union all ({newest_visible("id, event_id")})) seen
-  order by id desc limit 1
+  select id, event_id from messages order by id desc limit 1
 ) newest on true
 """
 _IS_CURRENT: LiteralString = """

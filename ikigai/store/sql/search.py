@@ -44,15 +44,10 @@ def progress_statements(index: LiteralString, table: LiteralString) -> ProgressS
       select agent_id, {newest} as last, {indexed} as seq from search_behind as listed where index_name = '{index}'
     ) log where last > seq
     """
-    # A role without indexes of its own sees no list: all that it may read is missing in them.
-    unlisted = f"""
-    select agent_id, {newest} as last, 0 as seq
-    from (select id as agent_id from agents where row_security_active('search_behind'::regclass)) as listed
-    """
     used = "(select last_used_at from agents where id = agent_id)"  # a join could read all agents
     return ProgressStatements(
         f"select agent_id from ({logs}) behind order by {used} desc limit %s",
-        f"select coalesce(sum(last - seq), 0)::bigint from ({logs} union all {unlisted}) behind",
+        f"select coalesce(sum(last - seq), 0)::bigint from ({logs}) behind",
         f"insert into {table} (agent_id, seq) values (%s, 0) on conflict do nothing",
         f"select seq, place from {table} where agent_id = %s for update skip locked",
         f"update {table} set seq = %s, place = %s where agent_id = %s",
@@ -88,8 +83,6 @@ select coalesce(min(id), 9223372036854775807) from (
     ) order by seq limit 1
   ) as id
   from search_behind as listed where index_name = 'words'
-  union all
-  select 0 where row_security_active('search_behind'::regclass)  -- a role without indexes of its own
 ) missing
 """
 

@@ -84,8 +84,6 @@ SET = "update usage_progress set seq = %s, message = %s where agent_id = %s"
 # Adding up ----------------------------------------------------------------------------------------------------------
 
 _SINCE = "coalesce(to_timestamp(%(since)s::float8), '-infinity')"
-# True for a role without sums of its own, or with some of an earlier version: all is read from the ledger.
-_NO_SUMS = "row_security_active('usage_models'::regclass)"
 _OF_AGENTS = "(%(agents)s::uuid[] is null or {} = any(%(agents)s))"
 # What is read from the ledger: the events of agents that are not in the sums, and those of cut quarters.
 _SPENT = f"""
@@ -99,10 +97,7 @@ edges (at) as (
   from edges
 ), behind (agent_id, message) as materialized (
   select agent_id, coalesce(message, 0) from search_behind left join usage_progress using (agent_id)
-  where index_name = 'usage' and not {_NO_SUMS} and {_OF_AGENTS.format("agent_id")}
-  union all
-  select id, 0 from agents
-  where {_NO_SUMS} and {_OF_AGENTS.format("id")}
+  where index_name = 'usage' and {_OF_AGENTS.format("agent_id")}
 ), spent as (
   select usage.* from behind cross join lateral (
     select * from usage where agent_id = behind.agent_id and id > message and created_at >= {_SINCE} offset 0
@@ -115,7 +110,7 @@ edges (at) as (
   cross join lateral (  -- looked up for each event, and not joined: that would read the progress of all agents
     select message from usage_progress where agent_id = usage.agent_id offset 0
   ) summed
-  where usage.id <= summed.message and not {_NO_SUMS} and {_OF_AGENTS.format("usage.agent_id")}
+  where usage.id <= summed.message and {_OF_AGENTS.format("usage.agent_id")}
 )"""
 _QUARTERS = f"""
   select began as at, agent_id, model, {_NAMES} from usage_quarters
@@ -174,7 +169,7 @@ def report(by: str, of_agents: bool = False, of_time: bool = False) -> LiteralSt
     else:
         sums = _DAYS if of_time else _MODELS
     trees = f", {_TREES}" if by in ("tree", "folder") else ""
-    known = f"sums as (select * from ({sums}) known where not {_NO_SUMS} union all {_OF_SPENT})"
+    known = f"sums as (select * from ({sums}) known union all {_OF_SPENT})"
     return f"with recursive {_SPENT}, {known} {trees} {select} {group}"
 
 

@@ -29,7 +29,7 @@ from (
 where place = 1 or upto <= %(bytes)s order by id
 """
 
-CREATE = "insert into agents (id, name) values (%s, %s) on conflict (owner, name) do nothing"
+CREATE = "insert into agents (id, name) values (%s, %s) on conflict (name) do nothing"
 RESERVE = "select nextval(pg_get_serial_sequence('messages', 'id')) from generate_series(1, %s)"
 STORE = """
 insert into messages (agent_id, id, event_id, seq, created_at, kind, content, data) overriding system value
@@ -87,11 +87,10 @@ FORGET_DRAFT = "delete from drafts where agent_id = %s"
 TIMELINE = "select left(pg_walfile_name(pg_current_wal_lsn()), 8)"
 ID_TURN = "select pg_advisory_xact_lock(%s)"
 _COUNTER = "pg_get_serial_sequence('messages', 'id')::regclass"
-# Users of a shared database may take ids, but not set the counter.
 SKIP_IDS = f"""
 select count(nextval({_COUNTER})) from generate_series(coalesce(pg_sequence_last_value({_COUNTER}), 0) + 1, %(upto)s)
 """
-# The highest id that was given, 0 if the user may not know it, and those of a list that events have.
+# The highest id that was given, and those of a list that events have.
 IDS_IN_USE = f"""
 select coalesce(pg_sequence_last_value({_COUNTER}), 0),
        array(select id from messages where id = any(%s))

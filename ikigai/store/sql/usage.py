@@ -1,6 +1,6 @@
 """This module holds the SQL statements of the usage ledger."""
 
-from ikigai.store.sql.fragments import IS_LIMITED, MAX_ID, NEWEST_FIRST, ROLE, ROW, events_between
+from ikigai.store.sql.fragments import MAX_ID, NEWEST_FIRST, ROW, events_between
 
 # In the order of the fields of `usage_totals.UsageTotals`.
 _SPENT = """
@@ -24,16 +24,6 @@ NEWEST_MISSES = f"""
 select extract(epoch from created_at)::float8, (select name from agents where id = agent_id), model, input, cached,
   written, missed, miss_cause, provider_diagnosis {_LEDGER} and miss_cause <> ''
 order by created_at desc, id desc limit 10
-"""
-# A user is the one that sent a request: the owner of the agent, or another one. The sums do not tell them apart. The
-# only user of a role is named instead of it.
-_USER = """coalesce(nullif(coalesce(nullif(spent_by, ''), (
-  select case when owner = session_user::text and owner_user <> '' then owner_user else owner end
-  from agents where id = agent_id
-)), %(role)s::text), %(only_user)s::text)"""
-BY_USER = f"""
-select {_USER}, {_SPENT} {_LEDGER}
-group by 1 order by case when count(cost) > 0 then sum(cost) end desc nulls last, 1
 """
 USAGE_OF_EVENTS = f"select {_SPENT} from usage where id = any(%(ids)s)"
 USAGE_BOUNDS = """
@@ -77,21 +67,11 @@ select {ROW} from (
 ) newest
 where data -> 'prefix' is not null order by seq desc limit 1
 """
-# The models of the newest requests; older ones are not read. A role that sees few of them asks its newest agents.
-RECENT_MODELS = f"""
+# The models of the newest requests; older ones are not read.
+RECENT_MODELS = """
 select model from (
   select model, max(created_at) as at from (
-    (select model, created_at from usage where purpose = '' and not {IS_LIMITED} order by created_at desc limit 300)
-    union all
-    select asked.model, asked.created_at from (
-      select agents.id from agent_access join agents on agents.id = agent_access.agent_id
-      where role = {ROLE} and upto = {MAX_ID} and {IS_LIMITED} order by last_used_at desc limit 20
-    ) agents cross join lateral (
-      select model, created_at from (
-        select * from usage where {events_between("agents.id", "0", MAX_ID)} {NEWEST_FIRST} limit 100
-      ) requests
-      where purpose = '' {NEWEST_FIRST} limit 20
-    ) asked
+    select model, created_at from usage where purpose = '' order by created_at desc limit 300
   ) newest
   where model <> '' group by model
 ) models order by at desc limit %s

@@ -2,27 +2,20 @@
 
 from typing import LiteralString
 
-from ikigai.store.sql.fragments import CITED_PAGES, IS_LIMITED, SEARCHED_TEXT, newest_visible
+from ikigai.store.sql.fragments import CITED_PAGES, SEARCHED_TEXT
 
 # Packing a segment --------------------------------------------------------------------------------------------------
 
 # One process at a time packs; those that share an index share the table.
 TRY_LOCK = "select pg_try_advisory_lock(%s, 'search_segments'::regclass::oid::integer)"
 UNLOCK = "select pg_advisory_unlock(%s, 'search_segments'::regclass::oid::integer)"
-# The oldest segment that the index has left behind. Its version changes when pieces are added or purged. The newest id
-# of a role that may read little is found by reading all newer messages of others.
+# The oldest segment that the index has left behind. Its version changes when pieces are added or purged.
 NEXT_SEGMENT = """
 select segment, xmin::text from search_segments
 where (is_missing or segment < (select max(segment) from search_segments)) and segment <> all(%s::integer[])
 order by is_missing desc, segment limit 1
 """
-UNPACKED = f"""
-select count(*) from search_segments where segment < (
-  select newest.id >> 14 from (
-    select case when {IS_LIMITED} then ({newest_visible("id")}) else (select max(id) from messages) end as id
-  ) newest
-)
-"""
+UNPACKED = "select count(*) from search_segments where segment < (select max(id) >> 14 from messages)"
 # The next events of a segment that are indexed, up to a number of bytes; at least one.
 INDEXED_EVENTS = f"""
 select id, agent_id::text, kind, created_at, text

@@ -16,7 +16,6 @@ from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.database import Database
 from ikigai.store.search import stem_index, turn_recall
 from ikigai.store.search.answering_turns import ends_with_question
-from ikigai.store.search.fill import STEP_EVENTS
 from ikigai.store.search.neighbors import likely_best
 from ikigai.store.search.postings import Ranking, Run, coded_length, length_code, pack_documents
 from ikigai.store.search.stem_index import parts_to_merge
@@ -34,7 +33,6 @@ from ikigai.store.sql import stem_postings
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
 from tests.support import semantic
-from tests.support.older_schema import make_older_schema
 
 
 async def recalled(database: Database, question: str, **options) -> list[str]:
@@ -477,25 +475,6 @@ async def test_recall_of_a_reply_without_text(database: Database):
     (turn,) = (await database.recall("walrus")).turns
     assert turn.last is None and turn.first == turn.id
     await talk.log.close()
-
-
-async def test_log_of_a_version_without_recall_is_indexed_behind_the_migration(empty_dsn: str):
-    with psycopg.connect(empty_dsn, autocommit=True) as other:
-        make_older_schema(other, 14)
-        other.execute("insert into agents (id, name) values (gen_random_uuid(), 'old')")
-        other.execute(
-            "insert into messages (event_id, agent_id, seq, kind, content)"
-            " select gen_random_uuid(), id, n, 'user', 'note of pier' || n from agents, generate_series(1, 600) n"
-        )
-    await (await Database.open(empty_dsn, MIGRATIONS)).close()
-    database = await Database.open(empty_dsn, MIGRATIONS)
-    behind = [(await database.status()).recall_behind]
-    while await database.indexer.stems.index_some():
-        behind.append((await database.status()).recall_behind)
-    assert behind == [600, 600 - STEP_EVENTS, 0]
-    (turn,) = (await database.recall("pier423")).turns
-    assert [said.excerpt for said in turn.messages if said.id == turn.id] == ["note of pier423"]
-    await database.close()
 
 
 async def test_user_counts_a_little_more_and_a_neighbor_half(database: Database):

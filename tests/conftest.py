@@ -9,12 +9,13 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from uuid import uuid4
 from zlib import crc32
 
 import psycopg
 import pytest
 from hypothesis import is_hypothesis_test
-from psycopg import conninfo
+from psycopg import conninfo, sql
 
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
@@ -202,6 +203,30 @@ def _disconnect() -> None:
     kept_connections.close()
     while _admins:
         _admins.popitem()[1].close()
+
+
+@pytest.fixture
+def people(server: str) -> Iterator[tuple[str, str, str]]:
+    """Yield names for two roles and a shared schema. All databases of the server have the same roles: each test has
+    others, and those that it has made are dropped.
+    """
+    names = (f"anna_{uuid4().hex[:8]}", f"bela_{uuid4().hex[:8]}", f"team_{uuid4().hex[:8]}")
+    yield names
+    with psycopg.connect(server, autocommit=True) as admin:
+        for name in names:
+            for (database,) in admin.execute(WITH_RIGHTS, (name,)).fetchall():
+                with psycopg.connect(address(server, dbname=database), autocommit=True) as other:
+                    other.execute(sql.SQL("drop owned by {}").format(sql.Identifier(name)))
+        for name in names:
+            admin.execute(sql.SQL("drop role if exists {}").format(sql.Identifier(name)))
+
+
+WITH_RIGHTS = """
+select distinct datname from pg_shdepend
+  join pg_roles on refobjid = pg_roles.oid join pg_database on dbid = pg_database.oid
+where refclassid = 'pg_authid'::regclass and rolname = %s
+"""
+"""Databases in which a role has rights."""
 
 
 @pytest.fixture

@@ -127,6 +127,7 @@ def _run(words: list[str]) -> int:
     if prints:
         from ikigai.headless import print_mode
 
+        arguments.reply_schema, arguments.schema = arguments.schema, None  # there it is the schema of the reply
         return print_mode.run(_warned(_load_config(arguments)), arguments, prompt)
     return _at_the_terminal(arguments, prompt)
 
@@ -212,6 +213,7 @@ def _load_config(arguments: argparse.Namespace) -> Config:
         "system_prompt": getattr(arguments, "system_prompt", None),
         "profile": getattr(arguments, "profile", None),
         "database.url": arguments.db,
+        "database.schema": arguments.schema,
         "tools.approval": ApprovalMode.YOLO.value if getattr(arguments, "yolo", False) else None,
         "terminal.screen_reader": True if getattr(arguments, "screen_reader", False) else None,
         "limits.run_usd": getattr(arguments, "max_usd", None),

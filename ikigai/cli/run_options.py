@@ -13,6 +13,9 @@ MUST_HAVE_TEXT = ("config", "db", "follow", "model", "profile", "schema")
 """Options that are empty only where a script's variable is not set; without them the run would be another one."""
 
 
+SCHEMA_HELP = "the schema of the database for this run"
+
+
 class OptionParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         from ikigai.cli import mistyped
@@ -26,12 +29,13 @@ class OptionParser(argparse.ArgumentParser):
         return super().format_help()
 
 
-def common_options(default: str | None = None) -> argparse.ArgumentParser:
+def common_options(default: str | None = None, *, schema_help: str = SCHEMA_HELP) -> argparse.ArgumentParser:
     """Return a parser of the options that every command takes, before its name and after it."""
     parser = OptionParser(prog="ikigai", add_help=False, allow_abbrev=False, argument_default=default)
     group = parser.add_argument_group("options of every command")
     group.add_argument("--config", metavar="FILE", help="read this configuration file instead of yours")
     group.add_argument("--db", metavar="DSN", help="the database for this run, without password")
+    group.add_argument("--schema", metavar="NAME", help=schema_help)
     group.add_argument("--debug", action="store_true", default=default or False, help="write more to the log file")
     return parser
 
@@ -42,7 +46,7 @@ def run_parser() -> argparse.ArgumentParser:
         usage="ikigai [options] [message | @file ...]\n       ikigai COMMAND ...",
         description="A terminal for one lasting conversation with any large language model.",
         allow_abbrev=False,
-        parents=[common_options()],
+        parents=[common_options(schema_help=f"{SCHEMA_HELP}; with -p, a FILE with the JSON schema of the reply")],
     )
     add = parser.add_argument
     add("words", nargs="*", help=argparse.SUPPRESS)
@@ -50,7 +54,6 @@ def run_parser() -> argparse.ArgumentParser:
     add("--output-format", choices=("text", "json", "stream-json"), help="the format of print mode (text)")
     add("--json", action="store_const", const="json", dest="output_format", help="same as --output-format json")
     add("--input-format", choices=("text", "stream-json"), help="the format of piped input (text)")
-    add("--schema", metavar="FILE", help="with -p, ask for a reply that matches a JSON schema")
     add("--timeout", type=_parse_seconds, default=0.0, metavar="S", help="with -p, stop after S seconds")
     add("--raw", action="store_true", help="with -p, write text as it is, escape sequences too")
     add("-c", "--continue", action="store_true", help="go on with the agent used last (the default, but not of -p)")
@@ -126,7 +129,7 @@ def _quote_mention(word: str) -> str:
 
 def check_options(arguments: argparse.Namespace, prints: bool) -> None:
     """Raise ConfigError for options that do not fit each other, or a run that `prints`; complete the output format."""
-    for_print = {"--schema": arguments.schema, "--input-format": arguments.input_format, "--timeout": arguments.timeout}
+    for_print = {"--input-format": arguments.input_format, "--timeout": arguments.timeout}
     if not prints and (flags := [flag for flag, value in for_print.items() if value]):
         raise ConfigError(f"{flags[0]} is for print mode.", f"Add -p, or leave out {flags[0]}.")
     if arguments.input_format == "stream-json":

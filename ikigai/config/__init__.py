@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -29,6 +29,7 @@ import msgspec
 from ikigai.config import diagnostics, key_sources, profiles, toml_file
 from ikigai.config.diagnostics import mask_passwords
 from ikigai.config.key_table import (
+    DATABASE_SCHEMA,
     DATABASE_URL,
     KEY_SPECS,
     RECORD_OF_TABLE,
@@ -37,6 +38,7 @@ from ikigai.config.key_table import (
     VARIABLE_PREFIX,
     Config,
     KeyPath,
+    Kind,
     Setting,
     all_paths,
     dotted_path,
@@ -78,6 +80,7 @@ FLAGS: dict[KeyPath, str] = {
     ("system_prompt",): "--system-prompt",
     ("profile",): "--profile",
     DATABASE_URL: "--db",
+    DATABASE_SCHEMA: "--schema",
     ("tools", "approval"): "--yolo",
     ("tools", "enabled"): "--no-tools",
     ("limits", "run_usd"): "--max-usd",
@@ -122,7 +125,9 @@ def build(
         _add(setting, settings, key_settings, errors)
     if errors:
         raise diagnostics.all_of(errors)
-    settings[DATABASE_URL] = _database(settings.get(DATABASE_URL), environ)
+    url = settings[DATABASE_URL] = _database(settings.get(DATABASE_URL), environ)
+    if (schema := _schema_of(url)) and _rank(settings.get(DATABASE_SCHEMA)) < _rank(url):
+        settings[DATABASE_SCHEMA] = check_setting(schema)
     if replica := settings.get(REPLICA_URL):
         settings[REPLICA_URL] = _address(replica, environ)
     notices: tuple[str, ...] = ()
@@ -273,6 +278,16 @@ def _database(setting: Setting | None, environ: Mapping[str, str]) -> Setting:
     if not setting or not setting.value:
         return Setting(DATABASE_URL, "embedded", "default")
     return _address(setting, environ)
+
+
+def _schema_of(url: Setting) -> Setting | None:
+    """Return the schema that the address itself names, as psql takes it: `?options=-csearch_path%3DNAME`."""
+    found = re.search(r"""search_path(?:=|%3D)["'\\]*([\w-]+)""", str(url.value).replace("%22", ""), re.IGNORECASE)
+    return msgspec.structs.replace(url, path=DATABASE_SCHEMA, value=found[1]) if found else None
+
+
+def _rank(setting: Setting | None) -> int:
+    return get_args(Kind).index(setting.kind) if setting else 0
 
 
 def _address(setting: Setting, environ: Mapping[str, str]) -> Setting:

@@ -170,6 +170,7 @@ PROFILE_KEYS: dict[str, KeyPath] = {
 """The keys that a profile sets for its agents, by their names in [profiles.NAME]."""
 
 DATABASE_URL: KeyPath = ("database", "url")
+DATABASE_SCHEMA: KeyPath = ("database", "schema")
 REPLICA_URL: KeyPath = ("database", "replica_url")
 NAMED_TABLES = ("providers", "models", "mcp_servers", "themes")
 """Tables of tables whose names users choose."""

@@ -112,7 +112,7 @@ class Prompt(NamedTuple):
 
 
 async def _answer(config: Config, arguments: argparse.Namespace, typed: str, streams: OutputStreams) -> int:
-    schema = await asyncio.to_thread(_read_schema, arguments.schema) if arguments.schema else None
+    schema = await asyncio.to_thread(_read_schema, arguments.reply_schema) if arguments.reply_schema else None
     has_agent = arguments.resume is not None or (getattr(arguments, "continue") and not arguments.new)
     try:
         prompt = await _read_prompt(config, arguments, typed, has_agent)
@@ -243,8 +243,8 @@ async def _submissions(
 def _check_command(typed: str, command: Meaning, arguments: argparse.Namespace, has_agent: bool) -> None:
     """Raise ConfigError for a command that these flags do not fit."""
     word = typed.split(maxsplit=1)[0]
-    if arguments.schema or arguments.input_format == "stream-json":
-        flag = "--schema" if arguments.schema else "--input-format"
+    if arguments.reply_schema or arguments.input_format == "stream-json":
+        flag = "--schema" if arguments.reply_schema else "--input-format"
         raise ConfigError(f"{flag} is for messages, and {word} is a command.", f"Leave out {flag}.")
     if not (isinstance(command, ProgramCommand) or has_agent):
         raise needs_agent(word)

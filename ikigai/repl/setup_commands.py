@@ -50,7 +50,7 @@ def own_program(arguments: argparse.Namespace, *words: str) -> list[str]:
 
     Nothing is imported from the working directory (-P).
     """
-    options = [("--config", arguments.config), ("--db", arguments.db)]
+    options = [("--config", arguments.config), ("--db", arguments.db), ("--schema", arguments.schema)]
     given = [part for name, value in options if value for part in (name, value)]
     return [sys.executable, "-P", "-m", "ikigai", *given, *words]
 

@@ -10,7 +10,6 @@ import psycopg
 from psycopg import conninfo, pq
 
 from ikigai.core.errors import BadDatabase
-from ikigai.core.sanitize import storable
 
 CONNECT_TIMEOUT = 5
 """Seconds for one attempt to connect to one host, unless `connect_timeout` of the DSN or PGCONNECT_TIMEOUT says
@@ -116,16 +115,6 @@ def schema_number(schema: str) -> int:
 def application_name() -> str:
     """Return the name of this process in the database; other processes identify the lock owner by it."""
     return f"ikigai/{this_host()}/{os.getpid()}"
-
-
-def this_user() -> str:
-    """Return the name of the user of the operating system who runs this process; the number of one without a name."""
-    import pwd
-
-    try:
-        return storable(pwd.getpwuid(os.getuid()).pw_name)
-    except KeyError:
-        return str(os.getuid())
 
 
 def this_host() -> str:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ikigai.store.transfer import Export, Import
     from ikigai.store.undelivered_mail import MailStore
     from ikigai.store.usage import UsageReports
-    from ikigai.store.users import Users
     from ikigai.store.write_access import OpenLogs
 
 MAX_COUNTED_EVENTS, MAX_COUNTED_AGENTS = 100_000, 5_000
@@ -176,13 +175,6 @@ class Database:
         from ikigai.store.usage import UsageReports
 
         return UsageReports(self._session, self.indexer)
-
-    @cached_property
-    def users(self) -> Users:
-        """The roles of the people who share the database."""
-        from ikigai.store.users import Users
-
-        return Users(self._session)
 
     @cached_property
     def _search(self) -> EventSearch:

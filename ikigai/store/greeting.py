@@ -81,10 +81,25 @@ async def _wait_for_standbys(connection: NewConnection, place: ServerAddress, ag
 
 
 async def no_rights(connection: NewConnection, place: ServerAddress, schema: str) -> BadDatabase | None:
-    """Return the error for a schema that the user may not use; None if it may."""
-    if await (await connection.execute(agents.MAY_USE_SCHEMA, (schema,))).fetchall() == [(True,)]:
+    """Return the error for a schema that the user may not use, or a user that is dropped; None if it may."""
+    try:
+        ((may_use, _),) = await (await connection.execute(agents.MAY_USE_SCHEMA, (schema,))).fetchall()
+    except psycopg.errors.UndefinedObject:
+        return Misconfigured(
+            f"The user {place.user} was removed from the database {place}.",
+            "Ask its administrator for another one, and write it in the address.",
+        )
+    if may_use:
         return None
     return Misconfigured(
         f"The database user {place.user} may not use the schema {schema} {place}.",
-        f"Let its owner run: GRANT USAGE, CREATE ON SCHEMA {quoted(schema)} TO {quoted(place.user)};",
+        await remedy(connection, f"GRANT USAGE, CREATE ON SCHEMA {quoted(schema)} TO {quoted(place.user)};"),
     )
+
+
+async def remedy(connection: NewConnection, grant: str) -> str:
+    """Return what helps a role that may not use or make a schema: one that it may use, or else the `grant`."""
+    found = await (await connection.execute(agents.USABLE_SCHEMAS)).fetchall()
+    if names := [name for (name,) in found]:
+        return f"Use {' or '.join(f'--schema {name}' for name in names)}, or set schema under [database]."
+    return f"Let its owner run: {grant}"

@@ -6,8 +6,9 @@ from pathlib import Path
 import psycopg
 
 from ikigai.core.errors import BadDatabase, NewerSchema, StoreError
-from ikigai.store.address import quoted
+from ikigai.store.address import ServerAddress, quoted
 from ikigai.store.connection import DatabaseSession
+from ikigai.store.greeting import remedy
 from ikigai.store.migration_turn import MigrationProgress, ignore_progress, tell_progress, wait_for_turn
 from ikigai.store.sql import agents
 
@@ -46,7 +47,8 @@ async def make_current(
             version = await create(cursor.connection, session, folder, on_progress)
     elif not version:
         raise BadDatabase(
-            f"There are no tables of ikigai in the database {session.place.database} {session.place}.",
+            f"There are no tables of ikigai in the schema {session.schema} of the database {session.place.database} "
+            f"{session.place}.",
             "Run: ikigai db migrate",
         )
     if version == SCHEMA_VERSION or (version > SCHEMA_VERSION and not write) or (version < SCHEMA_VERSION and old):
@@ -82,13 +84,10 @@ async def create(
     ((exists,),) = await (await connection.execute(agents.HAS_SCHEMA, (name,))).fetchall()
     if not exists:
         try:
-            await connection.execute(f"create schema {quoted(name)}".encode())
+            async with connection.transaction():
+                await connection.execute(f"create schema {quoted(name)}".encode())
         except psycopg.errors.InsufficientPrivilege as error:
-            raise BadDatabase(
-                f"The database user {where.user} may not create the schema {name} in the database {where.database} "
-                f"{where}.",
-                f"Let its owner run: GRANT CREATE ON DATABASE {quoted(where.database)} TO {quoted(where.user)};",
-            ) from error
+            raise await _no_schema(connection, where, name) from error
     # Temporary tables come last: none is taken for a table of ikigai by the functions that keep this search_path.
     await connection.execute(agents.SEARCH, (f"{quoted(name)}, pg_temp",))
     if version := await read_version(connection):
@@ -127,6 +126,15 @@ async def read_version(connection: psycopg.AsyncConnection) -> int:
         return 0
     ((version,),) = await (await connection.execute(agents.SCHEMA_VERSION)).fetchall()
     return version or 0
+
+
+async def _no_schema(connection: psycopg.AsyncConnection, where: ServerAddress, name: str) -> BadDatabase:
+    """Return the error for a schema that does not exist, and that the role may not make."""
+    grant = f"GRANT CREATE ON DATABASE {quoted(where.database)} TO {quoted(where.user)};"
+    return BadDatabase(
+        f"There is no schema {name} in the database {where.database} {where}, and {where.user} may not create one.",
+        await remedy(connection, grant),
+    )
 
 
 def _creation_error(error: psycopg.DatabaseError, file: Path, session: DatabaseSession) -> BadDatabase | None:

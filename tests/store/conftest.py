@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from psycopg import conninfo
 
 from ikigai.store.search import lookup, search, turn_recall
 from tests.conftest import address
@@ -34,6 +35,15 @@ def role(dsn: str) -> Iterator[str]:
 def empty_role(empty_dsn: str) -> Iterator[str]:
     """Yield the address of an empty database for a role of its own."""
     yield from _role(empty_dsn)
+
+
+def let_use(dsn: str, role: str) -> None:
+    """Let the role use the tables of the schema, which it does not own."""
+    user = conninfo.conninfo_to_dict(role)["user"]
+    with psycopg.connect(dsn, autocommit=True) as owner:
+        owner.execute(f"grant usage on schema ikigai to {user}".encode())
+        owner.execute(f"grant select, insert, update, delete on all tables in schema ikigai to {user}".encode())
+        owner.execute(f"grant usage, select on all sequences in schema ikigai to {user}".encode())
 
 
 def _role(dsn: str) -> Iterator[str]:

@@ -20,23 +20,22 @@ from tests.store.talk import Talk
 pytestmark = pytest.mark.fresh
 
 FEW, MANY = 300, 3_000
-"""Agents of this user; another one has as many."""
+"""Agents that are there."""
 PAGE = 20
 OLD = "2026-01-01"
 """The day on which the filling was used; other agents are newer."""
 # Every tenth agent is a fork of the second one before it, every thirteenth is archived; each has a turn.
 FILL = """
 with made as (
-  insert into agents (id, name, parent, forked_at, owner, owner_user, directory, created_at, last_used_at, archived_at)
+  insert into agents (id, name, parent, forked_at, directory, created_at, last_used_at, archived_at)
   select md5('a' || n)::uuid, 'fill-' || n, case when n %% 10 = 0 then md5('a' || n - 2)::uuid end,
-         case when n %% 10 = 0 then 0 end, case when n %% 2 = 0 then session_user else 'somebody' end, '', '/srv/' || n,
-         moment, moment, case when n %% 13 = 0 then moment end
+         case when n %% 10 = 0 then 0 end, '/srv/' || n, moment, moment, case when n %% 13 = 0 then moment end
   from generate_series(%(first)s::integer, %(last)s) n
   cross join lateral (select timestamptz '2026-01-01' + n * interval '1 second' as moment) at
   returning id, name, directory
 ), used as (
-  insert into agent_uses (role, os_user, agent_id, directory, used_at)
-  select session_user, '', id, directory, '2026-01-01' from made where name like '%%2'
+  insert into agent_uses (role, agent_id, directory, used_at)
+  select session_user, id, directory, '2026-01-01' from made where name like '%%2'
 )
 insert into messages (event_id, agent_id, seq, kind, content, data)
 select gen_random_uuid(), id, n, (array['user', 'assistant', 'turn_end'])[n], 'words of ' || name, '{}'
@@ -49,7 +48,7 @@ def fill(other: psycopg.Connection, first: int, last: int) -> None:
     other.execute("set session_replication_role = replica")
     other.execute(FILL.encode(), {"first": first, "last": last})
     other.execute("set session_replication_role = origin")
-    other.execute("vacuum analyze agents, messages, agent_uses, agent_shares, search_behind")
+    other.execute("vacuum analyze agents, messages, agent_uses, search_behind")
 
 
 def pages_read(other: psycopg.Connection, statement: str, which: Any) -> int:
@@ -62,12 +61,10 @@ def pages_read(other: psycopg.Connection, statement: str, which: Any) -> int:
 def statements(own: Agent, ids: list[str]) -> dict[str, tuple[str, Any]]:
     """Return the statements of lists with their parameters."""
     first = {"after": None, "id": None, "limit": PAGE}
-    state = {"unlisted": False, "everyone": False, "levels": 20, "ids": ids}
+    state = {"unlisted": False, "levels": 20, "ids": ids}
     beside = {"agent": ids[0], "parent": None}
     found: dict[str, tuple[str, Any]] = {
-        f"newest, {unlisted=} {everyone=}": (agent_lists.newest_ids(unlisted, everyone), {"limit": PAGE})
-        for unlisted in (False, True)
-        for everyone in (False, True)
+        f"newest, {unlisted=}": (agent_lists.newest_ids(unlisted), {"limit": PAGE}) for unlisted in (False, True)
     }
     found |= {
         f"names, {unlisted=}": (agent_lists.newest_names(unlisted), {"limit": PAGE}) for unlisted in (False, True)
@@ -94,10 +91,10 @@ def statements(own: Agent, ids: list[str]) -> dict[str, tuple[str, Any]]:
         "elder sibling": (agent_lists.SIBLINGS.left, {**beside, "parent": ids[0]}),
         "younger sibling": (agent_lists.SIBLINGS.right, {**beside, "parent": ids[0]}),
         "by the start of an id": (agents.AGENTS_BETWEEN_IDS, id_bounds("abcdef01")),
-        "by name": (agents.AGENTS_BY_NAME, ("fill-100",)),
-        "last": (agents.LAST_AGENT, ("anna",)),
-        "last in a folder": (agents.LAST_AGENT_IN, ("anna", "/srv/102")),
-        "last in a folder that was never used": (agents.LAST_AGENT_IN, ("anna", "/nowhere")),
+        "by name": (agents.AGENT_BY_NAME, ("fill-100",)),
+        "last": (agents.LAST_AGENT, ()),
+        "last in a folder": (agents.LAST_AGENT_IN, ("/srv/102",)),
+        "last in a folder that was never used": (agents.LAST_AGENT_IN, ("/nowhere",)),
     }
     return found
 
@@ -107,35 +104,17 @@ def newest_filled(other: psycopg.Connection) -> list[str]:
     return [id for (id,) in rows.fetchall()]
 
 
-@pytest.mark.parametrize("is_limited", [False, True])
-async def test_lists_read_as_much_of_ten_times_as_many_agents(database: Database, dsn: str, is_limited: bool) -> None:
-    """As the owner of the tables, and as a role that row security limits."""
-    role = f"anna_{uuid4().hex[:8]}"
-    await database.users.add(role, "a password of hers")
+async def test_lists_read_as_much_of_ten_times_as_many_agents(database: Database, dsn: str) -> None:
     own = await database.agents.create("own")
     read: list[dict[str, int]] = []
-    try:
-        with psycopg.connect(dsn, autocommit=True) as other:
-            other.execute("select set_config('ikigai.user', 'anna', false)")
-            for first, last in ((1, FEW), (FEW + 1, MANY)):
-                fill(other, first, last)
-                if is_limited:
-                    other.execute("update agents set owner = %s where owner = session_user", (role,))
-                    other.execute("update agent_uses set role = %s", (role,))
-                    other.execute("vacuum analyze agents, agent_uses, agent_access")
-                    other.execute(f"truncate ikigai_index_{role}.search_behind".encode())  # as if all were indexed
-                    other.execute(f"set session authorization {role}".encode())
-                    other.execute(f"set search_path = ikigai_index_{role}, ikigai".encode())
-                each = statements(own, newest_filled(other))
-                read.append({name: pages_read(other, *statement) for name, statement in each.items()})
-                other.execute("reset session authorization; reset search_path")
-    finally:
-        await database.users.remove(role, database.place.user)
+    with psycopg.connect(dsn, autocommit=True) as other:
+        for first, last in ((1, FEW), (FEW + 1, MANY)):
+            fill(other, first, last)
+            each = statements(own, newest_filled(other))
+            read.append({name: pages_read(other, *statement) for name, statement in each.items()})
     few, many = read
-    # An index of ten times as many rows has one more level. Whether a role may read a row is one step in an index from
-    # some number of rows on; below that it is a table in memory.
-    most = 2 if is_limited else 1.2
-    grown = {name: (few[name], pages) for name, pages in many.items() if pages > most * few[name] + 12}
+    # An index of ten times as many rows has one more level.
+    grown = {name: (few[name], pages) for name, pages in many.items() if pages > 1.2 * few[name] + 12}
     assert grown == {}
 
 
@@ -146,10 +125,8 @@ async def test_relatives(database: Database, dsn: str) -> None:
     ):  # fmt: skip
         above = made[parent].id if parent else None
         made[name] = await database.agents.create(name, parent=above, forked_at=0 if above else None)
-    theirs = await database.agents.create("theirs")
     with psycopg.connect(dsn) as other:
         other.execute("update agents set killed_at = now() where name = 'a2'")
-        other.execute("update agents set owner = 'somebody' where name = 'theirs'")
 
     async def ways(name: str) -> list[str | None]:
         found = [await database.tree.relative(made[name], way) for way in ("up", "down", "left", "right")]
@@ -160,8 +137,6 @@ async def test_relatives(database: Database, dsn: str) -> None:
     assert await ways("a1") == ["a", "a11", None, "a3"]
     assert await ways("a3") == ["a", None, "a1", None]
     assert await ways("under") == [None, None, None, None], "its parent is killed"
-    if agent := await database.agents.get(theirs.id):
-        assert agent.owner == "somebody" and await database.tree.relative(agent, "left") is None
     below = [link.name for link in await database.tree.subtree(made["a"].id)]
     assert sorted(below) == ["a", "a1", "a11", "a2", "a3", "under"] and below[-1] == "a"
     assert below.index("a11") < below.index("a1") and below.index("under") < below.index("a2")
@@ -223,9 +198,6 @@ async def test_pages_have_each_agent_once(database: Database, dsn: str, monkeypa
     monkeypatch.setattr("ikigai.store.forks.STRETCH_AGENTS", 4)
     with psycopg.connect(dsn, autocommit=True) as other:
         fill(other, 1, 40)
-        other.execute(
-            "insert into agent_shares (agent_id, role) select id, session_user from agents where name = 'fill-7'"
-        )
         other.execute("update agents set made = true where name = 'fill-8'")
 
     async def walk(typed: str = "", everything: bool = False) -> tuple[list[str], int]:
@@ -236,12 +208,12 @@ async def test_pages_have_each_agent_once(database: Database, dsn: str, monkeypa
             after, count = page.next, count + 1
         return [int(name.removeprefix("fill-")) for name in names], count  # pyright: ignore[reportReturnType]
 
-    own = [n for n in range(40, 0, -1) if n % 2 == 0 or n == 7]
+    own = [*range(40, 0, -1)]
     assert (await walk(everything=True))[0] == own
     assert (await walk())[0] == [n for n in own if n % 13 and n != 8]
-    assert (await walk("FILL-3"))[0] == [38, 36, 34, 32, 30]
+    assert (await walk("FILL-3"))[0] == [*(n for n in range(39, 29, -1) if n % 13), 3]
     assert (await walk("/srv/12"))[0] == [12]
     names, count = await walk("nowhere")
     assert names == [] and count > 4, "a statement looks through four agents"
     chosen = await database.tree.to_choose([agent.id for agent in (await database.tree.page(3)).agents][1:])
-    assert [agent.name for agent in chosen] == ["fill-38", "fill-36"]
+    assert [agent.name for agent in chosen] == ["fill-38", "fill-37"]

@@ -27,6 +27,7 @@ from ikigai.store.search import packs
 from ikigai.store.search.packs import WordBlock
 from ikigai.store.sql import purge as purge_queries
 from tests.conftest import MIGRATIONS
+from tests.store.conftest import let_use
 from tests.store.talk import Talk
 from tests.store.test_dump import contents
 from tests.support.invariants import check
@@ -339,7 +340,7 @@ async def test_it_waits_for_those_who_are_about_to_end(dsn: str, database: Datab
 
 
 async def test_who_does_not_own_the_tables_is_told(dsn: str, role: str, database: Database) -> None:
-    await database.users.add(str(psycopg.conninfo.conninfo_to_dict(role)["user"]))
+    let_use(dsn, role)
     theirs = await Database.open(role, MIGRATIONS)
     talk = await Talk.open(theirs)
     await talk.turn(SECRET, "!")

@@ -21,6 +21,7 @@ from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
 from ikigai.store.server_probe import ServerProbe, probe
 from tests.conftest import MIGRATIONS, address
+from tests.store.conftest import let_use
 from tests.store.proxy import TO_SERVER, Proxy, upstream
 from tests.store.test_dump import older_server
 from tests.support import kept_connections
@@ -240,12 +241,9 @@ async def test_server_without_room_for_a_second_connection_is_probed_by_the_next
     dsn: str, role: str, state: Path
 ) -> None:
     user = str(conninfo.conninfo_to_dict(role)["user"])
-    owner = await Database.open(dsn, MIGRATIONS)
-    await owner.users.add(user)
+    let_use(dsn, role)
     for most, files in ((1, 0), (-1, 1)):
         with psycopg.connect(dsn, autocommit=True) as admin:
             admin.execute(f"alter role {user} connection limit {most}".encode())
         await (await Database.open(role, MIGRATIONS, check=check_server)).close()
         assert len(list(state.rglob("probed_servers"))) == files
-    await owner.users.remove(user)
-    await owner.close()

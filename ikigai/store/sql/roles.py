@@ -1,83 +1,56 @@
-"""This module holds the SQL statements about the roles of the people who share a database."""
+"""This module holds the SQL statements about roles and the schemas that they use."""
 
 from typing import LiteralString
 
 MADE_HERE = "made by ikigai db users add"
 """The comment on a role that ikigai made: it drops no other one."""
-INDEX_INFIX = "_index_"
-"""Between the schema and the role, in the name of the schema that has the indexes of the role."""
-OF_VERSION: LiteralString = "'made by schema version '::text"
-"""The comment on such a schema, before the number of the version."""
-RIGHTS: dict[str, LiteralString] = {
-    "agents": "select, insert, update",
-    "messages": "select, insert, update, delete",
-    "drafts": "select, insert, update, delete",
-    "reservations": "select, insert, update, delete",
-    "agent_uses": "select, insert, update, delete",
-    "agent_shares": "select",
-    "agent_access": "select",
-    "ikigai_migrations": "select",
-}
-"""Rights of a user to each table, as far as row security allows; none to the others."""
-# All that is made from the log: the indexes, and sums. Each user has these tables for themselves, in the index schema.
-MADE_TABLES = """
-select relname::text from pg_class
-where relkind = 'r' and relnamespace = (select relnamespace from pg_class where oid = 'messages'::regclass)
-  and relname <> all(%s)
+ROLE = """
+select rolcanlogin, coalesce(shobj_description(oid, 'pg_authid'), '') = %s from pg_roles where rolname = %s
 """
-
-INDEX_SCHEMA = "select from pg_namespace where nspname = %(schema)s and nspowner = quote_ident(%(owner)s)::regrole"
-INDEX_TABLES = "select relname::text from pg_class where relkind = 'r' and relnamespace = quote_ident(%s)::regnamespace"
-OWNER_OF_TABLES = """
-select rolname::text, pg_has_role(session_user, pg_roles.oid, 'member')
-from pg_class join pg_roles on pg_roles.oid = relowner where pg_class.oid = 'messages'::regclass
+SCHEMA_OWNER = """
+select rolname::text from pg_namespace join pg_roles on pg_roles.oid = nspowner where nspname = %s
 """
-HAS_ROLE = "select exists (select from pg_roles where rolname = %s)"
-VIEWS = """
-select relname::text from pg_class
-where relkind = 'v' and relnamespace = (select relnamespace from pg_class where oid = 'messages'::regclass)
-"""
-USERS = """
-with owned as (
-  select owner as role, owner_user, count(*) as agents, max(last_used_at) as used_at
-  from agents where purged_at is null group by 1, 2
-), added as (
-  select rolname::text as role from pg_roles
-  where exists (select from pg_namespace where nspname::text = %(prefix)s || rolname)
-), everyone as (
-  select role, owner_user, agents, used_at from owned
-  union all
-  select role, '', 0, null from added where role not in (select role from owned)
-)
-select role, owner_user, agents,
-       (select count(*) from agent_shares where agent_shares.role = everyone.role and os_user = owner_user),
-       extract(epoch from used_at)::float8,
-       case when role = (select rolname from pg_class join pg_roles on pg_roles.oid = relowner
-                         where pg_class.oid = 'messages'::regclass) then 'owner'
-            when role in (select role from added) then 'user' else '' end
-from everyone order by role, owner_user
-"""
-MADE_BY = f"select {OF_VERSION} || max(version) from ikigai_migrations"
-USERS_BEHIND = f"""
-select rolname::text from pg_roles join pg_namespace on nspname::text = %s || rolname
-where nspowner = (select relowner from pg_class where oid = 'messages'::regclass)
-  and obj_description(pg_namespace.oid, 'pg_namespace') is distinct from ({MADE_BY})
+# The role may act as the other one without being granted anything.
+IS_SUPERUSER = "select rolsuper from pg_roles where rolname = session_user"
+_MEMBERS = """
+array(
+  select member.rolname::text from pg_auth_members join pg_roles member on member.oid = pg_auth_members.member
+  where roleid = pg_roles.oid and member.rolname <> session_user order by 1
+)"""
+_TABLE = "(select oid from pg_class where relnamespace = pg_namespace.oid and relname = '{}' and relkind = 'r')"
+# The schemas with tables of ikigai, and those that are kept for them. What is in the tables of others is not asked.
+SCHEMAS: LiteralString = f"""
+select nspname::text, rolname::text, rolcanlogin, {_MEMBERS},
+       coalesce(pg_total_relation_size({_TABLE.format("messages")}), 0)
+from pg_namespace join pg_roles on pg_roles.oid = nspowner
+where {_TABLE.format("ikigai_migrations")} is not null
+   or rolname = nspname and shobj_description(pg_roles.oid, 'pg_authid') = %s
 order by 1
 """
-COUNT_OWNED = "select count(*) from agents where owner = %s and purged_at is null"
-# Names are unique for each owner.
-GIVE = """
-update agents set owner = %(heir)s, owner_user = '', name = case
-  when exists (select from agents as other where other.owner = %(heir)s and other.name = agents.name)
-  then left(name, 59) || '-' || left(id::text, 4) else name end
-where owner = %(old)s
+MEMBERS: LiteralString = f"select {_MEMBERS} from pg_roles where rolname = %s"
+COUNT_AGENTS = "select count(*) from {}.agents where purged_at is null"
+HAS_AGENTS = """
+select exists (select from pg_class where relnamespace = quote_ident(%s)::regnamespace and relname = 'agents')
 """
-FORGET = (
-    "delete from agent_shares where role = %s",
-    "delete from agent_access where role = %s",
-    "delete from agent_uses where role = %s",
-)
-WAS_MADE_HERE = "select shobj_description(oid, 'pg_authid') = %s from pg_roles where rolname = %s"
-# A program of the user, or a client of theirs, may hold a table of the index as long as it likes.
-WAIT_BRIEFLY = "select set_config('lock_timeout', '5s', true)"
-LIST_ACCESSIBLE = "select ikigai_list_accessible(%s, null)"
+# All that a schema holds, with the statement that gives it to another role; sequences and types go with their tables.
+OBJECTS = """
+select format('alter %%s %%s owner to %%I', case relkind when 'v' then 'view' else 'table' end, oid::regclass,
+              %(heir)s::text)
+from pg_class where relnamespace = quote_ident(%(schema)s)::regnamespace and relkind in ('r', 'p', 'v')
+union all
+select format('alter %%s %%s owner to %%I', case prokind when 'a' then 'aggregate' else 'function' end,
+              oid::regprocedure, %(heir)s::text)
+from pg_proc where pronamespace = quote_ident(%(schema)s)::regnamespace
+"""
+# What would keep a role: default privileges that it gave, or was given.
+DEFAULT_PRIVILEGES = """
+select giver.rolname::text, format(
+         'alter default privileges for role %%I in schema %%I revoke all on %%s from %%I', giver.rolname, nspname,
+         case defaclobjtype when 'r' then 'tables' when 'S' then 'sequences' when 'f' then 'functions' else 'types' end,
+         receiver.rolname
+       )
+from pg_default_acl
+join pg_roles giver on giver.oid = defaclrole join pg_namespace on pg_namespace.oid = defaclnamespace
+cross join aclexplode(defaclacl) as acl join pg_roles receiver on receiver.oid = acl.grantee
+where %(role)s::text in (giver.rolname, receiver.rolname)
+"""

@@ -790,17 +790,6 @@ async def test_database_that_can_only_be_read(database: Database, dsn: str):
     await reading.close()
 
 
-async def test_role_without_the_right_to_make_extensions(role: str, dsn: str, database: Database):
-    """Nothing is needed that only a superuser could install."""
-    with psycopg.connect(dsn) as other:
-        assert not other.execute("select from pg_extension where extname in ('pg_trgm', 'unaccent')").fetchall()
-    await database.users.add(str(psycopg.conninfo.conninfo_to_dict(role)["user"]))
-    theirs = await Database.open(role, MIGRATIONS)
-    (id,) = await said(theirs, "a word")
-    assert await found(theirs, "word") == [id]
-    await theirs.close()
-
-
 async def test_around(database: Database):
     agent = await database.agents.create("walker")
     written = await said(database, *(f"step {n}" for n in range(9)), ev.UsageReported("a/b"), agent=agent)

@@ -98,8 +98,7 @@ async def no_rights(connection: NewConnection, place: ServerAddress, schema: str
 
 
 async def remedy(connection: NewConnection, grant: str) -> str:
-    """Return what helps a role that may not use or make a schema: one that it may use, or else the `grant`."""
+    """Return what helps a role that may not use or make a schema: one that it may use, or the `grant`."""
     found = await (await connection.execute(agents.USABLE_SCHEMAS)).fetchall()
-    if names := [name for (name,) in found]:
-        return f"Use {' or '.join(f'--schema {name}' for name in names)}, or set schema under [database]."
-    return f"Let its owner run: {grant}"
+    names = " or ".join(f"--schema {name}" for (name,) in found)
+    return f"Use {names}, or let its owner run: {grant}" if names else f"Let its owner run: {grant}"

@@ -1,9 +1,12 @@
 """Migrations: applied once, whole or not at all, and never under a program that is too old."""
 
 import asyncio
+import itertools
 import os
 import re
 import shutil
+import signal
+import sys
 import time
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.agents.tree import THIS_PROGRAM
-from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema
+from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, Unavailable
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
 from ikigai.store import migration_turn, schema
@@ -154,6 +157,72 @@ async def test_file_that_fails_leaves_nothing(empty_dsn: str, tmp_path: Path) ->
     database = await Database.open(empty_dsn, MIGRATIONS)
     assert database.schema_version == NEWEST and description(empty_dsn) == SCHEMA.read_text()
     await database.close()
+
+
+def statements(file: Path) -> list[str]:
+    """Return the statements of a file; bodies of functions hold semicolons, too."""
+    text, found, begin = file.read_text(), list[str](), 0
+    for end in re.finditer(r";\n", text):
+        part = text[begin : end.end()]
+        if part.count("$$") % 2 == 0 and part.count("begin atomic") == part.count("\nend;"):
+            found.append(part)
+            begin = end.end()
+    return found
+
+
+def cut(target: Path, number: int, end: int) -> Path:
+    """Return the files with the end of the server's process behind so many statements of one of them."""
+    for each, file in enumerate(schema.schema_files(MIGRATIONS)):
+        parts = statements(file)
+        if each == number:
+            parts.insert(end, "select pg_terminate_backend(pg_backend_pid());\n")
+        (target / file.name).write_text("".join(parts))
+    return target
+
+
+@pytest.mark.parametrize("number", range(4))
+async def test_schema_whose_making_is_killed_is_made_by_the_next_start(
+    empty_dsn: str, tmp_path: Path, number: int
+) -> None:
+    """Behind each twentieth statement of each file, and the last one."""
+    count = len(statements(schema.schema_files(MIGRATIONS)[number]))
+    assert count > 10
+    for end in {*range(0, count, KILL_EVERY or 20), count}:
+        with pytest.raises(Unavailable):
+            await Database.open(empty_dsn, cut(tmp_path, number, end))
+        assert description(empty_dsn) == "\n"
+    await (await Database.open(empty_dsn, MIGRATIONS)).close()
+    assert description(empty_dsn) == SCHEMA.read_text()
+
+
+KILL_EVERY = int(os.environ.get("IKIGAI_KILL_EVERY", "0"))
+"""Statements between two kills, if it is set: 1 tries every one."""
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+import psycopg
+from ikigai.store.database import Database
+left, execute = int(sys.argv[3]), psycopg.AsyncConnection.execute
+async def counted(self, *args, **kwargs):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return await execute(self, *args, **kwargs)
+psycopg.AsyncConnection.execute = counted
+asyncio.run(Database.open(sys.argv[1], Path(sys.argv[2])))
+"""
+
+
+async def test_program_that_is_killed_while_it_makes_the_schema_leaves_nothing(empty_dsn: str) -> None:
+    """Before each fourth statement that it sends, until it has sent all of them."""
+    for left in itertools.count(0, KILL_EVERY or 4):
+        arguments = "-c", KILLED, empty_dsn, str(MIGRATIONS), str(left)
+        process = await asyncio.create_subprocess_exec(sys.executable, *arguments)
+        if await process.wait() == 0:
+            break
+        assert process.returncode == -signal.SIGKILL and description(empty_dsn) == "\n"
+    assert left > 2 * FILES and description(empty_dsn) == SCHEMA.read_text()
 
 
 async def test_newer_schema_is_read_and_not_written(dsn: str) -> None:
@@ -311,8 +380,10 @@ async def test_no_right_to_make_the_schema_or_its_tables(empty_dsn: str, empty_r
         for name in ("ikigai", "Own-Schema"):
             with pytest.raises(BadDatabase, match=f"(no|use the) schema {name} ") as refused:
                 await Database.open(empty_role, MIGRATIONS, name=name)
-            assert refused.value.exit_code == 2 and refused.value.remedy.startswith("Let its owner run: GRANT ")
-            grants.append(refused.value.remedy.removeprefix("Let its owner run: "))
+            other, run, grant = refused.value.remedy.partition("et its owner run: ")
+            assert refused.value.exit_code == 2 and run and grant.startswith("GRANT ")
+            assert other == ("Use --schema ikigai, or l" if grants else "L"), "one that it may use comes first"
+            grants.append(grant)
             if name == "Own-Schema":
                 owner.execute(f"grant usage on schema {quoted(name)} to public".encode())
                 with pytest.raises(BadDatabase, match="may not create tables in the schema Own-Schema") as refused:

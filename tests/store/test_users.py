@@ -206,7 +206,7 @@ async def test_roles_of_a_shared_schema_continue_one_conversation(
     await talk.log.close()
     with pytest.raises(Misconfigured, match=f"{bela} may not use the schema {team}") as refused:
         await open_as(empty_dsn, bela, team)
-    assert refused.value.remedy == f"Use --schema {bela}, or set schema under [database]."
+    assert refused.value.remedy.startswith(f"Use --schema {bela}, or let its owner run: GRANT USAGE, CREATE ON SCHEMA")
     await users.add_shared(team, [bela])
     second = await open_as(empty_dsn, bela, team)
     assert await second.agents.last() is None, "each has a last conversation"
@@ -373,11 +373,11 @@ async def test_schema_that_does_not_exist_names_those_that_do(
     for schema in ("ikigai", "tema"):
         with pytest.raises(BadDatabase, match=f"There is no schema {schema} in the database") as refused:
             await open_as(empty_dsn, anna, schema)
-        assert refused.value.remedy == f"Use --schema {anna}, or set schema under [database]."
+        assert refused.value.remedy.startswith(f"Use --schema {anna}, or let its owner run: GRANT CREATE ON DATABASE")
     await users.add_shared(team, [anna])
     with pytest.raises(BadDatabase) as refused:
         await open_as(empty_dsn, anna, "tema")
-    assert refused.value.remedy == f"Use --schema {anna} or --schema {team}, or set schema under [database]."
+    assert refused.value.remedy.startswith(f"Use --schema {anna} or --schema {team}, or let its owner run: GRANT")
 
 
 async def test_role_that_is_dropped_while_it_is_connected(

@@ -62,7 +62,7 @@ select set_config('synchronous_commit', case when current_setting('synchronous_c
 STANDBYS = "select current_setting('synchronous_standby_names')"
 # Schemas of the role, or of roles that it is a member of.
 USABLE_SCHEMAS = """
-select quote_ident(nspname) from pg_namespace join pg_roles on pg_roles.oid = nspowner
+select nspname::text from pg_namespace join pg_roles on pg_roles.oid = nspowner
 where not rolsuper and not starts_with(rolname::text, 'pg_') and pg_has_role(session_user, nspowner, 'usage'::text)
 order by nspname = session_user desc, 1 limit 3
 """

@@ -64,7 +64,7 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     db = commands.add_parser("db", help="manage the database").add_subparsers(dest="what", required=True)
     status = db.add_parser("status", parents=[common], help="show its place, contents and connection")
     status.set_defaults(act=_status)
-    migrate = db.add_parser("migrate", parents=[common], help="bring the schema up to date")
+    migrate = db.add_parser("migrate", parents=[common], help="make the schema where there is none")
     migrate.set_defaults(act=_migrate)
     for each in (status, migrate):
         each.add_argument("--json", action="store_true", help="one object")
@@ -233,10 +233,8 @@ def _count(number: int, noun: str) -> str:
 async def _migrate(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config) as (_, database):
         version, before = database.schema_version, database.version_before
-    if before == version:
-        text = f"The schema is at version {version} already; nothing was changed."
-    else:
-        text = f"The schema was {f'at version {before}' if before else 'made'}, and is at version {version} now."
+    made = "was made" if before != version else "is there already"
+    text = f"The schema {config.database.schema} {made}, with number {version}."
     print_answer(DoneRecord(did="migrate", text=text) if arguments.json else text)
 
 

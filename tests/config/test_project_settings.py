@@ -204,11 +204,6 @@ def test_shift_tab_goes_through_what_a_project_lets(most: str, ring: list[str], 
     assert seen == ring
 
 
-def test_shift_tab_goes_through_what_is_left_in_an_agent_of_another_user():
-    run = RunConfig({"model": "chat/small"}, limits, encoder, is_foreign=True)
-    assert permissions.next_approval_mode(empty_memory(run, "a"), {}).values == {"approval": "read-only"}
-
-
 async def test_what_a_project_forbids_is_not_asked_about():
     async def ask(question: Question) -> QuestionAnswer:
         asked.append(question)

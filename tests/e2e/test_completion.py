@@ -97,7 +97,7 @@ def test_bash(account: Account, on_path: Path):
     }
     assert told["history export --agent a -o x --form"] == {"--format"}
     assert told["usage --plot a"] == {"a", "file.txt"} and told["usage --plot --b"] == {"--by"}
-    assert told["usage --plot --by "] == {"day", "month", "model", "agent", "folder", "tree", "user"}
+    assert told["usage --plot --by "] == {"day", "month", "model", "agent", "folder", "tree"}
 
     # Every command of the parsers with every option, and no other.
     told = asked(account, on_path, *(f"{path} -" for path, _ in parsers()))

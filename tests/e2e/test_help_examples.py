@@ -39,9 +39,10 @@ AT_A_TERMINAL = {
 BEFORE = {
     "ikigai agents rename calm-otter docs": "ikigai agents rename docs older$RANDOM",
     "ikigai agents show calm-otter": "ikigai agents rename docs calm-otter",
-    "ikigai agents share docs with anna": "ikigai db users add anna",
-    "ikigai db users add anna": "ikigai db users remove anna",
-    "ikigai db users remove anna --give-to bela": "ikigai db users add anna; ikigai db users add bela",
+    "ikigai db users add anna": "ikigai db users remove anna --delete",
+    "ikigai db users add-shared team anna bela": "ikigai db users add bela",
+    "ikigai db users remove bela --from team": "ikigai db users add anna; ikigai db users add-shared team anna bela",
+    "ikigai db users remove anna --give-to bela": "ikigai db users remove team --delete",
     "ikigai usage --plot usage.svg": "rm -f usage.svg",
     "ikigai history export -o talk.html": "rm -f talk.html",
     "ikigai history export --agent docs -o docs.jsonl": "rm -f docs.jsonl",

@@ -80,7 +80,6 @@ def used(account: Account, wire: Wire) -> Account:
     return account
 
 
-# ANNA stands for another user of the database.
 SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "agents": ("agents", "--json"),
     "agents, all": ("agents", "--all", "--json"),
@@ -96,7 +95,6 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "usage by month": ("usage", "--by", "month", "--json"),
     "usage by folder": ("usage", "--by", "folder", "--json"),
     "usage by tree": ("usage", "--by", "tree", "--json"),
-    "usage by user": ("usage", "--by", "user", "--json"),
     "usage by agent": ("usage", "--by", "agent", "--agent", "docs", "--json"),
     "models": ("models", "--json"),
     "agents, listed": ("agents", "list", "--all", "--json"),
@@ -113,20 +111,15 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "revive": ("agents", "revive", "ghost", "--json"),
     "rename": ("agents", "rename", "kid", "child", "--json"),
     "kill": ("agents", "kill", "child", "--yes", "--json"),
-    "share": ("agents", "share", "docs", "with", "ANNA", "write", "--json"),
-    "shares": ("agents", "share", "--json"),
-    "share, ended": ("agents", "share", "docs", "with", "ANNA", "none", "--json"),
     "archive": ("agents", "archive", "docs", "--json"),
 }
 
 
 @pytest.mark.timeout(600)  # on a busy machine the program takes seconds to start
-def test_subcommands(used: Account, people: tuple[str, str]):
+def test_subcommands(used: Account):
     """All of one user: those that change the agents come behind those that show them."""
-    assert used.run("db", "users", "add", people[0]).returncode == 0
     assert used.run("mcp", "add", "scripted", "--", sys.executable, SCRIPT, "good").returncode == 0
     for case, words in SUBCOMMANDS.items():
-        words = tuple(people[0] if word == "ANNA" else word for word in words)
         user = forking(used) if words[0] == "mcp" else used
         result = user.run(*words, IKIGAI_MODEL="wire/x", WIRE_KEY="key")
         errors = result.stderr.replace("ikigai: No list yet from dead. To fetch it: ikigai models --refresh\n", "")

@@ -4,13 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import ToolSpec
 from ikigai.core.state.effective_settings import RunConfig, RunProfile, WindowRules
 from ikigai.core.state.inputs import Change, Clear
 from ikigai.core.state.memory import next_request, offered_tools
-from ikigai.core.state.settings import chosen_settings
 from ikigai.core.state.tool_results import ToolResultLimits
 from ikigai.core.tool_selection import EVERY_SET
 from ikigai.core.views.transcript import event_block
@@ -164,47 +162,3 @@ def test_profile_typed_now_wins_over_earlier_choices_and_flags_of_what_it_sets()
     agent.happen(Change({"profile": "brief"}))
     assert agent.memory.budget == 300, "named again, it takes the choice back"
     assert Agent(PROFILED, agent.log).memory.budget == 300
-
-
-LOOSE = replace(PROFILED, profiles={"": RunProfile(), "loose": RunProfile({"approval": "auto"})})
-FOREIGN = replace(LOOSE, is_foreign=True)
-
-
-def mode(agent: Agent) -> str:
-    return ApprovalMode.of(agent.memory.settings).value
-
-
-@pytest.mark.parametrize(
-    ("choices", "run", "expected"),
-    [
-        ({"approval": "yolo"}, FOREIGN, "ask"),
-        ({"approval": "edits"}, FOREIGN, "ask"),
-        ({"approval": "read-only"}, FOREIGN, "read-only"),
-        ({"profile": "loose"}, FOREIGN, "ask"),
-        ({"approval": "yolo"}, replace(FOREIGN, below={**LOOSE.below, "approval": "edits"}), "edits"),
-        ({"approval": "yolo"}, replace(FOREIGN, below={**LOOSE.below, "approval": "read-only"}), "ask"),
-        ({"approval": "ask"}, replace(FOREIGN, above={"approval": "yolo"}), "yolo"),
-        ({"approval": "yolo"}, replace(FOREIGN, above={"profile": "loose"}), "auto"),
-        ({"approval": "yolo"}, LOOSE, "yolo"),
-    ],
-)
-def test_choices_in_an_agent_of_another_user_let_no_more_run(
-    choices: ev.Choices, run: RunConfig, expected: str
-) -> None:
-    owner = Agent(LOOSE)
-    owner.store((ev.SettingsChanged(choices, dict.fromkeys(choices, "agent")),))
-    chosen = mode(Agent(LOOSE, owner.log))
-    agent = Agent(run, owner.log)
-    assert mode(agent) == expected and agent.loaded() == agent.memory
-    agent.happen(Clear())
-    assert mode(agent) == expected and agent.loaded() == agent.memory
-    assert mode(Agent(LOOSE, owner.log)) == chosen, "the owner has what was chosen"
-
-
-def test_user_does_not_loosen_the_approval_mode_of_an_agent_of_another_user() -> None:
-    agent = Agent(FOREIGN)
-    with pytest.raises(Rejected, match="In an agent of another user the approval mode is ask at most"):
-        chosen_settings(agent.memory, {"approval": "edits"})
-    for chosen in ("read-only", "ask"):
-        agent.happen(Change({"approval": chosen}))
-        assert mode(agent) == chosen

@@ -49,8 +49,8 @@ select own.id, 'agent-' || own.n, above.id, case when above.id is not null then 
 from bench_agents own left join bench_agents above on above.n = own.n - 1 and own.n % 3 = 2 order by own.n
 """
 ADD_USES = """
-insert into agent_uses (role, os_user, agent_id, directory, used_at)
-select session_user, '', id, directory, last_used_at from agents order by last_used_at
+insert into agent_uses (role, agent_id, directory, used_at)
+select session_user, id, directory, last_used_at from agents order by last_used_at
 """
 ADD_EVENTS = """
 insert into messages (id, event_id, agent_id, seq, kind, content, data, created_at) overriding system value

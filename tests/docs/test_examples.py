@@ -41,7 +41,7 @@ def reader(tmp_path: Path, dsn: str) -> Account:
     with psycopg.connect(dsn) as connection:
         made = "insert into agents (id, name, directory) values (gen_random_uuid(), 'amber-fox', %s) returning id"
         ((agent,),) = connection.execute(made, (str(tmp_path),)).fetchall()
-        used = "insert into agent_uses (role, os_user, agent_id) values (session_user, '', %s)"
+        used = "insert into agent_uses (role, agent_id) values (session_user, %s)"
         connection.execute(used, (agent,))
     for command in ("git init -q", "git add notes.txt", "echo more >> notes.txt"):
         subprocess.run(command, shell=True, check=True, cwd=tmp_path)

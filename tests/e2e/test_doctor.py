@@ -163,12 +163,12 @@ def test_doctor_reports_faults_of_the_database(account: Account, dsn: str, empty
             admin.execute(f'alter database "{name}" set synchronous_commit = {value}'.encode())
             code, found = examined(account, IKIGAI_MODEL="scripted/echo")
             assert code == 0 and found["durability"]["state"] == state
-        admin.execute("insert into ikigai_migrations (version, name) values (999, 'later')")
+        admin.execute("update ikigai_migrations set version = 999")
         code, found = examined(account)
         assert code == 1 and "newer than this ikigai" in found["schema"]["said"]
-        admin.execute("delete from ikigai_migrations where version > 3")
+        admin.execute("update ikigai_migrations set version = 3")
         code, found = examined(account)
-        assert found["database"] == found["database"] | {"state": "bad", "remedy": "Run: ikigai db migrate"}
+        assert found["database"] == found["database"] | {"state": "bad"} and "schema 3" in found["database"]["said"]
     for url, words in ((empty_role, "no tables of ikigai"), (address(dsn, port="1"), ""), ("host='", "")):
         code, found = examined(account, IKIGAI_DATABASE_URL=url, PGPASSWORD="secret")
         wrong = found.get("database", found["configuration"])

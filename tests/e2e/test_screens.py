@@ -46,7 +46,7 @@ def golden(dsn: str) -> Iterator[Account]:
         with psycopg.connect(dsn) as connection:
             made = "insert into agents (id, name, directory) values (gen_random_uuid(), 'amber-fox', %s) returning id"
             ((agent,),) = connection.execute(made, (home,)).fetchall()
-            used = "insert into agent_uses (role, os_user, agent_id) values (session_user, '', %s)"
+            used = "insert into agent_uses (role, agent_id) values (session_user, %s)"
             connection.execute(used, (agent,))  # else it is nobody's last one
         yield Account(Path(home), dsn)
 

@@ -10,7 +10,7 @@ from ikigai.core.errors import Rejected
 
 links = st.lists(st.tuples(st.none() | st.integers(0, 14), st.booleans()), max_size=12).map(
     lambda each: [
-        AgentLink(str(n), f"n{n}", None if parent is None or parent == n else str(parent), float(n), dead, False, "")
+        AgentLink(str(n), f"n{n}", None if parent is None or parent == n else str(parent), float(n), dead, False)
         for n, (parent, dead) in enumerate(each)
     ]
 )

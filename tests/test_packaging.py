@@ -126,7 +126,7 @@ def test_wheel_and_sdist_install_with_the_dependencies_of_an_index(wheel: Path, 
         assert run(bin / "python", "-m", "pip", "check", cwd=tmp_path) == "No broken requirements found.\n"
         assert run(bin / "ikigai", "--version", cwd=tmp_path) == f"ikigai {__version__}\n"
         missing = ast.literal_eval(run(bin / "python", "-c", IMPORT_ALL, cwd=tmp_path))
-        assert {*missing.values()} <= {"mcp", "mcp_types", "xllamacpp", "matplotlib"}, missing
+        assert {*missing.values()} <= {"mcp", "mcp_types", "xllamacpp"}, missing
         print(f"{archive.name} lacks {missing}")
         help = run(bin / "ikigai", "--help", cwd=tmp_path)
         assert "exit codes:" in help

@@ -4,6 +4,6 @@
 #   the loop, its services, tools and MCP servers     loaded while the user reads or types
 #   spool, unsaved events, redaction, transfer        a database that is away, or an import
 #   reports, search, recall, plots, export, prices    the command that shows them
-#   csv, io, shutil, tempfile, matplotlib             the same commands
+#   csv, io, shutil, tempfile             the same commands
 #   images, pypdf                                     the message that names such a file
 #   json, platform                                    a profile of the project, and the notice of an update

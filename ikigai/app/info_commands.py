@@ -132,13 +132,13 @@ async def _keys(argument: str, config: Config, context: CommandContext | None) -
 
 async def _cost(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     from ikigai.app import usage_report
-    from ikigai.app.plots.command import draw_on_screen, format_plot, parse_typed, plot_for_screen, write_image
+    from ikigai.app.plots.command import draw_on_screen, format_plot, plot_for_screen
 
-    request, database = parse_typed(argument), context.services.database
+    database = context.services.database
     rows = await usage_report.spent_so_far(database, context.session, context.agent.id)
     cache = await database.usage.cache_report(context.agent.id)
     figures = usage_report.cost_record(rows, cache)
-    if not request.plot:
+    if not argument:
         from ikigai.app import cache_usage
 
         text = f"{usage_report.format_costs(rows)}\n{cache_usage.format_cost_lines(cache)}".rstrip()
@@ -150,8 +150,6 @@ async def _cost(argument: str, config: Config, context: CommandContext) -> Comma
         return CommandAnswer(text, figures)
     budget = context.memory.budget and context.memory.ceiling
     picture = await plot_for_screen(database, config, context.agent, budget)
-    if request.file:
-        return CommandAnswer(await write_image(picture, request), figures)
     text = format_plot(picture, words=config.terminal.screen_reader)
     return CommandAnswer(text, figures, draw=partial(draw_on_screen, picture))
 

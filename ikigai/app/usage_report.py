@@ -77,20 +77,13 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     format = usage.add_mutually_exclusive_group()
     format.add_argument("--json", action="store_true", help="one object: by, since, agent, rows, total")
     format.add_argument("--csv", action="store_true", help="a table for spreadsheets: the columns of --json")
-    usage.add_argument(
-        "--plot",
-        nargs="?",
-        const="",
-        metavar="FILE",
-        help="draw it, and how full the window was; to a file (.png, .svg) with the extra `plot`",
-    )
-    usage.add_argument("--force", action="store_true", help="overwrite an existing file")
+    format.add_argument("--plot", action="store_true", help="draw it, and how full the window was")
     return usage
 
 
 def check_flags(arguments: argparse.Namespace) -> None:
     """Check the options against each other, and give --by its default. Raise ConfigError."""
-    given = [name for name in ("by", "limit", "plot") if getattr(arguments, name) is not None]
+    given = [name for name in ("by", "limit") if getattr(arguments, name) is not None] + ["plot"] * arguments.plot
     if arguments.cache and given:
         raise ConfigError(
             f"--cache has rows of its own, so --{given[0]} does not apply to it.", "Leave out one of the two."

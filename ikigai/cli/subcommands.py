@@ -115,11 +115,10 @@ async def _usage(config: Config, arguments: argparse.Namespace) -> None:
     from ikigai.app.plots import command
 
     usage_report.check_flags(arguments)
-    picture = command.parse_flags(arguments)
     async with opened_database(config, write=False) as (_, database):
-        if picture.plot:
-            await command.run(database, config, arguments, picture)
-        if not picture.plot or arguments.json:
+        if arguments.plot:
+            await command.run(database, config, arguments)
+        else:
             print_answer(await usage_report.report_usage(database, arguments))
 
 

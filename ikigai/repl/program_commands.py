@@ -111,19 +111,6 @@ class ProgramCommands:
     async def _status(self, command: ProgramCommand) -> None:
         await self._show(command, self._screen.status.rows().rstrip())
 
-    async def _cost(self, command: ProgramCommand) -> None:
-        """Show the costs, or write a picture to a file; the library that draws it takes seconds to load."""
-        if not _draws_picture(command.argument):
-            await self._show(command)
-            return
-
-        async def draw() -> str:
-            from ikigai.app import info_commands
-
-            return (await info_commands.answer_command(command, self._session.config, self._context())).text
-
-        self._session.run(self._session.show_running(f"/cost {command.argument}", draw))
-
     async def _limit(self, command: ProgramCommand) -> None:
         """Set a spending cap for this run, then show them all."""
         from ikigai.app import spending_caps
@@ -358,15 +345,6 @@ class ProgramCommands:
         return CommandContext(services, active.agent, memory, state, self._view.usage, active.manager)
 
 
-def _draws_picture(argument: str) -> bool:
-    """Return True if /cost is to write a file. Raise ConfigError for a bad argument."""
-    if not argument:
-        return False
-    from ikigai.app.plots.command import parse_typed
-
-    return parse_typed(argument).file is not None
-
-
 Handler: TypeAlias = Callable[[ProgramCommands, ProgramCommand], Coroutine[Any, Any, None]]
 
 HANDLERS: Mapping[str, Handler] = {
@@ -375,7 +353,6 @@ HANDLERS: Mapping[str, Handler] = {
     "btw": ProgramCommands._btw,
     "config": ProgramCommands._config,
     "copy": ProgramCommands._copy,
-    "cost": ProgramCommands._cost,
     "doctor": ProgramCommands._doctor,
     "commands": ProgramCommands._list_or_send,
     "editor": ProgramCommands._editor,

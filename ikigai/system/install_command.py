@@ -24,5 +24,5 @@ def install_command(requirement: str) -> str:
 
 
 def extra_command(extra: str) -> str:
-    """Return the shell command that adds an extra of ikigai: "local", "plot", "sandbox"."""
+    """Return the shell command that adds an extra of ikigai: "local", "mcp", "sandbox"."""
     return install_command(f"{DISTRIBUTION}[{extra}]")

@@ -75,7 +75,7 @@ def test_bash(account: Account, on_path: Path):
         "''", "h", "history ''", "history ex", "history export --f", "history export --format ''", "db ''",
         "--config x.toml his", "usage --by m", "-m x/y --resume ''", "history import a", "history recover a",
         "history search --kind ''",
-        "nonsense ''", "config ''", "history export --agent a -o x --form", "usage --plot a", "usage --plot --b",
+        "nonsense ''", "config ''", "history export --agent a -o x --form", "usage --plot --b",
         "usage --plot --by ''",
     )  # fmt: skip
     assert told["history "] == {"search", "recall", "list", "show", "export", "import", "recover"} and told[
@@ -96,7 +96,7 @@ def test_bash(account: Account, on_path: Path):
         "init",
     }
     assert told["history export --agent a -o x --form"] == {"--format"}
-    assert told["usage --plot a"] == {"a", "file.txt"} and told["usage --plot --b"] == {"--by"}
+    assert told["usage --plot --b"] == {"--by"}
     assert told["usage --plot --by "] == {"day", "month", "model", "agent", "folder", "tree"}
 
     # Every command of the parsers with every option, and no other.
@@ -184,7 +184,6 @@ TABS = (
     (b"\x15ikigai mcp rem\ttr\t", b"mcp remove tracker"),
     (b"\x15ikigai config validate not\t", b"validate notes.txt"),
     (b"\x15ikigai -p @not\t", b"@notes.txt"),
-    (b"\x15ikigai usage --plot not\t", b"--plot notes.txt"),
 )
 """Keys, and the text that the line has then; NAME is the name of an agent."""
 

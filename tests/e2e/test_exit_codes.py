@@ -78,7 +78,6 @@ CASES: dict[str, list[Case]] = {
     ],
     "usage": [
         (0, ("usage",), {}),
-        (1, ("usage", "--plot", "other.png"), {}),
         (2, ("usage", "--agent", "nobody"), {}),
         (75, ("usage",), AWAY),
     ],

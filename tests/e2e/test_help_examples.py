@@ -43,7 +43,6 @@ BEFORE = {
     "ikigai db users add-shared team anna bela": "ikigai db users add bela",
     "ikigai db users remove bela --from team": "ikigai db users add anna; ikigai db users add-shared team anna bela",
     "ikigai db users remove anna --give-to bela": "ikigai db users remove team --delete",
-    "ikigai usage --plot usage.svg": "rm -f usage.svg",
     "ikigai history export -o talk.html": "rm -f talk.html",
     "ikigai history export --agent docs -o docs.jsonl": "rm -f docs.jsonl",
     "ikigai db dump ikigai.dump": "rm -f ikigai.dump",

@@ -20,10 +20,10 @@ def test_extras_are_quoted_for_the_shell(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_pipx_changes_what_pipx_has_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", "/home/me/.local/share/pipx/venvs/ikigai-chat")
-    assert extra_command("plot") == "pipx runpip ikigai-chat install 'ikigai-chat[plot]'"
+    assert extra_command("mcp") == "pipx runpip ikigai-chat install 'ikigai-chat[mcp]'"
 
 
 def test_uv_changes_a_python_without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(sys, "executable", "/t/bin/python")
-    assert extra_command("plot") == "uv pip install --python /t/bin/python 'ikigai-chat[plot]'"
+    assert extra_command("mcp") == "uv pip install --python /t/bin/python 'ikigai-chat[mcp]'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ikigai.app.json_records.record_fields import AgentObject, Id, JsonObject, PrintedRecord, Time
+from ikigai.app.json_records.record_fields import AgentObject, Id, PrintedRecord, Time
 from ikigai.core.record import Count
 
 

@@ -20,7 +20,7 @@ Meaning: TypeAlias = inputs.Command | ProgramCommand
 
 
 def check_cost(argument: str) -> None:
-    if argument and argument.split(maxsplit=1)[0] != "--plot":
+    if argument not in ("", "--plot"):
         raise WrongArgument(f"/cost does not take {quoted(argument)}.")
 
 

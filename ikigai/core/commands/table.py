@@ -114,11 +114,10 @@ COMMANDS: tuple[CommandSpec, ...] = (
         group="Models", example="/profile cheap", related="model think config",
         print_mode=PrintMode.SHOW, parser=parsers.parse_profile, completes="profiles",
         more="It replaces earlier choices of the settings that it names; /model, /budget … replace them again."),
-    CommandSpec("cost", "[--plot [FILE]]", "show tokens and cost: this session, this agent, everything",
+    CommandSpec("cost", "[--plot]", "show tokens and cost: this session, this agent, everything",
         group="Models", example="/cost --plot", related="limit status context",
         print_mode=PrintMode.SHOW, parser=parsers.check_cost, completes="plot",
-        more="--plot draws tokens and cost over time, and how full the window was; into FILE.png or FILE.svg with "
-        "the extra `plot`."),
+        more="--plot draws tokens and cost over time, and how full the window was."),
     CommandSpec("limit", "[turn|run|day|agent AMOUNT|off]", "show the spending caps, or set one for this run",
         group="Models", example="/limit day 5", related="cost config",
         print_mode=PrintMode.SHOW, parser=parsers.check_limit, completes="caps",

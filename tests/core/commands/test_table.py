@@ -83,7 +83,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/cost", ProgramCommand("cost")),
     ("/limit", ProgramCommand("limit")),
     ("/limit day $2.50", ProgramCommand("limit", "day $2.50")),
-    ("/cost --plot a b.png", ProgramCommand("cost", "--plot a b.png")),
+    ("/cost --plot", ProgramCommand("cost", "--plot")),
     ('/search  "a  phrase" x*', ProgramCommand("search", '"a  phrase" x*')),
     ("/search #12", ProgramCommand("search", "#12")),
     ("/history", ProgramCommand("history")),
@@ -175,7 +175,7 @@ REFUSED = [
     ("/think HIGH", "'HIGH' is not a thinking level.", "default. Usage: /think [LEVEL]"),
     ("/search", "Add the words to search for.", "Usage: /search QUERY | #ID"),
     ("/summary 3", "/summary takes no argument.", "Usage: /summary"),
-    ("/cost all", "/cost does not take 'all'.", "Usage: /cost [--plot [FILE]]"),
+    ("/cost all", "/cost does not take 'all'.", "Usage: /cost [--plot]"),
     ("/budget lots", "'lots' is not a token count.", "100k"),
     ("/budget -5", "'-5' is not a token count.", "100k"),
 ]

@@ -33,7 +33,20 @@ select
   coalesce(data #>> '{miss,cause}', '') as miss_cause,
   coalesce(ikigai_number(data #> '{miss,tokens}'), 0) as missed,
   coalesce(data #>> '{usage,diagnosis}', '') as provider_diagnosis,
-  coalesce(ikigai_number(data #> '{usage,searches}'), 0) as searches
+  coalesce(ikigai_number(data #> '{usage,searches}'), 0) as searches,
+  -- The request before is one step in the index of agent and id, as `offset 0` and the comparison of rows have it: the
+  -- planner expects few requests of turns, and would sort all that the agent sent.
+  case when coalesce(data ->> 'purpose', '') = '' then coalesce(greatest(0,
+    coalesce(ikigai_number(data -> 'out'), 0) - (
+      select coalesce(ikigai_number(earlier.data -> 'out'), 0) from (
+        select data from messages before
+        where (before.agent_id, before.id) < (messages.agent_id, messages.id)
+          and before.agent_id >= messages.agent_id and before.agent_id <= messages.agent_id and before.kind = 'usage'
+        order by before.agent_id desc, before.id desc offset 0
+      ) earlier
+      where coalesce(earlier.data ->> 'purpose', '') = '' limit 1
+    )
+  ), 0) else 0 end as pruned
 from messages
 where kind = 'usage';
 
@@ -63,24 +76,104 @@ comment on column usage.miss_cause is
 comment on column usage.missed is 'Input tokens that the provider''s cache could have served, and did not.';
 comment on column usage.provider_diagnosis is 'The provider''s own word for it, where it says one.';
 comment on column usage.searches is 'Web searches that the vendor ran within the request and charged for.';
+comment on column usage.pruned is 'Turns that left the window since the request before.';
 
+create view prunes as select id, agent_id, created_at, model, pruned as turns from usage where pruned > 0;
+comment on view prunes is 'A row for each request that left out more turns than the request before it.';
+comment on column prunes.id is 'The usage event''s.';
+comment on column prunes.agent_id is 'The agent that sent the request.';
+comment on column prunes.created_at is 'When the request had ended and was stored.';
+comment on column prunes.model is 'The model that was asked, provider/name.';
+comment on column prunes.turns is 'The number of turns that left the window before the request.';
+
+-- Sums ---------------------------------------------------------------------------------------------------------------
+
+create view usage_figures as
+select
+  id, created_at, date_bin('1 hour', created_at, 'epoch') as hour, agent_id, model,
+  1 as requests,
+  (failure not in ('', 'interrupted'))::integer as failed,
+  (failure = 'interrupted')::integer as interrupted,
+  (attempt > 1)::integer as retried,
+  input, cached, written, output, thinking, searches,
+  coalesce(cost, 0) as cost,
+  (cost is null)::integer as unpriced,
+  is_minimum::integer as at_least,
+  (pruned > 0)::integer as prunes,
+  pruned,
+  spent_usd, spent_tokens
+from usage;
+comment on view usage_figures is 'A row for each request, with what it adds to the sums of its hour in usage_hours.';
+comment on column usage_figures.id is 'The usage event''s.';
+comment on column usage_figures.created_at is 'When the request had ended and was stored.';
+comment on column usage_figures.hour is 'The beginning of the hour, in UTC.';
+comment on column usage_figures.agent_id is 'The agent that sent the request.';
+comment on column usage_figures.model is 'The model that was asked, provider/name.';
+comment on column usage_figures.prunes is 'Requests before which turns had left the window.';
+comment on column usage_figures.pruned is 'Turns that left the window since the request before.';
+comment on column usage_figures.spent_usd is 'US dollars that caps count for it: the most that it can have cost.';
+comment on column usage_figures.spent_tokens is 'Tokens that caps count for it.';
+
+-- Hours, not days: where a day begins depends on who asks. In nearly all time zones it begins with an hour; reports in
+-- the others read the hours that midnight cuts from the ledger.
+create table usage_hours (
+  hour timestamptz not null,
+  agent_id uuid not null references agents,
+  model text not null,
+  requests integer not null, failed integer not null, interrupted integer not null, retried integer not null,
+  input numeric not null, cached numeric not null, written numeric not null, output numeric not null,
+  thinking numeric not null, searches numeric not null,
+  cost numeric not null, unpriced integer not null, at_least integer not null,
+  prunes integer not null, pruned numeric not null,
+  spent_usd numeric not null, spent_tokens numeric not null,
+  primary key (agent_id, hour, model)
+) with (fillfactor = 80);  -- a row changes with each request of its hour, and stays in its page
+create index usage_hours_hour on usage_hours (hour);
+comment on table usage_hours is 'The sums of usage_figures by hour, agent and model; the append of a request keeps them.';
+comment on column usage_hours.hour is 'The beginning of the hour, in UTC.';
+
+-- After the row, so that a retry that finds it stored adds nothing, and the request before it is there.
+create function ikigai_sum_usage() returns trigger language plpgsql set search_path from current as $$
+begin
+  insert into usage_hours as sums
+  select hour, agent_id, model, requests, failed, interrupted, retried, input, cached, written, output, thinking,
+         searches, cost, unpriced, at_least, prunes, pruned, spent_usd, spent_tokens
+  from usage_figures where id = new.id
+  on conflict (agent_id, hour, model) do update set
+    requests = sums.requests + excluded.requests,
+    failed = sums.failed + excluded.failed,
+    interrupted = sums.interrupted + excluded.interrupted,
+    retried = sums.retried + excluded.retried,
+    input = sums.input + excluded.input,
+    cached = sums.cached + excluded.cached,
+    written = sums.written + excluded.written,
+    output = sums.output + excluded.output,
+    thinking = sums.thinking + excluded.thinking,
+    searches = sums.searches + excluded.searches,
+    cost = sums.cost + excluded.cost,
+    unpriced = sums.unpriced + excluded.unpriced,
+    at_least = sums.at_least + excluded.at_least,
+    prunes = sums.prunes + excluded.prunes,
+    pruned = sums.pruned + excluded.pruned,
+    spent_usd = sums.spent_usd + excluded.spent_usd,
+    spent_tokens = sums.spent_tokens + excluded.spent_tokens;
+  return null;
+end
+$$;
+comment on function ikigai_sum_usage() is 'Adds a request to the sums of its hour.';
+create trigger sum_usage after insert on messages for each row when (new.kind = 'usage')
+  execute function ikigai_sum_usage();
+
+-- In the time zone of a session a day may begin within an hour, so that its sums come from the ledger.
 create view usage_by_day as
 select
   created_at::date as day,
-  count(*) as requests,
-  count(*) filter (where failure not in ('', 'interrupted')) as failed,
-  count(*) filter (where failure = 'interrupted') as interrupted,
-  count(*) filter (where attempt > 1) as retried,
-  sum(input) as input,
-  sum(cached) as cached,
-  sum(written) as written,
-  sum(output) as output,
+  sum(requests) as requests, sum(failed) as failed, sum(interrupted) as interrupted, sum(retried) as retried,
+  sum(input) as input, sum(cached) as cached, sum(written) as written, sum(output) as output,
   sum(thinking) as thinking,
-  case when count(*) > count(cost) then nullif(sum(cost), 0) else sum(cost) end as cost,
-  count(*) filter (where cost is null) as unpriced,
-  count(*) filter (where is_minimum) as at_least,
-  sum(searches) as searches
-from usage
+  case when sum(unpriced) > 0 then nullif(sum(cost), 0) else sum(cost) end as cost,
+  sum(unpriced) as unpriced, sum(at_least) as at_least, sum(searches) as searches
+from usage_figures
 group by 1;
 comment on view usage_by_day is 'Usage added up by day, in the time zone of the session that queries it.';
 comment on column usage_by_day.day is 'The day, in the time zone of the session that queries it.';
@@ -102,63 +195,29 @@ comment on column usage_by_day.searches is 'Web searches that vendors ran and ch
 create view usage_by_model as
 select
   model,
-  count(*) as requests,
-  count(*) filter (where failure not in ('', 'interrupted')) as failed,
-  count(*) filter (where failure = 'interrupted') as interrupted,
-  count(*) filter (where attempt > 1) as retried,
-  sum(input) as input,
-  sum(cached) as cached,
-  sum(written) as written,
-  sum(output) as output,
+  sum(requests) as requests, sum(failed) as failed, sum(interrupted) as interrupted, sum(retried) as retried,
+  sum(input) as input, sum(cached) as cached, sum(written) as written, sum(output) as output,
   sum(thinking) as thinking,
-  case when count(*) > count(cost) then nullif(sum(cost), 0) else sum(cost) end as cost,
-  count(*) filter (where cost is null) as unpriced,
-  count(*) filter (where is_minimum) as at_least,
-  sum(searches) as searches
-from usage
+  case when sum(unpriced) > 0 then nullif(sum(cost), 0) else sum(cost) end as cost,
+  sum(unpriced) as unpriced, sum(at_least) as at_least, sum(searches) as searches
+from usage_hours
 group by 1;
 comment on view usage_by_model is 'Usage added up by model; columns as in usage_by_day.';
 comment on column usage_by_model.model is 'The model that was asked, provider/name.';
-comment on column usage_by_model.requests is 'Requests that were sent to a model.';
-comment on column usage_by_model.failed is 'Requests that failed, without those that the user interrupted.';
-comment on column usage_by_model.interrupted is 'Requests that the user interrupted.';
-comment on column usage_by_model.retried is 'Requests that repeated a failed one.';
-comment on column usage_by_model.input is 'Tokens sent, by the provider''s count, cached and written ones included.';
-comment on column usage_by_model.cached is 'Input tokens read from the provider''s cache.';
-comment on column usage_by_model.written is 'Input tokens put into the provider''s cache.';
-comment on column usage_by_model.output is 'Tokens received, thinking included.';
-comment on column usage_by_model.thinking is 'Output tokens that were thinking.';
-comment on column usage_by_model.cost is
-  'US dollars of the requests whose price is known: a lower bound while others are unpriced; null if there is none.';
-comment on column usage_by_model.unpriced is 'Requests whose price is unknown; they are not in the cost.';
-comment on column usage_by_model.at_least is 'Requests that can have cost more than what cost has of them.';
-comment on column usage_by_model.searches is 'Web searches that the vendor ran and charged for.';
-
--- The row before is found by one step in an index. A window over the whole ledger would read it for each report.
-create view prunes as
-select id, agent_id, created_at, model, turns
-from (
-  select
-    id,
-    agent_id,
-    created_at,
-    coalesce(data ->> 'model', '') as model,
-    coalesce(ikigai_number(data -> 'out'), 0) - (
-      select coalesce(ikigai_number(earlier.data -> 'out'), 0) from messages earlier
-      where earlier.agent_id = messages.agent_id and earlier.id < messages.id
-        and earlier.kind = 'usage' and coalesce(earlier.data ->> 'purpose', '') = ''
-      order by earlier.id desc limit 1
-    ) as turns
-  from messages
-  where kind = 'usage' and coalesce(data ->> 'purpose', '') = ''
-) asked
-where turns > 0;
-comment on view prunes is 'A row for each request that left out more turns than the request before it.';
-comment on column prunes.id is 'The usage event''s.';
-comment on column prunes.agent_id is 'The agent that sent the request.';
-comment on column prunes.created_at is 'When the request had ended and was stored.';
-comment on column prunes.model is 'The model that was asked, provider/name.';
-comment on column prunes.turns is 'The number of turns that left the window before the request.';
+-- What the others have of these columns is the same.
+do $$
+declare told record;
+begin
+  for told in
+    select own.attrelid::regclass as made, attname as name, col_description(day.attrelid, day.attnum) as about
+    from pg_attribute day join pg_attribute own using (attname)
+    where day.attrelid = 'usage_by_day'::regclass and day.attnum > 1
+      and own.attrelid in ('usage_by_model'::regclass, 'usage_figures'::regclass)
+  loop
+    execute format('comment on column %s.%I is %L', told.made, told.name, told.about);
+  end loop;
+end
+$$;
 
 -- Caps ---------------------------------------------------------------------------------------------------------------
 
@@ -185,95 +244,3 @@ comment on column reservations.sent_usd is
   'US dollars that were spent if the writer died: the input and a little output. The rest of the reservation ended with its lock.';
 comment on column reservations.sent_tokens is 'Tokens that were spent then.';
 comment on column reservations.output_usd is 'US dollars for a token of output; the draft of the reply tells how many came.';
-
--- Sums ---------------------------------------------------------------------------------------------------------------
-
--- Days are those of the time zone that the server had when the sums began: mostly that of its only user. Reports in
--- other zones take the quarters of an hour at the edges of their days.
-do $$
-begin
-  execute format(
-    'create function ikigai_usage_day(at timestamptz) returns timestamptz language sql stable parallel safe
-     return date_trunc(''day'', at, %L)', current_setting('TimeZone')
-  );
-end
-$$;
-comment on function ikigai_usage_day(timestamptz) is 'The beginning of the day to whose sums a moment belongs.';
-
-create table usage_days (
-  day timestamptz not null,
-  agent_id uuid not null references agents,
-  model text not null,
-  requests bigint not null,
-  failed bigint not null,
-  interrupted bigint not null,
-  retried bigint not null,
-  input numeric not null,
-  cached numeric not null,
-  written numeric not null,
-  output numeric not null,
-  thinking numeric not null,
-  searches numeric not null,
-  cost numeric not null,
-  unpriced bigint not null,
-  at_least bigint not null,
-  prunes bigint not null,
-  pruned numeric not null,
-  primary key (day, agent_id, model)
-);
-create index usage_days_agent on usage_days (agent_id, day);
-comment on table usage_days is
-  'Sums of the usage ledger by day, agent and model; made from the log in the background. Use the view usage_by_day.';
-comment on column usage_days.day is 'The beginning of the day, by ikigai_usage_day.';
-comment on column usage_days.prunes is 'Requests before which turns had left the window.';
-comment on column usage_days.pruned is 'These turns.';
-
-create table usage_quarters (
-  began timestamptz not null,
-  like usage_days,
-  primary key (began, agent_id, model)
-);
-create index usage_quarters_day on usage_quarters (day);
-create index usage_quarters_agent on usage_quarters (agent_id, began);
-alter table usage_quarters add foreign key (agent_id) references agents;
-comment on table usage_quarters is 'The sums of usage_days by quarters of an hour.';
-comment on column usage_quarters.began is 'The beginning of the quarter.';
-
-create table usage_progress (
-  agent_id uuid primary key references agents,
-  seq integer not null,
-  message bigint not null default 0,
-  has_totals boolean not null
-);
-comment on table usage_progress is 'How far the log of each agent has been taken into the sums of usage.';
-comment on column usage_progress.agent_id is 'The agent.';
-comment on column usage_progress.seq is 'The last event that is in them.';
-comment on column usage_progress.message is 'The id of that event.';
-comment on column usage_progress.has_totals is
-  'True: the sums over all agents and those of whole agents have as much.';
-
-create table usage_model_days (like usage_days);
-alter table usage_model_days drop column agent_id, add primary key (day, model);
-comment on table usage_model_days is 'The sums of usage_days over all agents.';
-
-create table usage_models (like usage_model_days);
-alter table usage_models drop column day, add primary key (model);
-comment on table usage_models is 'The sums of usage_days by model alone.';
-
-create table usage_agents (like usage_days);
-alter table usage_agents drop column day, drop column model, add primary key (agent_id);
-alter table usage_agents add foreign key (agent_id) references agents;
--- The dearest first; an agent without a known price comes last.
-create index usage_agents_cost on usage_agents
-  ((case when unpriced < requests then cost end) desc nulls last, agent_id);
-comment on table usage_agents is 'The sums of usage_days by agent alone.';
-
-create table usage_counts (
-  is_all boolean primary key default true check (is_all),
-  days bigint not null,
-  agents bigint not null
-);
-comment on table usage_counts is 'How many days and agents the sums have, in one row.';
-comment on column usage_counts.days is 'Days with requests, as in usage_model_days.';
-comment on column usage_counts.agents is 'Agents with requests, as in usage_agents.';
-insert into usage_counts (days, agents) values (0, 0);

@@ -9,7 +9,7 @@ create table search_behind (
 );
 comment on table search_behind is
   'Agents whose events may be missing in an index. An agent that no program has open is taken out once it is indexed.';
-comment on column search_behind.index_name is 'The index: words, stems, or usage for the sums.';
+comment on column search_behind.index_name is 'The index: words or stems.';
 comment on column search_behind.agent_id is 'The agent.';
 
 -- A program marks the agent as used after it has acquired the write lock, and before its first append. So the append
@@ -17,7 +17,7 @@ comment on column search_behind.agent_id is 'The agent.';
 create function ikigai_list_behind() returns trigger language plpgsql set search_path from current as $$
 begin
   -- Without a change the statement still waits for an indexer that is about to take the agent out.
-  insert into search_behind (index_name, agent_id) select unnest(array['words', 'stems', 'usage']), new.id
+  insert into search_behind (index_name, agent_id) select unnest(array['words', 'stems']), new.id
   on conflict (index_name, agent_id) do update set agent_id = excluded.agent_id where false;
   return null;
 end

@@ -122,7 +122,6 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
         if arguments.json:
             return cache_usage.cache_record(report, arguments.since, agent)
         return cache_usage.format_cache_csv(report) if arguments.csv else cache_usage.format_cache(report)
-    await database.usage.sum_up()
     most = resolve_limit(arguments.limit, arguments.json or arguments.csv)
     rows, total, more = await database.usage.groups(arguments.by, id, start, most)
     below = await spent_below(database, id, start) if id else None
@@ -142,7 +141,7 @@ async def report_usage(database: Database, arguments: argparse.Namespace) -> str
         return "No requests were found."
     both = [("its agents", below), ("with them", sum_totals((total, below)))] if below else []
     text = format_table(arguments.by, [*rows, ("total", total), *both])
-    notes = [_describe_more(arguments.by, more)] * (more != 0) + [_describe_prunes(total)] * (total.prunes > 0)
+    notes = [_describe_more(arguments.by, more)] * (more > 0) + [_describe_prunes(total)] * (total.prunes > 0)
     return "\n".join([text, *notes])
 
 
@@ -161,13 +160,13 @@ def format_csv(by: str, rows: Sequence[tuple[str, UsageTotals]]) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def _describe_more(by: str, more: int | None) -> str:
+def _describe_more(by: str, more: int) -> str:
     """Return the message about groups that are not in the table but in the total."""
     from ikigai.store.usage import PERIODS
 
     groups = by if more == 1 else f"{by}s"
-    kind = f"earlier {groups}" if by in PERIODS else f"more {groups}"
-    return f"… and {kind if more is None else f'{more:,} {kind}'}, in the total too. To list all: --limit 0"
+    kind = "earlier" if by in PERIODS else "more"
+    return f"… and {more:,} {kind} {groups}, in the total too. To list all: --limit 0"
 
 
 def _describe_prunes(of: UsageTotals) -> str:

@@ -174,7 +174,7 @@ class Database:
         """The reports of usage."""
         from ikigai.store.usage import UsageReports
 
-        return UsageReports(self._session, self.indexer)
+        return UsageReports(self._session)
 
     @cached_property
     def _search(self) -> EventSearch:

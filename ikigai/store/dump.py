@@ -19,7 +19,7 @@ from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress, quoted
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.embedded.libpq_variables import visible_environment
-from ikigai.store.sql import agents
+from ikigai.store.sql import agents, usage
 from ikigai.store.sql import dump as queries
 from ikigai.system.atomic_file import check_target, write_atomically
 
@@ -160,7 +160,7 @@ async def _fill(where: ServerAddress, cursor: Cursor, pg_restore: str, file: Pat
             f"The database {where.database} {where} holds agents already; nothing was restored.",
             "Restore into a fresh database.",
         )
-    await cursor.execute(queries.UNCHECK_ORDER)
+    await cursor.execute(queries.BEGIN_COPY)
     for table, copy_in in DUMPED_TABLES.items():
         await cursor.execute(queries.COLUMNS, (table,))
         columns = [name for (name,) in await cursor.fetchall()]
@@ -168,7 +168,8 @@ async def _fill(where: ServerAddress, cursor: Cursor, pg_restore: str, file: Pat
             async for rows in _rows(pg_restore, file, table, columns):
                 await copy.write(rows)
                 on_progress(copied := copied + len(rows), None)
-    await cursor.execute(queries.CHECK_ORDER)
+    await cursor.execute(queries.END_COPY)
+    await cursor.execute(usage.FILL_HOURS)
     await cursor.execute(queries.SET_IDENTITY)
     await cursor.execute(agents.COUNT_EVENTS)
     ((events,),) = await cursor.fetchall()

@@ -1,27 +1,26 @@
 """This module adds up the usage ledger in the database: in all, by day, by model, by agent, over time.
 
-A report of the newest days or of the dearest agents does not read the others.
+Reports read sums by hour, agent and model, which each append keeps; the log itself only for hours that a report cuts.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
 
 from ikigai.core.events import UsageReported
-from ikigai.core.views.usage_totals import UsageTotals, sum_totals
+from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import decode_row, read_snapshot
-from ikigai.store.sql import summed_usage, usage
+from ikigai.store.sql import usage
 
 if TYPE_CHECKING:
     from ikigai.core.request.cache_diagnosis import CacheUse
     from ikigai.core.spending import CapScope, Money, SpendingQuery
     from ikigai.core.views.cache_report import CacheReport
-    from ikigai.store.search.indexer import Indexer
     from ikigai.store.window_history import WindowFill
 
 replace = msgspec.structs.replace
@@ -32,22 +31,16 @@ TIME_UNITS: tuple[TimeUnit, ...] = ("hour", "day", "week", "month", "year")
 HOUR, DAY = 3600, 86_400
 MAX_UNIT_SECONDS: dict[str, int] = {"hour": HOUR, "day": DAY + HOUR, "week": 7 * DAY, "month": 31 * DAY}
 """Seconds that a period has at most, summer time and all."""
-USAGE_FIELDS = 13
-"""Fields of `UsageTotals` that a row of the ledger has by itself."""
 PERIODS = "day", "month"
 """Groups in the order of time, the newest last; the others are in the order of cost."""
-DAYS_PER_DAY = 3
-"""Days of the sums that a day of another time zone overlaps, at most."""
-SUM_UP_SECONDS = 1.0
-"""Seconds before a report in which usage is summed up."""
 
 
 class UsageGroups(NamedTuple):
-    """Usage in groups, and of all groups together. `more` groups were left out; None if they were not counted."""
+    """Usage in groups, and of all groups together. `more` groups were left out."""
 
     rows: list[tuple[str, UsageTotals]]
     total: UsageTotals
-    more: int | None = 0
+    more: int = 0
 
 
 async def read_totals(
@@ -60,17 +53,15 @@ async def read_totals(
     1970).
     """
     if ids is not None:
-        await cursor.execute(usage.USAGE_OF_EVENTS, {"ids": list(ids)}, prepare=False)
-        return _totals((await cursor.fetchall())[0])
-    return replace(await _read_sum(cursor, _which(agent, since)), prunes=0, pruned=0)
+        await cursor.execute(usage.TOTALS_OF_EVENTS, {"ids": list(ids)}, prepare=False)
+    else:
+        await cursor.execute(usage.TOTALS, _which(agent, since), prepare=False)
+    ((*row,),) = await cursor.fetchall()
+    return _totals(row)
 
 
 async def read_groups(
-    cursor: Cursor,
-    by: By,
-    agent: str | None = None,
-    since: float | None = None,
-    most: int | None = None,
+    cursor: Cursor, by: By, agent: str | None = None, since: float | None = None, most: int | None = None
 ) -> UsageGroups:
     """Return usage in groups: days (2026-11-30) or months (2026-11) of the local time zone ascending, the others by
     cost; the newest `most` days or months, or the dearest `most` of the others.
@@ -78,79 +69,25 @@ async def read_groups(
     An agent's requests are its own, without its ancestors'. A tree is an agent of the user with the subagents below it,
     a folder is that in which such an agent was last used, "" for none.
     """
-    which = _which(agent, since)
     async with read_snapshot(cursor):
-        if most and agent is None and since is None:  # else there are hardly more rows than of agents and days in use
-            if by == "agent":
-                return await _read_dearest_agents(cursor, which, most)
-            if by == "day" and (first := await _read_first_day(cursor, most)):
-                return await _read_newest_days(cursor, which, first, most)
-        if by in PERIODS:
-            rows = await _read_periods(cursor, "month" if by == "month" else "day", which)
-        else:
-            rows = await _read_rows(cursor, by, which)
-    shown = _cut(by, rows, most)
-    return UsageGroups(shown, sum_totals(of for _, of in rows), len(rows) - len(shown))
+        if by not in PERIODS:
+            return UsageGroups(*await _read_groups(cursor, by, _which(agent, since), most))
+        first, last = await _bounds(cursor, _which(agent, since))
+        if first is None or last is None:
+            return UsageGroups([], UsageTotals())
+        unit: TimeUnit = "month" if by == "month" else "day"
+        began = _beginnings(unit, first, last)
+        rows, total, more = await _read_groups(cursor, "day", _which(agent, since, began), most)
+        return UsageGroups([(_period_name(unit, began[number - 1]), of) for number, of in reversed(rows)], total, more)
 
 
-def _cut(by: By, rows: list[tuple[str, UsageTotals]], most: int | None) -> list[tuple[str, UsageTotals]]:
-    if not most:
-        return rows
-    return rows[-most:] if by in PERIODS else rows[:most]
-
-
-async def _read_dearest_agents(cursor: Cursor, which: dict[str, Any], most: int) -> UsageGroups:
-    await cursor.execute(summed_usage.DEAREST_AGENTS, which | {"most": most}, prepare=False)
-    rows = [(name, _totals(row)) for name, *row in await cursor.fetchall()]
-    await cursor.execute(summed_usage.COUNT_AGENTS, which, prepare=False)
-    ((count,),) = await cursor.fetchall()
-    return UsageGroups(rows, await _read_sum(cursor, which), count - len(rows))
-
-
-async def _read_first_day(cursor: Cursor, most: int) -> float | None:
-    """Return a time from which on there are requests on more than `most` days; None if there may be fewer."""
-    await cursor.execute(summed_usage.FIRST_OF_DAYS, (DAYS_PER_DAY * (most + 1),), prepare=False)
-    return next((first for (first,) in await cursor.fetchall()), None)
-
-
-async def _read_newest_days(cursor: Cursor, which: dict[str, Any], first: float, most: int) -> UsageGroups:
-    rows = _cut("day", await _read_periods(cursor, "day", which | {"since": first}), most)
-    begin, end = await _bounds(cursor, which)
-    # Days of two zones may begin together in winter alone: some of each month are compared, and all that are shown.
-    days = _days(datetime.fromtimestamp((begin or first) - 1).date(), datetime.fromtimestamp(end or first).date())
-    compared = {day for day in days if day.day in (1, 15)}.union(date.fromisoformat(day) for day, _ in rows)
-    edges = [local_midnight(day) for day in sorted(compared)]
-    await cursor.execute(summed_usage.COUNT_DAYS, which | {"days": edges}, prepare=False)
-    counts = [count - len(rows) for (count,) in await cursor.fetchall()]
-    return UsageGroups(rows, await _read_sum(cursor, which), next(iter(counts), None))
-
-
-async def _read_periods(
-    cursor: Cursor, unit: Literal["day", "month"], which: dict[str, Any]
-) -> list[tuple[str, UsageTotals]]:
-    first, last = await _bounds(cursor, which)
-    if first is None or last is None:
-        return []
-    # A second earlier: a moment right after midnight may have been rounded.
-    begin, end = _floor(unit, datetime.fromtimestamp(first - 1).date()), datetime.fromtimestamp(last).date()
-    days = [local_midnight(day) for day in _days(begin, end) if day == _floor(unit, day)]
-    return [
-        (_period_name(unit, days[number - 1]), of)
-        for number, of in await _read_rows(cursor, "day", which | {"days": days})
-    ]
-
-
-async def _read_rows(cursor: Cursor, by: str, which: dict[str, Any]) -> list[tuple[Any, UsageTotals]]:
-    """Return the usage of each group; a day is the number of the moment in `which` at which it begins, from 1 on."""
-    is_of_time = which["since"] is not None or bool(which["days"])
-    report = summed_usage.report(by, which["agents"] is not None, is_of_time)
-    await cursor.execute(report, which, prepare=False)
-    return [(group, _totals(row)) for group, *row in await cursor.fetchall()]
-
-
-async def _read_sum(cursor: Cursor, which: dict[str, Any]) -> UsageTotals:
-    ((_, total),) = await _read_rows(cursor, "all", which)
-    return total
+async def _read_groups(
+    cursor: Cursor, by: str, which: dict[str, Any], most: int | None = None
+) -> tuple[list[tuple[Any, UsageTotals]], UsageTotals, int]:
+    """Return the fields of `UsageGroups`; days by their number from 1 on, the newest first."""
+    await cursor.execute(usage.report(by), which | {"most": most or None}, prepare=False)
+    (_, *total, count), *rows = await cursor.fetchall()
+    return [(key, _totals(row)) for key, *row, _ in rows], _totals(total), count - len(rows)
 
 
 async def read_totals_over_time(
@@ -161,14 +98,12 @@ async def read_totals_over_time(
     The unit is the shortest of the local time zone that suffices; a week is named by its Monday. The last value is the
     usage before the newest `most` years.
     """
-    which = _which(agent, since)
-    first, last = await _bounds(cursor, which)
+    first, last = await _bounds(cursor, _which(agent, since))
     if first is None or last is None:
         return "hour", [], UsageTotals()
-    # As above: a moment right after the hour may have been rounded.
-    unit, began = next(periods for unit in TIME_UNITS if (periods := _periods(unit, first - 1, last, most)))
-    rows = await _read_rows(cursor, "day", which | {"days": began})
-    totals = {number: replace(of, prunes=0, pruned=0) for number, of in rows}
+    unit, began = next(periods for unit in TIME_UNITS if (periods := _periods(unit, first, last, most)))
+    rows, _, _ = await _read_groups(cursor, "day", _which(agent, since, began))
+    totals = dict(rows)
     named = [(_period_name(unit, at), totals.get(number, UsageTotals())) for number, at in enumerate(began, 1)]
     while len(named) > 1 and not named[0][1].requests:
         del named[0]
@@ -184,12 +119,17 @@ def _periods(unit: TimeUnit, first: float, last: float, most: int) -> tuple[Time
     if last - first > most * MAX_UNIT_SECONDS[unit]:
         return None
     if unit == "hour":
-        began = datetime.fromtimestamp(first).replace(minute=0, second=0, microsecond=0).timestamp()
-        hours = [datetime.fromtimestamp(at).astimezone() for at in range(int(began), int(last) + 1, 3600)]
+        start = datetime.fromtimestamp(first).replace(minute=0, second=0, microsecond=0).timestamp()
+        hours = [datetime.fromtimestamp(at).astimezone() for at in range(int(start), int(last) + 1, HOUR)]
         return (unit, hours) if len(hours) <= most else None
-    day, end = datetime.fromtimestamp(first).date(), datetime.fromtimestamp(last).date()
-    days = [local_midnight(each) for each in _days(_floor(unit, day), end) if each == _floor(unit, each)]
-    return (unit, days) if len(days) <= most else None
+    began = _beginnings(unit, first, last)
+    return (unit, began) if len(began) <= most else None
+
+
+def _beginnings(unit: TimeUnit, first: float, last: float) -> list[datetime]:
+    """Return the beginnings of the days, weeks or months from one moment to the other."""
+    day, end = _floor(unit, datetime.fromtimestamp(first).date()), datetime.fromtimestamp(last).date()
+    return [local_midnight(each) for each in _days(day, end) if each == _floor(unit, each)]
 
 
 def _floor(unit: TimeUnit, day: date) -> date:
@@ -222,9 +162,8 @@ async def read_chosen_model(cursor: Cursor, agent: str) -> str:
 
 
 async def _bounds(cursor: Cursor, which: dict[str, Any]) -> tuple[float | None, float | None]:
-    """Return the times of the first and the last request; of an agent's to a quarter of an hour."""
-    statement = usage.USAGE_BOUNDS if which["agents"] is None else summed_usage.BOUNDS_OF_AGENTS
-    await cursor.execute(statement, which, prepare=False)
+    """Return the times of the first request, to the hour, and of the last one."""
+    await cursor.execute(usage.BOUNDS, which, prepare=False)
     ((first, last),) = await cursor.fetchall()
     return first, last
 
@@ -240,17 +179,22 @@ def _days(first: date, last: date) -> Iterator[date]:
         first += timedelta(days=1)
 
 
-def _which(agent: str | Sequence[str] | None, since: float | None) -> dict[str, Any]:
-    """Return the parameters of the statements; `days` are the edges of the periods of a report."""
+def _which(agent: str | Sequence[str] | None, since: float | None, began: Sequence[datetime] = ()) -> dict[str, Any]:
+    """Return the parameters of the statements; periods of the report begin at `began`."""
     agents = [agent] if isinstance(agent, str) else agent
-    return {"agents": None if agents is None else [UUID(each) for each in agents], "since": since, "days": []}
+    edges = [*(each.timestamp() for each in began), since or 0.0]
+    return {
+        "agents": None if agents is None else [UUID(each) for each in agents],
+        "since": since,
+        "days": list(began),
+        "cut": [datetime.fromtimestamp(hour * HOUR, UTC) for hour in {int(at // HOUR) for at in edges if at % HOUR}],
+    }
 
 
 def _totals(row: Sequence[Any]) -> UsageTotals:
-    *counts, cost, unpriced, at_least = row[:USAGE_FIELDS]
-    further = row[USAGE_FIELDS:]
-    values: list[Any] = [*map(int, counts), cost, *map(int, (unpriced, at_least, *further))]  # sums come as numeric
-    return UsageTotals(*values)
+    totals = UsageTotals(*row)
+    counts = {name: int(getattr(totals, name)) for name in UsageTotals.__struct_fields__ if name != "cost"}
+    return replace(totals, **counts)  # sums come as numeric
 
 
 async def read_cache_uses(cursor: Cursor, agent: str) -> "tuple[list[float], CacheUse | None]":
@@ -273,10 +217,7 @@ async def read_cache_report(cursor: Cursor, agent: str | None, since: float | No
     """Return what the providers' caches served of the requests of an agent, or of all, since a time, and missed."""
     from ikigai.core.views.cache_report import CacheReport, MissCount, MissRow
 
-    which = _which(agent, since)
-    await cursor.execute(usage.CACHE_TOTALS, which, prepare=False)
-    ((requests, input, cached, written),) = await cursor.fetchall()
-    totals = requests, int(input), int(cached), int(written)
+    which, of = _which(agent, since), await read_totals(cursor, agent, since)
     await cursor.execute(usage.CACHE_CAUSES, which, prepare=False)
     causes = tuple(MissCount(cause, count, int(missed)) for cause, count, missed in await cursor.fetchall())
     await cursor.execute(usage.NEWEST_MISSES, which, prepare=False)
@@ -284,7 +225,7 @@ async def read_cache_report(cursor: Cursor, agent: str | None, since: float | No
         MissRow(at, agent, model, int(input), int(cached), int(written), int(missed), cause, reason)
         for at, agent, model, input, cached, written, missed, cause, reason in await cursor.fetchall()
     )
-    return CacheReport(*totals, causes, newest)
+    return CacheReport(of.requests, of.input, of.cached, of.written, causes, newest)
 
 
 async def read_recent_models(cursor: Cursor, limit: int) -> list[str]:
@@ -294,10 +235,10 @@ async def read_recent_models(cursor: Cursor, limit: int) -> list[str]:
 
 
 class UsageReports:
-    """Reports of usage. Made by `Database`; `indexer` keeps the sums."""
+    """Reports of usage. Made by `Database`."""
 
-    def __init__(self, session: DatabaseSession, indexer: "Indexer") -> None:
-        self._session, self._indexer = session, indexer
+    def __init__(self, session: DatabaseSession) -> None:
+        self._session = session
 
     async def totals(
         self, agent: str | Sequence[str] | None = None, since: float | None = None, ids: Sequence[int] | None = None
@@ -305,10 +246,6 @@ class UsageReports:
         """Return the usage of the ledger's requests; see `read_totals`."""
         async with self._session.use() as cursor:
             return await read_totals(cursor, agent, since, ids)
-
-    async def sum_up(self) -> None:
-        """Bring the sums of usage up to date as far as there is time. Reports are exact without it, and slower."""
-        await self._indexer.usage.catch_up(SUM_UP_SECONDS)
 
     async def totals_by(
         self, by: By, agent: str | None = None, since: float | None = None

@@ -34,6 +34,7 @@ from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 from tests.conftest import MIGRATIONS
+from tests.support.usage_sums import check_sums
 
 LONG_LIVES = int(os.environ.get("IKIGAI_LONG_LIVES") or 1_000)
 MODEL = "wire/x"
@@ -291,6 +292,7 @@ async def live(dsn: str, caps: dict[str, Cap], life: list[Step], seed: int) -> W
             while number in world.seats and world.seats[number].asked:
                 await world.finish(number)
         world.bill.check(world.caps)
+        check_sums(dsn)
     finally:
         await world.close()
     return world

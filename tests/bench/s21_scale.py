@@ -211,7 +211,6 @@ class _Side:
         assert await self._database.tree.subtree(agent.id)
 
     async def _spent(self, by: By, since: float | None = None) -> None:
-        await self._database.usage.sum_up()
         assert (await self._database.usage.groups(by, since=since, most=MAX_PRINTED_ROWS)).rows
 
     async def _export(self) -> None:

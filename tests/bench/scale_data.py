@@ -1,7 +1,7 @@
 """This module makes databases of any number of events for SCALE: a few conversations, copied on the server.
 
 Each copy is an agent of its own, which follows on the one before it, and has a word of its own. The index of words is
-built in bulk, by the program's own keys, and the sums of usage by the program. A conversation twice as long spans twice
+built in bulk, by the program's own keys; the sums of usage grow with each row. A conversation twice as long spans twice
 the time.
 """
 
@@ -177,16 +177,15 @@ async def _rewrite(dsn: str) -> None:
 
 
 async def _finish(dsn: str) -> None:
-    """Merge the packs, add up the usage and index stems, as the program does."""
+    """Merge the packs and index stems, as the program does."""
     database = await Database.open(dsn, histories.MIGRATIONS)
     try:
         while await database.indexer.packer.merge_some():
             pass
-        for filler in (database.indexer.usage, database.indexer.stems):
-            while await filler.index_some():
-                pass
-            while await filler.unlist_some():
-                pass
+        while await database.indexer.stems.index_some():
+            pass
+        while await database.indexer.stems.unlist_some():
+            pass
         while await database.indexer.join_some():
             pass
     finally:

@@ -29,6 +29,7 @@ TABLES = {
     "agents": "select to_jsonb(agents) - '{owner,owner_user}'::text[] from agents order by id",
     "messages": "select * from messages order by id",
     "drafts": "select * from drafts order by agent_id",
+    "usage_hours": "select * from usage_hours order by agent_id, hour, model",
 }
 
 
@@ -91,7 +92,7 @@ async def test_rows_come_back_in_any_order_and_with_their_gaps(used: str, empty_
     with psycopg.connect(tables(used)) as other:  # purged rows lie behind the others, and older logs may have gaps
         other.execute("select set_config('ikigai.purge', pg_current_xact_id()::text, true)")
         other.execute("update messages set content = '[purged]' where seq in (1, 4)")
-        other.execute("delete from messages where seq = 7")
+        other.execute("delete from messages where seq = 6")
     await dump.dump(used, find_binaries(), tmp_path / "d")
     await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS)
     assert contents(empty_dsn) == contents(used)

@@ -12,7 +12,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, Unavailable
-from ikigai.core.messages import Text
+from ikigai.core.messages import Text, Usage
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import load_memory
 from ikigai.store import write_lock
@@ -21,6 +21,7 @@ from ikigai.store.log import AgentLog
 from tests.conftest import MIGRATIONS, address
 from tests.core.agent import RUN
 from tests.store.proxy import TO_CLIENT, TO_SERVER, proxied
+from tests.support.usage_sums import check_sums
 
 BACKENDS = "select pid from pg_stat_activity where application_name like 'ikigai/%' and datname = current_database()"
 
@@ -76,7 +77,8 @@ def one(n: int) -> tuple[ev.Event, ...]:
 
 
 def several(n: int) -> tuple[ev.Event, ...]:
-    return (ev.AssistantMessage((Text(f"{n}"),)), ev.TurnEnded(ev.Ending.COMPLETED))
+    request = ev.UsageReported("a/b", Usage(n, 1), cost=0.25)
+    return (ev.AssistantMessage((Text(f"{n}"),)), request, ev.TurnEnded(ev.Ending.COMPLETED))
 
 
 def command(n: int) -> tuple[ev.Event, ...]:
@@ -118,6 +120,7 @@ async def cut_everywhere(dsn: str, make: Callable[[int], tuple[ev.Event, ...]], 
             failed += failures
     assert [content for content in stored(dsn) if content] == [str(n) for n in range(tried + 1)]
     assert failed > tried // 2
+    assert check_sums(dsn) == (tried + 1 if make is several else 0), "a retry counts no request twice"
 
 
 async def test_lost_reply_is_known_by_its_ids(dsn: str) -> None:
@@ -180,7 +183,7 @@ async def test_backend_killed_while_it_works(dsn: str) -> None:
             with pytest.raises(Unavailable):
                 await appending
         assert (await log.append(events)).rows[0].seq == 1
-        assert stored(dsn) == ["1", ""]
+        assert stored(dsn) == ["1", "", ""] and check_sums(dsn) == 1
 
 
 @pytest.mark.parametrize("reload", [False, True], ids=["plain", "with reload"])
@@ -228,7 +231,7 @@ async def test_cancelled_append_leaves_a_log_that_works(dsn: str) -> None:
                 await appending
             assert time.monotonic() - began < 10
         await persist(log, events)
-        assert stored(dsn) == ["1", ""]
+        assert stored(dsn) == ["1", "", ""] and check_sums(dsn) == 1
 
 
 async def test_draft_and_load_come_back_after_a_cut(dsn: str) -> None:

@@ -18,22 +18,28 @@ from ikigai.core.transfer import known_tail
 from ikigai.core.transfer.unsaved import Unsaved, read
 from ikigai.store import log_tail
 from ikigai.store.database import Database
+from ikigai.store.sql.usage import FILL_HOURS
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
 from tests.core.memory_log import seal
 from tests.store.talk import Talk
+from tests.support.usage_sums import check_sums
 
-LOSE = """
+LOSE = f"""
 select set_config('ikigai.purge', pg_current_xact_id()::text, true);
 delete from drafts;
-delete from messages where seq > {};
+delete from messages where seq > {{}};
+delete from usage_hours;
+{FILL_HOURS};
 select pg_terminate_backend(pid, 10000) from pg_stat_activity
 where application_name like 'ikigai/%' and datname = current_database();
 """
 
 
 def lose(dsn: str, after: int, more: str = "") -> None:
-    """Take away every event behind this seq, as a server lacks them that was behind, and end all connections."""
+    """Take away every event behind this seq, with its sums, as a server lacks them that was behind, and end all
+    connections.
+    """
     with psycopg.connect(dsn) as other:
         other.execute((LOSE.format(after) + more).encode())
 
@@ -73,6 +79,7 @@ async def test_lost_events_come_back_as_they_were(dsn: str) -> None:
     lose(dsn, 3)
     await talk.turn("q4", "a4")
     assert len(told) == 2 and rows(dsn)[: len(before)] == before
+    assert check_sums(dsn) == 5, "what is stored again counts as it did"
     await database.close()
 
 

@@ -371,4 +371,4 @@ async def test_every_column_of_every_view_is_explained(database: Database, dsn: 
             "select count(*) from pg_views where schemaname = 'ikigai'"
             " and obj_description(to_regclass(format('ikigai.%I', viewname))) <> ''"
         ).fetchall()
-    assert rows == [] and views == 9
+    assert rows == [] and views == 10

@@ -13,6 +13,7 @@ from ikigai.core.state.memory import AgentStatus, Memory, next_request
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.core.memory_log import MemoryLog, StoredRow
 from tests.support.kept_connections import query
+from tests.support.usage_sums import check_sums
 
 RUN = RunConfig(
     {"model": "scripted/demo", "level": "", "budget": 100_000, "system": ""},
@@ -54,6 +55,7 @@ def check(dsn: str, idle: bool = True) -> dict[str, Memory]:
             assert memory.status is AgentStatus.IDLE, f"{name}: {memory.status}"
         _check_turns(own)
         sound(next_request(memory))
+    check_sums(dsn)
     return memories
 
 

@@ -36,7 +36,7 @@ class UsageFields(JsonObject):
 
 
 class UsageRow(UsageFields):
-    """A row for one day, month, model, agent, tree of agents, folder or user."""
+    """A row for one day, month, model, agent, tree of agents or folder."""
 
     day: str | UnsetType = UNSET
     month: str | UnsetType = UNSET
@@ -44,13 +44,12 @@ class UsageRow(UsageFields):
     agent: str | UnsetType = UNSET
     tree: str | UnsetType = UNSET
     folder: str | UnsetType = UNSET
-    user: str | UnsetType = UNSET
 
 
 class UsageRecord(PrintedRecord, tag="usage"):
     """The usage ledger: `ikigai usage`. `agents` is the usage of the agent's subagents, if it has any."""
 
-    by: Literal["day", "month", "model", "agent", "tree", "folder", "user"]
+    by: Literal["day", "month", "model", "agent", "tree", "folder"]
     since: str | None
     agent: str | None
     agent_id: str | None

@@ -84,21 +84,13 @@ class Indexer:
 
         return await PartJoiner(self._session).join_some()
 
-    @cached_property
-    def usage(self) -> Filler:
-        from ikigai.store.usage_sums import UsageSums
-
-        return Filler(self._session, UsageSums())
-
     async def index_some(self) -> int:
-        """Take the next few events into the index of words, the sums of usage, or the index of stems: into the first
-        that lacks some; return how many.
-        """
-        return await self.words.index_some() or await self.usage.index_some() or await self.stems.index_some()
+        """Take the next few events into the index of words, or of stems if it lacks none; return how many."""
+        return await self.words.index_some() or await self.stems.index_some()
 
     async def unlist_some(self) -> int:
         """See `Filler.unlist_some`."""
-        fillers = self.words, self.usage, self.stems
+        fillers = self.words, self.stems
         return sum([await filler.unlist_some() for filler in fillers])
 
     @cached_property

@@ -37,7 +37,11 @@ with recursive chain (id, parent, made) as (
   where reservations.agent_id <> %(agent)s
 ), sums (scope, usd, tokens) as (
   select 'day', coalesce(sum(spent_usd), 0), coalesce(sum(spent_tokens), 0)
+  from usage_hours where hour >= to_timestamp(%(since)s::float8)
+  union all
+  select 'day', sum(spent_usd), sum(spent_tokens)  -- from midnight to the next hour, where a time zone has half hours
   from usage where created_at >= to_timestamp(%(since)s::float8)
+    and created_at < date_bin('1 hour', to_timestamp(%(since)s::float8) + interval '59:59.999999', 'epoch')
   union all
   select 'day', sum(usd), sum(tokens) from held where is_today
   union all
@@ -53,7 +57,7 @@ with recursive chain (id, parent, made) as (
   union all
   select 'agent' || below.top, sum(spent_usd), sum(spent_tokens)
   from below cross join lateral (
-    select spent_usd, spent_tokens from usage where agent_id = below.id and %(agents)s offset 0
+    select spent_usd, spent_tokens from usage_hours where agent_id = below.id and %(agents)s offset 0
   ) sent
   group by below.top
   union all

@@ -4,9 +4,9 @@ RESTORE_TURN = """
 select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)
 """
 ALONE = "lock table agents, messages, drafts in share row exclusive mode"
-# A log in a dump comes row by row, in any order.
-UNCHECK_ORDER = "alter table messages disable trigger continue_log"
-CHECK_ORDER = "alter table messages enable trigger continue_log"
+# A log in a dump comes row by row, in any order: its sums are made when all of it is there.
+BEGIN_COPY = "alter table messages disable trigger continue_log, disable trigger sum_usage"
+END_COPY = "alter table messages enable trigger continue_log, enable trigger sum_usage"
 IS_EMPTY = "select not exists (select from agents) and not exists (select from messages)"
 COLUMNS = """
 select attname::text from pg_attribute

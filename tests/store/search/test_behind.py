@@ -11,8 +11,8 @@ from ikigai.core import events as ev
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search.fill import Filler
+from ikigai.store.search.indexer import WordIndex
 from ikigai.store.sql import search as queries
-from ikigai.store.usage_sums import UsageSums
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
 
@@ -82,7 +82,7 @@ async def test_agents_behind_are_listed_once_for_many_steps(database: Database):
             return self[0]
 
     await many(database, 12)
-    index, steps = UsageSums(), 0
+    index, steps = WordIndex(), 0
     index.progress = Counted(*index.progress)
     filler = Filler(database._beside, index)
     while await filler.index_some():
@@ -169,4 +169,4 @@ async def test_list_is_that_of_the_schema_of_the_agent(empty_dsn: str, schema: s
     with psycopg.connect(empty_dsn, options="-c search_path=public") as other:
         place = f'"{schema}"'
         other.execute(f"insert into {place}.agents (id, name) values (gen_random_uuid(), 'x')".encode())
-        assert other.execute(f"select count(*) from {place}.search_behind".encode()).fetchall() == [(3,)]
+        assert other.execute(f"select count(*) from {place}.search_behind".encode()).fetchall() == [(2,)]

@@ -108,12 +108,11 @@ class AgentServices:
         return self._services.redaction.redactor()
 
     async def recall_for(self, memory: Memory, message: str) -> TurnsRecalled | None:
-        context = self._services.context_settings(memory)
-        if context.auto_recall != "on":
+        if self._services.context_settings(memory).auto_recall != "on":
             return None
         from ikigai.app.auto_recall import recall_for
 
-        return await recall_for(self._services.database, memory, message, context.auto_recall_tokens)
+        return await recall_for(self._services.database, memory, message)
 
     def instructions(self) -> str:
         value = self._services.instructions()

@@ -39,11 +39,15 @@ OWN_SHARE = 0.5
 """Least share of a turn's score that is its own: one that only stands beside a match is not recalled."""
 RARE_SHARE = 0.6
 """Least score of its own, as a share of the weight of a word that one message has: common words recall nothing."""
+MAX_EXCERPT_TOKENS = 800
+"""Tokens of the excerpts for one message: of three turns, and below 1 % of the default budget."""
 FRAME_BYTES = 400
 """Bytes of the header and of the lines that name the messages."""
 
 
-async def recall_for(database: Database, memory: Memory, message: str, max_tokens: int) -> TurnsRecalled | None:
+async def recall_for(
+    database: Database, memory: Memory, message: str, max_tokens: int = MAX_EXCERPT_TOKENS
+) -> TurnsRecalled | None:
     """Return what is recalled for a message; None if nothing matches, or the database takes too long."""
     try:
         async with asyncio.timeout(RECALL_SECONDS):

@@ -28,7 +28,7 @@ from ikigai.tools.recall import Found, Recall
 from ikigai.tools.registry import ToolRegistry
 from ikigai.tools.shell.background import BackgroundProcesses
 from ikigai.tools.shell.process_tools import process_tools
-from ikigai.tools.shell.run_command import OutputLimits
+from ikigai.tools.shell.run_command import MAX_STORED_RESULT_BYTES, OutputLimits
 from ikigai.tools.shell.shell import ShellTool
 from ikigai.tools.subagent_tools import agent_tools
 from ikigai.tools.web.factory import web_tools
@@ -72,12 +72,12 @@ def build_registry(
         *agent_tools(subagents),
         AskUserTool(),
     )
-    most, find = context.config.tools.max_stored_result, no_tool
+    find = no_tool
     if servers := context.mcp:
         from ikigai.tools.mcp.tools import find_tool
 
         find = lambda name: find_tool(servers, name, read_picture)  # noqa: E731
-    return ToolRegistry((*tools, *context.external), context.gate, most, find)
+    return ToolRegistry((*tools, *context.external), context.gate, MAX_STORED_RESULT_BYTES, find)
 
 
 def no_tool(name: str) -> Tool | None:
@@ -88,7 +88,7 @@ def no_tool(name: str) -> Tool | None:
 def world_tools(context: ToolContext, processes: BackgroundProcesses) -> tuple[Tool, ...]:
     """Return the tools that act on files, processes and the web."""
     directory = context.directory
-    private, limits = context.config.tools.private_hosts, OutputLimits.of(context.config.tools.max_stored_result)
+    private, limits = context.config.tools.private_hosts, OutputLimits.of(MAX_STORED_RESULT_BYTES)
     return (
         *file_tools(directory, ReadTracker(), picture=read_picture),
         ShellTool(directory, context.environment, processes, context.sandbox, limits),

@@ -40,25 +40,25 @@ if TYPE_CHECKING:
 def make_pool(config: Config) -> ProviderPool:
     """Return the pool of the configured providers; a key is read when a request is sent."""
     from ikigai.providers.local.provider import LocalModel  # as in `make_models`: a project and its limits need none
+    from ikigai.providers.network import is_local_address
     from ikigai.providers.pool import Endpoint, ProviderPool
-    from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
+    from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, LOCAL_FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
 
     def endpoint(name: str) -> Endpoint:
         server, preset = config.providers.get(name, ProviderSettings()), PRESETS.get(name)
-        first, idle = float(server.first_seconds or FIRST_PIECE_TIMEOUT), float(server.idle_seconds or PIECE_TIMEOUT)
+        address = server_address(config, name)
         return Endpoint(
-            server_address(config, name),
+            address,
             lambda: read_key(config.keys.get(name, ""), name, os.environ),
             server.api,
-            first,
-            idle,
+            LOCAL_FIRST_PIECE_TIMEOUT if address and is_local_address(address) else FIRST_PIECE_TIMEOUT,
+            PIECE_TIMEOUT,
             preset,
             needs_key=bool(preset and preset.key_variables and not server.base_url),
             headers=lambda: _headers(name, server),
             body=lambda model: _body(config.models.get(f"{name}/{model}", ModelSettings())),
             platform=platform_of(config, name),
             region=server.region,
-            project=server.project,
             key_variable=variable_of(config.keys.get(name, "")),
         )
 
@@ -107,7 +107,7 @@ def make_models(config: Config) -> ModelCatalog:
         return ListedModel(
             model,
             settings.context or server.context or least,
-            settings.max_output or server.max_output,
+            settings.max_output,
             settings.levels or None,
             _SWITCHES.get(settings.images),
             tools=_SWITCHES.get(settings.tools),

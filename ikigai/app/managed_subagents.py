@@ -1,8 +1,8 @@
 """This module implements the port `core.agents.subagent_port.Subagents` with the agent manager, and the limits.
 
-    depth below the user's agent              2     `[agents] depth`
-    agents made in a tree                     50    `[agents] per_tree`
-    of these, running at once                 8     `[agents] at_once`
+    depth below the user's agent              2     SubagentLimits
+    agents made in a tree                     50    SubagentLimits
+    of these, running at once                 8     SubagentLimits
     tool sets                                 those of the parent, or fewer
     answers to answers within open turns      16    MAX_ANSWERS in `exchanges`
     turns in a row begun by mail              8     MAX_UNATTENDED_TURNS in `mailbox`
@@ -26,6 +26,7 @@ from ikigai.core.agents.tree import SubagentNode, descendants
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import Rejected
 from ikigai.core.events import Choices, Cleared, Forked, MailSent
+from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.core.state import inputs
 from ikigai.core.state.settings import with_choices
@@ -41,11 +42,25 @@ POLL_INTERVAL = 1.0
 """Seconds between checks of the database while a call waits: another program may have sent mail."""
 
 
+class SubagentLimits(Record, frozen=True):
+    """The agents that tools may create. [limits] caps what they cost, and `/tools off agents` lets none be created."""
+
+    depth: int = 2
+    """Below the user's agent: one that plans, and those that carry out its parts."""
+    at_once: int = 8
+    """Requests under way: vendors' limits by the minute refuse more of them on the smaller plans."""
+    per_tree: int = 50
+    """In all: a model that creates agents in a circle ends, before it has cost much."""
+
+
+DEFAULT_LIMITS = SubagentLimits()
+
+
 class ManagedSubagents:
     """The subagents of the agent `id`, which is open in `manager`."""
 
-    def __init__(self, manager: AgentManager, id: str) -> None:
-        self._manager, self._id = manager, id
+    def __init__(self, manager: AgentManager, id: str, limits: SubagentLimits = DEFAULT_LIMITS) -> None:
+        self._manager, self._id, self._limits = manager, id, limits
 
     async def start(self, prompt: str, *, name: str = "", model: str = "", tools: Sequence[str] | None = None) -> str:
         async with self._manager.mailbox.starting:
@@ -91,7 +106,7 @@ class ManagedSubagents:
 
     async def _within_limits(self) -> None:
         """Raise Rejected if the tree has reached a limit of depth, running agents or size."""
-        limits, tree = self._manager.services.config.agents, await self._tree()
+        limits, tree = self._limits, await self._tree()
         depth = next((each.depth for each in tree if each.id == self._id), 0)
         if depth >= limits.depth:
             raise Rejected(f"You are at depth {depth}, and the limit is {limits.depth}.", "Do it yourself.")

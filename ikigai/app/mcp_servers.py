@@ -78,9 +78,9 @@ def configured_server(
             f"{place}: [mcp_servers.{name}] needs a command or a url, and not both.",
             'Write command = "PROGRAM" with args = [...], or url = "https://HOST/mcp".',
         )
-    if settings.grant == "client_credentials" and not _has_credentials(settings):
+    if (settings.issuer or settings.client_key) and not _has_credentials(settings):
         raise ConfigError(
-            f"{place}: the grant client_credentials of [mcp_servers.{name}] needs a url, issuer, client_id, and either "
+            f"{place}: a login of [mcp_servers.{name}] without a user needs a url, issuer, client_id, and either "
             "client_secret or client_key.",
             'Write client_secret = "env:NAME", or client_key = "FILE.pem".',
         )
@@ -90,7 +90,7 @@ def configured_server(
         name,
         (os.path.expanduser(settings.command), *settings.args) if settings.command else (),  # noqa: PTH111
         {**environment, **own},
-        str(expand_home(settings.directory)) if settings.directory else str(directory),
+        str(directory),
         settings.url,
         extra_fields.resolve_headers(f"the MCP server {name}", settings.headers, os.environ),
         settings.startup_seconds,
@@ -99,7 +99,6 @@ def configured_server(
         settings.client_id,
         extra_fields.resolve_environment(f"the MCP server {name}", secret, os.environ).get("client_secret", ""),
         settings.scopes,
-        settings.grant,
         str(expand_home(settings.client_key)) if settings.client_key else "",
         settings.issuer,
     )
@@ -112,7 +111,7 @@ def _has_credentials(settings: McpServerSettings) -> bool:
 
 
 def _is_approved(settings: McpServerSettings, tool: str) -> bool:
-    return settings.approval == "always" or any(fnmatch.fnmatchcase(tool, each) for each in settings.approved_tools)
+    return any(fnmatch.fnmatchcase(tool, each) for each in settings.approved_tools)
 
 
 def _project_servers(

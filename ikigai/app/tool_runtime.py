@@ -248,10 +248,10 @@ class ToolRuntime:
         """Return the tools of MCP servers of a turn that begins with this memory, as the setting has them."""
         if self.mcp is None:
             return ""
-        from ikigai.core.mcp_tools import DEFAULT_SHARE, MCP_TOOLS_KEY, read_offer
+        from ikigai.core.mcp_tools import DEFINITIONS_SHARE, MCP_TOOLS_KEY, read_offer
 
         before = str(memory.settings.get(MCP_TOOLS_KEY) or "")
-        limit = self.config.tools.mcp_tools_tokens or int(DEFAULT_SHARE * (memory.budget or memory.room))
+        limit = int(DEFINITIONS_SHARE * (memory.budget or memory.room))
         key = before, limit, self.mcp.changes
         if self._offered[0] != key:  # the meter asks with each key press
             self._offered = key, self.mcp.offer(read_offer(before), limit).text
@@ -285,9 +285,9 @@ class ToolRuntime:
     def _folders(self, own: Path, project: Project | None) -> list[ToolFolder]:
         """Return the folders of external tools; the user's own come first, so that their names win."""
         from ikigai.tools.external import ToolFolder
-        from ikigai.tools.shell.run_command import OutputLimits
+        from ikigai.tools.shell.run_command import MAX_STORED_RESULT_BYTES, OutputLimits
 
-        folders, limits = list[ToolFolder](), OutputLimits.of(self.config.tools.max_stored_result)
+        folders, limits = list[ToolFolder](), OutputLimits.of(MAX_STORED_RESULT_BYTES)
         if own.is_dir():
             wrap = partial(self.sandbox.wrap, visible=(Path(os.path.realpath(own)),)) if self.sandbox else None
             folders.append(ToolFolder(own, wrap=wrap, limits=limits))

@@ -21,7 +21,7 @@ from ikigai.system.install_command import DISTRIBUTION, install_command
 from ikigai.system.proxies import client_options
 
 DEFAULT_INDEX = "https://pypi.org/simple"
-"""The index that pip asks by default."""
+"""The index that pip asks by default; PIP_INDEX_URL names another one, for pip and for ikigai."""
 SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
 INDEX_TIMEOUT = 5.0
 """Seconds that the index has to answer."""
@@ -44,9 +44,9 @@ class _IndexPage(msgspec.Struct):
     files: list[_IndexFile]
 
 
-def index_address(configured: str) -> str:
-    """Return the address of the index: the configured one, else pip's by its variable, else the public one."""
-    return (configured or os.environ.get("PIP_INDEX_URL", "").strip() or DEFAULT_INDEX).rstrip("/")
+def index_address() -> str:
+    """Return the address of the index: pip's by its variable, else the public one."""
+    return os.environ.get("PIP_INDEX_URL", "").strip() or DEFAULT_INDEX
 
 
 def installed_distribution() -> Distribution | None:
@@ -60,14 +60,17 @@ def installed_distribution() -> Distribution | None:
     return None if found.read_text("direct_url.json") or not is_running else found
 
 
-async def find_update(configured: str, found: Distribution | None, file: Path | None = None) -> str:
-    """Return the notice about a newer version; "" for none, and when there was a check today. Errors are logged."""
+async def find_update(found: Distribution | None, file: Path | None = None, index: str = "") -> str:
+    """Return the notice about a newer version; "" for none, and when there was a check today. Errors are logged.
+
+    `index` is the address of the index; "" for that of `index_address`.
+    """
     if found is None:
         return ""
     try:
         if not _begin_check(file or paths.state_dir() / "update.json", time.time()):
             return ""
-        newest = await _newest_version(f"{index_address(configured)}/{DISTRIBUTION}/", found.version)
+        newest = await _newest_version(f"{(index or index_address()).rstrip('/')}/{DISTRIBUTION}/", found.version)
     except Exception as error:  # no failure of a mere notice may reach the user
         log.warning("no check for a newer version: %s", type(error).__name__, exc_info=not _is_expected(error))
         return ""

@@ -105,9 +105,30 @@ def no_theme(setting: Setting, own: Iterable[str]) -> ConfigError:
     return ConfigError(f"{where}: there is no theme {setting.value!r}.", how)
 
 
+_FIXED = "Remove the line: the value is fixed now."
+REMOVED_KEYS: dict[KeyPath, str] = {
+    ("mcp_servers", "*", "approval"): 'Write approved_tools = ["*"] to let all its tools run.',
+    ("mcp_servers", "*", "directory"): "Remove the line: servers run in the working directory.",
+    ("mcp_servers", "*", "grant"): "Remove the line: a server with an issuer logs in without you.",
+    ("providers", "*", "max_output"): 'Write it under [models."PROVIDER/NAME"].',
+    ("providers", "*", "project"): "Set GOOGLE_CLOUD_PROJECT.",
+    ("terminal", "links"): "Set FORCE_HYPERLINK=1 for links in any terminal, FORCE_HYPERLINK=0 for none.",
+    ("terminal", "update_index"): "Set PIP_INDEX_URL.",
+    **{("agents", key): _FIXED for key in ("depth", "at_once", "per_tree")},
+    **{("providers", "*", key): _FIXED for key in ("first_seconds", "idle_seconds")},
+    **{("terminal", key): _FIXED for key in ("notify_after", "prompt_marks", "suggestions")},
+    **{("tools", key): _FIXED for key in ("mcp_tools_tokens", "max_stored_result")},
+    ("context", "auto_recall_tokens"): _FIXED,
+    ("database", "user_name"): "Remove the line: the name is that of your account on this machine.",
+}
+"""Keys of earlier versions: what to do about each, where a key with a similar name would be another thing."""
+
+
 def unknown_key(setting: Setting, allowed: Iterable[KeyPath] = ()) -> ConfigError:
     """Return the error for a key that there is not; `allowed` are those of a project, one of which it has alone."""
     name = dotted_path(setting.path)
+    if remedy := REMOVED_KEYS.get(path_pattern(setting.path)):
+        return ConfigError(f"{setting.place}: there is no key {name} any more.", remedy)
     plain = re.sub("[_-]", "", setting.path[-1].lower())
     if any(word in plain for word in ("apikey", "secret", "password")):
         return ConfigError(

@@ -21,7 +21,6 @@ from ikigai.config.records import (
     ModelSettings,
     ProfileSettings,
     ProviderSettings,
-    SubagentSettings,
     ToolSettings,
 )
 from ikigai.config.terminal import ELEMENTS, TerminalSettings, ThemeSettings
@@ -67,7 +66,7 @@ class Setting(MaskedRecord, frozen=True):
         return f"{self.kind} {self.place}".strip()
 
     def with_size(self) -> "Setting":
-        """Return the setting with a number of tokens or bytes as a number, where it is a text with a unit."""
+        """Return the setting with a number of tokens as a number, where it is a text with a unit."""
         spec = KEY_SPECS.get(path_pattern(self.path))
         if not (spec and isinstance(self.value, str) and spec.type in SIZES):
             return self
@@ -95,7 +94,6 @@ class Config(MaskedRecord, frozen=True):
     database: DatabaseSettings = DatabaseSettings()
     terminal: TerminalSettings = TerminalSettings()
     tools: ToolSettings = ToolSettings()
-    agents: SubagentSettings = SubagentSettings()
     limits: LimitSettings = LimitSettings()
     local: LocalSettings = LocalSettings()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
@@ -126,7 +124,6 @@ RECORD_OF_TABLE: dict[KeyPath, type[Record]] = {
     ("database",): DatabaseSettings,
     ("terminal",): TerminalSettings,
     ("tools",): ToolSettings,
-    ("agents",): SubagentSettings,
     ("limits",): LimitSettings,
     ("providers", "local"): LocalSettings,
     ("providers", "*"): ProviderSettings,

@@ -1,18 +1,16 @@
 """This module defines the settings of agents, a record for each table: [context], [database], [providers], [models],
-[tools], [agents] and [profiles.NAME]. `config.key_table` makes each field a key; config.example.toml says what it is
+[tools] and [profiles.NAME]. `config.key_table` makes each field a key; config.example.toml says what it is
 for.
 """
 
 import msgspec
 
 from ikigai.config.value_types import (
-    Agents,
     Api,
     Approval,
     Arguments,
     AutoRecall,
     Body,
-    Bytes,
     CacheLifetime,
     CallSeconds,
     CloudName,
@@ -27,8 +25,6 @@ from ikigai.config.value_types import (
     Hosts,
     Level,
     Levels,
-    McpApproval,
-    McpGrant,
     ModelName,
     Percent,
     PriceNumber,
@@ -38,7 +34,6 @@ from ikigai.config.value_types import (
     Rules,
     Sandbox,
     SchemaName,
-    Seconds,
     SecretPlace,
     ServerUrl,
     Sets,
@@ -85,7 +80,6 @@ class ContextSettings(Record, frozen=True):
     condense_prompt_file: File = ""
     summarise_on_clear: Switch = False
     auto_recall: AutoRecall = "suggest"
-    auto_recall_tokens: Size = 800
     cache_ttl: CacheLifetime = "auto"
     default_system_prompt: Switch = True
 
@@ -123,11 +117,7 @@ class ProviderSettings(MaskedRecord, frozen=True):
     api: Api = ""
     api_key_env: Variable = ""
     region: CloudName = ""
-    project: CloudName = ""
     context: Tokens = 0
-    max_output: Tokens = 0
-    first_seconds: Seconds = 0
-    idle_seconds: Seconds = 0
     headers: Headers = msgspec.field(default_factory=dict)
 
 
@@ -159,8 +149,6 @@ class ToolSettings(Record, frozen=True):
     sandbox_network: Switch = False
     private_hosts: Hosts = ()
     vendor_search: Switch = False
-    mcp_tools_tokens: Tokens = 0
-    max_stored_result: Bytes = 16_777_216
 
 
 class McpServerSettings(MaskedRecord, frozen=True):
@@ -169,28 +157,17 @@ class McpServerSettings(MaskedRecord, frozen=True):
     command: Text = ""
     args: Arguments = ()
     env: Environment = msgspec.field(default_factory=dict)
-    directory: File = ""
     url: ServerUrl = ""
     headers: Headers = msgspec.field(default_factory=dict)
-    grant: McpGrant = "authorization_code"
     client_id: Text = ""
     client_secret: SecretPlace = ""
     client_key: File = ""
     issuer: Url = ""
     scopes: Text = ""
     enabled: Switch = True
-    approval: McpApproval = "ask"
     approved_tools: ToolPatterns = ()
     startup_seconds: StartupSeconds = 30
     call_seconds: CallSeconds = 600
-
-
-class SubagentSettings(Record, frozen=True):
-    """[agents]: the number of subagents that a model may have."""
-
-    depth: Agents = 2
-    at_once: Agents = 8
-    per_tree: Agents = 50
 
 
 class LimitSettings(Record, frozen=True):

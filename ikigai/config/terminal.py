@@ -6,14 +6,11 @@ from ikigai.config.value_types import (
     Base,
     ColorText,
     Editing,
-    Links,
     Notice,
-    Seconds,
     StatusParts,
     Switch,
     ThemeName,
     Thoughts,
-    Url,
     Wrap,
 )
 from ikigai.core.record import Record
@@ -30,14 +27,9 @@ class TerminalSettings(Record, frozen=True):
     wrap: Wrap = "words"
     title: Switch = True
     notify: Notice = "auto"
-    notify_after: Seconds = 10
-    links: Links = "auto"
-    prompt_marks: Switch = True
-    suggestions: Switch = True
     editing: Editing = "emacs"
     find_servers: Switch = True
     update_notice: Switch = False
-    update_index: Url = ""
 
 
 class ThemeSettings(Record, frozen=True):
@@ -48,33 +40,7 @@ class ThemeSettings(Record, frozen=True):
 
 THEME_NAMES = ("auto", "light", "dark", "light-high-contrast", "dark-high-contrast")
 """Themes there are without a table, and the word for that of the terminal's background."""
-ELEMENTS = (
-    "user",
-    "prompt",
-    "assistant",
-    "call",
-    "dim",
-    "warning",
-    "error",
-    "bold",
-    "found",
-    "selected",
-    "thought",
-    "added",
-    "removed",
-    "added_word",
-    "removed_word",
-    "hunk",
-    "heading",
-    "link",
-    "quote",
-    "border",
-    "code",
-    "code_keyword",
-    "code_name",
-    "code_definition",
-    "code_string",
-    "code_number",
-    "code_comment",
-)
-"""The elements that a theme gives a look; "" leaves the look to the base."""
+ELEMENTS = ("user", "dim", "warning", "error", "added", "removed")
+"""The elements that a theme gives a look; "" leaves the look to the base. The other elements follow these or the base:
+people change a theme for the contrast of text, and to tell red from green.
+"""

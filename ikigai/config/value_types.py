@@ -44,7 +44,6 @@ Level = Annotated[
 ]
 Start = Literal["last", "directory", "new"]
 Notice = Literal["auto", "osc9", "osc777", "bell", "off"]
-Links = Literal["auto", "on", "off"]
 ColorText = Literal["auto", "never", "always"]
 ThemeName = Annotated[
     str,
@@ -67,8 +66,7 @@ StatusParts = Annotated[
 ]
 Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a number of tokens, 0 to 1000000000, also as '200k'")]
 Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a number of tokens, 1 to 1000000000, also as '200k'")]
-Bytes = Annotated[int, Meta(ge=65_536, le=33_554_432, title="a number of bytes, 65536 to 33554432, also as '200k'")]
-SIZES = Tokens, Size, Bytes
+SIZES = Tokens, Size
 """The types of values that can be written with a unit, as `core.commands.arguments.parse_size` reads it."""
 StatusPartName = Literal["head", "tail", "both"]
 Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
@@ -77,7 +75,6 @@ Condensing = Literal["off", "manual", "auto"]
 AutoRecall = Literal["off", "suggest", "on"]
 Percent = Annotated[int, Meta(ge=5, le=100, title="a whole number of per cent, 5 to 100")]
 Results = Annotated[int, Meta(ge=0, le=1_000_000, title="a whole number of results, 0 to 1000000")]
-Agents = Annotated[int, Meta(ge=0, le=1_000, title="a whole number of agents, 0 to 1000")]
 Switch = Annotated[bool, Meta(title="true or false")]
 SWITCH_WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 """Values of the words that turn a setting on or off where it is given as text, in lower case."""
@@ -121,7 +118,6 @@ Body = Annotated[
     dict[str, Any],
     Meta(title='a table of fields, for example { temperature = 0.2 }, keys only as "env:VARIABLE"'),
 ]
-Seconds = Annotated[int, Meta(ge=0, le=86_400, title="a whole number of seconds, 0 to 86400")]
 PriceNumber = Annotated[float, Meta(ge=-1, le=1_000_000, title="dollars for a million tokens, up to 1000000, or -1")]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000, title="US dollars, 0 to 1000000; 0 for no cap")]
 Levels = Annotated[
@@ -165,8 +161,6 @@ Environment = Annotated[
 SecretPlace = Annotated[
     str, Meta(pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]*)?\Z", title='"env:VARIABLE", never the secret itself, or ""')
 ]
-McpApproval = Literal["ask", "always"]
-McpGrant = Literal["authorization_code", "client_credentials"]
 ToolPatterns = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^\S+\Z")], ...],
     Meta(title='a list of tools\' names, with * for any part, for example ["read_*", "search"]'),

@@ -34,8 +34,8 @@ MAX_SCHEMA_LEVELS = 100
 """Objects and arrays of a schema within one another."""
 _TOLD_KEYS = ("description", "title", "$comment")
 """The keys of a schema whose texts validate nothing."""
-DEFAULT_SHARE = 0.02
-"""Share of the budget that definitions may take where `mcp_tools_tokens` is 0."""
+DEFINITIONS_SHARE = 0.02
+"""Share of the budget that definitions may take: 2,000 tokens of the default one, as much as ikigai's own tools."""
 
 
 class McpDefinition(Record, frozen=True):

@@ -11,6 +11,8 @@ from ikigai.providers.models import ListedModel
 
 FIRST_PIECE_TIMEOUT = 300.0
 """Seconds that the first piece of a reply may take, and the next one while a model thinks: both can take minutes."""
+LOCAL_FIRST_PIECE_TIMEOUT = 1800.0
+"""Seconds for the same of a server on this machine: without a GPU it reads some 20 tokens of the request a second."""
 PIECE_TIMEOUT = 90.0
 """Seconds that any other piece may take."""
 MACHINE_HEADERS = tuple(

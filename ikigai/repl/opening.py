@@ -180,6 +180,5 @@ class Opening:
         await asyncio.to_thread(importlib.import_module, "ikigai.app.update_notice")
         from ikigai.app import update_notice
 
-        index = self._session.config.terminal.update_index
-        if notice := await update_notice.find_update(index, update_notice.installed_distribution()):
+        if notice := await update_notice.find_update(update_notice.installed_distribution()):
             self._view.note(notice)

@@ -54,7 +54,9 @@ class RecallSuggestions:
         if not turns or memory is None or services is None or memory.agent != self._agent:
             return False
         able = [turn for turn in turns if recall_choice.is_recallable(memory, turn)]
-        recalled = recall_choice.join_excerpts(able, services.context_settings(memory).auto_recall_tokens)
+        from ikigai.app.auto_recall import MAX_EXCERPT_TOKENS  # loaded: it has found the turns
+
+        recalled = recall_choice.join_excerpts(able, MAX_EXCERPT_TOKENS)
         if recalled is None:
             return False
         self._stop()
@@ -86,11 +88,12 @@ class RecallSuggestions:
         services = self._session.services
         assert services
         await asyncio.to_thread(importlib.import_module, "ikigai.app.auto_recall")
-        from ikigai.app.auto_recall import find_turns
+        from ikigai.app.auto_recall import MAX_EXCERPT_TOKENS, find_turns
 
-        tokens = services.context_settings(memory).auto_recall_tokens
         try:
-            turns = await find_turns(services.database, memory, text, tokens, recall_choice.CLEAR_SHARE, catch_up=0.0)
+            turns = await find_turns(
+                services.database, memory, text, MAX_EXCERPT_TOKENS, recall_choice.CLEAR_SHARE, catch_up=0.0
+            )
         except StoreError:
             log.debug("nothing is suggested", exc_info=True)
             turns = ()

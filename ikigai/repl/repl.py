@@ -69,7 +69,7 @@ class Repl:
         self._suggestions: RecallSuggestions | None = None  # once the first keys have been taken
         look = config.terminal
         changes = config.key_changes
-        options = ScreenOptions(look.thinking, look.status, look.suggestions, look.editing == "vi", changes)
+        options = ScreenOptions(look.thinking, look.status, look.editing == "vi", changes)
         colors = terminal_theme(os.environ, look.color, look.theme, config.themes, look.screen_reader)
         colors.wraps_prose = look.wrap == "words"
         self._screen = Screen(tty, colors, self, options)

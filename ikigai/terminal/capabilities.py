@@ -29,8 +29,15 @@ def has_titles(environ: Environ) -> bool:
 
 
 def has_hyperlinks(environ: Environ) -> bool:
-    """Return True if the terminal is known to make text a link (OSC 8). Behind tmux or GNU screen none is known."""
-    if not swallows_osc(environ) or _within_another(environ):
+    """Return True if the terminal is known to make text a link (OSC 8). Behind tmux or GNU screen none is known.
+
+    FORCE_HYPERLINK goes before that, as in other programs: 0 for no links, anything else for links.
+    """
+    if not swallows_osc(environ):
+        return False
+    if forced := environ.get("FORCE_HYPERLINK", ""):
+        return forced != "0"
+    if _within_another(environ):
         return False
     return (
         environ.get("TERM_PROGRAM") in _LINKING_PROGRAMS

@@ -24,6 +24,8 @@ from ikigai.terminal.output.prompt_marks import PromptMarks
 from ikigai.terminal.render.text_width import cut
 from ikigai.terminal.tty import Tty
 
+LONG_TURN_SECONDS = 10.0
+"""Seconds after which the end of a turn is notified: users look elsewhere after that, and stay for a shorter one."""
 MAX_TITLE_CELLS = 60
 """Cells of a title or a notification."""
 PUSH, POP = "\x1b[22;0t", "\x1b[23;0t"
@@ -38,25 +40,18 @@ class NotificationSettings(Protocol):
     def title(self) -> bool: ...
     @property
     def notify(self) -> str: ...
-    @property
-    def notify_after(self) -> int:
-        """Seconds; 0 for never."""
-        ...
-
-    @property
-    def links(self) -> str: ...
-    @property
-    def prompt_marks(self) -> bool: ...
 
 
 def equip_terminal(
     tty: Tty, terminal_app: TerminalApp, entries: Entries, settings: NotificationSettings, environ: Mapping[str, str]
 ) -> None:
-    """Use the terminal's abilities beside drawing text that `settings` allow: title, notifications, links, marks."""
+    """Use the terminal's abilities beside drawing text: links, marks of prompts, and as `settings` say the title and
+    notifications. A terminal without jumps from prompt to prompt swallows the marks.
+    """
     if tty.dumb or not capabilities.swallows_osc(environ):
         return
-    entries.links = settings.links == "on" or (settings.links == "auto" and capabilities.has_hyperlinks(environ))
-    if settings.prompt_marks and not entries.words:
+    entries.links = capabilities.has_hyperlinks(environ)
+    if not entries.words:
         entries.marks = PromptMarks()
     terminal_app.frames.watch = Notifier(tty, terminal_app.keyboard.parser, settings, environ).look
 
@@ -69,7 +64,6 @@ class Notifier:
         self._titled = settings.title and capabilities.has_titles(environ)
         possible = capabilities.notification_way(environ)
         self._way = possible if settings.notify == "auto" else settings.notify if possible else ""
-        self._after = settings.notify_after
         self._title = ""
         self._dialog: Dialog | None = None
         self._background_waits = False  # an agent in the background waits for the user
@@ -103,7 +97,7 @@ class Notifier:
         if turn == self._turn:
             return
         ended = self._turn is not None and turn is None and memory is not None and memory.agent == self._turn[0]
-        if ended and 0 < self._after <= time.monotonic() - self._since:
+        if ended and time.monotonic() - self._since >= LONG_TURN_SECONDS:
             self._notify(f"{area.agent} {_ending(area)}")
         self._turn, self._since = turn, area.began
 

@@ -30,13 +30,12 @@ class ScreenOptions(NamedTuple):
     """The user's choices.
 
     `thinking` says how thoughts are shown: "fold" (in a row, once the model speaks), "full" or "hide". `parts` are
-    those of the status line. With `suggestions` earlier prompts are suggested. With `vi` its keys edit. `key_changes`
+    those of the status line. With `vi` its keys edit. `key_changes`
     are the keys that the user gave to actions of `core.key_actions`.
     """
 
     thinking: str = "fold"
     parts: Sequence[str] = STATUS_PARTS
-    suggestions: bool = True
     vi: bool = False
     key_changes: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
@@ -48,7 +47,7 @@ class Screen:
 
     def __init__(self, tty: Tty, theme: Theme, handler: ScreenHandler, options: ScreenOptions) -> None:
         self._tty, self._theme, self._handler = tty, theme, handler
-        suggests = options.suggestions and theme.color and not (tty.dumb or theme.words)  # else they look like the text
+        suggests = theme.color and not (tty.dumb or theme.words)  # else they look like the text
         dialogs = Dialogs(lambda: self.view.update_question())
         self.input = input = InputLine(
             tty, theme, handler, dialogs, suggests=suggests, changed=lambda: terminal_app.frames.invalidate()

@@ -3,11 +3,12 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from ikigai.app import factories as making
 from ikigai.app.agent_manager import AgentManager, OpenAgent
-from ikigai.app.managed_subagents import ManagedSubagents
+from ikigai.app.managed_subagents import DEFAULT_LIMITS, ManagedSubagents, SubagentLimits
 from ikigai.app.services import Services
 from ikigai.config import Config
 from ikigai.core.events import StoredEvent, UserMessage
@@ -31,10 +32,12 @@ async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
 class House:
     """A program without a screen: a world and its crew, over a database that outlives both."""
 
-    def __init__(self, database: Database, folder: Path, config: Config) -> None:
+    def __init__(
+        self, database: Database, folder: Path, config: Config, limits: SubagentLimits = DEFAULT_LIMITS
+    ) -> None:
         pool, tool_runtime = making.make_pool(config), making.make_workshop(config)
         self.world = Services(config, database, None, pool, making.make_run(config, pool, tool_runtime), tool_runtime)
-        self.manager = AgentManager(self.world, ManagedSubagents)
+        self.manager = AgentManager(self.world, partial(ManagedSubagents, limits=limits))
         self.database, self.folder = database, folder
 
     def script(self, name: str, *replies: object) -> str:

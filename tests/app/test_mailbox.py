@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from ikigai.app.agent_manager import OpenAgent
 from ikigai.app.mailbox import MAX_UNATTENDED_TURNS
-from ikigai.app.managed_subagents import ManagedSubagents
+from ikigai.app.managed_subagents import ManagedSubagents, SubagentLimits
 from ikigai.config import Config
-from ikigai.config.records import SubagentSettings
 from ikigai.core.errors import Rejected, Unavailable
 from ikigai.core.events import Ending, MailSent, MailTaken, TurnEnded, UserMessage
 from ikigai.core.state.inputs import Change, Interrupted, MailArrived, Send, Submitted
@@ -76,13 +75,13 @@ async def test_turn_of_a_user_with_a_child_sends_nothing_to_its_maker(house: Hou
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        (SubagentSettings(depth=0), "You are at depth 0, and the limit is 0."),
-        (SubagentSettings(at_once=0), "0 agents are running, which is the limit"),
-        (SubagentSettings(per_tree=0), "0 agents were created here, which is the limit."),
+        (SubagentLimits(depth=0), "You are at depth 0, and the limit is 0."),
+        (SubagentLimits(at_once=0), "0 agents are running, which is the limit"),
+        (SubagentLimits(per_tree=0), "0 agents were created here, which is the limit."),
     ],
 )
-async def test_limits_of_nothing(database: Database, tmp_path: Path, limits: SubagentSettings, says: str) -> None:
-    house = House(database, tmp_path, Config(model="scripted/echo", agents=limits))
+async def test_limits_of_nothing(database: Database, tmp_path: Path, limits: SubagentLimits, says: str) -> None:
+    house = House(database, tmp_path, Config(model="scripted/echo"), limits)
     boss = await house.member("boss", [call("fork", prompt="?")], "Ok.")
     boss.agent_loop.put_input(Submitted("Go."))
     await house.rested()
@@ -91,13 +90,12 @@ async def test_limits_of_nothing(database: Database, tmp_path: Path, limits: Sub
 
 
 async def test_depth_number_at_once_and_number_in_all(house: House) -> None:
-    limits = house.world.config.agents
+    limits = SubagentLimits()
     assert (limits.depth, limits.at_once, limits.per_tree) == (2, 8, 50)
-    house.world.config = replace(house.world.config, agents=replace(limits, per_tree=11))
     boss = await house.member("boss", HANG)
     boss.agent_loop.put_input(Submitted("Think."))
     await until(lambda: boss.agent_loop.memory.open is not None)
-    own = ManagedSubagents(house.manager, boss.agent.id)
+    own = ManagedSubagents(house.manager, boss.agent.id, replace(limits, per_tree=11))
     hang, quick = house.script("hang", *[HANG] * 9), house.script("quick", *["Done."] * 60)
     first = await own.start("?", model=hang)
     second = await ManagedSubagents(house.manager, (await house.open(first)).agent.id).start("?", model=hang)

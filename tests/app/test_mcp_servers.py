@@ -39,7 +39,7 @@ def test_table_makes_a_command_with_its_variables(tmp_path: Path, monkeypatch: p
     assert launch.environment == {"PATH": "/bin", "TOKEN": "secret", "MODE": "ro"}
     assert servers["db"].approved("read_row") and not servers["db"].approved("drop")
     assert problems == [] and servers["db"].place.endswith("config.toml:1")
-    servers, _ = made(text + 'approval = "always"\n', tmp_path)
+    servers, _ = made(text + 'approved_tools = ["*"]\n', tmp_path)
     assert servers["db"].approved("drop")
 
 
@@ -54,9 +54,14 @@ def test_table_makes_a_command_with_its_variables(tmp_path: Path, monkeypatch: p
             "MISSING_VARIABLE",
         ),
         (
-            '[mcp_servers.x]\nurl = "https://b"\ngrant = "client_credentials"\nclient_id = "c"\nclient_key = "/k"\n',
-            "needs a url, issuer, client_id",
+            '[mcp_servers.x]\nurl = "https://b"\nclient_id = "c"\nclient_key = "/k"\n',
+            "without a user needs a url, issuer, client_id",
         ),
+        (
+            '[mcp_servers.x]\nurl = "https://b"\nissuer = "https://i"\nclient_id = "c"\n',
+            "either client_secret or client_key",
+        ),
+        ('[mcp_servers.x]\ncommand = "a"\nissuer = "https://i"\nclient_id = "c"\nclient_key = "/k"\n', "needs a url"),
     ],
 )
 def test_unusable_table_is_told_and_the_others_are_used(text: str, problem: str, tmp_path: Path) -> None:

@@ -104,13 +104,15 @@ def test_models_of_all_keys_at_hand_are_offered(database: Database) -> None:
 
 def test_configured_model_settings_take_precedence() -> None:
     config = Config(
-        providers={"mine": ProviderSettings("http://h/v1", context=9_000, max_output=900)},
+        providers={"mine": ProviderSettings("http://h/v1", context=9_000)},
         models={
-            "mine/x": ModelSettings(context=5_000, levels=("off",), images="no", input_price=2.0, output_price=8.0)
+            "mine/x": ModelSettings(
+                context=5_000, max_output=900, levels=("off",), images="no", input_price=2.0, output_price=8.0
+            )
         },
     )
     known = making.make_models(config)
-    assert known.limits("mine/x") == ModelLimits(5_000, 900) and known.limits("mine/y") == ModelLimits(9_000, 900)
+    assert known.limits("mine/x") == ModelLimits(5_000, 900) and known.limits("mine/y").context == 9_000
     assert (known.levels("mine/x"), known.traits("mine/x").images) == (("off",), False)
     assert "high" in known.levels("mine/y") and known.traits("mine/y").images
     price = making.make_price(config)

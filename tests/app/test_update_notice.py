@@ -47,16 +47,16 @@ def wheel(version: str, **more: object) -> dict[str, object]:
 async def test_newest_version_is_told(tmp_path: Path, running: str, files: list[dict[str, object]], newest: str):
     found, file = installed(tmp_path, running), tmp_path / "update.json"
     async with WireServer([listing(*files)]) as server:
-        told = await find_update(f"{server.base_url}/simple/", found, file)
+        told = await find_update(found, file, f"{server.base_url}/simple/")
         assert "\n" not in told and bool(told) is bool(newest)
         if newest:
             assert told.startswith(f"ikigai {newest} is available; this is {running}.") and f"=={newest}" in told
         (request,) = server.requests
         assert request.path == "/v1/simple/ikigai-chat/"
-        assert await find_update(f"{server.base_url}/simple/", found, file) == "" and len(server.requests) == 1
+        assert await find_update(found, file, f"{server.base_url}/simple/") == "" and len(server.requests) == 1
         file.write_text('{"checked": 1.0}')
         server.script[:] = [listing(*files)]
-        assert await find_update(f"{server.base_url}/simple", found, file) == told, "a day later it is asked again"
+        assert await find_update(found, file, f"{server.base_url}/simple") == told, "a day later it is asked again"
 
 
 @pytest.mark.parametrize(
@@ -65,21 +65,19 @@ async def test_newest_version_is_told(tmp_path: Path, running: str, files: list[
 async def test_errors_are_silent_but_for_the_log(tmp_path: Path, answer: Answer, caplog: pytest.LogCaptureFixture):
     async with WireServer([answer]) as server:
         with caplog.at_level(logging.WARNING, "ikigai"):
-            assert await find_update(server.base_url, installed(tmp_path, "0.1.0"), tmp_path / "update.json") == ""
+            assert await find_update(installed(tmp_path, "0.1.0"), tmp_path / "update.json", server.base_url) == ""
     assert "no check for a newer version" in caplog.text and "Traceback" not in caplog.text
 
 
 async def test_checkout_asks_nobody(tmp_path: Path):
     assert installed_distribution() is None, "the tests run in a checkout"
     async with WireServer() as server:
-        assert await find_update(server.base_url, None, tmp_path / "update.json") == ""
+        assert await find_update(None, tmp_path / "update.json", server.base_url) == ""
         assert not server.requests and not (tmp_path / "update.json").exists()
 
 
-def test_address_is_the_configured_one_or_that_of_pip(monkeypatch: pytest.MonkeyPatch):
+def test_index_address_is_that_of_pip(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PIP_INDEX_URL", "http://mirror.test/simple/")
-    assert (
-        index_address("") == "http://mirror.test/simple" and index_address("http://own.test/s/") == "http://own.test/s"
-    )
+    assert index_address() == "http://mirror.test/simple/"
     monkeypatch.delenv("PIP_INDEX_URL")
-    assert index_address("").startswith("https://")
+    assert index_address().startswith("https://")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai import config
-from ikigai.config import Config, layers, records, settings_file, toml_file
+from ikigai.config import Config, diagnostics, layers, records, settings_file, toml_file
 from ikigai.config import key_table as table
 from ikigai.config.project_settings import CAP_SCOPES
 from ikigai.core.approval_mode import ApprovalMode
@@ -92,6 +92,10 @@ def test_example_describes_keys_and_approval_modes_as_the_program_does():
         assert f'"{mode}": {mode.meaning}' in about["tools", "approval"]
 
 
+def test_removed_keys_are_no_keys():
+    assert not set(diagnostics.REMOVED_KEYS) & set(table.KEY_SPECS) and len(table.KEY_SPECS) <= 120
+
+
 # ── The layers ──
 
 
@@ -155,7 +159,6 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "keep_first_turn": "true",
         "vendor_search": "true",
         "tool_result_truncation": "both",
-        "max_stored_result": "77000",
         "condense": "auto",
         "condense_model": "openai/x",
         "condense_prompt_file": "~/prompt.txt",
@@ -176,13 +179,9 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "wrap": "terminal",
         "title": "false",
         "notify": "bell",
-        "links": "on",
-        "prompt_marks": "false",
-        "suggestions": "false",
         "editing": "vi",
         "find_servers": "false",
         "update_notice": "true",
-        "update_index": "http://127.0.0.1:3141/simple",
         "enabled": "false",
         "approval": "auto",
         "env": "AWS_*",
@@ -277,7 +276,6 @@ def test_sliding_variable_refuses_anything_else(load, text):
         ("condense_to_percent", "100", 100),
         ("summarise_on_clear", "true", True),
         ("auto_recall", "on", "on"),
-        ("auto_recall_tokens", "1k", 1000),
         ("default_system_prompt", "false", False),
     ],
 )
@@ -304,7 +302,6 @@ def test_window_by_variables(load, key, text, value):
         ("condense_prompt_file", ["prompt.txt", "../prompt.txt"]),
         ("summarise_on_clear", ["", "10", "never"]),
         ("auto_recall", ["true", "always"]),
-        ("auto_recall_tokens", ["0", "-1", "some"]),
     ],
 )
 def test_what_the_window_cannot_be_set_to(load, key, texts):
@@ -606,6 +603,18 @@ def test_file_goes_below_flags_and_variables_above(load):
          "Did you mean providers.ollama.base_url?"),
         ('[local]\ncontext = 2', "config.toml:2: there is no key local.context. Did you mean providers.local.context?"),
         ("[database.url]\nhost = 1", "config.toml:2: there is no key database.url.host. Did you mean database.url?"),
+        ("[agents]\ndepth = 1", "config.toml:2: there is no key agents.depth any more. "
+         "Remove the line: the value is fixed now."),
+        ('[mcp_servers.x]\napproval = "always"', "config.toml:2: there is no key mcp_servers.x.approval any more. "
+         'Write approved_tools = ["*"] to let all its tools run.'),
+        ("[providers.x]\nmax_output = 5", "config.toml:2: there is no key providers.x.max_output any more. "
+         'Write it under [models."PROVIDER/NAME"].'),
+        ('terminal.links = "on"', "config.toml:1: there is no key terminal.links any more. "
+         "Set FORCE_HYPERLINK=1 for links in any terminal, FORCE_HYPERLINK=0 for none."),
+        ("[profiles.x]\nauto_recall_tokens = 5", "config.toml:2: there is no key profiles.x.auto_recall_tokens. "
+         "Did you mean profiles.x.auto_recall?"),
+        ('[themes.x]\ncode = "red"', "config.toml:2: there is no key themes.x.code. "
+         "A table [themes.NAME] has the keys base, user, dim, warning, error, added, removed."),
         ("zzz = 1", "config.toml:1: there is no key zzz. config.example.toml shows them all."),
         ("zebra = 1", "config.toml:1: there is no key zebra. config.example.toml shows them all."),
         ("model = {}", "config.toml:1: model cannot be a table. Allowed: provider/name, "
@@ -656,8 +665,8 @@ def test_file_goes_below_flags_and_variables_above(load):
          'Allowed: "chat", "responses", "anthropic", "google", "azure", "bedrock", "vertex" or "" (by its name).'),
         ('[context]\ntoken_counter = "exact"', "config.toml:2: context.token_counter cannot be 'exact'. "
          'Allowed: "bytes", "provider" or "calibrated".'),
-        ('[providers.x]\nidle_seconds = -1', "config.toml:2: providers.x.idle_seconds cannot be -1. "
-         "Allowed: a whole number of seconds, 0 to 86400."),
+        ('[mcp_servers.x]\ncall_seconds = 0', "config.toml:2: mcp_servers.x.call_seconds cannot be 0. "
+         "Allowed: a whole number of seconds, 1 to 86400."),
         ('[models."a/b"]\nlevels = ["low", "max"]', 'config.toml:2: models."a/b".levels cannot be a list '
          "with 'max'. Allowed: a list of levels (off, min, low, med, high)."),
         ('[models."a/b"]\nlevels = "low"', "config.toml:2: models.\"a/b\".levels cannot be 'low'. "
@@ -755,21 +764,20 @@ def test_variable_of_a_list_can_be_written_as_in_a_file(load):
 
 def test_sizes_with_units_mean_the_same_everywhere(load, tmp_path):
     for text, size in (("200k", 200_000), ("1.5M", 1_500_000)):
-        for key, variable in (("context.max_tool_result_tokens", "IKIGAI_MAX_TOOL_RESULT_TOKENS"),
-                              ("tools.max_stored_result", "IKIGAI_TOOLS_MAX_STORED_RESULT")):  # fmt: skip
-            for loaded in (load(f'{key} = "{text}"'), load("", {variable: text})):
-                assert loaded.settings[tuple(key.split("."))].value == size
+        key, variable = "context.max_tool_result_tokens", "IKIGAI_MAX_TOOL_RESULT_TOKENS"
+        for loaded in (load(f'{key} = "{text}"'), load("", {variable: text})):
+            assert loaded.settings[tuple(key.split("."))].value == size
         assert arguments.parse_budget(text) == size
         profiled = config.with_profile(load(f'[profiles.x]\nsliding_context_tokens = "{text}"'), "x")
         assert profiled.context.sliding_context_tokens == size
-    assert "cannot be '5k'" in refusal(load, '[terminal]\nnotify_after = "5k"')  # seconds have no unit
+    assert "cannot be '5k'" in refusal(load, '[mcp_servers.x]\ncall_seconds = "5k"')  # seconds have no unit
 
 
 def test_theme_of_ones_own_is_found_with_its_looks(load):
-    text = '[terminal]\ntheme = "mine"\nstatus = []\n[themes.mine]\nbase = "light"\ncode_string = "bold #0A0b0c on 7"\n'
+    text = '[terminal]\ntheme = "mine"\nstatus = []\n[themes.mine]\nbase = "light"\nadded = "bold #0A0b0c on 7"\n'
     loaded = load(text + 'dim = ""\n[themes.empty]\n')
     assert loaded.themes == {
-        "mine": {"base": "light", "code_string": "bold #0A0b0c on 7", "dim": ""},
+        "mine": {"base": "light", "added": "bold #0A0b0c on 7", "dim": ""},
         "empty": {"base": "dark"},
     }
     assert loaded.terminal.theme == "mine" and loaded.terminal.status == ()

@@ -10,8 +10,7 @@ ANSWER = (
     "Do **[this](https://docs.example/a)**:\n\n```sh\nls -l\n```\n\n"
     "- then:\n  ```py\n  a = 1\n  b = \x1b[31m2\u202e\n  ```\n"
 )
-OTHERWISE = {f"IKIGAI_TERMINAL_{key}": "false" for key in ("TITLE", "PROMPT_MARKS")}
-OTHERWISE |= {"IKIGAI_TERMINAL_NOTIFY": "off", "IKIGAI_TERMINAL_LINKS": "on"}
+OTHERWISE = {"IKIGAI_TERMINAL_TITLE": "false", "IKIGAI_TERMINAL_NOTIFY": "off", "FORCE_HYPERLINK": "1"}
 SAFE = ANSWER.replace("\x1b[31m", "").replace("\u202e", "<U+202E>").strip()
 
 
@@ -51,5 +50,5 @@ def test_copy_while_writing_following_and_after_a_restart(account: Account):
         copy(program, "/copy", "80,000 characters are more than terminals copy.")
         program.leave()
         assert copied(program) == ["ls -l"]
-        assert not any(sequence in program.raw for sequence in (b"\x1b]133;", b"\x1b]2;", b"\x1b[?1004h"))
+        assert not any(sequence in program.raw for sequence in (b"\x1b]2;", b"\x1b[?1004h"))
         assert re.search(rb"\x1b\]8;id=[0-9a-f]{8};https://docs\.example/a\x1b\\", program.raw)

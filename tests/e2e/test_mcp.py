@@ -116,7 +116,7 @@ def test_tool_is_asked_about_approved_for_always_and_runs_after_a_kill(account: 
 
 
 def test_prompt_resource_and_question_of_a_server_in_a_conversation(account: Account):
-    configure(account, "good", more='approval = "always"\n')
+    configure(account, "good", more='approved_tools = ["*"]\n')
     (account.home / "notes.txt").write_text("hidden words")
     model = account.script("Tides are slow.", "Seven.", [call("good__ask")], "Blue it is.")
     with account.terminal(*model, rows=40, env=TOOLS) as program:
@@ -182,7 +182,7 @@ def test_requests_keep_their_prefix_but_for_a_changed_list(
     late.touch()
     config = account.home / ".config/ikigai/config.toml"
     configured = config.read_text() + table("good") + table("late", late) + table("children", tmp_path / "pids")
-    account.configure(configured + "[tools]\nmcp_tools_tokens = 10000\n")
+    account.configure(configured + "[context]\nsliding_context_tokens = 500000\n")
     assert account.run("-m", "wire/x", "-p", "hello", **TOOLS, WIRE_KEY="k").returncode == 0  # all have been met
     late.unlink()
     del wire.requests[:]

@@ -229,7 +229,7 @@ def test_think_is_refused_by_a_model_that_does_not_think(account: Account, wire:
         program.leave()
 
 
-# -- how turns are counted, how long to wait, how a server is spoken to ------------------------------------------
+# -- how turns are counted, how a server is spoken to ------------------------------------------------------------
 
 
 def test_how_turns_are_counted(account: Account, wire: Wire):
@@ -239,17 +239,6 @@ def test_how_turns_are_counted(account: Account, wire: Wire):
     assert end["counted"] == "calibrated wire/x" and end["tokens"] > 0
     assert account.run("-c", "-p", "hi", IKIGAI_TOKEN_COUNTER="bytes").returncode == 0
     assert "counted" not in account.rows("turn_end")[1][2]
-
-
-def test_how_long_a_server_may_be_silent(account: Account, wire: Wire):
-    configure(account, wire, "", "[providers.slow]\nfirst_seconds = 1\n" + f'base_url = "{wire.server.base_url}"\n')
-    wire.answers(*[Answer(b"", end="hang")] * 8)
-    with account.terminal("-m", "slow/x", columns=120) as program:
-        program.ready()
-        program.say("hello")
-        program.wait_for("slow sent nothing for 1 seconds")
-        program.type("\x1b")
-        program.leave()
 
 
 def test_api_of_a_provider_is_configurable(account: Account, wire: Wire):

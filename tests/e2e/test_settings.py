@@ -17,7 +17,7 @@ def told(program: Program, line: str, *words: str) -> None:
 
 def test_settings_are_shown_written_and_applied(account: Account):
     file = account.home / ".config" / "ikigai" / "config.toml"
-    with account.terminal(*ECHO, rows=50, columns=110, env={"IKIGAI_TERMINAL_LINKS": "off"}) as program:
+    with account.terminal(*ECHO, rows=50, columns=110, env={"IKIGAI_TERMINAL_NOTIFY": "off"}) as program:
         program.ready()
         told(
             program,
@@ -30,7 +30,7 @@ def test_settings_are_shown_written_and_applied(account: Account):
         told(program, "/config terminal.color never", "It takes effect at the next start.")
         told(program, "/config terminal.color", "In " + str(file) + ': "never"')
         told(program, "/config context.sliding_context_tokens 50000", "/budget changes it now.")
-        told(program, "/config terminal.links on", "In this run environment IKIGAI_TERMINAL_LINKS overrides it.")
+        told(program, "/config terminal.notify bell", "In this run environment IKIGAI_TERMINAL_NOTIFY overrides it.")
         told(program, '/config terminal.status ["agent"]', "It is in effect now.")
         program.wait(lambda: "ctx" not in program.status(), "the agent alone in the status line")
         told(program, "/config keys.stash f2", 'keys.stash = ["f2"] is in')

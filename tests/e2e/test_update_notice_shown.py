@@ -33,7 +33,7 @@ def test_one_line_tells_of_a_newer_version_once_a_day(account: Account, wire: Wi
     env = {
         "TEST_SITE": installed(tmp_path / "site"),
         "IKIGAI_TERMINAL_UPDATE_NOTICE": "true",
-        "IKIGAI_TERMINAL_UPDATE_INDEX": f"{wire.server.base_url}/simple/",
+        "PIP_INDEX_URL": f"{wire.server.base_url}/simple/",
     }
     wire.answers(listing("ikigai_chat-0.0.1-py3-none-any.whl", NEWER), listing(NEWER))
     with account.terminal(*ECHO, module=AS_INSTALLED, env=env, columns=160) as program:
@@ -55,7 +55,7 @@ def test_one_line_tells_of_a_newer_version_once_a_day(account: Account, wire: Wi
 def test_package_index_is_not_asked_without_the_setting(account: Account, wire: Wire, tmp_path: Path):
     env = {
         "TEST_SITE": installed(tmp_path / "site"),
-        "IKIGAI_TERMINAL_UPDATE_INDEX": f"{wire.server.base_url}/simple/",
+        "PIP_INDEX_URL": f"{wire.server.base_url}/simple/",
     }
     with account.terminal(*ECHO, module=AS_INSTALLED, env=env) as program:
         program.ready().say("hello")

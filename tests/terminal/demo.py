@@ -304,7 +304,7 @@ class Feed(SilentHandler):
         self.screen.close()
 
     async def begin(self) -> None:
-        self.screen.equip(TerminalSettings(notify=os.environ.get("DEMO_NOTIFY", "auto"), notify_after=1))
+        self.screen.equip(TerminalSettings(notify=os.environ.get("DEMO_NOTIFY", "auto")))
         self.screen.status.set_agent("amber-fox")
         self.screen.status.set_database_place("embedded")
         self.agent_view.changed(self.memory)

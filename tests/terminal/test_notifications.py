@@ -44,7 +44,7 @@ class Front:
         self.tty.raw()
         self.area = LiveArea(Theme(plain=True), Buffer())
         self.area.agent, self.area.live.memory = "owl", IDLE
-        settings = TerminalSettings(**({"notify_after": 5} | wanted))  # pyright: ignore[reportArgumentType]
+        settings = TerminalSettings(**wanted)  # pyright: ignore[reportArgumentType]
         self.attention = Notifier(self.tty, self.parser, settings, environ)
         self.begun = self.read()
 
@@ -130,18 +130,18 @@ def test_hostile_names_are_text_in_title_and_notification(opened: list[Front]):
 
 
 @pytest.mark.parametrize(
-    ("reported", "seconds", "after", "called"),
+    ("reported", "seconds", "called"),
     [
-        ("\x1b[O", 6, 5, True),
-        ("\x1b[I\x1b[O", 6, 5, True),
-        ("\x1b[O\x1b[I", 6, 5, False),
-        ("", 6, 5, False),
-        ("\x1b[O", 50, 60, False),
-        ("\x1b[O", 6, 0, False),
+        ("\x1b[O", 11, True),
+        ("\x1b[I\x1b[O", 11, True),
+        ("\x1b[O\x1b[I", 11, False),
+        ("", 11, False),
+        ("\x1b[O", 5, False),
+        ("\x1b[O", 0, False),
     ],
 )
-def test_user_is_notified_when_away(opened: list[Front], reported: str, seconds: float, after: int, called: bool):
-    made = terminal(opened, title=False, notify_after=after)
+def test_user_is_notified_when_away(opened: list[Front], reported: str, seconds: float, called: bool):
+    made = terminal(opened, title=False)
     made.says(reported)
     assert made.turn(seconds) == (CALLED if called else "")
     assert made.look() == ""
@@ -150,9 +150,9 @@ def test_user_is_notified_when_away(opened: list[Front], reported: str, seconds:
 def test_notification_tells_how_a_turn_ended_and_never_its_text(opened: list[Front]):
     made = terminal(opened, title=False)
     made.says("\x1b[O")
-    failed = made.turn(9, TranscriptBlock(1, Speaker.STOPPED, "The key sk-123 is refused.", failed=True))
+    failed = made.turn(11, TranscriptBlock(1, Speaker.STOPPED, "The key sk-123 is refused.", failed=True))
     assert failed == "\x1b]9;ikigai: owl has failed\x07"
-    assert made.turn(9, TranscriptBlock(1, Speaker.STOPPED, "interrupted")) == "\x1b]9;ikigai: owl was stopped\x07"
+    assert made.turn(11, TranscriptBlock(1, Speaker.STOPPED, "interrupted")) == "\x1b]9;ikigai: owl was stopped\x07"
     made.area.live.memory = BUSY
     made.look()
     made.area.live.memory = None  # another agent comes on stage
@@ -180,7 +180,7 @@ def test_notification_way(opened: list[Front], environ: dict[str, str], notify: 
     made = terminal(opened, environ, notify=notify, title=False)
     assert made.begun == (FOCUS if written else "")
     made.says("\x1b[O")
-    assert made.turn(9) == written
+    assert made.turn(11) == written
 
 
 @pytest.mark.parametrize(
@@ -197,6 +197,11 @@ def test_notification_way(opened: list[Front], environ: dict[str, str], notify: 
         (KITTY, True, True, True),
         ({"TERM": "tmux-256color", "TMUX": "x", "TERM_PROGRAM": "WezTerm"}, True, True, False),
         ({"TERM": "screen", "STY": "x"}, True, False, False),
+        ({"TERM": "xterm-256color", "FORCE_HYPERLINK": "1"}, True, True, True),
+        ({"TERM": "tmux-256color", "TMUX": "x", "FORCE_HYPERLINK": "1"}, True, True, True),
+        (KITTY | {"FORCE_HYPERLINK": "0"}, True, True, False),
+        (KITTY | {"FORCE_HYPERLINK": ""}, True, True, True),
+        ({"TERM": "linux", "FORCE_HYPERLINK": "1"}, False, False, False),
     ],
 )
 def test_capabilities_follow_the_environment(environ: dict[str, str], strings: bool, titles: bool, hyperlinks: bool):

@@ -11,7 +11,14 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from ikigai.terminal.render.styles import ANSI_COLORS, STYLE_THEMES, TEXT_ATTRIBUTES, Styles, theme_styles
+from ikigai.terminal.render.styles import (
+    ANSI_COLORS,
+    FOLLOWING_STYLES,
+    STYLE_THEMES,
+    TEXT_ATTRIBUTES,
+    Styles,
+    theme_styles,
+)
 
 COLOR_REPORT = re.compile(r"\x1b\]11;(.*?)(?:\x07|\x1b\\)?\Z", re.DOTALL)
 EVEN_LUMINANCE = 0.179
@@ -67,7 +74,11 @@ def named_styles(name: str, own: Mapping[str, Mapping[str, str]], depth: int) ->
     styles = dict(theme_styles(1 + STYLE_THEMES.index(base) if depth > 16 else 0))
     if depth <= 16 and base.endswith("high-contrast"):  # dim takes contrast away
         styles = {each: " ".join(word for word in style.split() if word != "dim") for each, style in styles.items()}
-    styles |= {element: style for element, style in own_theme.items() if element in styles and style}
+    changed = {element: style for element, style in own_theme.items() if element in styles and style}
+    for element, (leader, attribute) in FOLLOWING_STYLES.items():
+        if leader in changed:
+            styles[element] = f"{attribute} {changed[leader]}".strip()
+    styles |= changed
     return {element: _reduce(style, depth) for element, style in styles.items()}
 
 

@@ -40,6 +40,15 @@ ANSI_COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "wh
 """Colors that every terminal defines itself, each also as bright_…"""
 TEXT_ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
 
+FOLLOWING_STYLES = {
+    "added_word": ("added", "reverse"),
+    "removed_word": ("removed", "reverse"),
+    "hunk": ("dim", ""),
+    "border": ("dim", ""),
+    "thought": ("dim", "italic"),
+}
+"""Elements that take the look of another one, and an attribute, in a theme that changes it: they stand side by side."""
+
 Styles: TypeAlias = Mapping[str, str]
 """Elements, each with its style in words."""
 

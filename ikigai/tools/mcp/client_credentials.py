@@ -16,8 +16,6 @@ from mcp.client.auth.extensions.client_credentials import (
 
 from ikigai.tools.mcp.host_messages import ServerLaunch
 
-CLIENT_CREDENTIALS = "client_credentials"
-"""The grant."""
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 """The algorithms of elliptic curves."""
 
@@ -27,7 +25,7 @@ class UnusableKey(Exception):
 
 
 def client_credentials(launch: ServerLaunch, storage: TokenStorage) -> httpx2.Auth:
-    """Return the authentication of a launch with this grant. Raise UnusableKey."""
+    """Return the authentication of a launch by the grant client_credentials. Raise UnusableKey."""
     if not launch.client_key:
         return ClientCredentialsOAuthProvider(
             launch.url,

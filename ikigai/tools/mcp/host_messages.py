@@ -23,6 +23,7 @@ class ServerLaunch(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `token_file` keeps the tokens of OAuth, under the name of the server. The fields after it are for OAuth, too:
     `client_key` is the file with a private key, `issuer` the only authorization server that gets client credentials.
+    With an issuer the login needs no user.
     """
 
     name: str
@@ -37,7 +38,6 @@ class ServerLaunch(msgspec.Struct, frozen=True, omit_defaults=True):
     client_id: str = ""
     client_secret: str = ""
     scopes: str = ""
-    grant: str = "authorization_code"
     client_key: str = ""
     issuer: str = ""
 

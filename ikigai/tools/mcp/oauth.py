@@ -24,7 +24,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from ikigai.tools.mcp.client_credentials import CLIENT_CREDENTIALS, client_credentials
+from ikigai.tools.mcp.client_credentials import client_credentials
 from ikigai.tools.mcp.host_messages import LoginPage, Report, ServerLaunch
 from ikigai.tools.mcp.stored_logins import CALLBACK_PATH, CALLBACK_PORT, StoredLogin, change_login, read_login
 
@@ -81,7 +81,7 @@ class Login:
 
     async def _make(self) -> httpx2.Auth:
         """Return the authentication of the server's requests."""
-        if self._launch.grant == CLIENT_CREDENTIALS:
+        if self._launch.issuer:
             return await asyncio.to_thread(client_credentials, self._launch, self._file)
         stored = await asyncio.to_thread(self._file.read)
         if not (self._asks or stored.tokens):

@@ -22,6 +22,10 @@ from ikigai.tools.shell.supervised_process import SupervisedProcess, Wrap
 
 COMMAND_TIMEOUT = 120.0
 """Seconds a command may take by default."""
+MAX_STORED_RESULT_BYTES = 16 * 1024 * 1024
+"""Bytes of one tool result in the log; of a longer one the beginning and the end are kept. No model reads more, and a
+message of an MCP server has at most twice as many.
+"""
 ENDING_BYTES = 16_384
 """Bytes of a result that are reserved for the lines after the output: how the command ended, and where."""
 

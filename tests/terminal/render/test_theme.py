@@ -13,7 +13,7 @@ import pytest
 from ikigai.config import terminal as keys
 from ikigai.terminal.render import blocks as render
 from ikigai.terminal.render import colors as colours
-from ikigai.terminal.render.styles import ELEMENT_STYLES, STYLE_THEMES, theme_styles
+from ikigai.terminal.render.styles import ELEMENT_STYLES, FOLLOWING_STYLES, STYLE_THEMES, theme_styles
 from ikigai.terminal.render.theme import Theme, color_depth, output_theme, sgr_codes, strip_styles, terminal_theme
 from tests.terminal.console import DEMO, Console
 
@@ -153,14 +153,21 @@ def test_styles_in_words():
 
 
 def test_own_theme_is_reduced_on_fewer_colors():
-    own = {"mine": {"base": "light", "warning": "bold #ff8800", "error": "on 196", "call": ""}}
+    own = {"mine": {"base": "light", "warning": "bold #ff8800", "error": "on 196", "user": ""}}
     made = {colours_: colours.named_styles("mine", own, colours_) for colours_ in (16, 256, 1 << 24)}
     assert made[1 << 24]["warning"] == "bold #ff8800" and made[1 << 24]["error"] == "on 196"
     assert made[256]["warning"] == "bold 208" and made[256]["error"] == "on 196"
     assert made[16]["warning"] == "bold yellow" and made[16]["error"] == "on bright_red"
-    assert made[256]["call"] == theme_styles(2)["call"] and made[16]["call"] == theme_styles(0)["call"]
+    assert made[256]["user"] == theme_styles(2)["user"] and made[16]["user"] == theme_styles(0)["user"]
     drawn = terminal_theme({**TERMINAL}, "auto", "mine", own).paint("warning", "x")
     assert drawn == "\x1b[1;38;5;208mx\x1b[0m"
+
+
+def test_own_theme_changes_elements_beside_those_it_names():
+    own = {"mine": {"base": "light", "added": "bold 27", "dim": "240"}}
+    made = colours.named_styles("mine", own, 256)
+    assert made["added_word"] == "reverse bold 27" and made["removed_word"] == theme_styles(2)["removed_word"]
+    assert (made["hunk"], made["border"], made["thought"]) == ("240", "240", "italic 240")
 
 
 def test_high_contrast_is_never_dim():
@@ -177,7 +184,9 @@ def test_high_contrast_is_never_dim():
 
 
 def test_configuration_and_renderer_know_the_same_themes_and_elements():
-    assert tuple(ELEMENT_STYLES) == keys.ELEMENTS
+    assert set(keys.ELEMENTS) <= set(ELEMENT_STYLES)
+    for element, (leader, _) in FOLLOWING_STYLES.items():
+        assert element in ELEMENT_STYLES and leader in keys.ELEMENTS and element not in keys.ELEMENTS
     assert set(keys.THEME_NAMES) == {"auto", *STYLE_THEMES}
 
 

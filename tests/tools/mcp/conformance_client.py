@@ -40,7 +40,6 @@ async def main(url: str) -> int:
             token_file=str(Path(folder) / "logins.json"),
             client_id=str(context.get("client_id", DOCUMENT if scenario == "auth/basic-cimd" else "")),
             client_secret=str(context.get("client_secret", "")),
-            grant="client_credentials" if is_client else "authorization_code",
             client_key=str(key) if is_client and key.stat().st_size else "",
             issuer=_issuer(url) if is_client else "",
         )

@@ -87,7 +87,7 @@ async def test_token_that_is_no_longer_accepted_asks_for_a_login(tmp_path: Path)
 
 async def test_client_secret_logs_in_without_a_user_and_again_when_its_token_has_ended(tmp_path: Path) -> None:
     with serving() as server:
-        credentials = {"grant": "client_credentials", "client_id": "me", "client_secret": "s", "issuer": server.address}
+        credentials = {"client_id": "me", "client_secret": "s", "issuer": server.address}
         async with connected(tmp_path, server.url, **credentials) as servers:
             assert state(servers) == ("ready", "")
             server.tokens.clear()
@@ -108,7 +108,7 @@ async def test_private_key_logs_in_without_a_user(
     key = tmp_path / "key.pem"
     key.write_bytes(make().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     with serving() as server:
-        credentials = {"grant": "client_credentials", "client_id": "me", "issuer": server.address}
+        credentials = {"client_id": "me", "issuer": server.address}
         async with connected(tmp_path, server.url, client_key=str(key), **credentials) as servers:
             assert state(servers) == ("ready", "") and await add(servers) == "added"
 
@@ -116,7 +116,7 @@ async def test_private_key_logs_in_without_a_user(
 async def test_key_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
     with serving() as server:
-        credentials = {"grant": "client_credentials", "client_id": "me", "issuer": server.address}
+        credentials = {"client_id": "me", "issuer": server.address}
         for bad, why in (("no key", "is no private key in PEM without a passphrase"), ("", "no such file")):
             key.write_text(bad) if bad else key.unlink()
             async with connected(tmp_path / "other", server.url, client_key=str(key), **credentials) as servers:

@@ -1,21 +1,18 @@
-"""This module implements /export, `ikigai history export` and `ikigai history import`: their arguments, work and
-progress.
-"""
+"""Implement /export and `ikigai history export`, and define the arguments of `ikigai history import` and `recover`."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ikigai.core.commands.arguments import quoted
-from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument, as_config_error
+from ikigai.core.errors import ConfigError, Rejected, WrongArgument, as_config_error
 from ikigai.system.atomic_file import write_atomically
 from ikigai.system.output import writing_output
 from ikigai.system.paths import expand_home
@@ -28,9 +25,7 @@ if TYPE_CHECKING:
     from ikigai.store.database import Database
 
 EXPORT_FORMATS = ("md", "html", "json", "jsonl")
-UNCHECKED = " The file has no checksum, so damage could not be detected."
 LAST_EVENT_ID = 2**63 - 1
-STANDARD_INPUT = Path("-")
 PROGRESS_INTERVAL = 0.3
 """Seconds between two progress lines of /export."""
 
@@ -73,13 +68,16 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
     imported = commands.add_parser(
         "import",
         parents=[common],
-        help="make an agent of an exported history (JSON, JSONL)",
+        help="make agents of exported histories (JSON, JSONL)",
         description="Make a new agent whose events are those of the file, with their times. All of them are stored or "
         "none; a file that was damaged or changed since its export is refused. Its settings, "
         "approvals among them, are not in force here. Turns without an end, as in a file that another program made, "
-        "get one where the next message comes.",
+        "get one where the next message comes. Of several files each makes an agent; those that begin with events of "
+        "another one become forks of it.",
     )
-    imported.add_argument("file", metavar="FILE|-", help="a file that `ikigai history export` wrote; - reads a pipe")
+    imported.add_argument(
+        "file", nargs="+", metavar="FILE|-", help="a file that `ikigai history export` wrote; - reads a pipe"
+    )
     recover = commands.add_parser(
         "recover",
         parents=[common],
@@ -216,73 +214,3 @@ def _put(text: str) -> None:
     with writing_output():
         sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
-
-
-# ── import ──
-
-
-async def run_import(database: Database, arguments: argparse.Namespace, own: Callable[[str], str] = str) -> str:
-    """Run `ikigai history import`; return its message. Raise IkigaiError.
-
-    `own` replaces ikigai's own keys in a text.
-    """
-    from ikigai.core.transfer.redacted_rows import redact_row
-    from ikigai.core.transfer.turn_ends import TurnEnds
-    from ikigai.export.json_import import ImportReader
-
-    ends = TurnEnds()
-    path = Path(arguments.file)
-    with _open_history(path) as file, show_progress("Importing", "bytes") as on_progress:
-        path = Path("standard input") if path == STANDARD_INPUT else path
-        reader = ImportReader(path, file, max(1, os.fstat(file.fileno()).st_size))
-        try:
-            made = await database.begin_import().store(
-                (redact_row(row, own) for row in ends.rows(reader.rows())),
-                arguments.name,
-                reader.agent,
-                lambda count: on_progress(reader.done, reader.size),
-            )
-        except Rejected as refusal:
-            if number := getattr(refusal, "number", 0):
-                raise Rejected(
-                    f"{path}, {reader.place(ends.original_number(number))}: {refusal.what}", refusal.remedy
-                ) from None
-            raise
-        except OSError as error:
-            raise IkigaiError(f"{path} cannot be read: {error.strerror}.", "Check the disk.") from None
-    unchecked = "" if reader.has_checksum else UNCHECKED
-    added = f" {ends.added:,} turn{'s' * (ends.added != 1)} had no end: added." if ends.added else ""
-    return f"{made.name} is new and has {made.events:,} events.{added}{unchecked} Go on with it: ikigai -r {made.name}"
-
-
-def _open_history(path: Path) -> BinaryIO:
-    """Open the file for reading, or a copy of the standard input for -. Raise IkigaiError."""
-    if path != STANDARD_INPUT:
-        return open_import(path)
-    import shutil
-    import tempfile
-
-    if sys.stdin.isatty():
-        raise ConfigError("A history is not read from a terminal.", "Name a file, or redirect the input.")
-    copy = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
-    try:
-        shutil.copyfileobj(sys.stdin.buffer, copy)
-        copy.seek(0)
-    except (OSError, ValueError) as error:
-        copy.close()
-        raise IkigaiError(f"The standard input cannot be copied: {error}.", "Name a file.") from None
-    return copy
-
-
-def open_import(path: Path) -> BinaryIO:
-    """Open the file for reading. Raise ConfigError."""
-    from ikigai.images import picture_files
-
-    try:
-        return picture_files.open_picture(path)
-    except picture_files.SpecialFile:
-        raise ConfigError(f"{path} is not a regular file.", "Copy its contents into a regular file.") from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the name.") from None
-    except ValueError:
-        raise ConfigError(f"{str(path)!r} is not a path.", "Check the name.") from None

@@ -69,10 +69,9 @@ def is_first(config: Config) -> bool:
 
 
 async def open_database(
-    config: Config, write: bool = True, on_progress: Far = lambda done, total: None, old: bool = False
+    config: Config, write: bool = True, on_progress: Far = lambda done, total: None
 ) -> tuple[Lease | None, Database]:
-    """Connect to the database of this configuration and, with `write`, migrate its schema. Otherwise `old` allows an
-    older one.
+    """Connect to the database of this configuration and, with `write`, make its schema where there is none.
 
     `on_progress` gets the versions of the migration.
     """
@@ -95,7 +94,6 @@ async def open_database(
             revive=revive,
             on_progress=on_progress,
             name=name,
-            old=old,
             check=check,
             replicated=replicated,
         )
@@ -135,9 +133,7 @@ async def check_server(session: DatabaseSession) -> None:
 
 
 @contextlib.asynccontextmanager
-async def opened_database(
-    config: Config, write: bool = True, old: bool = False
-) -> AsyncIterator[tuple[Lease | None, Database]]:
+async def opened_database(config: Config, write: bool = True) -> AsyncIterator[tuple[Lease | None, Database]]:
     """Yield the database of this configuration, and the lease of the embedded server; close both at the end.
 
     The wait is shown on standard error.
@@ -145,7 +141,7 @@ async def opened_database(
     from ikigai.system.progress import show_waiting
 
     async with show_waiting(PREPARING_DATABASE) as on_progress:
-        lease, database = await open_database(config, write, on_progress, old)
+        lease, database = await open_database(config, write, on_progress)
     try:
         yield lease, database
     finally:

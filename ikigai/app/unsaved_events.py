@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai.app.export import UNCHECKED, open_import
+from ikigai.app.history_import import UNCHECKED, open_import
 from ikigai.core.errors import WAITED_FOR, ConfigError, IkigaiError, Rejected, StoreError
 from ikigai.core.transfer.unsaved import Unsaved, read
 

@@ -167,8 +167,11 @@ async def _import(config: Config, arguments: argparse.Namespace) -> None:
     from ikigai.app.own_secrets import Redaction
 
     async with opened_database(config) as (_, database):
+        await import_module("ikigai.app.history_import")
+        from ikigai.app.history_import import run_import
+
         own = Redaction(config, lambda: database.passwords).redactor().own
-        print_lines(await export.run_import(database, arguments, own))
+        print_lines(await run_import(database, arguments, own))
 
 
 async def _recover(config: Config, arguments: argparse.Namespace) -> None:
@@ -198,7 +201,7 @@ def _search_progress(unpacked: int) -> str:
 
 
 async def _status(config: Config, arguments: argparse.Namespace) -> None:
-    async with opened_database(config, write=False, old=True) as (lease, database):
+    async with opened_database(config, write=False) as (lease, database):
         from ikigai.store.schema import SCHEMA_VERSION
 
         status = await database.status()

@@ -106,18 +106,16 @@ class Database:
         revive: Callable[[], Awaitable[str]] | None = None,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
         name: str = DEFAULT_SCHEMA,
-        old: bool = False,
         check: Callable[[DatabaseSession], Awaitable[None]] | None = None,
         replicated: bool = False,
     ) -> Self:
         """Connect, and bring the schema `name` up to this program's.
 
-        `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a newer schema is allowed,
-        with `old` an older one, too, of which `status` alone can be asked. `deadline` is how many seconds any one
-        statement may take. `revive` runs before each reconnect and returns the address. `on_progress` is called with
-        the number of each migration and of all. `check` is called with the session before anything is changed. With
-        `replicated` each commit waits for a synchronous standby. Raise BadDatabase (NewerSchema among them) or
-        Unavailable.
+        `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a newer schema is allowed.
+        `deadline` is how many seconds any one statement may take. `revive` runs before each reconnect and returns the
+        address. `on_progress` is called with the number of each migration and of all. `check` is called with the
+        session before anything is changed. With `replicated` each commit waits for a synchronous standby. Raise
+        BadDatabase (NewerSchema among them) or Unavailable.
         """
         lock = asyncio.Lock()
 
@@ -132,7 +130,7 @@ class Database:
         try:
             if check:
                 await check(session)
-            return cls(session, beside, await schema.make_current(session, migrations, write, on_progress, old))
+            return cls(session, beside, await schema.make_current(session, migrations, write, on_progress))
         except BaseException:
             await session.close()
             raise

@@ -32,13 +32,12 @@ async def make_current(
     folder: Path,
     write: bool,
     on_progress: MigrationProgress = ignore_progress,
-    old: bool = False,
 ) -> int:
     """Make the schema if there is none, and `write`; return its number.
 
     Each new connection returns the number with its greeting, so a schema that is there takes no further query. Raise
-    NewerSchema for a newer one that is to be written, or BadDatabase if there is no schema to read, an older one unless
-    `old` allows it, or no right to make one.
+    NewerSchema for a newer one that is to be written, or BadDatabase if there is no schema to read, an older one, or no
+    right to make one.
     """
     async with session.use():
         version = session.greeting.schema_version
@@ -51,7 +50,7 @@ async def make_current(
             f"{session.place}.",
             "Run: ikigai db migrate",
         )
-    if version == SCHEMA_VERSION or (version > SCHEMA_VERSION and not write) or (version < SCHEMA_VERSION and old):
+    if version == SCHEMA_VERSION or (version > SCHEMA_VERSION and not write):
         return version
     raise another_version(f"The database {session.place} has", version)
 
@@ -64,7 +63,8 @@ def another_version(what: str, version: int) -> BadDatabase:
         )
     return BadDatabase(
         f"{what} schema {version}, and this ikigai needs schema {SCHEMA_VERSION}.",
-        "Export the conversations with the ikigai that wrote them, then import them into another schema.",
+        "Export its conversations with the ikigai that wrote them and import them here: docs/operations/install.md has "
+        "the script bring-over.sh for it.",
     )
 
 

@@ -1,7 +1,8 @@
-"""This module reads the rows of a lineage page by page for an export, and makes an agent of such rows for an import."""
+"""This module reads the rows of a lineage page by page for an export, and makes agents of such rows for an import."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
 import psycopg
@@ -10,6 +11,7 @@ from ikigai.core.codec import Row
 from ikigai.core.errors import Rejected, Unavailable
 from ikigai.core.record import Record
 from ikigai.core.transfer.renumber import IdMap, RawRow, renumber_row
+from ikigai.core.transfer.shared_rows import ConflictingRow, ForkPoint, SharedRows
 from ikigai.store import names, schema
 from ikigai.store.agents import Agent, Agents, is_name
 from ikigai.store.append_attempt import new_event_id
@@ -76,16 +78,29 @@ class Export:
             return [RawRow(id, member.name, *rest) for id, *rest in await cursor.fetchall()]
 
 
+class History(NamedTuple):
+    """A history to import: its rows, ascending by id; the `name` of its agent, or the one that is `wanted` if that is
+    valid and free.
+    """
+
+    rows: Iterator[RawRow]
+    name: str = ""
+    wanted: str = ""
+
+
 class Imported(Record, frozen=True):
-    """The result of an import: the agent's id and name, and the number of its events."""
+    """The result of an import: the agent's id and name, the number of its own events, and the name of the agent that it
+    is a fork of; "" for a root.
+    """
 
     agent: str
     name: str
     events: int
+    parent: str = ""
 
 
 class Import:
-    """Makes a root agent of rows, in one transaction: all of them or nothing."""
+    """Makes agents of rows, in one transaction: all of them or nothing."""
 
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
@@ -97,47 +112,85 @@ class Import:
         wanted: str = "",
         on_progress: Callable[[int], None] = lambda count: None,
     ) -> Imported:
-        """Store the rows, ascending by id, under new ids; `on_progress` is called with the number stored so far.
+        """Store one history; return its agent. Otherwise as `store_all`."""
+        (made,) = await self.store_all((History(rows, name, wanted),), on_progress)
+        return made
 
-        The agent gets `name`, or else `wanted` if that is valid and free, or else a generated name. Raise Rejected if
-        `name` is taken or invalid, and `BadRow`. Errors of the iterator pass through. In all these cases nothing is
-        stored.
+    async def store_all(
+        self, histories: Iterable[History], on_progress: Callable[[int], None] = lambda count: None
+    ) -> list[Imported]:
+        """Store the histories under new ids; `on_progress` is called with the number of events stored so far of each.
+
+        An agent without a `name` or a free `wanted` one gets a generated name. Rows that an earlier history has are not
+        stored again: the agent becomes a fork. Raise Rejected if a name is taken or invalid, and if a history differs
+        from an earlier one in the middle; raise `BadRow`. Errors of the iterators pass through. In all these cases
+        nothing is stored.
         """
-        if name and not is_name(name):
-            raise Rejected(f"{name[:80]!r} is not a name for an agent.", "Begin with a letter or digit; no spaces.")
-        made: Imported | None = None
+        made, shared, complete = list[Imported](), SharedRows(), False
         try:
             async with self._session.use(patient=True) as cursor, cursor.connection.transaction():
                 await cursor.execute(dump.RESTORE_TURN)
-                agent, chosen_name = await self._create(cursor, name, wanted if is_name(wanted) else "")
-                numbers, count, began = IdMap(), 0, 0.0
-                while batch := await asyncio.to_thread(_batch, rows):
-                    await self._store(cursor, agent, batch, numbers, count)
-                    began = began if count else batch[0].at
-                    count += len(batch)
-                    on_progress(count)
-                if count:
-                    await cursor.execute(transfer.USED, {"began": began, "agent": agent})
-                made = Imported(str(agent), chosen_name, count)
+                for history in histories:
+                    made.append(await self._store_history(cursor, history, shared, made, on_progress))
+                complete = True
         except Unavailable:
             # All was sent: perhaps only the answer to the commit was lost.
-            if made is None or not await Agents(self._session).get(made.agent):
+            if not complete or not await Agents(self._session).get(made[-1].agent):
                 raise
         await schema.analyze_tables(self._session)
         return made
 
-    async def _create(self, cursor: Cursor, name: str, wanted: str) -> tuple[UUID, str]:
+    async def _store_history(
+        self,
+        cursor: Cursor,
+        history: History,
+        shared: SharedRows,
+        made: list[Imported],
+        on_progress: Callable[[int], None],
+    ) -> Imported:
+        name = history.name
+        if name and not is_name(name):
+            raise Rejected(f"{name[:80]!r} is not a name for an agent.", "Begin with a letter or digit; no spaces.")
+        try:
+            numbers, fork, rows = await asyncio.to_thread(shared.split, history.rows)
+        except ConflictingRow:
+            raise Rejected(
+                f"The history of {name or history.wanted} differs from another one in an event that both have.",
+                "Export them again, or import them one by one.",
+            ) from None
+        skipped = len(numbers)
+        agent, name = await self._create(cursor, name, history.wanted if is_name(history.wanted) else "", fork)
+        count, began = 0, 0.0
+        while batch := await asyncio.to_thread(_batch, rows):
+            try:
+                ids = await self._store(cursor, agent, batch, numbers, count)
+            except BadRow as error:
+                raise BadRow(skipped + error.number) from error
+            for raw, id in zip(batch, ids, strict=True):
+                shared.add(raw, str(agent), id)
+            began = began if count else batch[0].at
+            count += len(batch)
+            on_progress(count)
+        shared.end()
+        if count:
+            await cursor.execute(transfer.USED, {"began": began, "agent": agent})
+        parent = next((each.name for each in made if fork and each.agent == fork.agent), "")
+        return Imported(str(agent), name, count, parent)
+
+    async def _create(self, cursor: Cursor, name: str, wanted: str, fork: ForkPoint | None) -> tuple[UUID, str]:
         agent, attempt = uuid4(), 0
+        parent, forked_at = fork or (None, None)
         while True:
             chosen = name or (wanted if not attempt and wanted else names.suggest_name(attempt))
-            await cursor.execute(transfer.CREATE, (agent, chosen))
+            await cursor.execute(transfer.CREATE, (agent, chosen, parent, forked_at))
             if cursor.rowcount:
                 return agent, chosen
             if name:
                 raise Rejected(f"There is an agent named {name} already.", "Choose another name.")
             attempt += 1
 
-    async def _store(self, cursor: Cursor, agent: UUID, batch: list[RawRow], numbers: IdMap, before: int) -> None:
+    async def _store(self, cursor: Cursor, agent: UUID, batch: list[RawRow], numbers: IdMap, before: int) -> list[int]:
+        """Store the rows behind the `before` first ones of the agent; return their ids."""
         await cursor.execute(transfer.RESERVE, (len(batch),))
         ids = [id for (id,) in await cursor.fetchall()]
         rows: list[Row] = []
@@ -156,6 +209,7 @@ class Import:
                 except UNSTORABLE_ERRORS as error:
                     raise BadRow(before + n + 1) from error
             raise
+        return ids
 
 
 class BadRow(Rejected):

@@ -300,7 +300,8 @@ async def test_older_schema_is_refused(dsn: str, write: bool) -> None:
         other.execute("update ikigai_migrations set version = %s", (NEWEST - 1,))
     with pytest.raises(BadDatabase, match=f"schema {NEWEST - 1}, and this ikigai needs schema {NEWEST}") as refused:
         await Database.open(dsn, MIGRATIONS, write=write)
-    assert "Export the conversations" in refused.value.remedy
+    assert "Export its conversations with the ikigai that wrote them and import them here" in refused.value.remedy
+    assert "docs/operations/install.md" in refused.value.remedy
 
 
 async def test_tables_are_in_a_schema_of_their_own(empty_dsn: str) -> None:

@@ -56,6 +56,9 @@ class IdMap:
         self._old.append(old)
         self._new.append(new)
 
+    def __len__(self) -> int:
+        return len(self._old)
+
     def same(self, id: int) -> int:
         place = bisect_left(self._old, id)
         return self._new[place] if place < len(self._old) and self._old[place] == id else 0

@@ -29,7 +29,7 @@ from (
 where place = 1 or upto <= %(bytes)s order by id
 """
 
-CREATE = "insert into agents (id, name) values (%s, %s) on conflict (name) do nothing"
+CREATE = "insert into agents (id, name, parent, forked_at) values (%s, %s, %s, %s) on conflict (name) do nothing"
 RESERVE = "select nextval(pg_get_serial_sequence('messages', 'id')) from generate_series(1, %s)"
 STORE = """
 insert into messages (agent_id, id, event_id, seq, created_at, kind, content, data) overriding system value

@@ -1,9 +1,9 @@
 """The log in PostgreSQL: the only importer of psycopg."""
 
 # Imports inside functions: a start connects, takes the write lock and reads one window, and loads no more than that.
-#   search, usage, sharing, transfer, dump, purge     the command that asks, or the background work behind the prompt
+#   search, usage, transfer, dump, purge              the command that asks, or the background work behind the prompt
 #   embedded                                          the database that ikigai runs itself, with ctypes, hashlib,
 #                                                     importlib, signal and tempfile
 #   pwd                                               the same, and an address without a user
 #   numpy, snowballstemmer                            the index of words
-#   users, misplaced_objects, move_tables             a new version of the schema
+#   users                                             roles that are added or removed

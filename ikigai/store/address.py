@@ -105,11 +105,8 @@ def quoted(name: str) -> str:
 
 
 def schema_number(schema: str) -> int:
-    """Return a signed number of 32 bits that keeps the advisory locks of a database's schemas apart.
-
-    It is 0 for the default schema: programs of earlier versions may hold locks there.
-    """
-    return 0 if schema == DEFAULT_SCHEMA else zlib.crc32(schema.encode()) - 2**31
+    """Return a signed number of 32 bits that keeps the advisory locks of a database's schemas apart."""
+    return zlib.crc32(schema.encode()) - 2**31
 
 
 def application_name() -> str:

@@ -59,7 +59,8 @@ def another_version(what: str, version: int) -> BadDatabase:
     """Return the error for a schema of another number; `what` begins the sentence."""
     if version > SCHEMA_VERSION:
         return NewerSchema(
-            f"{what} schema {version}, and this ikigai knows schema {SCHEMA_VERSION}.", "Install a newer ikigai."
+            f"{what} schema {version}, and this ikigai knows schema {SCHEMA_VERSION}.",
+            "Install a newer ikigai to write to it.",
         )
     return BadDatabase(
         f"{what} schema {version}, and this ikigai needs schema {SCHEMA_VERSION}.",

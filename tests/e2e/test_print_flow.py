@@ -129,7 +129,7 @@ def test_timeout_is_a_time(account: Account, value: str):
     assert result.returncode == 2 and "is not a time in seconds" in result.stderr and not account.agents()
 
 
-@pytest.mark.parametrize("flag", ["--schema=x", "--timeout=1", "--input-format=stream-json"])
+@pytest.mark.parametrize("flag", ["--timeout=1", "--input-format=stream-json"])
 def test_flags_of_print_mode_are_refused_at_a_terminal(account: Account, flag: str):
     with account.terminal(*ECHO, flag) as program:
         assert program.ended() == 2

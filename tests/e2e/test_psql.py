@@ -83,7 +83,7 @@ def test_libpqs_own_variables_reach_it(talk: Account, path: str):
 
 def test_psql_reports_database_problems_in_plain_words(account: Account, empty_dsn: str):
     empty = account.run("db", "psql", IKIGAI_DATABASE_URL=empty_dsn)
-    refused(empty, 2, "There are no tables of ikigai in the database")
+    refused(empty, 2, "There are no tables of ikigai in the schema")
     nobody = "postgresql://nobody@127.0.0.1:1/x"
     refused(account.run("db", "psql", IKIGAI_DATABASE_URL=nobody), 75, "Cannot reach PostgreSQL")
 

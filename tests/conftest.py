@@ -90,9 +90,8 @@ select concat_ws(' ', count(*), sum(hashtextextended(concat_ws(' ', kind, id, ma
     relhasindex, relhasrules, relhastriggers, relrowsecurity, relpersistence) from pg_class where oid >= 16384
 ) as found (kind, id, made)
 """
-# Those of the roles' own indexes, too. No trigger is asked about it. What a table looked like is forgotten with its
-# rows. To truncate the tables of a short conversation, with all their indexes, takes ten times as long as to delete its
-# rows.
+# No trigger is asked about it. What a table looked like is forgotten with its rows. To truncate the tables of a short
+# conversation, with all their indexes, takes ten times as long as to delete its rows.
 EMPTY_TABLES = """
 do $$
 declare each record; large text; begun regclass;
@@ -101,7 +100,7 @@ begin
   for each in
     select oid::regclass as name, pg_table_size(oid) > {kept_bytes} as is_large from pg_class
     where relkind = 'r' and relname <> 'ikigai_migrations' and pg_relation_size(oid) > 0 and relnamespace in (
-      select oid from pg_namespace where nspname = 'ikigai' or starts_with(nspname, 'ikigai_index_')
+      select oid from pg_namespace where nspname = 'ikigai'
     )
   loop
     if each.is_large then

@@ -4,6 +4,6 @@
 #   search, usage, transfer, dump, purge              the command that asks, or the background work behind the prompt
 #   embedded                                          the database that ikigai runs itself, with ctypes, hashlib,
 #                                                     importlib, signal and tempfile
-#   pwd                                               the same, and an address without a user
+#   pwd                                               the same
 #   numpy, snowballstemmer                            the index of words
 #   users                                             roles that are added or removed

@@ -43,10 +43,7 @@ async def read_events(
 
 
 async def read_prompts(cursor: Cursor, limit: int) -> list[str]:
-    """Return the last prompts of users, over all agents: at most `limit` different texts, the newest first.
-
-    A role that row security limits gets those of four stretches of the log in which it sees events, the newest ones.
-    """
+    """Return the last prompts of users, over all agents: at most `limit` different texts, the newest first."""
     await cursor.execute(reading.PROMPTS, {"most": 4 * limit, "limit": limit}, prepare=False)
     return [text for (text,) in await cursor.fetchall()]
 

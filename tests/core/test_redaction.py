@@ -196,7 +196,7 @@ def test_secret_in_an_address_that_a_terminal_does_not_show_is_replaced() -> Non
 )
 def test_many_escape_sequences_are_read_in_linear_time(part: str) -> None:
     redactor = Redactor({"OWN": OWN}, formats=True)
-    redactor.foreign(part * (500_000 // len(part)))
+    redactor.foreign(part * (100_000 // len(part)))
     stream = StreamRedactor(redactor)
     for _ in range(2_000):
         stream.feed(part * 3)

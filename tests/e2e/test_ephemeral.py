@@ -60,6 +60,12 @@ def test_ephemeral_agent_is_purged_at_every_exit(account: Account, ending: str):
         assert connection.execute("select count(*) from usage").fetchall() == [(2,)], "the ledger keeps the costs"
 
 
+def age(account: Account) -> None:
+    """Let the agents be a minute older: those made a moment ago may be about to be opened."""
+    with psycopg.connect(account.dsn) as connection:
+        connection.execute("update agents set created_at = created_at - interval '1 minute'")
+
+
 def put_aside(program: Program, text: str) -> None:
     program.type(text)
     program.wait_for_input(text)
@@ -94,8 +100,8 @@ def test_stashed_draft_ends_with_an_ephemeral_run(account: Account):
 def test_next_start_purges_what_a_killed_program_left(account: Account):
     with account.terminal("--ephemeral", *ECHO, columns=110) as program:
         talk(program)
-        time.sleep(6)
         program.kill()
+    age(account)
     assert left_of(account)[1] == 2
     with account.terminal(*ECHO, columns=110) as program:
         program.ready()
@@ -108,7 +114,7 @@ def test_next_start_purges_what_a_killed_program_left(account: Account):
 def test_another_program_leaves_an_ephemeral_talk_alone(account: Account):
     with account.terminal("--ephemeral", *ECHO, columns=110) as program:
         talk(program)
-        time.sleep(6)
+        age(account)
         assert account.run(*ECHO, "--ephemeral", "-p", "beside").stdout == "beside\n"
         with account.terminal(*ECHO, columns=110) as other:
             other.ready()

@@ -46,6 +46,7 @@ def look(sdk: str, how: str, names: object = None) -> tuple[int, dict[str, dict[
     return loaded, found
 
 
+@pytest.mark.ordinary("anthropic")
 @pytest.mark.parametrize("sdk", PACKAGES)
 def test_deferred_exports_are_those_of_the_sdk(sdk: str) -> None:
     whole, names = look(sdk, "whole")

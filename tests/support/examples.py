@@ -9,7 +9,7 @@ from hypothesis import settings
 
 USUAL_EXAMPLES = 100
 MIN_EXAMPLES = 10
-PART = 4
+PART = 8
 
 is_thorough = False
 """True in a long run."""
@@ -24,8 +24,8 @@ def choose(thorough: bool) -> None:
     """Set the number of examples of all tests that name none, before they are imported."""
     global is_thorough
     is_thorough = thorough
-    # How long an example takes is the machine's business.
-    settings.register_profile("ikigai", deadline=None, max_examples=examples(USUAL_EXAMPLES))
+    # How long an example takes is the machine's business. Ordinary runs try the same examples each time.
+    settings.register_profile("ikigai", deadline=None, max_examples=examples(USUAL_EXAMPLES), derandomize=not thorough)
     settings.load_profile("ikigai")
 
 

@@ -126,12 +126,12 @@ def test_many_lines_pass_while_few_wait() -> None:
 )  # fmt: skip
 def test_drawing_is_read_in_linear_time(part: bytes) -> None:
     times = []
-    for size in (200_000, 1_600_000):
+    for size in (100_000, 800_000):
         drawn = DrawnOutput(lambda data: None)
         data = part * (size // len(part))
-        start = time.perf_counter()
+        start = time.process_time()
         for at in range(0, len(data), 65_536):
             drawn.feed(data[at : at + 65_536])
         drawn.flush()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert times[1] < 40 * max(times[0], 0.02)

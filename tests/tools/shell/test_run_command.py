@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -154,7 +155,8 @@ async def test_live_output_comes_in_pieces(witness: Witness, tmp_path: Path):
     assert "".join(text for _, text in pieces) == done.text == "".join(f"{n} ü\n" for n in range(1, 101))
     times = [at for at, _ in pieces]
     assert 3 < len(times) < done.seconds * 20 + 3
-    assert all(later - earlier > 0.04 for earlier, later in zip(times[:-2], times[1:-1], strict=True))
+    close = [later - earlier < 0.04 for earlier, later in pairwise(times[:-1])]
+    assert sum(close) <= len(close) / 4, "a busy machine may hold some up"
 
 
 FLOOD = """

@@ -340,14 +340,14 @@ def test_parallel_first_starts_make_one_database(bare: Place) -> None:
     assert {path.name for path in bare.folder.glob("data*")} == {"data", "data.lock"}
 
 
-# Each program of PostgreSQL begins after five seconds, and a start may take four.
+# It takes five seconds to make a cluster, and a start may take four.
 SLOWLY = """
 import time
 from ikigai.store.embedded.account import Account
 run = Account.run
-def slowly(*arguments):
-    time.sleep(5)
-    return run(*arguments)
+def slowly(account, command, *arguments):
+    time.sleep(5 if "--no-sync" in command else 0)
+    return run(account, command, *arguments)
 Account.run = slowly
 embedded.START_SECONDS = 4.0
 """

@@ -22,6 +22,14 @@ def interpreters(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
+def quick_questions() -> Iterator[None]:
+    """Start the program as `tests.e2e.quick` in terminals."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(starting, "terminal_module", "tests.e2e.quick")
+        yield
+
+
+@pytest.fixture
 def account(tmp_path: Path, dsn: str) -> Account:
     """Return a user who has never used the program, with an empty database."""
     return Account(tmp_path, dsn)

@@ -16,7 +16,9 @@ from typing import Self
 import pyte
 from pyte.screens import Char
 
+from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS
 from tests import ROOT
+from tests.e2e import quick
 from tests.support import starting
 from tests.support.starting import Forked
 from tests.terminal.alternate import Screen, is_dim
@@ -80,12 +82,16 @@ class Program:
         *arguments: str,
         columns: int = 80,
         rows: int = 24,
-        module: str = "ikigai",
+        module: str = "",
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         keeps_output: bool = False,
     ) -> None:
-        """Start it. With `keeps_output` Ctrl+C throws nothing away that the terminal has not shown yet."""
+        """Start it, by default as `starting.terminal_module`. With `keeps_output` Ctrl+C throws nothing away that the
+        terminal has not shown yet.
+        """
+        module = module or starting.terminal_module
+        self._seen_seconds = quick.SEEN_SECONDS if module == quick.__name__ else MIN_SEEN_SECONDS
         self._master, slave = os.openpty()
         if keeps_output:
             modes = termios.tcgetattr(slave)
@@ -223,6 +229,10 @@ class Program:
     def halfway(self) -> bool:
         """Return True if the screen is in the middle of an update that terminals show as a whole."""
         return is_halfway(self.raw) and time.monotonic() - self._came < MAX_FRAME_SECONDS
+
+    def let_read(self) -> None:
+        """Let a question that is on screen be there for long enough to be answered."""
+        self.pass_time(self._seen_seconds + 0.1)
 
     def wait(self, true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         deadline = time.monotonic() + seconds

@@ -1,15 +1,15 @@
 """Tests of the commands that change the context, in a terminal and in print mode: output, questions, log, requests."""
 
 import json
-import time
 from typing import Any
 
 import pytest
 
-from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS
 from tests.e2e.account import WIRE, Account, Wire, refused
 from tests.e2e.program import Program
 from tests.support.wire_server import Answer, chunk, completion, sse
+
+pytestmark = pytest.mark.usefixtures("quick_questions")
 
 
 def contents(wire: Wire, number: int = -1) -> list[str]:
@@ -46,8 +46,7 @@ def answer(program: Program, question: str, key: str) -> None:
 def shows(program: Program, question: str) -> None:
     program.wait(lambda: any(line.startswith(question) for line in program.lines()), repr(question))
     program.wait(lambda: any("[y] yes · [n] no · Esc: no" in line for line in program.lines()), "what can be pressed")
-    read = time.monotonic() + MIN_SEEN_SECONDS + 0.1
-    program.wait(lambda: time.monotonic() > read, "nothing")
+    program.let_read()
 
 
 def filters(account: Account) -> list[dict[str, Any]]:

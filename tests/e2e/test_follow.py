@@ -1,14 +1,14 @@
 """Tests of two programs on one agent, each in its own terminal: one writes, the other follows and may take over."""
 
 import os
-import time
 
 import pytest
 
-from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS
 from tests.e2e.account import ECHO, WIRE, Account, Wire, refused
 from tests.e2e.program import Program
 from tests.support.invariants import check
+
+pytestmark = pytest.mark.usefixtures("quick_questions")
 
 PAUSE = {"do": "pause", "seconds": 4}
 ASKED = "Waiting for an answer in the other ikigai"
@@ -32,8 +32,7 @@ def gone(program: Program) -> str:
 def chooses(program: Program, key: str) -> None:
     """Answer what to do beside an agent that is open elsewhere."""
     program.wait_for("[n] new conversation · [f] fork this one · [w] only watch · Esc: only watch")
-    read = time.monotonic() + MIN_SEEN_SECONDS + 0.1
-    program.wait(lambda: time.monotonic() > read, "nothing")
+    program.let_read()
     program.type(key)
     program.wait(lambda: not any("[w] only watch" in line for line in program.lines()), "the end of the question")
 

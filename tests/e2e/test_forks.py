@@ -3,12 +3,16 @@
 import json
 import re
 
+import pytest
+
 from tests.e2e.account import ECHO, Account, figures_of
 from tests.e2e.program import Program
 from tests.e2e.test_follow import chooses
 from tests.e2e.test_tools import asked
 from tests.support.invariants import check
 from tests.terminal.modes import ENTER
+
+pytestmark = pytest.mark.usefixtures("quick_questions")
 
 ALT_UP, ALT_DOWN, ALT_RIGHT = "\x1b[1;3A", "\x1b[1;3B", "\x1b[1;3C"
 

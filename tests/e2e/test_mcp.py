@@ -19,6 +19,8 @@ from tests.e2e.test_tools import TOOLS, asked, call, decisions
 from tests.support import starting
 from tests.support.wire_server import Received, completion, failure
 
+pytestmark = pytest.mark.usefixtures("quick_questions")
+
 HOST, FORKING = "ikigai.tools.mcp.host", "tests.e2e.forking_mcp"
 SCRIPT = str(ROOT / "tests" / "tools" / "mcp" / "scripted_server.py")
 READY = "ready"
@@ -130,7 +132,7 @@ def test_prompt_resource_and_question_of_a_server_in_a_conversation(account: Acc
         program.wait_for("● Seven.")
         program.say("ask me")
         program.wait_for("The MCP server good asks")
-        program.pass_time(0.6)
+        program.let_read()
         program.type("2")
         program.wait_for("● Blue it is.")
         program.say("/good:nothing")

@@ -9,9 +9,10 @@ from decimal import Decimal
 import psycopg
 import pytest
 
-from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS
 from tests.e2e.account import WIRE, Account, Wire, refused
 from tests.support.wire_server import Answer, completion, failure
+
+pytestmark = pytest.mark.usefixtures("quick_questions")
 
 PRICES = '[models."wire/x"]\ninput_price = 10\noutput_price = 50\ncontext = 100000\nmax_output = 8000\n'
 """Dollars for a million tokens: the reply of 8,000 tokens that a request may have costs $0.40."""
@@ -155,7 +156,7 @@ def test_side_calls_and_summaries_count_against_a_cap(account: Account, wire: Wi
         program.say("hello")
         program.wait_for("The spending cap stops this request")
         program.wait_for("$0.3001 of $0.32")
-        program.pass_time(MIN_SEEN_SECONDS + 0.1)
+        program.let_read()
         program.type("s")
         program.wait(lambda: account.turns()[-1] == "failed", "the end of the turn")
     account.endings()
@@ -179,7 +180,7 @@ def test_user_is_asked_at_the_cap(
             "[s] stop",
         ):
             program.wait(lambda words=words: words in " ".join(program.text().split()), words)
-        program.pass_time(MIN_SEEN_SECONDS + 0.1)
+        program.let_read()
         program.type(key)
         program.wait(lambda: len(account.turns()) == 1, "the end of the turn")
         assert len(wire.requests) == request_starts
@@ -198,7 +199,7 @@ def test_project_can_only_tighten_caps(account: Account, wire: Wire):
     assert account.run("-p", "hello", *WIRE).returncode == 0, "it is not trusted"
     with account.terminal(*WIRE) as program:
         program.wait_for("[y] yes")
-        program.pass_time(MIN_SEEN_SECONDS + 0.1)
+        program.let_read()
         program.type("y")
         program.ready()
     refused(account.run("-p", "hello", *WIRE), 3, "this turn", "$0.04")

@@ -21,9 +21,9 @@ from tests.support.bubblewrap import needs_bubblewrap
 from tests.support.local_weights import smol_weights
 from tests.support.wire_server import completion
 
+pytestmark = pytest.mark.usefixtures("quick_questions")
+
 TOOLS = {"IKIGAI_TOOLS_ENABLED": "true"}
-REST = 0.55
-"""Seconds until a question takes a key as its answer, and a little more."""
 QUESTION = "[y] yes"
 ANSWERED = re.compile(r"^  (?:\d+ of \d+ · )?[A-Z][a-z ]+\? [a-z]", re.MULTILINE)
 """The line of an answered question in the scrollback."""
@@ -37,14 +37,12 @@ def shell(command: str) -> dict[str, object]:
     return call("shell", command=command)
 
 
-def asked(program: Program, title: str = "", rest: float = REST) -> None:
+def asked(program: Program, title: str = "") -> None:
     """Wait until a question is on screen, and has been long enough to be answered."""
     program.wait(lambda: any(QUESTION in line for line in program.lines()), "a question")
     if title:
         program.wait_for(title)
-    until = time.monotonic() + rest
-    while time.monotonic() < until:
-        program.pump(0.05)
+    program.let_read()
 
 
 def answer(program: Program, key: str, title: str = "") -> None:
@@ -278,7 +276,7 @@ def test_type_ahead_is_no_answer(account: Account):
         program.type("\x1b[200~y\x1b[201~")  # nor does a paste
         program.wait_for_input("y")
         assert not account.rows("approval")
-        asked(program, rest=PAUSE + 0.2)
+        program.pass_time(PAUSE + 0.2)
         program.type("r")
         program.wait_for("Why not? The model sees your answer.")
         program.wait_for_input("")

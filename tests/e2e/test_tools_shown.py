@@ -199,7 +199,7 @@ def test_tool_result_shows_a_picture_to_a_model_with_vision(account: Account, wi
 
 def trusting(program: Program) -> None:
     program.wait_for("has .ikigai/config.toml.")
-    time.sleep(0.6)
+    program.let_read()
     program.type("y")
 
 

@@ -1,7 +1,6 @@
 """Tests of folder trust: asked once, stored or not, and the folder's part of requests."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,8 @@ from ikigai.config import trusted_folders as trust
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.program import Program
 from tests.support.wire_server import completion
+
+pytestmark = pytest.mark.usefixtures("quick_questions")
 
 QUESTION = "Trust this folder?"
 CHANGES = "Trust these files as they are now?"
@@ -27,9 +28,7 @@ def agents(account: Account) -> Path:
 def answer(program: Program, key: str, question: str = QUESTION) -> None:
     """Press a key once the question has been on screen for long enough."""
     program.wait_for(question)
-    deadline = time.monotonic() + 0.6
-    while time.monotonic() < deadline:
-        program.pump(0.05)
+    program.let_read()
     program.type(key)
 
 
@@ -238,9 +237,7 @@ def test_tools_of_a_trusted_folder_are_offered_and_asked_about(account: Account,
         program.wait_for("Run it?")
         assert not (account.home / "ran").exists()
         program.wait_for('owl-tool {"of":"night"}')
-        deadline = time.monotonic() + 0.6
-        while time.monotonic() < deadline:
-            program.pump(0.05)
+        program.let_read()
         program.type("y")
         program.wait(lambda: account.turns() == ["completed"], "the end of the turn")
         program.settled()

@@ -30,6 +30,8 @@ USUAL = {
 OF_THE_INTERPRETER = ("LANG", "LC_", "PYTHON", "LD_")
 """Beginnings of the names of variables that an interpreter reads when it starts."""
 
+terminal_module = "ikigai"
+"""The module that a program in a terminal runs, where a test names none."""
 own_interpreter = not hasattr(os, "pidfd_open")
 """True if programs start with an interpreter of their own."""
 

@@ -299,6 +299,7 @@ def test_backup_is_restored_and_the_standby_takes_over(team: Team, tmp_path: Pat
     assert {*archived} <= {str(team.folder / "primary"), str(standby)}, "a drill archives nothing"
 
 
+@pytest.mark.long
 def test_backup_keeps_no_copy_that_is_damaged(team: Team) -> None:
     team.back_up()
     team.wait_for_copy()
@@ -313,6 +314,7 @@ def test_backup_keeps_no_copy_that_is_damaged(team: Team) -> None:
     assert not list((team.folder / "backup" / "base").glob("*.new"))
 
 
+@pytest.mark.long
 def test_copies_stay_for_as_many_days_as_said_with_the_log_behind_them(team: Team) -> None:
     base, wal = (team.folder / "backup" / part for part in ("base", "wal"))
     backup = team.back_up()
@@ -355,6 +357,7 @@ def test_copies_stay_for_as_many_days_as_said_with_the_log_behind_them(team: Tea
     assert team.copies() == {first, second, third, max(team.copies())} and kept <= team.segments()
 
 
+@pytest.mark.long
 def test_backup_waits_for_the_server_and_ends_with_its_processes(team: Team) -> None:
     assert team.stop(team.primary, SIGINT) == 0
     interrupted = team.folder / "backup" / "base" / "20000101T000000Z.new"

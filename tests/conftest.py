@@ -170,11 +170,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return three for two processors: many of these tests wait for a terminal, a server or a child process.
+    """Return two for each processor: many of these tests wait for a terminal, a server or a child process.
 
-    With each further process the tests are collected and the SDKs are loaded once more, for twelve seconds.
+    With each further process the tests are collected and the SDKs are loaded once more, for six seconds.
     """
-    return (os.cpu_count() or 1) * 3 // 2
+    return (os.cpu_count() or 1) * 2
 
 
 def address(dsn: str, **changes: str) -> str:

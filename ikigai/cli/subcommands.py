@@ -185,19 +185,12 @@ async def _recover(config: Config, arguments: argparse.Namespace) -> None:
 # ── db ──
 
 
-def _recall_progress(behind: int, events: int) -> str:
-    """Return how far the index of recall is; `events` may be an estimate."""
+def _index_progress(behind: int, events: int) -> str:
+    """Return how far the index of words is; `events` may be an estimate."""
     if not behind:
-        return "index complete"
+        return "complete"
     share = 100 * max(0, events - behind) // max(1, events)
-    return f"index {share} % filled, {_count(behind, 'event')} to go; it grows while ikigai is open"
-
-
-def _search_progress(unpacked: int) -> str:
-    """Return how much of the index of words is to be packed."""
-    if not unpacked:
-        return "index complete"
-    return f"{_count(unpacked, 'range')} of 16,384 ids of the index to be packed; it goes on while ikigai is open"
+    return f"{share} % filled, {_count(behind, 'event')} to go; it grows while ikigai is open"
 
 
 async def _status(config: Config, arguments: argparse.Namespace) -> None:
@@ -219,8 +212,7 @@ async def _status(config: Config, arguments: argparse.Namespace) -> None:
         ("version", f"schema {status.schema_version}{other}"),
         ("holds", status.holds),
         ("size", f"{status.size / 1e6:,.1f} MB, the log {status.messages_size / 1e6:,.1f} MB"),
-        ("search", _search_progress(status.search_unpacked)),
-        ("recall", _recall_progress(status.recall_behind, status.events)),
+        ("index", _index_progress(status.index_behind, status.events)),
         ("extensions", ", ".join(status.extensions) or "none"),
         ("durable", "yes" if status.durable else "no: fsync or synchronous_commit is off on this server"),
         ("connect", connect),

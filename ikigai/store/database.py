@@ -50,9 +50,8 @@ IDLE_TIMEOUT = 10.0
 class DatabaseInfo(Record, frozen=True):
     """The output of `ikigai db status`. Sizes are bytes; `events` and `agents` are estimates once there are many.
 
-    `durable` says that the server keeps confirmed writes even when the power fails. `recall_behind` counts the events
-    that recall does not know yet, `search_unpacked` the ranges of 16,384 ids that search is slower in: they are not
-    packed yet, though the ids have moved on.
+    `durable` says that the server keeps confirmed writes even when the power fails. `index_behind` counts the events
+    that searches and recall do not know yet.
     """
 
     where: str
@@ -67,8 +66,7 @@ class DatabaseInfo(Record, frozen=True):
     events: int
     extensions: tuple[str, ...]
     durable: bool
-    recall_behind: int
-    search_unpacked: int
+    index_behind: int
 
     @property
     def holds(self) -> str:
@@ -357,10 +355,9 @@ class Database:
                 await cursor.execute(queries.COUNT_EVENTS)
                 ((rows,),) = await cursor.fetchall()
         where, version = str(self._session.place), self._session.greeting.schema_version
-        behind = await self.indexer.stems.behind()
-        unpacked = await self.indexer.packer.behind()
+        behind = await self.indexer.words.behind()
         fields = where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable
-        return DatabaseInfo(*fields, behind, unpacked)
+        return DatabaseInfo(*fields, behind)
 
     async def close(self) -> None:
         """Release every write lock and disconnect. Never fails."""

@@ -10,6 +10,7 @@ from ikigai.core.errors import AgentLocked
 from ikigai.store import write_lock
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import DatabaseSession
+from ikigai.store.search import segments
 from ikigai.store.sql import purge
 
 
@@ -33,6 +34,7 @@ async def purge_ephemeral(session: DatabaseSession, own: Collection[str], min_ag
             if held:
                 async with cursor.connection.transaction():
                     await cursor.execute(purge.PURGING)
+                    await segments.forget_agents(cursor, held)
                     for statement in purge.PURGE_AGENTS_WHOLE:
                         await cursor.execute(statement, {"agents": held}, prepare=False)
         finally:

@@ -22,6 +22,7 @@ from ikigai.store import write_lock
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
+from ikigai.store.search import word_index
 from ikigai.store.sql import purge
 
 LAST_ID = 2**63 - 1
@@ -155,9 +156,7 @@ class Purge:
                 await cursor.execute(purge.PURGE_COUNTS, (ids,))
                 turns = cursor.rowcount
                 await cursor.execute(purge.PURGE_DRAFT, (PURGED_TEXT, [UUID(agent) for agent in plan.drafts]))
-                for table, statement in purge.PURGE_COPIES.items():
-                    if await _exists(cursor, table):
-                        await cursor.execute(statement, (ids,))
+                await word_index.renew_events(cursor, ids)
         return turns
 
     async def rewrite(self) -> list[RewriteReport]:
@@ -166,8 +165,8 @@ class Purge:
         That includes tables in which no row holds it now, since files keep rows that were deleted or replaced, and the
         statistics of the server, which sample them. Failures are in the reports; nothing is raised.
         """
-        tables = [*purge.WRITTEN, *purge.PURGE_COPIES, STATISTICS_TABLE]
-        return [done for table in tables if (done := await self._rewrite(table))]
+        tables = [*purge.WRITTEN, STATISTICS_TABLE]
+        return [await self._rewrite(table) for table in tables]
 
     async def clear_write_ahead_log(self) -> str:
         """Remove every segment of the embedded server's write-ahead log that was written so far.
@@ -190,11 +189,9 @@ class Purge:
             return error.what
         return ""
 
-    async def _rewrite(self, table: str) -> RewriteReport | None:
+    async def _rewrite(self, table: str) -> RewriteReport:
         try:
             async with self._session.use(patient=True) as cursor:
-                if not await _exists(cursor, table):
-                    return None
                 await cursor.execute(purge.PURGE_SETTINGS)
                 done = await _vacuum(cursor, table)
                 for _ in range(MAX_REWRITES - 1):
@@ -260,11 +257,6 @@ class Purge:
             for id in held:
                 with suppress(psycopg.Error, TimeoutError):
                     await write_lock.release(self._session, cursor, id)
-
-
-async def _exists(cursor: Cursor, table: str) -> bool:
-    await cursor.execute(purge.HAS_TABLE, (table,))
-    return await cursor.fetchall() == [(True,)]
 
 
 async def _vacuum(cursor: Cursor, table: str) -> RewriteReport:

@@ -1,6 +1,6 @@
 """This module measures recall in a log of 250,000 turns: seconds of a question, and the bytes of the index.
 
-The log is made once and kept in the bench's cache with its index. The full parts of that are joined, and its table is
+The log is made once and kept in the bench's cache with its index. Its segments are joined, and its table is
 rewritten, as an open program leaves it. The reference of a question is what PostgreSQL does best by itself there: a GIN
 probe that stops at 1,000 hits of a common word, as for S8. Processor time of this process is reported, too, because a
 busy machine changes the latency alone. The collector does not look at the objects that the bench has made before, as in
@@ -34,9 +34,7 @@ TURNS = 250_000
 AGENTS = 50
 LOG = "ikigai_recall"
 QUESTION_WORDS = (2, 5, 9, 16, 40)
-INDEX_TABLES = (
-    "recall_documents", "recall_runs", "recall_parts", "recall_postings", "recall_progress", "recall_index",
-)  # fmt: skip
+INDEX_TABLES = "search_documents", "search_segments", "search_postings", "search_vocabulary", "search_progress"
 SIZE = "select coalesce(sum(pg_total_relation_size(name::regclass)), 0)::bigint from unnest(%s::text[]) as name"
 
 
@@ -63,7 +61,7 @@ async def _make(dsn: str, turns: int) -> None:
     try:
         agents = [(await database.agents.create(f"agent{n}")).id for n in range(AGENTS)]
         await asyncio.to_thread(_fill, dsn, agents, turns)
-        while await database.indexer.stems.index_some():
+        while await database.indexer.words.index_some():
             pass
     finally:
         await database.close()
@@ -78,7 +76,7 @@ async def _join_parts(dsn: str) -> None:
     try:
         while await database.indexer.join_some():
             pass
-        await database.indexer.packer.rewrite()
+        await database.indexer.rewrite()
     finally:
         await database.close()
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -152,5 +150,5 @@ async def _ask(dsn: str, turns: int, rounds: int) -> list[Figure]:
             Figure("RECALL", f"{name}: a question, median", "s", every, against, bases),
             Figure("RECALL", f"{name}: processor time of this process, p99", "s", [percentile(own, 99)], "median", own),
         ]
-    size = Figure("RECALL", "bytes of the index of stems", "B", [index], "the log with its indexes", [messages])
+    size = Figure("RECALL", "bytes of the index of words", "B", [index], "the log with its indexes", [messages])
     return [*figures, size]

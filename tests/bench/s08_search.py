@@ -105,15 +105,13 @@ async def index(dsn: str) -> None:
     try:
         while await database.indexer.index_some():
             pass
-        while await database.indexer.packer.pack_some():
-            pass
-        while await database.indexer.packer.merge_some():
+        while await database.indexer.join_some():
             pass
     finally:
         await database.close()
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("set statement_timeout = 0")
-        connection.execute("vacuum (analyze) search_pieces")
+        connection.execute("vacuum (analyze)")
 
 
 def shapes(dsn: str) -> dict[str, str]:

@@ -32,9 +32,10 @@ from tests.bench.s03_append import WORDS, _Talk
 EVENTS, TIMES = 1_000_000, 10
 """Events of the smaller database, and how many times as many the larger one has."""
 BAR = 1.2
-SEARCH_SHARE_BAR = 0.6
-SEARCH_TABLES = "search_pieces", "search_segments", "search_progress", "search_packs", "search_blocks"
-STEM_TABLES = "recall_documents", "recall_runs", "recall_parts", "recall_postings", "recall_progress"
+SEARCH_BAR = 2.0
+"""Bar of searches: a larger database has more segments."""
+INDEX_SHARE_BAR = 0.25
+INDEX_TABLES = "search_documents", "search_segments", "search_postings", "search_vocabulary", "search_progress"
 QUICK, MORE_ROUNDS = 0.002, 4
 """Seconds below which an act has so many times more rounds: noise is a large part of a median of 40 such."""
 MAX_STATEMENTS = 1_000
@@ -91,31 +92,23 @@ async def compare(small: str, large: str, rounds: int) -> list[Figure]:
         for side in sides:
             await side.close()
     return [
-        Figure("SCALE", what, "s", more, f"{TIMES} times fewer", fewer, BAR) for what, (more, fewer) in taken.items()
+        Figure("SCALE", what, "s", more, f"{TIMES} times fewer", fewer, SEARCH_BAR if "search" in what else BAR)
+        for what, (more, fewer) in taken.items()
     ]
 
 
 def _sizes(small: str, large: str) -> list[Figure]:
-    """Return the share of the search in all bytes, and the bytes of an event in each database."""
+    """Return the share of the index in all bytes, and the bytes of an event in each database."""
     figures: list[Figure] = []
     each: list[float] = []
     for name, dsn in (("larger", large), ("smaller", small)):
         with psycopg.connect(dsn, options="-c search_path=ikigai") as connection:
-            words, stems = (
-                " + ".join(f"pg_total_relation_size('{table}')" for table in tables)
-                for tables in (SEARCH_TABLES, STEM_TABLES)
-            )
-            stemmed = "(select count(*) from messages where agent_id in (select agent_id from recall_progress))"
-            query = f"select pg_database_size(current_database()), count(*), {words}, {stems}, {stemmed} from messages"
-            ((size, events, words, stems, stemmed),) = connection.execute(query.encode()).fetchall()
-        # Stems of some agents are indexed: those of the others would take as much for each event.
-        all_stems = stems * events / stemmed
-        size += all_stems - stems
-        of_all = "whole database", [size]
-        figures += [
-            Figure("SCALE", f"search and recall, {name}", "B", [words + all_stems], *of_all, SEARCH_SHARE_BAR),
-            Figure("SCALE", f"search alone, {name}", "B", [words], *of_all),
-        ]
+            index = " + ".join(f"pg_total_relation_size('{table}')" for table in INDEX_TABLES)
+            query = f"select pg_database_size(current_database()), count(*), {index} from messages"
+            ((size, events, index),) = connection.execute(query.encode()).fetchall()
+        figures.append(
+            Figure("SCALE", f"the index of words, {name}", "B", [index], "whole database", [size], INDEX_SHARE_BAR)
+        )
         each.append(size / events)
     return [*figures, Figure("SCALE", "bytes of an event", "B", each[:1], f"{TIMES} times fewer", each[1:], BAR)]
 
@@ -198,8 +191,8 @@ class _Side:
 
     async def _behind(self) -> None:
         async with self._database._beside.use() as cursor:
-            await cursor.execute(search_queries.WORDS_PROGRESS.behind, (16,), prepare=False)
-            await cursor.execute(search_queries.WORDS_PROGRESS.behind_by, prepare=False)
+            await cursor.execute(search_queries.BEHIND, (16,), prepare=False)
+            await cursor.execute(search_queries.BEHIND_BY, prepare=False)
 
     async def _listed(self) -> None:
         assert agent_tree.format_tree(await agent_tree.list_newest(self._database, MAX_PRINTED_ROWS))

@@ -5,33 +5,32 @@ built in bulk, by the program's own keys; the sums of usage grow with each row. 
 the time.
 """
 
-import asyncio
+import json
 import sys
 import time
-from datetime import timedelta
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import psycopg
 
 from ikigai.core.codec import SEARCHED_KINDS
-from ikigai.core.search import lexer
-from ikigai.store.database import Database
-from ikigai.store.search.packs import SegmentPack
-from ikigai.store.search.word_keys import SEGMENT_BITS, agent_key, kind_key, segment_of, segment_prefix
+from ikigai.store.search import stems, word_index
+from ikigai.store.search.fill import LoggedEvent, cut_pieces
+from ikigai.store.search.postings import length_code, pack_documents, pack_words
 from ikigai.store.sql import dump as dump_queries
 from ikigai.store.sql import search
-from ikigai.store.sql import word_packs as packs
-from tests.bench import generator, histories
+from tests.bench import generator
 
-VERSION = 2
+VERSION = 3
 """Version of what `fill` writes. Databases of another version are made anew."""
 TEMPLATES, TEMPLATE_EVENTS = 8, 1_000
 """Conversations that are copied, and the events of each."""
 GAP_SECONDS = 40_000
 """Seconds from the beginning of one agent to that of the next."""
 
-STEMMED_AGENTS = 150
-"""Agents whose stems are indexed, more than a large part of them: the program does it itself, and that takes long."""
+SEGMENT_AGENTS = 80
+"""Agents whose documents share a segment of the index: about as many as the largest segments have."""
 PREPARE = """
 create unlogged table bench_template
   (template integer, seq integer, at float8, kind text, content text, data jsonb, primary key (template, seq));
@@ -63,18 +62,15 @@ from bench_agents join bench_template using (template) where n between %(from)s 
 """
 FINISH = """
 insert into search_progress (agent_id, seq) select id, %(events)s from bench_agents;
-delete from search_behind
-where index_name = 'words'
-   or index_name = 'stems' and agent_id not in (select id from bench_agents where n < %(stemmed)s);
+delete from search_behind;
 drop table bench_template, bench_agents;
 """
 
 
 class _Template(NamedTuple):
-    """A conversation: by `seq` when an event was, in seconds, and its pieces with their keys."""
+    """A conversation: its documents, each with the time since its beginning in seconds; the event that is its own."""
 
-    times: dict[int, float]
-    pieces: dict[int, list[tuple[int, int, tuple[str, ...]]]]
+    documents: list[tuple[float, word_index.Analysis]]
     owned: int
 
 
@@ -83,7 +79,6 @@ def fill(dsn: str, events: int) -> None:
     agents, began = max(4, events // TEMPLATE_EVENTS), time.monotonic()
     print(f"Making {agents * TEMPLATE_EVENTS:,} events of {agents:,} agents …", file=sys.stderr, flush=True)
     which = {"events": TEMPLATE_EVENTS, "templates": TEMPLATES, "agents": agents, "gap": GAP_SECONDS}
-    which |= {"stemmed": STEMMED_AGENTS}
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=ikigai") as connection:
         connection.execute(
             "set statement_timeout = 0; set maintenance_work_mem = '512MB'; set synchronous_commit = off"
@@ -103,11 +98,9 @@ def fill(dsn: str, events: int) -> None:
             if statement.strip():
                 connection.execute(statement.encode(), which if "%(" in statement else None)
         connection.execute(dump_queries.SET_IDENTITY)
-    asyncio.run(_finish(dsn))
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("set statement_timeout = 0")
         connection.execute("vacuum (analyze)")
-        asyncio.run(_rewrite(dsn))
         connection.execute("checkpoint")
     print(f"… made in {time.monotonic() - began:.0f} s.", file=sys.stderr, flush=True)
 
@@ -119,74 +112,52 @@ def _copy_templates(connection: psycopg.Connection) -> list[_Template]:
         with connection.cursor().copy("copy bench_template from stdin") as copy:
             for row in rows:
                 copy.write_row((template, row.seq, row.at - rows[0].at, row.kind, row.content, row.data))
-        pieces = {
-            row.seq: [
-                (start, len(piece), (kind_key(row.kind), *lexer.index_keys(lexer.fold(piece))))
-                for start, piece in _pieces(row.kind, row.content)
-            ]
-            for row in rows
-        }
+        at = datetime.now(UTC)
+        events = [
+            LoggedEvent(row.seq, row.seq, row.kind, at, row.content) for row in rows if row.kind in SEARCHED_KINDS
+        ]
+        analyzed = filter(None, map(word_index.analyze, cut_pieces(events, 0)[0]))
         times = {row.seq: row.at - rows[0].at for row in rows}
-        found.append(_Template(times, pieces, min(row.seq for row in rows if row.kind == "user")))
+        documents = [(times[each.document.message], each) for each in analyzed]
+        found.append(_Template(documents, min(row.seq for row in rows if row.kind == "user")))
     owned = min(each.owned for each in found)
     return [each._replace(owned=owned) for each in found]
 
 
 def _index_words(connection: psycopg.Connection, templates: list[_Template], agents: int) -> None:
-    """Pack all segments but the last one, as the program packs them."""
-    rows = connection.execute("select n, id::text, began from bench_agents").fetchall()
-    known = {n: (agent_key(id), began) for n, id, began in rows}
-    last = segment_of(agents * TEMPLATE_EVENTS)
-    for segment in range(last + 1):
-        pack, unpacked, newest_at = SegmentPack(), list[tuple[object, ...]](), None
-        first, end = segment << SEGMENT_BITS, segment + 1 << SEGMENT_BITS
-        for id in range(max(first, 1), min(end, agents * TEMPLATE_EVENTS + 1)):
-            n, seq = (id - 1) // TEMPLATE_EVENTS, (id - 1) % TEMPLATE_EVENTS + 1
-            template, (agent, began) = templates[n % TEMPLATES], known[n]
-            newest_at = began + timedelta(seconds=template.times[seq])
-            for start, length, keys in template.pieces[seq]:
-                own = (f"own{n}word",) * (seq == template.owned and not start)
-                if segment < last:
-                    pack.add(id - first, start, length, (agent, *keys, *own))
-                else:
-                    terms = " ".join(segment_prefix(segment) + key for key in (agent, *keys, *own))
-                    unpacked.append((id, start, length, newest_at, terms))
-        if segment < last:
-            connection.execute(packs.ADD_SEGMENT, (segment, newest_at, pack.pack_pieces()))
-            columns = [list(column) for column in zip(*pack.pack_words(), strict=True)]
-            connection.execute(packs.ADD_BLOCKS, (0, segment, *columns), prepare=False)
-        elif unpacked:
-            columns = [list(column) for column in zip(*unpacked, strict=True)]
-            connection.execute(search.ADD_PIECES, columns, prepare=False)
-            connection.execute(search.ADD_SEGMENTS, ([segment], [newest_at]))
-
-
-def _pieces(kind: str, content: str | None) -> list[tuple[int, str]]:
-    if kind not in SEARCHED_KINDS:
-        return []
-    return [(at, text) for at, text in lexer.split_pieces(lexer.searchable_text(kind, content or "")) if text.strip()]
-
-
-async def _rewrite(dsn: str) -> None:
-    """Free the room that filling the index of stems has left, as the program does at its end."""
-    database = await Database.open(dsn, histories.MIGRATIONS)
-    try:
-        await database.indexer.packer.rewrite()
-    finally:
-        await database.close()
-
-
-async def _finish(dsn: str) -> None:
-    """Merge the packs and index stems, as the program does."""
-    database = await Database.open(dsn, histories.MIGRATIONS)
-    try:
-        while await database.indexer.packer.merge_some():
-            pass
-        while await database.indexer.stems.index_some():
-            pass
-        while await database.indexer.stems.unlist_some():
-            pass
-        while await database.indexer.join_some():
-            pass
-    finally:
-        await database.close()
+    """Write the segments as the program joins them."""
+    rows = connection.execute("select n, id, began from bench_agents order by n").fetchall()
+    number, total, languages = 0, Counter[str](), Counter[str]()
+    for begin in range(0, agents, SEGMENT_AGENTS):
+        segment: list[word_index.Analysis] = []
+        for n, id, began in rows[begin : begin + SEGMENT_AGENTS]:
+            template, first = templates[n % TEMPLATES], number + len(segment)
+            own: list[word_index.Analysis] = []
+            for seconds, each in template.documents:
+                words = each.words
+                if each.document.message == template.owned:
+                    words = words | {"own": 1, f"own{n}word": 1}
+                message = each.document.message + n * TEMPLATE_EVENTS
+                document = each.document._replace(message=message)
+                own.append(each._replace(document=document, words=words, at=began + timedelta(seconds=seconds)))
+            for place in range(0, len(own), word_index.DOCUMENTS_PER_ROW):
+                some = own[place : place + word_index.DOCUMENTS_PER_ROW]
+                ends = {"first": first + place, "last": first + place + len(some) - 1, "agent": id, "at": some[-1].at}
+                ends |= {"oldest": some[0].document.message, "newest": some[-1].document.message}
+                documents = pack_documents(each.document for each in some)
+                connection.execute(search.SET_DOCUMENTS, {**ends, "documents": documents}, prepare=False)
+            segment += own
+        last = number + len(segment) - 1
+        lengths = bytes(length_code(each.length) for each in segment)
+        newest = segment[-1].document.message, segment[-1].at
+        ((id,),) = connection.execute(search.ADD_SEGMENT, (number, last, *newest, lengths)).fetchall()
+        columns = map(list, zip(*pack_words(word_index.postings(segment)), strict=True))
+        connection.execute(search.ADD_BLOCKS, (id, *columns), prepare=False)
+        number = last + 1
+        total.update(documents=sum(each.length > 0 for each in segment), stems=sum(each.length for each in segment))
+        languages.update(each.language for each in segment if each.length)
+    vocabulary = sorted({pair for each in templates for _, document in each.documents for pair in document.vocabulary})
+    connection.execute(search.ADD_VOCABULARY, tuple(map(list, zip(*vocabulary, strict=True))), prepare=False)
+    connection.execute(search.BEGIN_INDEX, (stems.ANALYSIS,))
+    figures = number, total["documents"], total["stems"], json.dumps(languages)
+    connection.execute(search.SET_FIGURES, figures)

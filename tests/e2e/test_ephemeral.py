@@ -18,7 +18,7 @@ def left_of(account: Account) -> tuple[set[str], int]:
     with psycopg.connect(account.dsn) as connection:
         kinds = {kind for (kind,) in connection.execute("select distinct kind from messages").fetchall()}
         ((agents,),) = connection.execute("select count(*) from agents where purged_at is null").fetchall()
-        ((copies,),) = connection.execute("select count(*) from search_pieces").fetchall()
+        ((copies,),) = connection.execute("select count(*) from search_documents").fetchall()
         ((drafts,),) = connection.execute("select count(*) from drafts").fetchall()
         ((uses,),) = connection.execute("select count(*) from agent_uses").fetchall()
     assert agents or (copies, drafts, uses) == (0, 0, 0)

@@ -334,7 +334,7 @@ def test_recalled_turns(golden: Account):
 def indexed(account: Account) -> int:
     """Return the number of messages in the index of recall."""
     with psycopg.connect(account.dsn) as connection:
-        ((count,),) = connection.execute("select count(*) from ikigai.recall_documents").fetchall()
+        ((count,),) = connection.execute("select coalesce(max(last) + 1, 0) from ikigai.search_documents").fetchall()
     return count
 
 

@@ -191,7 +191,7 @@ def test_repl_fills_the_search_index_in_the_background(account: Account):
 
         def indexed() -> bool:
             with psycopg.connect(account.dsn) as other:
-                return other.execute("select count(*) from search_pieces").fetchall() == [(2,)]
+                return other.execute("select max(last) from search_documents").fetchall() == [(1,)]
 
         program.wait(indexed, "the index")
         program.leave()

@@ -14,7 +14,6 @@ from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.conflicts import MAX_REPEATS, repeat_on_conflict
 from ikigai.store.database import Database
 from ikigai.store.purge import LAST_ID
-from ikigai.store.search.packer import PACK_LOCK
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 
@@ -85,12 +84,10 @@ async def database(dsn: str) -> AsyncIterator[Database]:
 INDEXING = {
     "rows": Circle(
         "select from search_progress for update",
-        "lock table search_pieces in share mode",
-        "select from search_segments for update",
+        "select from search_figures for update",
+        "lock table search_segments in share mode",
     ),
-    "tables": Circle(
-        "lock table search_progress", "lock table search_pieces in share mode", "lock table search_segments"
-    ),
+    "tables": Circle("lock table search_progress", "lock table search_figures", "lock table search_segments"),
 }
 """As a purge locks rows of the index, and as the end of a share locks its tables."""
 
@@ -123,14 +120,12 @@ async def test_purge_waits_out_a_deadlock(database: Database, dsn: str, caplog: 
     plan = await purge.find()
     circle = Circle(
         "select from messages for update",
-        "lock table search_packs in share mode",
-        "select from search_segments for update",
+        "select from search_figures for update",
+        "select from search_documents for update",
     )
     await in_circle(dsn, circle, lambda: purge.carry_out(plan))
     assert "Purge.carry_out runs again: deadlock detected" in caplog.text
     assert not (await database.purge(PurgeTarget("swordfish"), ((0, LAST_ID),)).find()).hits
-    async with await psycopg.AsyncConnection.connect(address(dsn, options="-c search_path=ikigai")) as other:
-        assert await (await other.execute("select from search_segments where is_missing")).fetchall() == []
 
 
 async def test_deadlock_that_comes_back_again_and_again_is_told() -> None:
@@ -145,22 +140,3 @@ async def test_deadlock_that_comes_back_again_and_again_is_told() -> None:
     with pytest.raises(StoreError):
         await run()
     assert runs == 1 + MAX_REPEATS
-
-
-async def test_packing_that_fails_leaves_its_turn_to_others(database: Database, dsn: str) -> None:
-    """The lock of who packs belongs to the connection: one that lives on must not keep it."""
-    while await database.indexer.index_some():
-        pass
-    options = "-c search_path=ikigai"
-    async with await psycopg.AsyncConnection.connect(address(dsn, options=options), autocommit=True) as other:
-        await other.execute("alter table search_blocks rename to moved")
-        await other.execute("update search_segments set is_missing = true")
-        with pytest.raises(StoreError):
-            while await database.indexer.packer.pack_some():
-                pass
-        await other.execute("alter table moved rename to search_blocks")
-        held = await other.execute("select from pg_locks where locktype = 'advisory' and classid = %s", (PACK_LOCK,))
-        assert await held.fetchall() == []
-    while await database.indexer.packer.pack_some():
-        pass
-    assert (await database.search("swordfish")).hits

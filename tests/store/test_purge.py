@@ -23,9 +23,7 @@ from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.store import dump, purge
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
-from ikigai.store.search import packs
-from ikigai.store.search.packs import WordBlock
-from ikigai.store.sql import purge as purge_queries
+from ikigai.store.search import fill, word_index
 from tests.conftest import MIGRATIONS
 from tests.store.conftest import let_use
 from tests.store.talk import Talk
@@ -354,115 +352,50 @@ async def test_who_does_not_own_the_tables_is_told(dsn: str, role: str, database
     await theirs.close()
 
 
-async def test_copies_go_with_what_they_are_copies_of(
-    dsn: str, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tables that keep what was said a second time are named in one place; one that is not there is no obstacle."""
+@pytest.mark.parametrize("is_joined", [False, True])
+async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database, is_joined: bool) -> None:
+    """Neither its words nor parts of them, also where its segment was joined; all else is found at once."""
     talk = await Talk.open(database)
-    await talk.turn(SECRET, "keep")
-    await talk.log.close()
-    with psycopg.connect(dsn, autocommit=True) as admin:
-        admin.execute("create table pieces (message_id bigint, words text)")
-        admin.execute("insert into pieces select id, content from messages where content is not null")
-        admin.execute("create index on pieces (words)")
-    remove = "delete from pieces where message_id = any(%s)"
-    monkeypatch.setattr(
-        purge_queries, "PURGE_COPIES", {"pieces": remove, "not_there": "delete from not_there where %s = 1"}
-    )
-    assert len(holding(dsn, SECRET)) >= 3  # the log, the copies, their index
-    await purged(database, SECRET)
-    assert rows(dsn, "select words from pieces") == [("keep",)]
-    assert holding(dsn, SECRET) == []
-
-
-@pytest.mark.parametrize("is_packed", [False, True])
-async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database, is_packed: bool) -> None:
-    """Neither its words nor parts of them, also where its segment was packed; all else in it is found again."""
-    talk = await Talk.open(database)
-    await talk.turn(f"my key is {SECRET}", "keep it")
-    await talk.log.close()
-    await database.indexer.words.catch_up(5.0)
-    indexed = "select count(*) from search_pieces where message = any(%s)"
-    hits = [hit.id for hit in (await database.search(SECRET)).hits]
-    assert len(hits) == 1 and rows(dsn, indexed, hits) == [(1,)]
-    if is_packed:
-        await pack(database, dsn)
-        assert rows(dsn, indexed, hits) == [(0,)] and packed_words(dsn) == dict.fromkeys(range(5), True)
-        assert [hit.id for hit in (await database.search(SECRET)).hits] == hits
-    await purged(database, SECRET)
-    assert not any(packed_words(dsn).values()) and rows(dsn, indexed, hits) == [(0,)], "it is in no form in the index"
-    assert not (await database.search(SECRET)).hits and holding(dsn, SECRET) == []
-    found = await database.search("keep it")
-    assert len(found.hits) == 1 and found.behind == 0 and not any(packed_words(dsn).values())
-
-
-async def test_rest_of_a_purged_segment_is_searched_before_it_is_packed_anew(dsn: str, database: Database) -> None:
-    """In the log: also by a database that can only be read, in long texts, and within what was asked for."""
-    talk = await Talk.open(database)
-    other = await database.agents.create()
-    await talk.turn(f"my key is {SECRET}", "Keep it: Straße 東京都")
     long = "filler Straße " * 3_000
+    for n in range(9):
+        await talk.turn(f"my key is {SECRET}s" if n == 4 else f"house {n}", "keep it")
+        if is_joined:
+            await database.indexer.words.catch_up(60)
     (row,) = await stored(talk, ev.UserMessage(f"{long} needle => {long}"))
     await talk.log.close()
-    await database.indexer.words.catch_up(5.0)
-    await pack(database, dsn)
+    await database.indexer.words.catch_up(60)
+    while is_joined and await database.indexer.join_some():
+        pass
+    hits = [hit.id for hit in (await database.search(SECRET)).hits]
+    assert len(hits) == 1 and holding(dsn, SECRET)
     await purged(database, SECRET)
+    assert not (await database.search(SECRET)).hits and holding(dsn, SECRET) == []
+    assert not rows(dsn, "select 1 from search_postings where words ~ 'canary'")
+    assert not rows(dsn, "select 1 from search_vocabulary where word ~ 'canary' or stem ~ 'canary'")
+    assert rows(dsn, "select 1 from search_vocabulary where word = 'house'")
     reading = await Database.open(dsn, MIGRATIONS, write=False)
-    for query, count in (
-        ("keep", 1),
-        ("kee", 1),
-        ('"kee"', 0),
-        ("strasse", 2),
-        ("京都", 1),
-        ('"filler strasse"', 1),
-        ("needle", 1),
-        ("*eedl*", 1),
-        ("=>", 1),
-        ("nowhere", 0),
-    ):
+    queries = {"keep": 9, '"kee"': 0, "strasse": 1, '"filler strasse"': 1, "*eedl*": 1, "=>": 1, "purged": 1, "key": 0}
+    for query, count in queries.items():
         found = await reading.search(query)
         assert (len(found.hits), found.behind, found.reached) == (count, 0, None), query
-    assert len((await reading.search("keep", agent=talk.agent.id)).hits) == 1
-    assert not (await reading.search("keep", agent=other.id)).hits
-    assert not (await reading.search("keep", kinds=("user",))).hits
     assert not (await reading.search("needle", before=row.id)).hits
     await reading.close()
-    assert not packed_words(dsn)
 
 
-async def test_word_up_to_which_packs_were_merged_is_in_no_file(
-    dsn: str, database: Database, monkeypatch: pytest.MonkeyPatch
+async def test_long_event_that_is_purged_while_it_is_indexed_is_begun_anew(
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packs, "BLOCK_BYTES", 1)  # a block for each word: four of them are merged in a step
+    for module in (fill, word_index):
+        monkeypatch.setattr(module, "STRETCH_CHARACTERS", 40_000)
     talk = await Talk.open(database)
-    await stored(talk, ev.UserMessage("aa bb cc dd zzcanaryzz"))
+    await stored(talk, ev.UserMessage(f"{SECRET} {'filler ' * 20_000} farend"))
     await talk.log.close()
-    await pack(database, dsn, merging=False)
-    while rows(dsn, "select merged from search_packs where merged is not null") != [(b"zzcanaryzz",)]:
-        assert await database.indexer.packer.merge_some()
-    rows(dsn, "checkpoint")
-    assert holding(dsn, "zzcanaryzz")
-    await purged(database, "zzcanaryzz")
-    assert holding(dsn, "zzcanaryzz") == []
-
-
-async def pack(database: Database, dsn: str, merging: bool = True) -> None:
-    """Pack the index of words, and if wanted merge the pack into all larger ones."""
-    rows(dsn, "select setval(pg_get_serial_sequence('messages', 'id'), %s)", 1 << 26)
-    talk = await Talk.open(database)
-    await talk.turn("much later", "indeed")
-    await talk.log.close()
+    assert await database.indexer.words.index_some() and await database.indexer.words.behind() == 1
+    await purged(database, SECRET)
     await database.indexer.words.catch_up(60)
-    while await database.indexer.packer.pack_some():
-        pass
-    while merging and await database.indexer.packer.merge_some():
-        pass
-
-
-def packed_words(dsn: str) -> dict[int, bool]:
-    """Return by level if the packs hold a word of the secret."""
-    packed = rows(dsn, "select level, words from search_blocks")
-    return {level: b"canary" in WordBlock(words).words() for level, words in packed}
+    assert not (await database.search(SECRET)).hits
+    (hit,) = (await database.search("purged")).hits
+    assert hit.snippet.text.startswith("[purged]")
 
 
 ODD = (

@@ -268,7 +268,7 @@ async def test_newer_schema_is_not_written_after_a_reconnect(dsn: str) -> None:
                 await write()
         assert await database.indexer.words.catch_up(5) > 0, "nor is the index filled"
         assert other.execute("select count(*) from messages").fetchall() == before
-        assert other.execute("select count(*) from search_pieces").fetchall() == [(0,)]
+        assert other.execute("select count(*) from search_documents").fetchall() == [(0,)]
     assert len(await database.reader(talk.agent).history(None, 50)) == before[0][0], "it can still be read"
     await database.close()
 
@@ -360,7 +360,7 @@ async def test_two_schemas_are_two_histories(empty_dsn: str) -> None:
 
 async def test_tables_that_are_not_ikigais(empty_dsn: str) -> None:
     """Nothing is left behind, whichever migration finds them."""
-    for table in ("messages", "search_pieces", "usage"):
+    for table in ("messages", "search_postings", "usage"):
         with psycopg.connect(empty_dsn, autocommit=True) as other:
             other.execute(f"create schema ikigai create table {table} (mine int)".encode())
             with pytest.raises(BadDatabase, match=r"schema ikigai .* do not belong to ikigai") as refused:

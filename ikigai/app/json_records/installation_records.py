@@ -69,9 +69,8 @@ class DatabaseRecord(PrintedRecord, tag="database"):
     """Where the database is and what is in it: `ikigai db status`. Sizes are bytes, `agents` and `events` estimates
     once there are many.
 
-    `schema_version` is that of the tables, `program_version` that of this ikigai. `recall_behind`
-    counts the events that are not in the index of recall yet, `search_unpacked` the ranges of
-    16,384 ids of the search index that are to be packed.
+    `schema_version` is that of the tables, `program_version` that of this ikigai. `index_behind`
+    counts the events that are not in the index of words yet, by which searches and recall find.
     """
 
     server: str
@@ -88,6 +87,5 @@ class DatabaseRecord(PrintedRecord, tag="database"):
     events: Count
     extensions: tuple[str, ...]
     durable: bool
-    recall_behind: Count
-    search_unpacked: Count
+    index_behind: Count
     connect: str

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.search.neighbors import Pair, ScoredDocument
-from ikigai.store.sql import stem_postings as queries
+from ikigai.store.sql import search as queries
 
 NEAR_SIMILARITY = 0.2
 """Least similarity of a message to a question for which its meaning alone is a reason. Of short messages, those about

@@ -6,9 +6,9 @@ different agents.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -19,13 +19,12 @@ from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import search
-from ikigai.store.sql.search import ProgressStatements
 
 LISTED_AGENTS, LIST_SECONDS = 256, 2.0
 """Agents that are listed at once to be indexed, and for how long: to list them reads a row of each that is behind."""
 STEP_EVENTS, STEP_CHARACTERS = 400, 100_000
 """Limits of one step of indexing."""
-SEGMENT_CHARACTERS = 1_000_000
+STRETCH_CHARACTERS = 1_000_000
 """Characters of a longer event in one step: the server unpacks all that is before them, each time."""
 
 UNLIST_INTERVAL = 60.0
@@ -56,41 +55,15 @@ class TextPiece(NamedTuple):
     text: str
 
 
-class LogIndex(Protocol):
-    """Rows that are made from the logs of the agents, behind them."""
-
-    @property
-    def progress(self) -> ProgressStatements:
-        """The statements about how far it is."""
-        ...
-
-    async def take(self, cursor: Cursor, agent: UUID) -> int:
-        """Take the next events of an agent, in the open transaction; return how many, 0 if another process has it."""
-        ...
-
-
-class TextIndex(LogIndex, Protocol):
-    """An index of what events of some kinds say. Its `take` is `take_texts`."""
-
-    @property
-    def kinds(self) -> Sequence[str]:
-        """The kinds of events whose text it holds."""
-        ...
-
-    async def lock(self, cursor: Cursor) -> None:
-        """Wait until no other process adds to the index, if that is necessary."""
-        ...
-
-    async def add(self, cursor: Cursor, agent: UUID, events: Sequence[LoggedEvent], place: int) -> tuple[int, int]:
-        """Add the next events of an agent, the first from the character `place` on; return the new progress."""
-        ...
-
-
 class Filler:
-    """Fills `index` over `session`, which no append uses."""
+    """Fills the index over `session`, which no append uses.
 
-    def __init__(self, session: DatabaseSession, index: LogIndex) -> None:
-        self._session, self._index = session, index
+    `take` takes the next events of an agent into it, in the open transaction; it returns how many, 0 if another process
+    has the agent.
+    """
+
+    def __init__(self, session: DatabaseSession, take: Callable[[Cursor, UUID], Awaitable[int]]) -> None:
+        self._session, self._take = session, take
         self._unlisted_at: float | None = None
         self._listed: list[UUID] = []  # agents whose logs are not indexed as far as is known, the next one last
         self._listed_until = 0.0
@@ -104,7 +77,7 @@ class Filler:
         async with self._session.use() as cursor:
             if time.monotonic() < self._listed_until and (count := await self._step_listed(cursor)):
                 return count
-            await cursor.execute(self._index.progress.behind, (LISTED_AGENTS,), prepare=False)
+            await cursor.execute(search.BEHIND, (LISTED_AGENTS,), prepare=False)
             self._listed = [agent for (agent,) in reversed(await cursor.fetchall())]
             self._listed_until = time.monotonic() + LIST_SECONDS
             return await self._step_listed(cursor)
@@ -129,7 +102,7 @@ class Filler:
     async def behind(self) -> int:
         """Return how many events are not in the index."""
         async with self._session.use() as cursor:
-            await cursor.execute(self._index.progress.behind_by, prepare=False)
+            await cursor.execute(search.BEHIND_BY, prepare=False)
             ((behind,),) = await cursor.fetchall()
         return behind
 
@@ -141,17 +114,16 @@ class Filler:
         """
         if self._unlisted_at is not None and time.monotonic() < self._unlisted_at + UNLIST_INTERVAL:
             return 0
-        progress = self._index.progress
         async with self._session.use() as cursor, cursor.connection.transaction():
             # A program lists its agent after it has acquired the write lock: from here on it waits for this
             # transaction. An agent whose lock is free now has no event under way, and `unlist` sees all that it has.
-            await cursor.execute(progress.complete, (UNLISTED_AT_ONCE,), prepare=False)
+            await cursor.execute(search.COMPLETE, (UNLISTED_AT_ONCE,), prepare=False)
             agents: list[UUID] = [agent for (agent,) in await cursor.fetchall()]
             await cursor.execute(search.HELD_WRITE_LOCKS, (write_lock.WRITE_LOCK,))
             held = {key for (key,) in await cursor.fetchall()}
             free = [agent for agent in agents if write_lock.lock_key(agent, self._session.schema) not in held]
             if free:
-                await cursor.execute(progress.unlist, (free,), prepare=False)
+                await cursor.execute(search.UNLIST, (free,), prepare=False)
         if not free:
             self._unlisted_at = time.monotonic()
         return len(free)
@@ -168,26 +140,7 @@ class Filler:
         """Run one step for one agent; return 0 if another process has it."""
         async with cursor.connection.transaction():
             await cursor.execute(search.COMMIT_LATER)
-            return await self._index.take(cursor, agent)
-
-
-async def take_texts(index: TextIndex, cursor: Cursor, agent: UUID) -> int:
-    """Take the next events of an agent into an index of texts; return how many."""
-    await index.lock(cursor)
-    await cursor.execute(index.progress.begin, (agent,))
-    await cursor.execute(index.progress.take, (agent,))
-    if not (rows := await cursor.fetchall()):
-        return 0
-    ((seq, place),) = rows
-    which = {"agent": agent, "seq": seq, "place": place, "kinds": list(index.kinds)}
-    sizes = {"events": STEP_EVENTS, "most": STEP_CHARACTERS, "stretch": SEGMENT_CHARACTERS}
-    await cursor.execute(search.NEXT_EVENTS, which | sizes, prepare=False)
-    events = [LoggedEvent(*row) for row in await cursor.fetchall()]
-    if not events:
-        return 0
-    seq, place = await index.add(cursor, agent, events, place)
-    await cursor.execute(index.progress.set, (seq, place, agent))
-    return len(events)
+            return await self._take(cursor, agent)
 
 
 def cut_pieces(events: Sequence[LoggedEvent], place: int) -> tuple[list[TextPiece], int, int]:
@@ -201,7 +154,7 @@ def cut_pieces(events: Sequence[LoggedEvent], place: int) -> tuple[list[TextPiec
     for event in events:
         text = lexer.searchable_text(event.kind, event.text or "")
         cut = list(lexer.split_pieces(text))
-        is_cut = len(text) == SEGMENT_CHARACTERS and len(cut) > 1
+        is_cut = len(text) == STRETCH_CHARACTERS and len(cut) > 1
         pieces += [TextPiece(event, place + start, piece) for start, piece in (cut[:-1] if is_cut else cut)]
         if is_cut:
             return pieces, event.seq - 1, place + cut[-1][0]

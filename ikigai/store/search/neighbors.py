@@ -1,15 +1,17 @@
-"""This module ranks documents by their words and by those of the documents beside them.
+"""Rank documents by their words and by those of the documents beside them.
 
 Of the documents that may be the best only those are read with their neighbors that are likely to be among the best
 then, too. Reading all of them, and weighing all their neighbors, took half of the time of a long question.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ikigai.store.driver_connection import Cursor
-from ikigai.store.search.postings import Ranking
-from ikigai.store.sql import stem_postings as queries
+from ikigai.store.search.postings import Documents
+from ikigai.store.search.ranking import Ranking
+from ikigai.store.sql import search as queries
 
 NEIGHBOR_WEIGHT = 0.5
 """Share of the better neighbor's score that is added to that of a message."""
@@ -33,7 +35,7 @@ class ScoredDocument(NamedTuple):
 
 
 class _RankedDocument(NamedTuple):
-    """A row of the index of stems: number, event, where it begins in it, kind."""
+    """A document of the index: number, event, where it begins in it, kind."""
 
     number: int
     message: int
@@ -59,26 +61,56 @@ def likely_best(ranking: Ranking, most: int) -> tuple[dict[int, float], list[int
     return own, sorted(number for _, number in totals[:most])
 
 
-async def read_near(cursor: Cursor, numbers: Sequence[int]) -> tuple[list[_RankedDocument], list[Pair]]:
+class _DocumentRow(NamedTuple):
+    """Documents of an agent in a row."""
+
+    first: int
+    documents: Documents
+
+    def document(self, number: int) -> _RankedDocument:
+        found = self.documents[number - self.first]
+        return _RankedDocument(number, found.message, found.start, found.kind_name)
+
+    def beside(self, ranking: Ranking, number: int, step: int) -> int | None:
+        """Return the next document in this direction that recall ranks; None if there is none in this row."""
+        while 0 <= (number := number + step) - self.first < len(self.documents):
+            if ranking.length(number):
+                return number
+        return None
+
+
+async def read_near(
+    cursor: Cursor, ranking: Ranking, numbers: Sequence[int]
+) -> tuple[list[_RankedDocument], list[Pair]]:
     """Return these documents and those beside them, and which of them stand beside each other.
 
-    Mostly those are the documents of the numbers before and behind. Where another agent's document has that number, or
-    none has it, they are looked for.
+    Mostly they are in the same row. At its ends the next row of the agent is read.
     """
-    near = sorted({near for n in numbers for near in (n - 1, n, n + 1)})
-    await cursor.execute(queries.DOCUMENTS, (_array(near),), prepare=False)
-    wanted, found, follows = set(numbers), dict[int, _RankedDocument](), set[int]()
-    for number, message, start, kind, is_of_same_agent in await cursor.fetchall():
-        found[number] = _RankedDocument(number, message, start, kind)
-        if is_of_same_agent and number - 1 in found:
-            follows.add(number)
-    pairs = [(number - 1, number) for number in follows if number in wanted or number - 1 in wanted]
-    if others := [n for n in numbers if n not in follows or n + 1 not in follows]:
-        await cursor.execute(queries.NEIGHBORS, (_array(others),), prepare=False)
-        for number, *row in await cursor.fetchall():
-            document = _RankedDocument(*row)
-            found[document.number] = document
-            pairs += [(number, document.number)] if document.number != number else []
+    await cursor.execute(queries.DOCUMENTS_AT, (_array(numbers),), prepare=False)
+    rows = {first: _DocumentRow(first, Documents(packed)) for first, packed in await cursor.fetchall()}
+    firsts, found, pairs = sorted(rows), dict[int, _RankedDocument](), list[Pair]()
+    ends: list[tuple[int, int, int]] = []
+    for number in numbers:
+        row = rows[firsts[bisect_right(firsts, number) - 1]]
+        found[number] = row.document(number)
+        for step in (-1, 1):
+            if (near := row.beside(ranking, number, step)) is None:
+                ends.append((number, row.first, step))
+            else:
+                found[near] = row.document(near)
+                pairs.append((number, near))
+    if ends:
+        await cursor.execute(queries.DOCUMENTS_BESIDE, (list({first for _, first, _ in ends}),), prepare=False)
+        next_rows = {
+            (of, 1 if first > of else -1): _DocumentRow(first, Documents(packed))
+            for of, first, packed in await cursor.fetchall()
+        }
+        for number, first, step in ends:
+            if row := next_rows.get((first, step)):
+                end = row.first - 1 if step > 0 else row.first + len(row.documents)
+                if (near := row.beside(ranking, end, step)) is not None:
+                    found[near] = row.document(near)
+                    pairs.append((number, near))
     return list(found.values()), pairs
 
 

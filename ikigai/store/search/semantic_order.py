@@ -7,7 +7,7 @@ from ikigai.core.search.lexer import searchable_text
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.search import stems, word_vectors
 from ikigai.store.search.word_vectors import LANGUAGE
-from ikigai.store.sql import stem_postings as queries
+from ikigai.store.sql import search as queries
 
 COMPARED_MESSAGES = 100
 """Messages whose meaning is compared with that of the question: those with the best words."""

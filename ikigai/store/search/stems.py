@@ -17,7 +17,7 @@ import msgspec
 
 from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, fold, is_unspaced, remove_marks, split_tokens
 
-ANALYSIS = 2
+ANALYSIS = 3
 """Number of this way to make stems; an index that was made in another way is made anew."""
 FUNCTION_WORDS_FILE = Path(__file__).with_name("function_words.json")
 """The function words of each language that has a stemmer. With other words stems are made in another way."""
@@ -93,18 +93,18 @@ def is_common(word: str, language: str) -> bool:
     return word in _function_words(language)
 
 
-def count_stems(text: str) -> tuple[str, Counter[str]]:
-    """Return the language of a text, and its stems without function words, each with its count."""
+def count_words(text: str) -> tuple[str, list[tuple[str, str, int]]]:
+    """Return the language of a text, and its words without function words: each folded, with its stem and its count."""
     words = split_words(text)
     language = detect_language(words[:MAX_SAMPLED_WORDS])
     stem, common = _stemmer(language), _function_words(language)
-    found = Counter[str]()
+    found: list[tuple[str, str, int]] = []
     for word, count in Counter(words).items():
-        if is_unspaced(word):
-            for pair in _pairs(word):
-                found[pair] += count
+        if not word.isascii() and is_unspaced(word):
+            found += [(pair, pair, count) for pair in _pairs(word)]
         elif word not in common:
-            found[stem(word[:MAX_KEY_CHARACTERS])] += count
+            folded = word if word.isascii() else fold(word)
+            found.append((folded[:MAX_KEY_CHARACTERS], stem(word[:MAX_KEY_CHARACTERS]), count))
     return language, found
 
 

@@ -1,4 +1,4 @@
-"""This module ranks the turns of all conversations by a question: BM25 over stems, with what stands beside a message.
+"""Rank the turns of all conversations by a question: BM25 over stems, with what stands beside a message.
 
 A message counts with half of the better one of its neighbors, and what users say with a little more than what models
 and tools say: it is short, and facts about the user are in it. A turn counts as its best message. With word vectors
@@ -7,8 +7,10 @@ the meaning of the best messages counts, too. `answering_turns` says which turns
 
 import asyncio
 import logging
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -20,6 +22,7 @@ from ikigai.core.search.query import MAX_QUESTION_CHARACTERS, Term
 from ikigai.core.search.snippets import TermFinder
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.driver_connection import Cursor
+from ikigai.store.reading import NO_LIMIT
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search import semantic_order, stems
 from ikigai.store.search.answering_turns import find_answers, matches_beside
@@ -33,9 +36,11 @@ from ikigai.store.search.neighbors import (
     read_near,
     with_neighbors,
 )
-from ikigai.store.search.postings import Ranking, Run, stem_weight
+from ikigai.store.search.postings import Documents, PackedPostings, Postings, concatenate, read_words, unpack
+from ikigai.store.search.ranking import Ranking, Run, Segment, stem_weight, union
+from ikigai.store.search.stems import QueryWord
 from ikigai.store.search.word_vectors import LANGUAGE
-from ikigai.store.sql import stem_postings as queries
+from ikigai.store.sql import search as queries
 from ikigai.system import gc_pause
 
 log = logging.getLogger(__name__)
@@ -150,7 +155,7 @@ class TurnRecall:
         question = question[:MAX_QUESTION_CHARACTERS]
         if limit < 1 or not question.strip():
             return Recalled()
-        behind = await self._indexer.stems.catch_up(catch_up)
+        behind = await self._indexer.words.catch_up(catch_up)
         with gc_pause.pause_gc():  # ranking makes thousands of objects, and none is in a cycle
             async with self._session.use() as cursor:
                 ranked = await self._rank(cursor, question, limit, scope)
@@ -165,19 +170,22 @@ class TurnRecall:
     async def _rank(self, cursor: Cursor, question: str, limit: int, scope: RecallScope | None) -> _Ranked:
         """Return the best messages by their words and their meaning."""
         await cursor.execute(queries.FIGURES)
-        for _, documents, total, by_language in await cursor.fetchall():
+        for documents, total, by_language in await cursor.fetchall():
             if not total:  # an index that was begun, or from which all was purged
                 break
             languages = msgspec.json.decode(by_language, type=dict[str, int])
             common = common_languages(languages)
             words = await asyncio.to_thread(stems.query_words, question, common)
-            counts = stems.count_question_stems(words)
             runs = await _read_runs(cursor, scope) if scope else None
-            await cursor.execute(queries.POSTINGS, (list(counts),), binary=True, prepare=False)
+            await cursor.execute(queries.LENGTHS, binary=True)
+            lengths = await cursor.fetchall()
+            asked_stems = list({stem for word in words for stem in word.stems})
+            await cursor.execute(queries.POSTINGS, (asked_stems, asked_stems), binary=True, prepare=False)
             rows = await cursor.fetchall()
             average, most = total / documents, max(MIN_READ_DOCUMENTS, READ_PER_TURN * limit)
-            ranking, own, numbers = await asyncio.to_thread(_rank, rows, counts, documents, average, runs, most)
-            near, pairs = await read_near(cursor, numbers)
+            figures = documents, average, runs
+            ranking, own, numbers = await asyncio.to_thread(_rank, lengths, rows, words, figures, most)
+            near, pairs = await read_near(cursor, ranking, numbers)
             best = await asyncio.to_thread(with_neighbors, ranking, own, near, pairs)
             weights, rare_weight = ranking.word_weights(words), stem_weight(documents, 1)
             similarities, notice = dict[int, float](), ""
@@ -220,14 +228,31 @@ async def _by_meaning(
 
 
 def _rank(
-    rows: list[tuple[str, int, bytes]],
-    counts: dict[str, int],
-    documents: int,
-    average: float,
-    runs: Sequence[Run] | None,
+    lengths: list[tuple[int, int, bytes]],
+    rows: list[tuple[Any, ...]],
+    words: Sequence[QueryWord],
+    figures: tuple[int, float, Sequence[Run] | None],
     most: int,
 ) -> tuple[Ranking, dict[int, float], list[int]]:
-    ranking = Ranking(rows, counts, documents, average, runs)
+    """Rank documents by blocks of their segments: each word with a stem of a word of the question counts as that."""
+    begins = {segment: first for segment, first, _ in lengths}
+    found = defaultdict[tuple[int, str], defaultdict[str, list[tuple[int, PackedPostings]]]](lambda: defaultdict(list))
+    for segment, first, stem, wanted, *block in rows:
+        for word, postings in read_words(block, wanted).items():
+            found[segment, stem][word].append((first - begins[segment], postings))
+
+    def having(segment: int, word: QueryWord) -> Postings | None:
+        every = dict(chain.from_iterable(found.get((segment, stem), {}).items() for stem in word.stems))
+        return union([unpack(concatenate(parts)) for parts in every.values()]) if every else None
+
+    segments = [
+        Segment(first, codes, {word.word: some for word in words if (some := having(segment, word))})
+        for segment, first, codes in lengths
+    ]
+    counts = Counter[str]()
+    for word in words:
+        counts[word.word] += word.times
+    ranking = Ranking(segments, counts, *figures)
     return ranking, *likely_best(ranking, most)
 
 
@@ -235,16 +260,14 @@ async def _read_runs(cursor: Cursor, scope: RecallScope) -> list[Run]:
     """Return the numbers of the documents in the scope, ascending."""
     found: list[Run] = []
     for agent, last in scope.agents.items():
-        bounds = [bound for bound in (last, scope.before - 1 if scope.before else None) if bound is not None]
-        end = None
-        if bounds:
-            await cursor.execute(queries.DOCUMENT_BEHIND, (UUID(agent), min(bounds)), prepare=False)
-            end = next((number for (number,) in await cursor.fetchall()), None)
-        await cursor.execute(queries.RUNS, (UUID(agent),), prepare=False)
-        runs = [Run(*row) for row in await cursor.fetchall()]
-        if end is not None:
-            runs = [Run(run.first, min(run.last, end - 1)) for run in runs if run.first < end]
-        found += runs
+        bound = min(NO_LIMIT if last is None else last, scope.before - 1 if scope.before else NO_LIMIT)
+        await cursor.execute(queries.DOCUMENTS_OF_AGENT, {"agent": agent, "last": bound}, prepare=False)
+        for first, end, packed in await cursor.fetchall():
+            if packed is None:
+                found.append(Run(first, end))
+            else:
+                documents = enumerate(Documents(packed), first)
+                found += [Run(number, number) for number, each in documents if each.message <= bound]
     return sorted(found)
 
 

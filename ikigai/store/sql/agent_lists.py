@@ -150,7 +150,7 @@ select agents.id::text, name from unnest(%s::uuid[]) as wanted (id)
 cross join lateral (select * from agents where agents.id = wanted.id and purged_at is null offset 0) agents
 """
 # Agents of which some are open: a program that has one open has listed it, and nothing takes it out meanwhile.
-MAYBE_OPEN = "select agent_id::text from search_behind where index_name = 'words'"
+MAYBE_OPEN = "select agent_id::text from search_behind"
 # The agents among these whose newest turn is open.
 IN_TURN = f"""
 select id::text from agents where id = any(%s) and {IS_IN_TURN}

@@ -51,44 +51,8 @@ where data ?| '{tokens,counted}' and id in (
 )
 """
 PURGE_DRAFT = "update drafts set text = %s, thinking = '', parts = '[]' where agent_id = any(%s)"
-# The tables whose rows hold messages, or a name that was given. A trigger takes out packs with purged words: blocks of
-# them, and the one up to which a pack was merged.
-WRITTEN = ("messages", "drafts", "agents", "search_packs", "search_blocks")
-HAS_TABLE = "select to_regclass(%s) is not null"
-# Of the documents that go, the postings; what a stem has left is stored anew. While a full part of 4,096 documents is
-# joined to the one before it, the postings of some stems are there already.
-_FORGET_POSTINGS: LiteralString = """
-with purged as (select number from recall_documents where {which}),
-touched as (
-  select first from recall_parts where exists (
-    select from purged
-    where number between first and last or mod(first, 65536) = 0 and number between last + 1 and last + 4096
-  )
-),
-gone as (
-  delete from recall_postings using touched where part = touched.first returning stem, part, postings
-)
-insert into recall_postings (stem, part, postings)
-select stem, part, string_agg(substr(postings, place, 4), ''::bytea order by place)
-from gone cross join lateral generate_series(1, octet_length(postings), 4) as place
-where not exists (
-  select from purged
-  where number = part / 4096 * 4096 + 256 * get_byte(postings, place - 1) + get_byte(postings, place)
-)
-group by stem, part
-"""
-_FORGET_DOCUMENTS: LiteralString = """
-with gone as (delete from recall_documents where {which} returning length)
-update recall_index set documents = documents - (select count(*) from gone),
-                        stems = stems - (select coalesce(sum(length), 0) from gone)
-"""
-# Further copies of messages: by the table, the statement that removes the copies of these events.
-PURGE_COPIES: dict[str, LiteralString] = {
-    "search_pieces": "delete from search_pieces where message = any(%s)",
-    "recall_index": "select from recall_index where %s::bigint[] is not null for update",
-    "recall_postings": _FORGET_POSTINGS.format(which="message = any(%s)"),
-    "recall_documents": _FORGET_DOCUMENTS.format(which="message = any(%s)"),
-}
+# The tables whose rows hold messages, their words, or a name that was given.
+WRITTEN = ("messages", "drafts", "agents", "search_postings", "search_vocabulary")
 FILE_OF = "select pg_relation_filenode(%s::regclass), pg_table_size(%s::regclass)"
 REWRITE = "vacuum (full, analyze, verbose) {}"
 # At the very beginning of a segment a switch does nothing, and the name of the segment is the one before.
@@ -110,15 +74,6 @@ order by created_at
 """
 # The ledger stays: a usage event holds no words. Rows of the index are found by the ids of their events.
 PURGE_AGENTS_WHOLE: tuple[LiteralString, ...] = (
-    # Its trigger locks the packs, as whoever packs does before it deletes pieces: else each could wait for the other.
-    "delete from messages where false",
-    """
-    delete from search_pieces
-    where message in (select id from messages where agent_id = any(%(agents)s))
-    """,
-    "select from recall_index for update",
-    _FORGET_POSTINGS.format(which="agent_id = any(%(agents)s)"),
-    _FORGET_DOCUMENTS.format(which="agent_id = any(%(agents)s)"),
     "delete from drafts where agent_id = any(%(agents)s)",
     "delete from agent_uses where agent_id = any(%(agents)s)",
     "delete from reservations where agent_id = any(%(agents)s)",

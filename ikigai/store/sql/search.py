@@ -1,9 +1,10 @@
-"""This module holds the SQL statements of the word index and of searching.
+"""This module holds the SQL statements of the index of words, of searching, and of recall.
 
-No statement may be planned by its order: `offset 0` and `+ 0` leave the index of terms as the only way to the pieces.
+The index numbers its documents (events, long ones in pieces) as they come. A segment has the postings of documents in a
+row: blocks of words in their order, each word with the numbers of the documents that have it.
 """
 
-from typing import LiteralString, NamedTuple
+from typing import LiteralString
 
 from ikigai.store.sql.fragments import (
     MAX_ID,
@@ -13,54 +14,30 @@ from ikigai.store.sql.fragments import (
     SEARCHED_TEXT,
     events_between,
     lineage_query,
+    turn_start,
 )
 
 # Filling the index --------------------------------------------------------------------------------------------------
 
 
-class ProgressStatements(NamedTuple):
-    """Statements about how far the logs of the agents are in one index.
-
-    `behind` lists agents whose logs go on after the indexed part, `behind_by` counts those events. Only agents in
-    `search_behind` are looked at. `complete` locks some of these that have no such events, `unlist` takes those of them
-    out that still have none.
-    """
-
-    behind: LiteralString
-    behind_by: LiteralString
-    begin: LiteralString
-    take: LiteralString
-    set: LiteralString
-    complete: LiteralString
-    unlist: LiteralString
-
-
-def progress_statements(index: LiteralString, table: LiteralString) -> ProgressStatements:
-    """Return the statements for an index with the progress in `table`."""
-    newest = "coalesce((select max(seq) from messages where agent_id = listed.agent_id), 0)"
-    indexed = f"coalesce((select seq from {table} where agent_id = listed.agent_id), 0)"
-    logs = f"""
-    select agent_id, last, seq from (
-      select agent_id, {newest} as last, {indexed} as seq from search_behind as listed where index_name = '{index}'
-    ) log where last > seq
-    """
-    used = "(select last_used_at from agents where id = agent_id)"  # a join could read all agents
-    return ProgressStatements(
-        f"select agent_id from ({logs}) behind order by {used} desc limit %s",
-        f"select coalesce(sum(last - seq), 0)::bigint from ({logs}) behind",
-        f"insert into {table} (agent_id, seq) values (%s, 0) on conflict do nothing",
-        f"select seq, place from {table} where agent_id = %s for update skip locked",
-        f"update {table} set seq = %s, place = %s where agent_id = %s",
-        f"""
-        select agent_id from search_behind as listed where index_name = '{index}' and {newest} <= {indexed}
-        limit %s for update skip locked
-        """,
-        f"""
-        delete from search_behind as listed
-        where index_name = '{index}' and agent_id = any(%s) and {newest} <= {indexed}
-        """,
-    )
-
+_NEWEST: LiteralString = "coalesce((select max(seq) from messages where agent_id = listed.agent_id), 0)"
+_INDEXED: LiteralString = "coalesce((select seq from search_progress where agent_id = listed.agent_id), 0)"
+_BEHIND = f"""
+select agent_id, last, seq from (
+  select agent_id, {_NEWEST} as last, {_INDEXED} as seq from search_behind as listed
+) log where last > seq
+"""
+# Agents whose logs go on after the indexed part, and the number of those events. A join could read all agents.
+BEHIND = f"""
+select agent_id from ({_BEHIND}) behind order by (select last_used_at from agents where id = agent_id) desc limit %s
+"""
+BEHIND_BY = f"select coalesce(sum(last - seq), 0)::bigint from ({_BEHIND}) behind"
+BEGIN = "insert into search_progress (agent_id, seq) values (%s, 0) on conflict do nothing"
+TAKE = "select seq, place from search_progress where agent_id = %s for update skip locked"
+SET = "update search_progress set seq = %s, place = %s where agent_id = %s"
+# Some listed agents that have no such events, which are locked; and those of them taken out that still have none.
+COMPLETE = f"select agent_id from search_behind as listed where {_NEWEST} <= {_INDEXED} limit %s for update skip locked"
+UNLIST = f"delete from search_behind as listed where agent_id = any(%s) and {_NEWEST} <= {_INDEXED}"
 
 # The second numbers of the write locks that programs hold.
 HELD_WRITE_LOCKS = """
@@ -72,7 +49,6 @@ where locktype = 'advisory' and granted and classid = %s::bigint::oid and objsub
 
 # A step need not reach the disk at once: a crash takes its rows and its progress alike, and appends need the disk.
 COMMIT_LATER = "select set_config('synchronous_commit', 'off', true)"
-WORDS_PROGRESS = progress_statements("words", "search_progress")
 
 # The first event that is not in the index of words; a number above all ids if there is none.
 FIRST_NOT_INDEXED = """
@@ -82,7 +58,7 @@ select coalesce(min(id), 9223372036854775807) from (
       (select seq from search_progress where agent_id = listed.agent_id), 0
     ) order by seq limit 1
   ) as id
-  from search_behind as listed where index_name = 'words'
+  from search_behind as listed
 ) missing
 """
 
@@ -98,55 +74,159 @@ from (
 ) measured
 where n = 1 or bytes <= %(most)s order by seq
 """
-ADD_PIECES = """
-insert into search_pieces (message, start, length, at, terms)
-select message, start, length, at, array_to_tsvector(string_to_array(terms, ' '))
-from unnest(%s::bigint[], %s::integer[], %s::integer[], %s::timestamptz[], %s::text[])
-  as piece (message, start, length, at, terms)
-on conflict do nothing
+# Whoever writes to the index locks the row of its figures, behind the row of an agent's progress: numbers have no gaps.
+BEGIN_INDEX = "insert into search_figures (analysis) values (%s) on conflict do nothing"
+LOCK_INDEX = "select analysis, next_number, documents, stems, languages::text from search_figures for update"
+CLEAR_INDEX: tuple[LiteralString, ...] = (
+    "delete from search_postings", "delete from search_segments", "delete from search_documents",
+    "delete from search_vocabulary", "delete from search_progress", "delete from search_figures",
+    "insert into search_behind (agent_id) select id from agents on conflict do nothing",
+)  # fmt: skip
+SET_FIGURES = """
+update search_figures set next_number = next_number + %s, documents = documents + %s, stems = stems + %s,
+  languages = %s::jsonb
 """
-ADD_SEGMENTS = """
-insert into search_segments (segment, newest_at)
-select segment, max(at) from unnest(%s::integer[], %s::timestamptz[]) as touched (segment, at) group by 1 order by 1
-on conflict (segment) do update set newest_at = excluded.newest_at where search_segments.newest_at < excluded.newest_at
+# The documents in a row that the newest ones of this agent follow.
+LAST_DOCUMENTS = """
+select first, documents from search_documents where last = %s - 1 and first > last - %s and agent_id = %s
 """
+SET_DOCUMENTS = """
+insert into search_documents (first, last, agent_id, oldest, newest, newest_at, documents)
+values (%(first)s, %(last)s, %(agent)s, %(oldest)s, %(newest)s, %(at)s, %(documents)s)
+on conflict (first) do update set last = excluded.last, newest = greatest(search_documents.newest, excluded.newest),
+  oldest = least(search_documents.oldest, excluded.oldest), documents = excluded.documents,
+  newest_at = greatest(search_documents.newest_at, excluded.newest_at)
+"""
+ADD_SEGMENT = """
+insert into search_segments (first, last, newest, newest_at, lengths) values (%s, %s, %s, %s, %s) returning id
+"""
+ADD_BLOCKS = """
+insert into search_postings (segment, first, words, numbers, times)
+select %s, first, words, numbers, times
+from unnest(%s::text[], %s::text[], %s::bytea[], %s::bytea[]) as block (first, words, numbers, times)
+"""
+ADD_VOCABULARY = """
+insert into search_vocabulary (stem, word) select * from unnest(%s::text[], %s::text[]) on conflict do nothing
+"""
+
+# Joining and purging segments ---------------------------------------------------------------------------------------
+
+# Segments that are not being joined, or to which others are.
+SEGMENTS_TO_JOIN = """
+select id, first, last from search_segments
+where target is null and id <> all(array(select target from search_segments where target is not null)) order by first
+"""
+# A segment that others are being joined to, and then those, if they have so many documents at most.
+JOINED = """
+select id, first from search_segments where coalesce(target, id) = (
+  select target from search_segments where target is not null group by target having max(last) - min(first) < %s
+  order by target desc limit 1
+) order by target nulls first, first
+"""
+JOIN = """
+with target as (
+  insert into search_segments (first, last, newest, newest_at, lengths)
+  select min(first), max(last), max(newest), max(newest_at), string_agg(lengths, ''::bytea order by first)
+  from search_segments where id = any(%(ids)s) returning id
+)
+update search_segments set target = target.id, lengths = '' from target where search_segments.id = any(%(ids)s)
+"""
+NEXT_BLOCKS = """
+select part.id, block.ctid::text, words, numbers, times
+from unnest(%s::bigint[]) as part (id) cross join lateral (
+  select ctid, * from search_postings where segment = part.id order by first limit %s
+) block
+"""
+DROP_BLOCKS = "delete from search_postings where ctid = any(%s::tid[])"
+DROP_SEGMENTS = "delete from search_segments where id = any(%s)"
+
+TAKE_PROGRESS_OF_EVENTS = """
+select agent_id from search_progress where agent_id in (select agent_id from messages where id = any(%s))
+order by agent_id for update
+"""
+# A long event, of which the index has only a part, is begun anew.
+BEGIN_PURGED_ANEW = """
+update search_progress set place = 0 where place > 0 and exists (
+  select from messages where id = any(%s) and agent_id = search_progress.agent_id and seq = search_progress.seq + 1
+)
+"""
+INDEXED_EVENTS = f"""
+select id, seq, kind, created_at, {SEARCHED_TEXT} from messages
+where id = any(%(ids)s) and agent_id = %(agent)s and kind = any(%(kinds)s)
+  and seq <= (select seq from search_progress where agent_id = %(agent)s)
+order by seq
+"""
+DOCUMENTS_OF_EVENTS = """
+select distinct first, documents from search_documents as document
+join messages on messages.agent_id = document.agent_id and messages.id between oldest and newest
+where messages.id = any(%s)
+"""
+DROP_DOCUMENTS_OF_AGENTS = "delete from search_documents where agent_id = any(%s) returning first, last"
+KEEP_DOCUMENTS = "update search_documents set documents = %s where first = %s"
+SEGMENTS_OF_NUMBERS = """
+select id, first, last, lengths from search_segments
+where exists (select from unnest(%s::bigint[]) as gone (number) where number between first and last)
+"""
+SET_LENGTHS = "update search_segments set lengths = %s where id = %s"
+BLOCKS_OF_SEGMENT = "select ctid::text, words, numbers, times from search_postings where segment = %s"
+# Words that no segment has any more.
+FORGET_WORDS = r"""
+delete from search_vocabulary where word = any(%s) and not exists (
+  select from search_segments cross join lateral (
+    select words from search_postings where segment = search_segments.id and first <= word order by first desc limit 1
+  ) block
+  where strpos(words, E'\n' || word || E'\n') > 0
+)
+"""
+
+FORGET_FIGURES = "update search_figures set documents = documents - %s, stems = stems - %s"
+
+# The rows are estimated; a table that was never analyzed has none. Only its owner may rewrite it.
+IS_LOOSE = """
+select pg_has_role(relowner, 'usage') and pg_table_size(pg_class.oid) > greatest(%s, %s * greatest(reltuples, 0) * (
+  select 36 + coalesce(sum(avg_width), 0) from pg_stats where schemaname = nspname and tablename = relname
+))
+from pg_class join pg_namespace on pg_namespace.oid = relnamespace where pg_class.oid = 'search_postings'::regclass
+"""
+REWRITE = "vacuum (full, analyze) search_postings"
+STATEMENT_TIMEOUT = "select current_setting('statement_timeout')"
+# A reset would set what it was before the connection was greeted.
+SET_STATEMENT_TIMEOUT = "select set_config('statement_timeout', %s, false)"
 
 # Searching ----------------------------------------------------------------------------------------------------------
 
-# The index of terms can only be read by a bitmap scan; all other statements do without.
-WITH_BITMAPS = "set enable_bitmapscan = on"
-# Segments with pieces that are not packed, or with none since a purge took them out of the index.
+# Those that are being joined share their words with the larger one, and are asked together.
 SEGMENTS = """
-select segment, is_missing from search_segments
-where segment <= %s and newest_at >= coalesce(to_timestamp(%s::float8), '-infinity')
+select min(first), max(last), max(newest), array_agg(id), array_agg(first) from search_segments
+where newest_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity') and (
+  %(agents)s::uuid[] is null or exists (
+    select from search_documents as document
+    where agent_id = any(%(agents)s) and document.last >= search_segments.first
+      and document.first between search_segments.first - 255 and search_segments.last
+  )
+)
+group by coalesce(target, id)
 """
-_SINCE = "at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')"
-PROBE = f"""
-select n::integer - 1, message, start, length
-from unnest(%(queries)s::text[], %(befores)s::bigint[]) with ordinality as segment (query, before, n)
+# Blocks with words that match keys: those between two words that have a text in them.
+BLOCKS = """
+select segment.n::integer - 1, key.n::integer - 1, block.words, block.numbers
+from unnest(%(segments)s::bigint[]) with ordinality as segment (id, n)
+cross join unnest(%(lows)s::text[], %(highs)s::text[], %(parts)s::text[]) with ordinality as key (low, high, part, n)
 cross join lateral (
-  select message, start, length from (
-    select message, start, length from search_pieces
-    where terms @@ query::tsquery and message + 0 < before and {_SINCE} offset 0
-  ) matching
-  order by message desc, start limit %(most)s
-) found
+  select words, numbers from search_postings
+  where segment = segment.id and first <= high and first >= coalesce((
+    select max(first) from search_postings where segment = segment.id and first <= low
+  ), low) and strpos(words, part) > 0
+  offset 0
+) block
 """
-# All pieces of a segment that contain all `parts`, for searches that no index serves.
-SCAN = f"""
-select message, start, length from search_pieces
-where message between %(first)s and %(last)s and message + 0 < %(before)s and {_SINCE}
-  and (%(query)s::text is null or terms @@ %(query)s::tsquery)
-  and not exists (select from unnest(%(parts)s::text[]) as part (text) where strpos(terms::text, part.text) = 0)
+DOCUMENTS_BETWEEN = """
+select agent_id::text, first, last, newest from search_documents
+where first between %(first)s - 255 and %(last)s and last >= %(first)s and oldest < %(before)s
+  and newest_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
+  and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s))
 """
-# All events of a segment that have a text to search in, each with its bytes, which are at least as many as characters.
-LOGGED_EVENTS = f"""
-select id, 0, bytes
-from messages cross join lateral (select octet_length({SEARCHED_TEXT}) as bytes) text
-where id between %(segment)s::bigint << 14 and least((%(segment)s::bigint + 1 << 14) - 1, %(before)s - 1)
-  and kind = any(%(kinds)s) and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s)) and bytes > 0
-order by id desc
-"""
+DOCUMENTS = "select first, documents from search_documents where first = any(%s)"
 # Only a piece that goes beyond the content needs the data, which may be long.
 TEXTS = f"""
 select message, agent_id::text, name, extract(epoch from messages.created_at)::float8, kind,
@@ -171,4 +251,86 @@ union all
  where {events_between("%(agent)s", "%(id)s::bigint + 1", MAX_ID)} and kind = any(%(kinds)s)
  {OLDEST_FIRST} limit %(after)s)
 order by id
+"""
+
+# Recall -------------------------------------------------------------------------------------------------------------
+
+FIGURES = "select documents, stems, languages::text from search_figures"
+# A segment that is being joined has its documents in the larger one.
+LENGTHS = "select id, first, lengths from search_segments where target is null order by first"
+# The blocks with words of these stems. Words of a stem that begin alike stand near one another: they are one look-up.
+POSTINGS = r"""
+with word as (
+  select stem collate "C", stem collate "C" as word from unnest(%s::text[]) as asked (stem)
+  union select stem, word from search_vocabulary where stem = any(%s)
+), wanted as (
+  select stem, min(word) as low, max(word) as high, array_agg(word) as words from word group by stem, left(word, 3)
+)
+select coalesce(target, id), segment.first, stem, wanted.words, block.words, numbers, times
+from search_segments as segment cross join wanted cross join lateral (
+  select words, numbers, times from search_postings
+  where segment = segment.id and first <= high and first >= coalesce((
+    select max(first) from search_postings where segment = segment.id and first <= low
+  ), low) and exists (
+    select from unnest(wanted.words) as one (word) where strpos(words, E'\n' || one.word || E'\n') > 0
+  )
+  offset 0
+) block
+order by segment.first
+"""
+# The rows of these documents.
+DOCUMENTS_AT = """
+select distinct on (row.first) row.first, documents
+from unnest(%s::bigint[]) as wanted (number) cross join lateral (
+  select * from search_documents where first <= number order by first desc limit 1
+) row
+"""
+# The rows before and behind these in their agents. Rows are compared, so that the index by agent serves.
+DOCUMENTS_BESIDE = """
+select self.first, near.first, near.documents
+from search_documents as self cross join lateral (
+  (select * from search_documents as before where (before.agent_id, before.first) < (self.agent_id, self.first)
+   order by agent_id desc, first desc limit 1)
+  union all
+  (select * from search_documents as after where (after.agent_id, after.first) > (self.agent_id, self.first)
+   order by agent_id, first limit 1)
+) near where self.first = any(%s) and near.agent_id = self.agent_id
+"""
+# The documents of an agent up to an event; whole rows that go beyond it.
+DOCUMENTS_OF_AGENT = """
+select first, last, case when newest > %(last)s then documents end
+from search_documents where agent_id = %(agent)s and oldest <= %(last)s
+"""
+# The beginnings of these pieces of events.
+TEXTS_OF = """
+select wanted.place, substr(messages.content, wanted.start + 1, %s)
+from unnest(%s::bigint[], %s::integer[]) with ordinality as wanted (id, start, place) join messages using (id)
+"""
+# The turn of each of these events: its first event, and its turn_end, null while it is open.
+TURNS_OF = f"""
+select wanted.id, agents.id::text, agents.name, coalesce(
+         ikigai_id(ended.data -> 'first'),
+         {turn_start("self.agent_id", ended="self.id - 1")}
+       ), ended.id
+from unnest(%s::bigint[]) as wanted (id) join messages as self on self.id = wanted.id
+join agents on agents.id = self.agent_id
+left join lateral (
+  select id, data from messages
+  where agent_id = self.agent_id and kind = 'turn_end' and id > self.id order by id limit 1
+) ended on true
+"""
+# What was said in these turns, and the event of each that matches best, from the character on where that part begins.
+SAID_IN = f"""
+select turn.first, said.id, kind, extract(epoch from created_at)::float8,
+       substr({SEARCHED_TEXT}, case said.id when turn.best then turn.start else 0 end + 1, 16000)
+from unnest(%s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[], %s::integer[])
+  as turn (agent, first, last, best, start)
+cross join lateral (
+  select turn.best as id
+  union all
+  (select id from messages
+   where {events_between("turn.agent", "turn.first", f"coalesce(turn.last, {MAX_ID})")}
+     and kind in ('user', 'assistant') and id <> turn.best
+   {OLDEST_FIRST} limit 19)
+) said join messages using (id) order by turn.first, said.id
 """

@@ -11,7 +11,6 @@ from ikigai.core import events as ev
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search.fill import Filler
-from ikigai.store.search.indexer import WordIndex
 from ikigai.store.sql import search as queries
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
@@ -23,8 +22,7 @@ async def indexed(database: Database) -> None:
     """Index everything, and take out of the list whatever may go."""
     while await database.indexer.index_some():
         pass
-    for filler in (database.indexer.words, database.indexer.stems):
-        await unlisted(filler)
+    await unlisted(database.indexer.words)
 
 
 async def unlisted(filler: Filler) -> int:
@@ -35,9 +33,9 @@ async def unlisted(filler: Filler) -> int:
     return count
 
 
-def listed(dsn: str, index: str = "words") -> set[str]:
+def listed(dsn: str) -> set[str]:
     with psycopg.connect(dsn) as other:
-        rows = other.execute("select agent_id::text from search_behind where index_name = %s", (index,)).fetchall()
+        rows = other.execute("select agent_id::text from search_behind").fetchall()
     return {id for (id,) in rows}
 
 
@@ -55,9 +53,9 @@ async def test_only_open_agents_stay_listed(database: Database, dsn: str):
     agents = await many(database, 5)
     other = await Database.open(dsn, MIGRATIONS)
     theirs, ours = await other.open_agent(agents[0]), await database.open_agent(agents[1])
-    assert listed(dsn) == listed(dsn, "stems") == {agent.id for agent in agents}
+    assert listed(dsn) == {agent.id for agent in agents}
     await indexed(database)
-    assert listed(dsn) == listed(dsn, "stems") == {agents[0].id, agents[1].id}
+    assert listed(dsn) == {agents[0].id, agents[1].id}
     for log in (theirs, ours):
         await log.append((ev.UserMessage("unheard of"),))
     assert len((await database.search("unheard of")).hits) == 2
@@ -65,30 +63,27 @@ async def test_only_open_agents_stay_listed(database: Database, dsn: str):
     await ours.close()
     assert listed(dsn) == {agents[0].id, agents[1].id}, "closing lists it again: an earlier program closes so, too"
     await indexed(database)
-    assert listed(dsn) == listed(dsn, "stems") == set()
+    assert listed(dsn) == set()
     await other.close()
 
 
-async def test_agents_behind_are_listed_once_for_many_steps(database: Database):
+async def test_agents_behind_are_listed_once_for_many_steps(database: Database, monkeypatch: pytest.MonkeyPatch):
     """To list them reads a row of each, so a list for each step would read as many rows as there are pairs of them."""
-
     lists = 0
+    execute = psycopg.AsyncCursor.execute
 
-    class Counted(queries.ProgressStatements):
-        @property
-        def behind(self) -> Any:
-            nonlocal lists
-            lists += 1
-            return self[0]
+    async def counted(cursor: Any, statement: Any, *values: Any, **options: Any) -> Any:
+        nonlocal lists
+        lists += statement == queries.BEHIND
+        return await execute(cursor, statement, *values, **options)
 
     await many(database, 12)
-    index, steps = WordIndex(), 0
-    index.progress = Counted(*index.progress)
-    filler = Filler(database._beside, index)
-    while await filler.index_some():
+    steps = 0
+    monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
+    while await database.indexer.words.index_some():
         steps += 1
-    assert (steps, await filler.behind()) == (12, 0)
-    assert lists < steps
+    assert (steps, await database.indexer.words.behind()) == (12, 0)
+    assert 0 < lists < steps
 
 
 async def test_agents_that_are_indexed_are_not_looked_at(database: Database, dsn: str):
@@ -105,8 +100,7 @@ async def test_agents_that_are_indexed_are_not_looked_at(database: Database, dsn
 
 
 def statements() -> dict[str, str]:
-    progress = queries.WORDS_PROGRESS
-    return {"behind": progress.behind.replace("%s", "16"), "behind_by": progress.behind_by}
+    return {"behind": queries.BEHIND.replace("%s", "16"), "behind_by": queries.BEHIND_BY}
 
 
 def rows_read(other: psycopg.Connection, statement: str) -> float:
@@ -126,8 +120,8 @@ async def test_agent_that_is_opened_while_it_is_taken_out_is_listed_again(databa
     await log.close()
     assert listed(dsn) == {agent.id}
     with psycopg.connect(dsn) as other:  # an indexer that has found no lock, and has not committed yet
-        other.execute(queries.WORDS_PROGRESS.complete, (10,))
-        other.execute(queries.WORDS_PROGRESS.unlist, ([agent.id],))
+        other.execute(queries.COMPLETE, (10,))
+        other.execute(queries.UNLIST, ([agent.id],))
         opening = asyncio.create_task(database.open_agent(agent))
         with psycopg.connect(dsn, autocommit=True) as watching:
             waits = "select count(*) from pg_locks where not granted"
@@ -151,7 +145,7 @@ async def test_forks_and_imports_and_what_earlier_programs_use_are_listed(databa
     assert listed(dsn) == set()
     at = await database.tree.fork_point(talk.agent)
     child = await database.tree.fork(talk.agent, at, (ev.Forked(talk.agent.name, at),))
-    assert listed(dsn) == listed(dsn, "stems") == {child.id}
+    assert listed(dsn) == {child.id}
     await indexed(database)
     with psycopg.connect(dsn) as other:  # as programs before the list mark the agent that they open
         other.execute("update agents set last_used_at = clock_timestamp() where id = %s", (talk.agent.id,))
@@ -169,4 +163,4 @@ async def test_list_is_that_of_the_schema_of_the_agent(empty_dsn: str, schema: s
     with psycopg.connect(empty_dsn, options="-c search_path=public") as other:
         place = f'"{schema}"'
         other.execute(f"insert into {place}.agents (id, name) values (gen_random_uuid(), 'x')".encode())
-        assert other.execute(f"select count(*) from {place}.search_behind".encode()).fetchall() == [(2,)]
+        assert other.execute(f"select count(*) from {place}.search_behind".encode()).fetchall() == [(1,)]

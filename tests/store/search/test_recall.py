@@ -5,6 +5,7 @@ import gc
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 import psycopg
@@ -14,22 +15,22 @@ from ikigai.core import events as ev
 from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.database import Database
-from ikigai.store.search import stem_index, turn_recall
+from ikigai.store.search import postings, turn_recall
+from ikigai.store.search import segments as joining
 from ikigai.store.search.answering_turns import ends_with_question
 from ikigai.store.search.neighbors import likely_best
-from ikigai.store.search.postings import Ranking, Run, coded_length, length_code, pack_documents
-from ikigai.store.search.stem_index import parts_to_merge
+from ikigai.store.search.postings import Postings, coded_length, length_code
+from ikigai.store.search.ranking import Ranking, Run, Segment
 from ikigai.store.search.stems import (
     MAX_QUERY_WORDS,
     count_question_stems,
-    count_stems,
+    count_words,
     detect_language,
     query_words,
     split_words,
 )
 from ikigai.store.search.turn_recall import RecallScope, common_languages
-from ikigai.store.sql import purge as purge_queries
-from ikigai.store.sql import stem_postings
+from ikigai.store.sql import search
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
 from tests.support import semantic
@@ -71,13 +72,13 @@ async def test_index_without_documents_recalls_nothing(database: Database, dsn: 
     await talk.turn("what was it", "the")
     assert await recalled(database, "walrus") == []
     await talk.turn("one walrus", "")
+    await talk.log.close()
     (turn,) = (await database.recall("walrus")).turns
     with psycopg.connect(dsn, autocommit=True) as other:
-        for table in ("recall_index", "recall_postings", "recall_documents"):
-            other.execute(purge_queries.PURGE_COPIES[table], ([turn.id],))
-        assert other.execute("select documents, stems from recall_index").fetchone() == (0, 0)
-    assert await recalled(database, "walrus") == []
-    await talk.log.close()
+        other.execute("update search_figures set documents = 0, stems = 0")
+        assert await recalled(database, "walrus") == []
+        other.execute("delete from search_progress; delete from search_figures")
+        assert turn and await recalled(database, "walrus") == ["one walrus"], "it is filled anew"
 
 
 async def test_recall_in_mixed_scripts(database: Database):
@@ -92,6 +93,10 @@ async def test_recall_in_mixed_scripts(database: Database):
     await talk.log.close()
 
 
+def stems_in(text: str) -> set[str]:
+    return {stem for _, stem, _ in count_words(text)[1]}
+
+
 @pytest.mark.parametrize(
     ("said", "asked"),
     [
@@ -103,7 +108,7 @@ async def test_recall_in_mixed_scripts(database: Database):
     ],
 )
 def test_marks_that_are_characters_cut_no_word(said: str, asked: str):
-    indexed = count_stems(said)[1]
+    indexed = stems_in(said)
     assert any(stem in indexed for word in query_words(asked, ()) for stem in word.stems), (indexed, asked)
 
 
@@ -194,7 +199,7 @@ async def test_neighbor_counts_across_turns_of_another_agent(database: Database)
     mine, other = await Talk.open(database), await Talk.open(database)
     for talk, *said in (mine, "a walrus", "Or a seal?"), (other, "between", "fine"), (mine, "the second", "fine"):
         await talk.turn(*said)
-        assert await database.indexer.stems.catch_up(60) == 0
+        assert await database.indexer.words.catch_up(60) == 0
     with semantic.without():
         found = await database.recall("seal")
     assert [turn.messages[0].excerpt for turn in found.turns] == ["a walrus", "the second"]
@@ -213,110 +218,85 @@ async def test_purged_events_are_not_recalled(database: Database, dsn: str):
     await talk.turn("the sesamekey opens the door", "good")
     await talk.turn("the door is red", "good")
     (turn,) = (await database.recall("sesamekey")).turns
+    await talk.log.close()
+    purge = database.purge(PurgeTarget("sesamekey"), ((0, 1 << 62),))
+    plan = await purge.find()
+    assert [hit.id for hit in plan.hits] == [turn.id]
+    await purge.carry_out(plan)
     with psycopg.connect(dsn, autocommit=True) as other:
-        for table in ("recall_index", "recall_postings", "recall_documents"):
-            other.execute(purge_queries.PURGE_COPIES[table], ([turn.id],))
-        assert other.execute("select count(*) from recall_postings where stem like 'sesam%'").fetchone() == (0,)
-        assert other.execute("select documents, stems from recall_index").fetchone() == (3, 4)
+        assert not other.execute("select from search_postings where words like '%sesam%'").fetchall()
+        assert not other.execute("select from search_vocabulary where word like '%sesam%'").fetchall()
+        assert other.execute("select documents, stems from search_figures").fetchone() == (4, 5), (
+            "[purged] is a word, too"
+        )
     assert not (await database.recall("sesamekey")).turns
     assert (await recalled(database, "doors"))[0] == "the door"
-    await talk.log.close()
 
 
-async def test_merged_index_ranks_as_one_of_small_parts(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
+async def test_joined_index_ranks_as_one_of_small_segments(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
     random, words = Random(4), [f"w{n}" for n in range(60)]
     talk = await Talk.open(database)
-    texts = [" ".join(random.choices(words, weights=range(1, 61), k=random.randint(1, 30))) for _ in range(90)]
-    monkeypatch.setattr(stem_index, "parts_to_merge", lambda parts, block: 0)
-    for text in texts[:45]:
-        await talk.turn(text, "fine")
-        await database.indexer.stems.catch_up(5)
-    questions = [" ".join(random.choices(words, k=4)) for _ in range(5)]
-    monkeypatch.undo()
-    for text in texts[45:]:
-        await talk.turn(text, "fine")
-        await database.indexer.stems.catch_up(5)
-    with semantic.without():  # one turn more moves the weights of words, and so turns of the same meaning
-        merged = [await database.recall(question) for question in questions]
+    texts = [" ".join(random.choices(words, weights=range(1, 61), k=random.randint(1, 30))) for _ in range(60)]
+    monkeypatch.setattr(joining, "MAX_JOINED_AT_ONCE", 0)
+    monkeypatch.setattr(joining, "BLOCKS_JOINED", 1)
+    for text in texts:
+        await talk.turn(text, "houses" if "w7" in text else "house")
+        await database.indexer.words.catch_up(60)
+    questions = [*(" ".join(random.choices(words, k=4)) for _ in range(4)), "house w7"]
+
+    async def recalled_now() -> list[object]:
+        with semantic.without():  # one turn more moves the weights of words, and so turns of the same meaning
+            return [await database.recall(question, limit=20) for question in questions]
+
+    before, steps = await recalled_now(), 0
+    while await database.indexer.join_some():
+        steps += 1
+        assert await recalled_now() == before, steps
     with psycopg.connect(dsn, autocommit=True) as other:
-        ((parts,),) = other.execute("select count(*) from recall_parts").fetchall()
-        assert parts < 20, "small parts were merged"
-        assert other.execute("select max(last), count(*) from recall_documents, recall_parts").fetchone()
-        other.execute("update recall_index set analysis = 0")
-    await talk.turn("one more", "fine")
-    await database.indexer.stems.catch_up(5)
+        ((segments,),) = other.execute("select count(*) from search_segments").fetchall()
+        assert steps > 7 and segments < 12
+    await talk.turn("one more", "house")
+    joined = await recalled_now()
     with psycopg.connect(dsn, autocommit=True) as other:
-        assert other.execute("select count(*) from recall_parts").fetchone() == (1,), "it was made anew"
-        other.execute("delete from recall_documents where message in (select id from messages where content = 'x')")
-    with semantic.without():
-        again = [await database.recall(question) for question in questions]
-    assert [[turn.id for turn in each.turns] for each in again] == [[turn.id for turn in each.turns] for each in merged]
+        other.execute("update search_figures set analysis = 0")
+        oldest = other.execute("select min(id) from search_segments").fetchall()
+        await talk.turn("another", "house")
+        await database.indexer.words.catch_up(60)
+        assert other.execute("select min(id) from search_segments").fetchall() > oldest, "it is made anew"
+    assert await recalled_now() != joined
     await talk.log.close()
 
 
-async def test_full_parts_are_joined_and_recall_is_the_same_at_each_step(
+async def test_purge_takes_words_of_segments_that_are_being_joined(
     database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(stem_index, "POSTINGS_JOINED", 3)
+    """Some have moved to the larger segment, and some have not."""
+    monkeypatch.setattr(joining, "MAX_JOINED_AT_ONCE", 0)
+    monkeypatch.setattr(joining, "BLOCKS_JOINED", 1)
+    monkeypatch.setattr(postings, "BLOCK_BYTES", 1)
     talk = await Talk.open(database)
-    with psycopg.connect(dsn, autocommit=True) as other:
-        for n, number in enumerate((0, 4_094, 4_096, 8_190, 8_192, 12_286, 12_288)):  # documents are counted in pairs
-            other.execute("update recall_index set next_number = %s", (number,))
-            await talk.turn(f"common heron number{n} " + "sea " * n, f"common reply to n{n} of the harbor")
-            assert await database.indexer.stems.catch_up(60) == 0
-
-        async def recalled_now() -> list[object]:
-            questions = "heron number5", "the harbor of n2", "common sea", "number0 common"
-            with semantic.without():
-                return [await database.recall(question, limit=20) for question in questions]
-
-        before, steps = await recalled_now(), 0
-        parts = "select first, last from recall_parts order by 1"
-        assert [first for first, _ in other.execute(parts).fetchall()] == [0, 4_096, 8_192, 12_288]
-        while await database.indexer.join_some():
-            steps += 1
-            assert await recalled_now() == before, steps
-        assert steps > 6 and other.execute(parts).fetchall() == [(0, 12_287), (12_288, 12_289)]
-        assert {part for (part,) in other.execute("select part from recall_postings").fetchall()} == {0, 12_288}
-        (purged,) = other.execute("select id from messages where content like '%number5%'").fetchall()
-        with other.transaction():
-            for table in ("recall_index", "recall_postings", "recall_documents"):
-                other.execute(purge_queries.PURGE_COPIES[table], (list(purged),))
-        assert other.execute("select count(*) from recall_postings where stem like 'number5%'").fetchone() == (0,)
-    assert "number4" in (await database.recall("number4")).turns[0].messages[0].excerpt
+    for n in range(8):
+        await talk.turn(f"anumber{n}s heron znumber{n}s", f"reply to n{n}")
+        await database.indexer.words.catch_up(60)
     await talk.log.close()
-
-
-async def test_purge_takes_postings_of_a_part_that_is_being_joined(
-    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(stem_index, "POSTINGS_JOINED", 1)
-    talk = await Talk.open(database)
     with psycopg.connect(dsn, autocommit=True) as other:
-        for n, number in enumerate((0, 4_094, 4_096, 8_190, 8_192)):  # documents are counted in pairs
-            other.execute("update recall_index set next_number = %s", (number,))
-            await talk.turn(f"heron number{n}", f"reply to n{n}")
-            assert await database.indexer.stems.catch_up(60) == 0
-        part_of = "select part from recall_postings where stem like 'number2%'"
-        while other.execute(part_of).fetchall() != [(0,)]:
+        segment = "select distinct segment from search_postings where words like '%{}number2s%'"
+        while other.execute(segment.format("a").encode()).fetchall() != [(9,)]:
             assert await database.indexer.join_some()
-        assert other.execute("select first from recall_parts order by 1").fetchall() == [(0,), (4_096,), (8_192,)]
-        purge = database.purge(PurgeTarget("number2"), ((0, 1 << 62),))
+        assert other.execute(segment.format("z").encode()).fetchall() == [(3,)]
+        purge = database.purge(PurgeTarget("anumber2s"), ((0, 1 << 62),))
         await purge.carry_out(await purge.find())
-        assert other.execute(part_of).fetchall() == []
-    await talk.log.close()
-    assert "number3" in (await database.recall("number3")).turns[0].messages[0].excerpt
-
-
-def test_parts_are_merged_in_steps_and_fill_a_block():
-    parts, rows = list[tuple[int, int]](), 0
-    for number in range(1 << stem_index.BLOCK_BITS):
-        parts.append((number, number))
-        while count := parts_to_merge(parts, 0):
-            rows += parts[-1][1] - parts[-count][0] + 1
-            parts[-count:] = [(parts[-count][0], parts[-1][1])]
-        assert len(parts) <= 8 * 4
-    assert parts == [(0, 4095)] and rows <= 6 * 4096
+        for word in ("anumber2s", "znumber2s"):
+            assert not other.execute("select from search_postings where words like %s", (f"%{word}%",)).fetchall()
+            assert not other.execute("select from search_vocabulary where word = %s", (word,)).fetchall()
+            assert other.execute("select from search_vocabulary where word = 'anumber3s'").fetchall()
+    while await database.indexer.join_some():
+        pass
+    assert "number3s" in (await database.recall("anumber3")).turns[0].messages[0].excerpt
+    assert not (await database.recall("anumber2 znumber2")).turns
+    assert len((await database.search("heron", limit=9)).hits) == 7
 
 
 def naive(documents: list[Counter[str]], counts: dict[str, int]) -> list[float]:
@@ -335,34 +315,40 @@ def naive(documents: list[Counter[str]], counts: dict[str, int]) -> list[float]:
     return scores
 
 
+def segments_of(documents: Sequence[Counter[str]], size: int) -> list[Segment]:
+    """Return the documents in segments of this size."""
+    found: list[Segment] = []
+    for first in range(0, len(documents), size):
+        some = documents[first : first + size]
+        stems = {stem for each in some for stem in each}
+        having = {stem: [n for n, each in enumerate(some) if each[stem]] for stem in stems}
+        postings = {
+            stem: Postings(numbers, bytes(min(15, some[n][stem]) for n in numbers)) for stem, numbers in having.items()
+        }
+        found.append(Segment(first, bytes(length_code(each.total()) for each in some), postings))
+    return found
+
+
 def test_ranking_equals_naive_bm25(monkeypatch: pytest.MonkeyPatch):
     random, words = Random(5), [f"w{n}" for n in range(40)]
     documents = [
         Counter(random.choices(words, weights=range(1, 41), k=random.choice((3, 20, 200)))) for _ in range(5_000)
     ]
-    rows = [
-        (stem, first, packed)
-        for first in range(0, 5_000, 1_024)
-        for stem, packed in pack_documents(
-            [(n, documents[n], documents[n].total()) for n in range(first, min(first + 1_024, 5_000))]
-        ).items()
-    ]
+    segments = segments_of(documents, 1_024)
     average = sum(each.total() for each in documents) / len(documents)
     for most in (120_000, 100):  # all summed; only the rarest summed, the others looked up
-        monkeypatch.setattr("ikigai.store.search.postings.MAX_SUMMED_POSTINGS", most)
+        monkeypatch.setattr("ikigai.store.search.ranking.MAX_SUMMED_POSTINGS", most)
         for _ in range(5):
             counts = dict.fromkeys(random.sample(words, 4), 1)
             wanted = naive(documents, counts)
-            ranking = Ranking([row for row in rows if row[0] in counts], counts, len(documents), average)
+            ranking = Ranking(segments, counts, len(documents), average)
             found = ranking.candidates()
             scores = ranking.scores(found)
             assert all(abs(scores[n] - wanted[n]) < 1e-9 for n in found)
             best = sorted(range(5_000), key=lambda n: -wanted[n])[:10]
             if most > 1_000:
                 assert {round(wanted[n], 6) for n in best} <= {round(wanted[n], 6) for n in found}
-            within = Ranking(
-                [row for row in rows if row[0] in counts], counts, 5_000, average, [Run(7, 9), Run(4_090, 4_100)]
-            )
+            within = Ranking(segments, counts, 5_000, average, [Run(7, 9), Run(4_090, 4_100)])
             assert set(within.candidates()) <= {7, 8, 9, *range(4_090, 4_101)}
 
 
@@ -370,16 +356,14 @@ def test_words_of_one_stem_weigh_what_a_message_with_them_scores():
     words = query_words("The heron and the herons of the river: herons?", ())
     counts = count_question_stems(words)
     assert counts == {"heron": 3, "river": 1}
-    documents = [(n, Counter(said.split()), 2) for n, said in enumerate(("heron river", "sea sky", "heron sea"))]
-    rows = [(stem, 0, packed) for stem, packed in pack_documents(documents).items() if stem in counts]
-    ranking = Ranking(rows, counts, 3, 2.0)
+    documents = [Counter(said.split()) for said in ("heron herons river", "sea sky", "heron herons sea")]
+    ranking = Ranking(segments_of(documents, 2), {word.word: word.times for word in words}, 3, 3.0)
     assert ranking.scores([0])[0] == pytest.approx(sum(ranking.word_weights(words)))
 
 
 def test_documents_beside_others_that_match_are_likely_to_be_the_best():
-    documents = [(n, Counter(stems), 5) for n, stems in enumerate(["ab", "c", "a", "c", "a", "a", "c", "a"])]
-    rows = [(stem, 0, packed) for stem, packed in pack_documents(documents).items() if stem != "c"]
-    ranking = Ranking(rows, {"a": 1, "b": 1}, 8, 5.0)
+    documents = [Counter(stems) for stems in ["abxxx", "c", "axxxx", "c", "axxxx", "axxxx", "c", "axxxx"]]
+    ranking = Ranking(segments_of(documents, 8), {"a": 1, "b": 1}, 8, 5.0)
     own, numbers = likely_best(ranking, 3)
     assert list(own) == [0, 2, 4, 5, 7] and own[0] > own[2] == own[4] and numbers == [0, 4, 5]
     assert likely_best(ranking, 5) == (own, list(own))
@@ -406,12 +390,10 @@ def test_question_of_common_words_finds_what_has_most_of_them(monkeypatch: pytes
     random, words = Random(6), [f"w{n}" for n in range(30)]
     documents = [Counter(random.choices(words, k=random.choice((5, 20, 60)))) for _ in range(6_000)]
     documents[4_711] = Counter(["rare", "w0"])
-    packed = pack_documents([(n, each, each.total()) for n, each in enumerate(documents[:4_096])]).items()
-    behind = pack_documents([(n, documents[n], documents[n].total()) for n in range(4_096, 6_000)]).items()
-    rows = [(stem, part, postings) for part, some in ((0, packed), (4_096, behind)) for stem, postings in some]
-    monkeypatch.setattr("ikigai.store.search.postings.MAX_SUMMED_POSTINGS", 800)
-    monkeypatch.setattr("ikigai.store.search.postings.MAX_HAVING_ALL", 300)
-    monkeypatch.setattr("ikigai.store.search.postings.MAX_CANDIDATES", 100)
+    segments = segments_of(documents, 4_096)
+    monkeypatch.setattr("ikigai.store.search.ranking.MAX_SUMMED_POSTINGS", 800)
+    monkeypatch.setattr("ikigai.store.search.ranking.MAX_HAVING_ALL", 300)
+    monkeypatch.setattr("ikigai.store.search.ranking.MAX_CANDIDATES", 100)
     average = sum(each.total() for each in documents) / len(documents)
     for asked in (
         ["w0"],
@@ -423,7 +405,7 @@ def test_question_of_common_words_finds_what_has_most_of_them(monkeypatch: pytes
         counts = dict.fromkeys(asked, 1)
         wanted = naive(documents, counts)
         for runs in (None, [Run(50, 79), Run(4_000, 4_200), Run(4_700, 4_720)]):
-            ranking = Ranking([row for row in rows if row[0] in counts], counts, len(documents), average, runs)
+            ranking = Ranking(segments, counts, len(documents), average, runs)
             found = ranking.candidates()
             near = {near for n in found for near in (n - 1, n, n + 1) if 0 <= near < 6_000}
             scores = ranking.scores(near)
@@ -450,12 +432,12 @@ def test_languages_are_told_and_stemmed():
     }
     for language, text in samples.items():
         assert detect_language(split_words(text)) == language
-        told, stems = count_stems(text)
-        assert told == language and stems
-    assert set(query_words("house", ["english"])[0].stems) & set(count_stems("the houses of the town are")[1])
+        told, words = count_words(text)
+        assert told == language and words
+    assert set(query_words("house", ["english"])[0].stems) & stems_in("the houses of the town are")
     asked = count_question_stems(query_words("Haus Garten", ["german"]))
-    assert set(asked) & set(count_stems("die Gärten und Hauses sind")[1])
-    assert count_stems("snake_case東京都")[1].keys() == {"snake", "case", "東京", "京都"}
+    assert set(asked) & stems_in("die Gärten und Hauses sind")
+    assert stems_in("snake_case東京都") == {"snake", "case", "東京", "京都"}
 
 
 def test_one_function_word_tells_no_language():
@@ -527,7 +509,7 @@ from ikigai.store.database import Database
 
 async def fill(dsn, migrations):
     database = await Database.open(dsn, Path(migrations))
-    while await database.indexer.stems.index_some():
+    while await database.indexer.words.index_some():
         print("step", flush=True)
 
 asyncio.run(fill(*sys.argv[1:]))
@@ -547,19 +529,16 @@ async def test_index_that_a_killed_program_left_half_filled_is_filled(database: 
     assert program.stdout and await program.stdout.readline() == b"step\n"
     program.kill()
     await program.wait()
-    assert await database.indexer.stems.behind() > 0
-    while await database.indexer.stems.index_some():
+    assert await database.indexer.words.behind() > 0
+    while await database.indexer.words.index_some():
         pass
     questions = "topic3 harbor17", "note 2400", "harbor130 topic6 note"
     after = [(await database.recall(question)).turns for question in questions]
     with psycopg.connect(dsn) as connection:
-        ((documents, counted),) = connection.execute(
-            "select count(*), (select documents from recall_index) from recall_documents"
-        ).fetchall()
-        assert documents == counted == len(rows)
-        for statement in stem_postings.CLEAR_INDEX:
+        assert connection.execute("select documents from search_figures").fetchall() == [(len(rows),)]
+        for statement in search.CLEAR_INDEX:
             connection.execute(statement)
-    while await database.indexer.stems.index_some():
+    while await database.indexer.words.index_some():
         pass
     assert all(after) and [(await database.recall(question)).turns for question in questions] == after
     await talk.log.close()

@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
-from uuid import UUID
 
 import psycopg
 import pytest
@@ -17,10 +16,11 @@ from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.driver_connection import Cursor
-from ikigai.store.search import lookup, packer, word_keys
-from ikigai.store.search.pack_lookup import BLOCKS_AHEAD, IndexPart, PackLookup, Place
+from ikigai.store.search import indexer, lookup, postings, word_index
+from ikigai.store.search import segments as joining
+from ikigai.store.search.postings import Documents, IndexedDocument
 from ikigai.store.search.search import SearchResult
-from ikigai.store.sql import purge, word_packs
+from ikigai.store.sql import search
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 
@@ -37,18 +37,34 @@ async def said(database: Database, *events: ev.Event | str, agent: Agent | None 
     return [row.id for row in rows]
 
 
-async def packed(database: Database) -> None:
-    """Pack all segments that the ids have left behind, and merge the packs."""
-    while await database.indexer.packer.pack_some():
-        pass
-    while await database.indexer.packer.merge_some():
+async def joined(database: Database) -> None:
+    """Index everything, and join the segments as far as it goes."""
+    await database.indexer.words.catch_up(60)
+    while await database.indexer.join_some():
         pass
 
 
-def segments(dsn: str) -> list[int]:
-    """The segments that are not packed, or not all of them."""
+def segments(dsn: str) -> list[tuple[int, int]]:
+    """The first and the last document of each segment."""
     with psycopg.connect(dsn) as other:
-        return [n for (n,) in other.execute("select segment from search_segments order by 1").fetchall()]
+        return other.execute("select first, last from search_segments order by first, last desc").fetchall()
+
+
+def documents(dsn: str) -> list[IndexedDocument]:
+    """All documents of the index, without what a purge has left of some."""
+    with psycopg.connect(dsn) as other:
+        rows = other.execute("select documents from search_documents order by first").fetchall()
+    return [document for (packed,) in rows for document in Documents(packed) if document.message]
+
+
+def join_small(monkeypatch: pytest.MonkeyPatch, most: int = 64) -> None:
+    """Let segments be joined only in the background, from two documents on and up to `most`, a block at a time."""
+    monkeypatch.setattr(joining, "MAX_JOINED_AT_ONCE", 0)
+    monkeypatch.setattr(joining, "SEGMENTS_JOINED", 2)
+    monkeypatch.setattr(joining, "BLOCKS_JOINED", 1)
+    monkeypatch.setattr(joining, "MAX_SEGMENT", most)
+    monkeypatch.setattr(joining.join, "__defaults__", (most,))
+    monkeypatch.setattr(postings, "BLOCK_BYTES", 60)
 
 
 def ids(found: SearchResult) -> list[int]:
@@ -181,7 +197,7 @@ async def test_pages_that_a_reply_relies_on_are_found_and_recalled(database: Dat
     assert any("Walrus census https://example.org" in message.excerpt for message in turn.messages)
 
 
-async def test_pages_of_replies_are_found_in_packs_and_where_a_purge_took_a_pack(database: Database, dsn: str):
+async def test_pages_of_replies_are_found_behind_a_purge_beside_them(database: Database):
     page = Citation("https://example.org/report-4711", "Walrus census")
     _, reply, silent, *_ = await said(
         database,
@@ -191,50 +207,13 @@ async def test_pages_of_replies_are_found_in_packs_and_where_a_purge_took_a_pack
         ev.AssistantMessage((Text("", (Citation("https://other.org", "seal " * 4_000 + "farend"),)),)),
         ev.AssistantMessage((Text(""),)),
     )
-    with psycopg.connect(dsn) as other:
-        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
-    await said(database, "behind")
-    for _ in range(2):
-        await database.indexer.words.catch_up(60)
-        await packed(database)
-        assert segments(dsn) == [1]
+    for is_purged in (False, True):
+        await joined(database)
         assert await found(database, "walrus") == await found(database, '"report-4711"') == [silent, reply]
         assert await found(database, "farend") == [silent + 1]
+        assert await found(database, "canary") == ([] if is_purged else [reply - 1])
         purge = database.purge(PurgeTarget("canary"), ((0, 1 << 62),))
         await purge.carry_out(await purge.find())
-        if segments(dsn) == [0, 1]:
-            assert await found(database, "walrus") == [silent, reply]
-            assert await found(database, "farend") == [silent + 1]
-            assert await found(database, "canary") == await found(database, "=>") == []
-
-
-async def test_packs_of_an_earlier_version_are_made_anew_where_pages_are_cited(database: Database, dsn: str):
-    page = Citation("https://example.org/report-4711", "Walrus census")
-    _, reply = await said(database, "a canary", ev.AssistantMessage((Text("It is new.", (page,)),)))
-    for segment in (1, 2):
-        with psycopg.connect(dsn) as other:
-            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (segment << 14,))
-        await said(database, "behind", ev.AssistantMessage((Text("no pages"),)))
-    pages, content = word_packs.SEARCHED_TEXT, "content"
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(word_packs, "INDEXED_EVENTS", word_packs.INDEXED_EVENTS.replace(pages, content))
-        await database.indexer.words.catch_up(60)
-        await packed(database)
-    made = "select number, xmin::text from search_packs where level = 0 and has_pages order by 1"
-    with psycopg.connect(dsn, autocommit=True) as other:
-        other.execute("update search_packs set has_pages = false")
-        assert await found(database, "walrus") == []
-        assert not other.execute(made).fetchall()
-        steps = 0
-        while await database.indexer.packer.pack_some():
-            steps += 1
-            assert await found(database, "canary") == [reply - 1] and len(await found(database, "behind")) == 2
-        assert await found(database, "walrus") == [reply] and segments(dsn) == [2]
-        assert steps == 2 + 2, "a look at each pack, and one is made: a step reads, and one stores"
-        assert [number for number, _ in other.execute(made).fetchall()] == [0, 1]
-        before = other.execute(made).fetchall()
-        assert not await database.indexer.packer.pack_some()
-        assert other.execute(made).fetchall() == before
 
 
 async def test_agents_and_their_lineage(database: Database):
@@ -251,35 +230,25 @@ async def test_agents_and_their_lineage(database: Database):
         await database.search("word", agent="00000000-0000-0000-0000-000000000000")
 
 
-async def test_fork_finds_what_is_before_many_later_events_of_its_parent(database: Database, dsn: str):
+async def test_fork_finds_what_is_before_many_later_events_of_its_parent(database: Database):
     root = await database.agents.create()
     early, *_ = await said(database, "common", *(f"common {n}" for n in range(20)), agent=root)
     child = await database.agents.create(parent=root.id, forked_at=early)
     (own,) = await said(database, "common own", agent=child)
     assert await found(database, "common", agent=child.id) == [own, early]
-    with psycopg.connect(dsn) as other:
-        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
-    await said(database, "behind")
-    await database.indexer.words.catch_up(60)
-    await packed(database)
-    assert segments(dsn) == [1] and await found(database, "common", agent=child.id) == [own, early]
+    await joined(database)
+    assert await found(database, "common", agent=child.id) == [own, early]
 
 
-async def test_hits_of_a_segment_that_come_a_few_at_a_time(database: Database, dsn: str):
+async def test_hits_of_a_segment_that_come_a_few_at_a_time(database: Database, monkeypatch: pytest.MonkeyPatch):
     """None is left out or told twice, whatever else the newest pieces are."""
     one, other = await database.agents.create(), await database.agents.create()
     long = " ".join(f"common word {n} that nowhere{n}" for n in range(8_000))  # many pieces
     texts = [long, *(f"common word that nowhere{n}" for n in range(30)), long]
     written = [await said(database, text, agent=(one, other)[n % 2]) for n, text in enumerate(texts)]
     every = [id for (id,) in written][::-1]
-    for is_packed in (False, True):
-        if is_packed:
-            with psycopg.connect(dsn) as admin:
-                admin.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
-            await said(database, "behind")
-            await database.indexer.words.catch_up(60)
-            await packed(database)
-            assert segments(dsn) == [1]
+    for at_once in (lookup.MAX_AT_ONCE, 1):
+        monkeypatch.setattr(lookup, "MAX_AT_ONCE", at_once)
         for query in ("common", '"common word"', "common that nowhere*"):
             for limit in (1, 2, 7, 40):
                 assert await found(database, query, limit=limit) == every[:limit]
@@ -315,8 +284,7 @@ async def test_four_megabytes_are_taken_in_pieces(database: Database, dsn: str):
         steps += 1
     assert steps > 2 and stored < 25
     assert await found(database, f'"{needle}"') == await found(database, "endword") == [id]
-    with psycopg.connect(dsn) as other:
-        pieces = other.execute("select start, length from search_pieces order by start").fetchall()
+    pieces = sorted((document.start, document.length) for document in documents(dsn))
     assert len(pieces) > 130 and max(len(text[at : at + length].encode()) for at, length in pieces) <= 1 << 16
     assert all(after < at + length for (at, length), (after, _) in pairwise(pieces)), "nothing is left out"
     (hit,) = (await database.search(f'"{needle}"')).hits
@@ -333,33 +301,30 @@ async def test_words_at_the_edges_of_pieces(database: Database):
 async def test_index_is_filled_behind_the_append(database: Database, dsn: str):
     talk = await Talk.open(database)
     await talk.turn("first words")
-    with psycopg.connect(dsn) as other:
-        assert other.execute("select count(*) from search_pieces").fetchall() == [(0,)]
-        running = asyncio.create_task(database.indexer.run())
-        try:
-            until = time.monotonic() + 60
-            while other.execute("select count(*) from search_pieces").fetchall() != [(2,)]:
-                other.rollback()
+    assert documents(dsn) == []
+    running = asyncio.create_task(database.indexer.run())
+    try:
+        until = time.monotonic() + 60
+        for count in (2, 4):
+            while len(documents(dsn)) != count:
                 assert time.monotonic() < until
                 await asyncio.sleep(0.05)
             await talk.turn("second words")
-            while other.execute("select count(*) from search_pieces").fetchall() != [(4,)]:
-                other.rollback()
-                assert time.monotonic() < until
-                await asyncio.sleep(0.05)
-        finally:
-            running.cancel()
+    finally:
+        running.cancel()
 
 
 async def test_locked_or_broken_index_hinders_no_append(database: Database, dsn: str):
     talk = await Talk.open(database)
     with psycopg.connect(dsn) as other:
-        other.execute("lock table search_pieces, search_segments, search_progress in access exclusive mode")
+        other.execute(
+            "lock table search_postings, search_segments, search_figures, search_progress in access exclusive mode"
+        )
         began = time.monotonic()
         await talk.turn("while it is locked")
         assert time.monotonic() - began < 23
     with psycopg.connect(dsn) as other:
-        other.execute("drop table search_pieces, search_segments, search_progress")
+        other.execute("drop table search_postings, search_segments, search_figures, search_progress")
     await talk.turn("while it is gone")
     assert (await talk.reloaded()).open is None
 
@@ -393,140 +358,82 @@ async def test_several_programs_fill_it_at_once(database: Database, dsn: str):
         return taken
 
     assert sum(await asyncio.gather(*map(fill, others))) == len(written)
-    with psycopg.connect(dsn) as other:
-        assert other.execute("select count(*), count(distinct message) from search_pieces").fetchall() == [
-            (len(written), len(written))
-        ]
+    assert sorted(document.message for document in documents(dsn)) == written
     assert await found(database, "common", limit=1000) == written[::-1]
     for each in others:
         await each.close()
 
 
-async def test_long_event_is_searched_in_time_where_a_purge_took_its_pack(
-    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
-):
-    """It is read once: a step for each of its pieces would unpack all of it each time."""
-    filling = "filling " * 2_000
-    long = f"{filling * 10}sealed{' ' * 9_000}{filling * 60} farend"
-    _, event, later = await said(database, "a canary", f"a {long}", "sealed")
-    with psycopg.connect(dsn) as other:
-        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
-    await said(database, "behind")
-    await database.indexer.words.catch_up(60)
-    await packed(database)
-    assert await found(database, "sealed") == [later, event]
-    purge = database.purge(PurgeTarget("canary"), ((0, 1 << 62),))
-    await purge.carry_out(await purge.find())
-    assert segments(dsn) == [0, 1]
-    read = list[int]()
-    texts = lookup.read_texts
-
-    async def counted(*which: Any) -> list[lookup.PieceRow]:
-        rows = await texts(*which)
-        read.extend(row.id for row in rows)
-        return rows
-
-    monkeypatch.setattr(lookup, "read_texts", counted)
-    assert await found(database, "farend") == [event] and await found(database, "sealed") == [later, event]
-    assert await found(database, "farend canary") == await found(database, "sealed farend") == []
-    assert read.count(event) == 2 + 2 * 2, "once a search; where nothing is found, once more for parts of words"
-    (hit,) = (await database.search("farend")).hits
-    assert hit.snippet.text.endswith("filling farend")
+async def test_each_search_gets_beyond_an_event(database: Database, monkeypatch: pytest.MonkeyPatch):
+    written = await said(database, *(f"common {n} => {'x ' * 20_000}" for n in range(30)))
     monkeypatch.setattr(lookup, "SEARCH_TIMEOUT", -1.0)
-    reached = (await database.search("farend", before=event + 1)).reached
-    assert reached is None or reached <= event, "each search gets beyond an event"
+    before, asked = written[-1] + 1, 0
+    while (reached := (await database.search('"nowhere" => common', before=before)).reached) is not None:
+        assert reached < before
+        before, asked = reached, asked + 1
+    assert asked < 30
 
 
-async def test_many_segments_of_ids(database: Database, dsn: str):
+async def test_hits_are_the_same_at_each_step_of_joining(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
+    join_small(monkeypatch)
     written: list[int] = []
-    agent = await database.agents.create()
-    log = await database.open_agent(agent)
+    agents = [await database.agents.create() for _ in range(2)]
     for n in range(12):
-        texts = [ev.UserMessage(f"common n{n} needle{n} xx{n}yy"), ev.UserMessage("common dull")]
-        written += [row.id for row in (await log.append(texts)).rows]
-        with psycopg.connect(dsn) as other:
-            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((n + 1) << 14,))
-    await log.close()
-    for _ in range(2):
+        texts = f"common n{n} needle{n} xx{n}yy", f"common dull {chr(0x4E00 + n)}\u672c"
+        written += await said(database, *texts, agent=agents[n % 2])
+        await database.indexer.words.catch_up(60)
+    count, steps = len(segments(dsn)), 0
+    while True:
         assert await found(database, "common", limit=100) == written[::-1]
         assert await found(database, "common", limit=5) == written[:-6:-1]
         assert await found(database, "common", limit=5, before=written[7]) == written[6:1:-1]
-        for n in range(12):
-            assert await found(database, f"needle{n}", limit=1) == [written[2 * (11 if n == 1 else n)]]
-            assert await found(database, f"*x{n}y*") == [written[2 * n]]
-            assert (await database.search(f"x{n}y")).widened
+        assert await found(database, "dull common", limit=2, agent=agents[0].id) == [written[21], written[17]]
+        n = steps % 12
+        assert await found(database, f"needle{n}", limit=1) == [written[2 * (11 if n == 1 else n)]]
+        assert await found(database, f"*x{n}y*") == [written[2 * n]]
+        assert await found(database, f"{chr(0x4E00 + n)}\u672c") == [written[2 * n + 1]]
         assert await found(database, "*eedl*", limit=100) == written[-2::-2]
-        assert await found(database, "=>", limit=100) == []
-        await packed(database)
-        assert segments(dsn) == [11], "all but the last"
-    (more,) = await said(database, "an unseen word", agent=agent)
+        assert await found(database, "common mark", limit=100) == await found(database, "=>", limit=100) == []
+        if not await database.indexer.join_some():
+            break
+        steps += 1
+    assert count == 12 and steps > 10 and segments(dsn) == [(0, 23)]
+    (more,) = await said(database, "an unseen word")
     assert await found(database, "*nsee*") == [more]
 
 
-async def test_search_within_an_agent_asks_only_where_it_is(
-    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
-):
+async def test_search_within_an_agent_asks_only_where_it_is(database: Database, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(joining, "MAX_JOINED_AT_ONCE", 0)
     one, other = await database.agents.create(), await database.agents.create()
     written: list[int] = []
     for n in range(12):
         written += await said(database, f"common place{n}", agent=one if n in (3, 7) else other)
-        with psycopg.connect(dsn) as admin:
-            admin.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((n + 1) << 14,))
+        await database.indexer.words.catch_up(60)
     child = await database.agents.create(parent=one.id, forked_at=written[3])
     written += await said(database, "common place12", agent=child)
     assert await found(database, "common", limit=100) == written[::-1]
-    await packed(database)
     asked: list[int] = []
-    read = PackLookup._read_places
+    look_up = lookup.Lookup._look_up
 
-    async def noting(run: PackLookup, numbers: Sequence[tuple[IndexPart, set[int] | None]], most: int) -> None:
-        asked.extend(part.number for part, found in numbers if found)
-        await read(run, numbers, most)
+    async def noting(run: lookup.Lookup, segments: Sequence[Any]) -> None:
+        asked.extend(segment.first for segment in segments)
+        await look_up(run, segments)
 
-    monkeypatch.setattr(PackLookup, "_read_places", noting)
+    monkeypatch.setattr(lookup.Lookup, "_look_up", noting)
     for agent, where in ((one, [7, 3]), (child, [12, 3]), (other, [11, 10, 9, 8, 6, 5, 4, 2, 1, 0])):
         for query, hits in (("common", [written[n] for n in where]), ('"nowhere"', [])):
             asked.clear()
             assert await found(database, query, agent=agent.id) == hits
-            assert sorted(asked) == sorted(word_keys.segment_of(written[n]) for n in where if hits and n < 12)
+            assert {*asked} <= {*where, 7} and asked, "an ancestor's later segments may be asked"
     assert await found(database, "common", agent=other.id, before=written[5]) == [written[n] for n in (4, 2, 1, 0)]
     assert await found(database, "common", agent=other.id, since=time.time() + 60) == []
 
 
-async def test_packed_segment_that_grows_is_packed_anew(database: Database, dsn: str):
-    slow = await database.agents.create()
-    await database.open_agent(slow)
-    with psycopg.connect(dsn) as other:
-        other.execute(
-            "insert into messages (event_id, agent_id, seq, kind, content)"
-            " values (gen_random_uuid(), %s, 1, 'user', 'xlatex')",
-            (slow.id,),
-        )
-        await said(database, "xearlyx")
-        with psycopg.connect(dsn) as third:
-            third.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 18,))
-        await said(database, "behind")
-        await database.indexer.words.catch_up(60)
-        await packed(database)
-        assert len(await found(database, "*earl*")) == 1 and await found(database, "*late*") == []
-        assert segments(dsn) == [16]
-        other.commit()
-    assert len(await found(database, "*late*")) == len(await found(database, "xlatex")) == 1
-    assert segments(dsn) == [0, 16]
-    await packed(database)
-    assert segments(dsn) == [16]
-    for query in ("*late*", "xlatex", "xearlyx"):
-        assert len(await found(database, query)) == 1
-
-
-async def test_segment_that_is_indexed_after_its_neighbors_were_merged_joins_them(database: Database, dsn: str):
-    """Its words are in no larger pack, and later packs are merged as before."""
+async def test_older_events_that_are_indexed_later_are_shown_in_their_place(database: Database, dsn: str):
     slow, written = await database.agents.create(), list[int]()
     await database.open_agent(slow)
     with psycopg.connect(dsn) as late:
         for n in range(20):
-            with psycopg.connect(dsn) as other:
-                other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((n << 14) + 1,))
             if n == 3:
                 insert = (
                     "insert into messages (event_id, agent_id, seq, kind, content)"
@@ -535,169 +442,55 @@ async def test_segment_that_is_indexed_after_its_neighbors_were_merged_joins_the
                 written += [id for (id,) in late.execute(insert, (slow.id,)).fetchall()]
             else:
                 written += await said(database, f"common {n}")
-            if n == 10:
-                await database.indexer.words.catch_up(60)
-                await packed(database)
+        await joined(database)
         late.commit()
-    await database.indexer.words.catch_up(60)
-    await packed(database)
-    assert await found(database, "common", limit=100) == written[::-1]
-    assert await found(database, "late") == [written[3]]
-    with psycopg.connect(dsn) as other:
-        tops = other.execute("select level, number from search_packs where not is_covered order by 1, 2").fetchall()
-    assert tops == [(0, 16), (0, 17), (0, 18), (1, 0), (1, 1)]
+    for _ in range(2):
+        assert await found(database, "common", limit=100) == written[::-1]
+        assert await found(database, "common", limit=2, before=written[5]) == [written[4], written[3]]
+        assert await found(database, "late") == [written[3]]
+        await joined(database)
 
 
-async def test_every_shape_of_query_in_a_packed_segment(database: Database, dsn: str):
-    """Hits do not depend on how the index keeps words."""
-    written = await said(database, *TEXTS, "unspaced 日本", "x " * 20_000 + "farend")
-    queries = [
-        "fox",
-        '"fox"',
-        "*fox*",
-        "首都",
-        "j",
-        "the",
-        "to be or",
-        "%",
-        "=>",
-        "c++",
-        "nothing",
-        "u*",
-        "farend",
-        "xfo",
-    ]
-    before = [await database.search(query, limit=100) for query in queries]
-    within = await found(database, "fox", before=written[6], kinds=["user"], since=time.time() - 600)
-    with psycopg.connect(dsn) as other:
-        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 20,))
-    await said(database, "behind")
-    assert (await database.status()).search_unpacked == 1
-    await database.indexer.words.catch_up(60)
-    await packed(database)
-    assert segments(dsn) == [64] and (await database.status()).search_unpacked == 0
-    with psycopg.connect(dsn) as other:
-        assert other.execute("select count(*) from search_pieces").fetchall() == [(1,)]
-        levels = other.execute("select level from search_packs where is_complete order by 1").fetchall()
-    assert levels == [(0,), (1,), (2,)], "as far as the ids have moved on"
-    for query, result in zip(queries, before, strict=True):
-        now = await database.search(query, limit=100)
-        assert now.hits == result.hits, query
-    assert within == await found(database, "fox", before=written[6], kinds=["user"], since=time.time() - 600)
-    assert await found(database, "fox", since=time.time() + 60) == await found(database, "fox", kinds=["mark"]) == []
-
-
-async def test_words_are_found_through_packs_of_all_levels(
-    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
-):
-    """By as many statements however many levels there are, and all of them where they fill several blocks."""
-    reads: list[int] = []
-    blocks = PackLookup._blocks
-
-    async def count_reads(self: PackLookup, parts: Sequence[IndexPart]):
-        reads[-1] += any((part.level, part.number) not in self._ahead for part in parts)
-        return await blocks(self, parts)
-
-    only, many = list[int](), list[int]()
-    for n in range(3):
-        only += await said(database, f"only{n}")
-        many += await said(database, *(" ".join(f"many{n}x{m}y{k}" for k in range(60)) for m in range(60)))
-        with psycopg.connect(dsn) as other:
-            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((9 * n + 1) << 14,))
-    for top in (1, 2, 3):
-        with psycopg.connect(dsn) as other:
-            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((1 << 14 + 3 * top) + 5,))
-        newest = await said(database, "behind")
-        await database.indexer.words.catch_up(60)
-        await packed(database)
-        reads.append(0)
-        monkeypatch.setattr(PackLookup, "_blocks", count_reads)
-        assert await found(database, "only0") == only[:1]
-        monkeypatch.undo()
-        assert await found(database, "many", limit=1_000) == many[::-1]
-        assert await found(database, "behind", limit=1) == newest
-    with psycopg.connect(dsn) as other:
-        levels = other.execute("select distinct level from search_packs where is_complete order by 1").fetchall()
-        of_prefix = "select count(*) from search_blocks where first between 'many0' and 'many9' and level = 3"
-        ((several,),) = other.execute(of_prefix).fetchall()
-    assert levels == [(0,), (1,), (2,), (3,)] and several > BLOCKS_AHEAD
-    assert reads[0] == reads[-1], reads
-
-
-async def test_hits_of_many_segments_are_read_together(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
-    """As many segments are asked at once as the other hits are likely to be in."""
+async def test_hits_of_many_segments_are_read_together(database: Database, monkeypatch: pytest.MonkeyPatch):
     reads: list[int] = []
     read_texts = lookup.read_texts
 
-    async def count_reads(cursor: Cursor, places: Sequence[Place], which: lookup.SearchScope):
+    async def count_reads(cursor: Cursor, places: Sequence[lookup.Place], which: lookup.SearchScope):
         reads.append(len(places))
         return await read_texts(cursor, places, which)
 
+    monkeypatch.setattr(joining, "MAX_JOINED_AT_ONCE", 0)
     written = list[int]()
-    for n in range(60):
-        with psycopg.connect(dsn) as other:
-            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((n << 14) + 5,))
+    for _ in range(60):
         written += await said(database, "words far apart", "far from apart", "and far apart again")
+        await database.indexer.words.catch_up(60)
     phrases = [id for n, id in enumerate(written) if n % 3 != 1]
-    for is_packed in (False, True):
-        if is_packed:
-            with psycopg.connect(dsn) as other:
-                other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 22,))
-            await said(database, "behind")
-            await database.indexer.words.catch_up(60)
-            await packed(database)
-        monkeypatch.setattr(lookup, "read_texts", count_reads)
-        reads.clear()
-        assert await found(database, '"far apart"', limit=1_000) == phrases[::-1]
-        assert len(reads) <= 8, reads
-        reads.clear()
-        assert await found(database, '"far apart"', limit=9) == phrases[:-10:-1]
-        assert len(reads) <= 3 and sum(reads) <= 40, reads
-        monkeypatch.undo()
+    monkeypatch.setattr(lookup, "read_texts", count_reads)
+    assert await found(database, '"far apart"', limit=1_000) == phrases[::-1]
+    assert len(reads) <= 3, reads
+    reads.clear()
+    assert await found(database, '"far apart"', limit=9) == phrases[:-10:-1]
+    assert len(reads) <= 3 and sum(reads) <= 40, reads
 
 
 async def test_long_event_is_shown_by_its_first_hit_however_few_are_wanted(
-    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ):
     (id,) = await said(database, "common first " + "common next " * 8_000)
-    with psycopg.connect(dsn) as other:
-        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
-    await said(database, "behind")
     for most in (lookup.MAX_SKIPPED_CHARACTERS, 1):  # all pieces read at once, and one by one
         monkeypatch.setattr(lookup, "MAX_SKIPPED_CHARACTERS", most)
         (hit,) = (await database.search("common", limit=1)).hits
         assert hit.id == id and hit.snippet.text.startswith("common first")
         assert await found(database, '"next common"') == [id] and await found(database, '"nowhere next"') == []
-        await packed(database)
-        assert segments(dsn) == [1]
 
 
-async def test_packing_goes_on_where_a_killed_program_left_it(database: Database, dsn: str):
-    """Whatever step was the last one: nothing is lost, and nothing is found twice."""
-    written: list[int] = []
-    for n in range(9):
-        written += await said(database, *(f"common n{n}x{m}" for m in range(50)))
-        with psycopg.connect(dsn) as other:
-            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((n + 1) << 14,))
-    await database.indexer.words.catch_up(60)
-    going = True
-    while going:
-        short = await Database.open(dsn, MIGRATIONS)
-        for _ in range(2):  # a step that reads a segment, and the one that stores it
-            going = await short.indexer.packer.pack_some() or await short.indexer.packer.merge_some()
-        await short._beside.close()  # as when it is killed: its locks go with the connection
-        await short.close()
-        assert await found(database, "common", limit=1_000) == written[::-1]
-        assert len(await found(database, "n3x7", limit=100)) == 1 and await found(database, '"nowhere"') == []
-    assert segments(dsn) == [8]
-
-
-async def test_rewriting_leaves_the_timeouts_of_the_connection(
+async def test_postings_are_rewritten_when_their_table_is_mostly_room(
     database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(packer, "MAX_PIECES_BYTES", 0)
-    await said(database, "a word")
-    await database.indexer.words.catch_up(60)
+    monkeypatch.setattr(indexer, "MIN_LOOSE_BYTES", 100_000)
+    monkeypatch.setattr(indexer, "REWRITE_INTERVAL", 0.0)
+    (id,) = await said(database, "harbors")
+    await joined(database)
 
     async def timeouts() -> list[tuple[str, str]]:
         async with database._beside.use() as cursor:
@@ -705,68 +498,44 @@ async def test_rewriting_leaves_the_timeouts_of_the_connection(
             return await cursor.fetchall()
 
     with psycopg.connect(dsn, autocommit=True) as other:
-        file = "select pg_relation_filenode('search_pieces')"
-        before, rules = other.execute(file).fetchall(), await timeouts()
-        await database.indexer.packer.rewrite()
-        assert other.execute(file).fetchall() != before and await timeouts() == rules == [("15s", "5s")]
-
-
-async def test_table_of_stems_is_rewritten_when_it_is_mostly_room(
-    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(packer, "MIN_LOOSE_BYTES", 100_000)
-    monkeypatch.setattr(packer, "REWRITE_INTERVAL", 0.0)
-    (id,) = await said(database, "harbors")
-    while await database.indexer.index_some():
-        pass
-    with psycopg.connect(dsn, autocommit=True) as other:
 
         async def is_rewritten(change: str) -> bool:
-            file = "select pg_relation_filenode('recall_postings'), pg_relation_filenode('search_pieces')"
-            (before,) = other.execute(file).fetchall()
+            file = "select pg_relation_filenode('search_postings')"
+            before = other.execute(file).fetchall()
             other.execute(change.encode())
-            other.execute("vacuum (analyze) recall_postings")
-            await database.indexer.packer.rewrite()
-            (after,) = other.execute(file).fetchall()
-            assert after[1] == before[1]
-            return after[0] != before[0]
+            other.execute("vacuum (analyze) search_postings")
+            await database.indexer.rewrite()
+            return other.execute(file).fetchall() != before
 
-        filled = "insert into recall_postings select 'zz' || n, -1, '' from generate_series(1, 20000) as n"
+        rules = await timeouts()
+        filled = "insert into search_postings select -1, 'zz' || n, '', '', '' from generate_series(1, 20000) as n"
         assert not await is_rewritten(filled), "all of it are rows"
-        assert not await is_rewritten("delete from recall_postings where stem like 'zz___'"), "most of it are"
-        assert await is_rewritten(
-            "delete from recall_postings where stem like 'zz%' and (stem < 'zz18' or stem > 'zz19')"
-        )
-        stored = other.execute("select stem from recall_postings order by ctid").fetchall()
-        assert len(stored) > 1_000 and stored == sorted(stored), "those of a stem lie beside each other"
+        assert not await is_rewritten("delete from search_postings where first like 'zz___'"), "most of it are"
+        assert await is_rewritten("delete from search_postings where first like 'zz%' and first not like 'zz18%'")
         assert not await is_rewritten("select")
+        assert await timeouts() == rules == [("15s", "5s")]
     assert [turn.id for turn in (await database.recall("a harbor", limit=9)).turns] == [id]
 
 
-async def test_ephemeral_agent_is_purged_while_its_segment_is_packed(database: Database, dsn: str):
+async def test_ephemeral_agent_is_purged_while_its_segment_is_joined(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
     """Neither waits for what the other one has locked."""
+    join_small(monkeypatch)
     agent = await database.agents.create(ephemeral=True)
-    await said(database, "gone", agent=agent)
-    (left,) = await said(database, "left")
+    left: list[int] = []
+    for n in range(4):
+        await said(database, f"gone{n} secretly", agent=agent)
+        left += await said(database, f"left{n} openly")
+        await database.indexer.words.catch_up(60)
+    assert await database.indexer.join_some(), "some words have moved"
+    joining = asyncio.create_task(joined(database))
+    assert await database.purge_ephemeral(0.0) == [agent.id]
+    await joining
+    assert await found(database, "openly") == left[::-1] and await found(database, "secretly") == []
     with psycopg.connect(dsn) as other:
-        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 14,))
-    await said(database, "behind")
-    await database.indexer.words.catch_up(60)
-    assert await database.indexer.packer.pack_some(), "it is read"
-    async with await psycopg.AsyncConnection.connect(dsn) as purging:
-        await purging.execute(purge.PURGING)
-        packing = None
-        for statement in purge.PURGE_AGENTS_WHOLE:
-            await purging.execute(statement, {"agents": [UUID(agent.id)]})
-            if packing is None and "search_pieces" in statement:
-                packing = asyncio.create_task(database.indexer.packer.pack_some())
-                waits = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-                with psycopg.connect(dsn, autocommit=True) as other:
-                    while not other.execute(waits).fetchall():
-                        await asyncio.sleep(0.01)
-    assert packing and await packing
-    await packed(database)
-    assert segments(dsn) == [1] and await found(database, "left") == [left] and await found(database, "gone") == []
+        for table, column in (("search_postings", "words"), ("search_vocabulary", "word")):
+            assert not other.execute(f"select from {table} where {column} ~ 'gone|secret'".encode()).fetchall()
 
 
 async def test_there_is_no_time(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
@@ -802,19 +571,28 @@ async def test_around(database: Database):
             await database.neighbors(id)
 
 
-async def test_no_plan_depends_on_how_common_a_word_is(dsn: str):
-    """Every look-up goes by the index of terms, also where nothing has been analysed."""
-    plans: Sequence[str] = []
+async def test_no_plan_depends_on_how_common_a_word_is(dsn: str, monkeypatch: pytest.MonkeyPatch):
+    """Every look-up goes by the keys of blocks, also where nothing has been analyzed."""
+    monkeypatch.setattr(postings, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(word_index, "DOCUMENTS_PER_ROW", 5)
     database = await Database.open(address(dsn), MIGRATIONS)
-    await said(database, *(f"common word number{n}" for n in range(3_000)))
+    await said(database, *(f"common word number{n} numbered{n}" for n in range(3_000)))
     assert await database.indexer.words.catch_up(60) == 0
-    queries = [f"'{word_keys.segment_prefix(0)}common'", f"'{word_keys.segment_prefix(0)}number5':*"]
-    bounds = {"queries": queries, "befores": 2 * [2**63 - 1], "since": None, "most": 1000}
+    keys = {"lows": ["common", "number5"], "highs": ["common", "number5z"], "parts": ["common", "number5"]}
+    agents = {"agents": None, "since": None}
+    statements: tuple[tuple[str, Any, str], ...] = (
+        (search.BLOCKS, {"segments": [1], **keys}, "Index Scan using search_postings_pkey"),
+        (search.POSTINGS, (["common", "number"], ["common", "number"]), "Index Scan using search_postings_pkey"),
+        (search.DOCUMENTS_AT, ([7],), "Index Scan Backward using search_documents_pkey"),
+        (search.DOCUMENTS_BESIDE, ([0],), "using search_documents_agent"),
+        (search.DOCUMENTS_BETWEEN, {"first": 0, "last": 9, "before": 9, **agents}, "search_documents_pkey"),
+    )
     with psycopg.connect(dsn) as other:
-        for analysed in (False, True):
-            if analysed:
-                other.execute("analyze search_pieces")
-            rows = other.execute("explain " + lookup.search.PROBE, bounds).fetchall()
-            plans = [line for (line,) in rows]
-            assert any("Bitmap Index Scan on search_terms" in line for line in plans), plans
+        other.execute("set enable_bitmapscan = off")
+        for analyzed in (False, True):
+            if analyzed:
+                other.execute("analyze search_postings, search_documents, search_segments, search_vocabulary")
+            for statement, values, wanted in statements:
+                plan = "\n".join(line for (line,) in other.execute("explain " + statement, values).fetchall())
+                assert wanted in plan and "Seq Scan on search_postings" not in plan, plan
     await database.close()

@@ -1,0 +1,156 @@
+"""Take documents into the index of words, and take purged events in anew."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from ikigai.core.codec import SEARCHED_KINDS
+from ikigai.store.driver_connection import Cursor
+from ikigai.store.search import segments, stems
+from ikigai.store.search.fill import (
+    STEP_CHARACTERS,
+    STEP_EVENTS,
+    STRETCH_CHARACTERS,
+    LoggedEvent,
+    TextPiece,
+    cut_pieces,
+)
+from ikigai.store.search.postings import (
+    MAX_TIMES,
+    Documents,
+    IndexedDocument,
+    PackedPostings,
+    length_code,
+    pack,
+    pack_documents,
+)
+from ikigai.store.sql import search
+
+RECALLED_KINDS = ("user", "assistant", "tool_call", "tool_result")
+"""Kinds of events that recall ranks."""
+DOCUMENTS_PER_ROW = 256
+"""Documents of an agent that share a row, at most."""
+_Vocabulary: TypeAlias = set[tuple[str, str]]
+
+
+class Analysis(NamedTuple):
+    """A document with its words, each with how often recall counts it, its stems and words, and their number."""
+
+    document: IndexedDocument
+    at: datetime
+    words: dict[str, int]
+    vocabulary: _Vocabulary
+    language: str
+    length: int
+
+
+async def add(cursor: Cursor, agent: UUID, pieces: Sequence[TextPiece]) -> None:
+    """Take pieces of events of an agent into the index, as a segment of their own."""
+    analyzed = [each for each in await asyncio.to_thread(lambda: list(map(analyze, pieces))) if each]
+    figures = await segments.lock(cursor)
+    if not analyzed:
+        return
+    first = figures.next_number
+    await _add_documents(cursor, agent, first, analyzed)
+    languages = Counter(msgspec.json.decode(figures.languages, type=dict[str, int]))
+    recalled = [each for each in analyzed if each.length]
+    languages.update(each.language for each in recalled)
+    counts = len(analyzed), len(recalled), sum(each.length for each in recalled)
+    await cursor.execute(search.SET_FIGURES, (*counts, msgspec.json.encode(languages).decode()))
+    lengths = bytes(length_code(each.length) for each in analyzed)
+    newest = max(each.document.message for each in analyzed), max(each.at for each in analyzed)
+    await cursor.execute(search.ADD_SEGMENT, (first, first + len(analyzed) - 1, *newest, lengths))
+    ((segment,),) = await cursor.fetchall()
+    await segments.add_blocks(cursor, segment, await asyncio.to_thread(postings, analyzed))
+    if vocabulary := set[tuple[str, str]]().union(*(each.vocabulary for each in analyzed)):
+        await cursor.execute(search.ADD_VOCABULARY, tuple(map(list, zip(*sorted(vocabulary), strict=True))))
+    while await segments.join(cursor, segments.MAX_JOINED_AT_ONCE):
+        pass
+
+
+def analyze(piece: TextPiece) -> Analysis | None:
+    from ikigai.core.search import lexer
+
+    folded, event = lexer.fold(piece.text), piece.event
+    words = dict.fromkeys(lexer.index_keys(folded), 0)
+    if not words and not piece.text.strip():
+        return None
+    language, vocabulary, length = "", set[tuple[str, str]](), 0
+    if event.kind in RECALLED_KINDS:
+        language, counted = stems.count_words(piece.text)
+        for word, stem, times in counted:
+            words[word] = min(MAX_TIMES, words.get(word, 0) + times)
+            length += times
+            if stem != word:
+                vocabulary.add((stem, word))
+    words[f"#{event.kind}"] = 0
+    document = IndexedDocument(event.id, piece.start, len(piece.text), SEARCHED_KINDS.index(event.kind))
+    return Analysis(document, event.at, words, vocabulary, language, length)
+
+
+async def _add_documents(cursor: Cursor, agent: UUID, first: int, analyzed: Sequence[Analysis]) -> None:
+    """Add documents, numbered from `first` on, to the last row of the agent, and to new ones."""
+    await cursor.execute(search.LAST_DOCUMENTS, (first, DOCUMENTS_PER_ROW, agent))
+    begin, before = first, list[IndexedDocument]()
+    for row_first, packed in await cursor.fetchall():
+        begin, before = row_first, list(Documents(packed))
+    documents = [*before, *(each.document for each in analyzed)]
+    at = max(each.at for each in analyzed)
+    for place in range(0, len(documents), DOCUMENTS_PER_ROW):
+        some = documents[place : place + DOCUMENTS_PER_ROW]
+        ids = [each.message for each in some]
+        ends = {"first": begin + place, "last": begin + place + len(some) - 1, "oldest": min(ids), "newest": max(ids)}
+        row = {**ends, "agent": agent, "at": at, "documents": pack_documents(some)}
+        await cursor.execute(search.SET_DOCUMENTS, row, prepare=False)
+
+
+def postings(analyzed: Sequence[Analysis]) -> dict[str, PackedPostings]:
+    found = defaultdict[str, list[tuple[int, int]]](list)
+    for number, each in enumerate(analyzed):
+        for word, times in each.words.items():
+            found[word].append((number, times))
+    columns = ((word, *zip(*each, strict=True)) for word, each in found.items())
+    return {word: pack(numbers, bytes(times)) for word, numbers, times in columns}
+
+
+async def take(cursor: Cursor, agent: UUID) -> int:
+    """Take the next events of an agent into the index; return how many, 0 if another process has the agent."""
+    await cursor.execute(search.BEGIN, (agent,))
+    await cursor.execute(search.TAKE, (agent,))
+    if not (rows := await cursor.fetchall()):
+        return 0
+    ((seq, place),) = rows
+    which = {"agent": agent, "seq": seq, "place": place, "kinds": list(SEARCHED_KINDS)}
+    sizes = {"events": STEP_EVENTS, "most": STEP_CHARACTERS, "stretch": STRETCH_CHARACTERS}
+    await cursor.execute(search.NEXT_EVENTS, which | sizes, prepare=False)
+    if events := [LoggedEvent(*row) for row in await cursor.fetchall()]:
+        pieces, seq, place = cut_pieces(events, place)
+        await add(cursor, agent, pieces)
+        await cursor.execute(search.SET, (seq, place, agent))
+    return len(events)
+
+
+async def renew_events(cursor: Cursor, ids: Sequence[int]) -> None:
+    """Take the documents of these events out of the index, and take in what the log has of them now."""
+    await cursor.execute(search.TAKE_PROGRESS_OF_EVENTS, (ids,), prepare=False)
+    agents: list[UUID] = [agent for (agent,) in await cursor.fetchall()]
+    await segments.lock(cursor)
+    await cursor.execute(search.DOCUMENTS_OF_EVENTS, (ids,), prepare=False)
+    gone, purged = set[int](), frozenset(ids)
+    for first, packed in await cursor.fetchall():
+        documents = list(Documents(packed))
+        if some := {n for n, each in enumerate(documents) if each.message in purged}:
+            gone |= {first + n for n in some}
+            documents = [IndexedDocument(0, 0, 0, 0) if n in some else each for n, each in enumerate(documents)]
+            await cursor.execute(search.KEEP_DOCUMENTS, (pack_documents(documents), first))
+    await segments.forget(cursor, gone)
+    await cursor.execute(search.BEGIN_PURGED_ANEW, (ids,), prepare=False)
+    for agent in agents:
+        await cursor.execute(search.INDEXED_EVENTS, {"ids": ids, "agent": agent, "kinds": list(SEARCHED_KINDS)})
+        if events := [LoggedEvent(*row) for row in await cursor.fetchall()]:
+            await add(cursor, agent, cut_pieces(events, 0)[0])

@@ -9,9 +9,13 @@ from collections.abc import Iterable
 _MAX_PAYLOAD = 4096
 """Characters of the longest string in an escape sequence: a stream holds back one that has not ended."""
 _PARAMETERS = r"[0-?]{0,256}+[ -/]{0,16}+"
-_PAYLOAD = rf"[^\x07\x18\x1a\x1b\x9c]{{0,{_MAX_PAYLOAD}}}+"
-_ZERO_WIDTH = "\u00ad\u034f\u200b\u200c\u200d\u2060\ufeff"
-"""Soft hyphen, grapheme joiner, zero-width space, non-joiner and joiner, word joiner, byte order mark."""
+_PAYLOAD = (
+    rf"[^\x07\x18\x1a\x1b\x90\x98\x9c-\x9f]{{0,{_MAX_PAYLOAD}}}+"  # another beginning ends it: no text is read twice
+)
+_ZERO_WIDTH = "\0\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
+"""NUL (of UTF-16 read as bytes), soft hyphen, grapheme joiner, vowel separator, zero-width spaces and joiners, marks of
+direction, invisible operators, variation selectors, byte order mark: a class of a pattern.
+"""
 _PRINTED = r"[^\x00-\x1f\x7f-\x9f]"
 _ESCAPE = re.compile(
     rf"(?:\x1b\[|\x9b){_PARAMETERS}[@-~]"
@@ -35,7 +39,12 @@ _WIDE_BEGINNINGS = re.compile(rf"[\x90\x98\x9b\x9d-\x9f{_ZERO_WIDTH}]")
 
 def has_hidden(text: str) -> bool:
     """Return True if a terminal may show the text otherwise than it is."""
-    return "\x1b" in text or "\b" in text or (not text.isascii() and _WIDE_BEGINNINGS.search(text) is not None)
+    return (
+        "\x1b" in text
+        or "\b" in text
+        or "\0" in text
+        or (not text.isascii() and _WIDE_BEGINNINGS.search(text) is not None)
+    )
 
 
 def find_partial_hidden(text: str) -> int:

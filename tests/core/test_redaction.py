@@ -1,6 +1,7 @@
 """These tests check that ikigai hides its own keys in every spelling, and tokens of known formats."""
 
 import json
+import time
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -79,6 +80,10 @@ STRUCK: dict[str, Callable[[str], str]] = {
     "byte order mark": lambda text: "\ufeff".join((text[:9], text[9:])),
     "soft hyphen": "\u00ad".join,
     "grapheme joiner": "\u034f".join,
+    "UTF-16": "\0".join,
+    "marks of direction": lambda text: f"{text[:7]}\u202a\u200e{text[7:12]}\u2066{text[12:]}",
+    "invisible operators": "\u2063".join,
+    "variation selectors": "\ufe0f".join,
     "colored, bold and divided": lambda text: f"\x1b[1m{text[:4]}\u200b\x1b[m{text[4]}\b{text[4]}\u00ad{text[5:]}",
 }
 """Ways to write a text that a terminal shows as it is."""
@@ -115,7 +120,9 @@ def test_stream_in_any_pieces_is_redacted_as_the_whole_text(data: st.DataObject,
     redactor = Redactor({f"S{index}": secret for index, secret in enumerate(secrets)}, formats=False)
     escape = st.sampled_from(
         ("\x1b[1m", "\x1b]8;;" + "a" * 12 + "\x07", "\x1bPab\x1b\\", "\x1b", "\x9b0", "\x1b(B", "\x9dab")
-    ) | st.sampled_from(("\b", "a\b", "_\b", "\b_", "_", "\u200b", "\u00ad\ufeff"))
+    ) | st.sampled_from(
+        ("\b", "a\b", "_\b", "\b_", "_", "\u200b", "\u00ad\ufeff", "\0", "\u200e", "\x9dx\x9d", "\x90\x1b")
+    )
     part = st.sampled_from(secrets) | st.sampled_from(redactor.spellings) | st.text("ab/c", max_size=6) | escape
     part |= st.sampled_from([write(secret) for write in STRUCK.values() for secret in secrets])
     cut = part.flatmap(lambda text: st.integers(0, len(text)).map(lambda end: text[:end]))
@@ -191,15 +198,19 @@ def test_secret_in_an_address_that_a_terminal_does_not_show_is_replaced() -> Non
     "part",
     [
         *("\x1b", "\x1b]", "\x9d", "\x1b[1", "\x1b[1m", "s\x1b[1m", "\x1bPx\x1b\\", "\x1b]8;;a\x07"),
-        *("a\ba", "_\b", "\b", "_", "\b_", "\u200b", "s\bs\b_\u00ad"),
+        *("a\ba", "_\b", "\b", "_", "\b_", "\u200b", "s\bs\b_\u00ad", "\x9da", "\0", "\x1b]\x9d"),
+        "\x90" * 4_000 + "\x18",
+        "\x1bP" + "\x9e" * 4_000 + "\x1b[m",
     ],
 )
 def test_many_escape_sequences_are_read_in_linear_time(part: str) -> None:
-    redactor = Redactor({"OWN": OWN}, formats=True)
-    redactor.foreign(part * (100_000 // len(part)))
+    redactor, start = Redactor({"OWN": OWN}, formats=True), time.thread_time()
+    redactor.foreign(part * (500_000 // len(part)))
+    assert time.thread_time() - start < 1.5
     stream = StreamRedactor(redactor)
-    for _ in range(2_000):
+    for _ in range(6_000 // (len(part) + 2)):
         stream.feed(part * 3)
+    assert time.thread_time() - start < 4
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 1000])

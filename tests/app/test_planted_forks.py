@@ -8,6 +8,7 @@ from ikigai.app import agent_tree
 from ikigai.app.agent_manager import OpenAgent
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands.fork import ForkRequest
+from ikigai.core.state.grants import unconfirmed_notice
 from ikigai.core.state.inputs import Change, Submitted
 from tests.app.house import House, until
 
@@ -62,4 +63,25 @@ async def test_row_of_agents_that_no_fork_proves_grants_nothing(house: House, st
     name = "spy" if "parent" in statement else "early"
     found = in_force(await again.open(name))
     assert found == (*alone[:2], True)
+    await again.manager.close()
+
+
+@pytest.mark.parametrize("statement", ["parent = null, forked_at = null", "forked_at = 0"])
+async def test_fork_that_is_cut_off_runs_nothing_until_the_user_chooses(house: House, statement: LiteralString) -> None:
+    boss, _ = await boss_of(house)
+    boss.agent_loop.put_input(Change({"approval": "read-only"}))
+    await until(lambda: ApprovalMode.of(boss.agent_loop.memory.settings) is ApprovalMode.READ_ONLY)
+    made = await agent_tree.fork(house.world, boss.agent, ForkRequest(name="below"))
+    await house.manager.close()
+    async with house.database.mail._session.use() as cursor:
+        await cursor.execute(f"update agents set {statement} where id = %s", (made.agent.id,))
+    again = House(house.database, house.folder, house.world.config)
+    found = await again.open("below")
+    assert in_force(found)[0] == "read-only"
+    settings = found.agent_loop.memory.settings
+    assert settings["tools_off"] == "*"
+    notice = unconfirmed_notice(found.agent_loop.memory.unconfirmed)
+    assert notice.startswith(
+        "Not in force, because it was not chosen in this program: all that was inherited from boss"
+    )
     await again.manager.close()

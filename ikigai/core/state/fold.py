@@ -81,6 +81,8 @@ TURN_EVENTS = frozenset[type](
 )
 """Events that an open turn is made of."""
 
+CHOICES = frozenset[type]({SettingsChanged, Cleared, Forked})
+"""Events that no filter removes, also not one of another program that stands before them."""
 
 REMOVED_TEXT = "[removed]"
 """Text in the place of a user's message that a filter removed, so that user and model go on taking turns."""
@@ -132,7 +134,7 @@ def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
     status, accepted = None, frozenset[type]()
     for stored in rows:
         event = stored.event
-        if memory.removed_ids and memory.has_removed(stored.id, stored.id):
+        if memory.removed_ids and type(event) not in CHOICES and memory.has_removed(stored.id, stored.id):
             if not isinstance(event, UserMessage):
                 continue
             event = UserMessage(REMOVED_TEXT)

@@ -15,7 +15,7 @@ the agent's own choice only tell what was in force, and the run says what is (`s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
@@ -24,6 +24,7 @@ import msgspec
 from ikigai.core.agents.mail import WORKS_FOR
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.events import (
+    AGENT_ORIGIN,
     Choices,
     Cleared,
     Event,
@@ -37,7 +38,7 @@ from ikigai.core.events import (
 from ikigai.core.request.pins import PIN_PREFIX, without_pins
 from ikigai.core.sanitize import clean_line
 from ikigai.core.state.lineage import Ancestor
-from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
 
 if TYPE_CHECKING:
     from ikigai.core.state.effective_settings import RunConfig
@@ -47,7 +48,16 @@ Seal: TypeAlias = Callable[[bytes], str]
 """Returns the seal of these bytes, which only the holder of a key can make."""
 GRANTS = ("approval", "profile", "tools_off")
 """Settings that let a model do more, besides pins."""
-NAMES = {"system": "system prompt", "approval": "approval mode", "level": "thinking", "tools_off": "tools off"}
+INHERITED = "inherited"
+"""A key of choices that are not known: the name of the agent that they were inherited from."""
+STRICTEST: Choices = {"approval": ApprovalMode.READ_ONLY.value, "tools_off": NO_TOOLS.text}
+NAMES = {
+    "system": "system prompt",
+    "approval": "approval mode",
+    "level": "thinking",
+    "tools_off": "tools off",
+    INHERITED: "all that was inherited from",
+}
 """The names of settings for people, where those differ."""
 MAX_SHOWN, MAX_SHOWN_VALUE = 6, 60
 """Settings that a notice names, and characters of each."""
@@ -92,23 +102,56 @@ def is_confirmed(seal: Seal | None, stored: StoredEvent) -> bool:
     return not seal or not needs_seal(event) or event.seal == seal(_sealed_bytes(event, stored.agent, stored.seq))
 
 
-def with_proven_forks(seal: Seal | None, line: Iterable[Ancestor], rows: Sequence[StoredEvent]) -> list[StoredEvent]:
-    """Return the rows of a lineage, `line` from the leaf up. Choices above a fork lose their seals where no sealed row
-    of the child says that it was forked there: whoever may change the table agents could give it other ancestors.
+def choices_of_undone(seal: Seal | None, clear: StoredEvent) -> StoredEvent | None:
+    """Return the row that holds in place of an undone clear, None for none. An undo has no seal: what this program's
+    clear did not let a model do, as the first one of a subagent, is not let by its undo either.
+    """
+    if not seal or not isinstance(clear.event, Cleared) or not is_confirmed(seal, clear):
+        return None
+    return _unsealed(clear, {key: clear.event.own.get(key) for key in GRANTS})
+
+
+def with_proven_forks(seal: Seal | None, line: Sequence[Ancestor], rows: Sequence[StoredEvent]) -> list[StoredEvent]:
+    """Return the rows of a lineage, `line` from the leaf up, as they count.
+
+    Whoever may change the table agents could give an agent other ancestors. So choices above a fork lose their seals
+    where no sealed row of the child says that it was forked there. Where such a row names events that are not in the
+    lineage, what was chosen there may have been stricter than all else: nothing runs until the user chooses anew.
+    A row loses its seal, too, where a later one of its agent stands before it.
     """
     if not seal:
         return list(rows)
     places = {
         (row.agent, row.event.parent_id): row.event.at
         for row in rows
-        if isinstance(row.event, Forked) and is_confirmed(seal, row)
+        if isinstance(row.event, Forked) and row.event.parent_id and is_confirmed(seal, row)
     }
+    above = {child.agent: (child, parent) for child, parent in pairwise(line)}
     unproven = set[str]()
-    for child, parent in pairwise(line):
+    for child, parent in above.values():
         fork = child.agent, parent.agent
         if unproven or fork not in places or _shared(child.upto, places[fork]) != parent.upto:
             unproven.add(parent.agent)
-    return [_without_seal(row) if row.agent in unproven else row for row in rows]
+    counting, newest = list[StoredEvent](), dict[str, int]()
+    for row in rows:
+        is_late = row.seq < newest.get(row.agent, 0)
+        if is_confirmed(seal, row):
+            newest[row.agent] = max(row.seq, newest.get(row.agent, 0))
+        counting.append(_without_seal(row) if is_late or row.agent in unproven else row)
+        own_fork = row.event if isinstance(row.event, Forked) and (row.agent, row.event.parent_id) in places else None
+        if own_fork and _is_cut(above.get(row.agent), own_fork):
+            counting.append(_unsealed(row, {**STRICTEST, INHERITED: own_fork.parent}))
+    return counting
+
+
+def _is_cut(link: tuple[Ancestor, Ancestor] | None, fork: Forked) -> bool:
+    """Return True if the lineage lacks events that the agent shares by its own row; `link` is the agent, and the one
+    above it.
+    """
+    if not link or link[1].agent != fork.parent_id:
+        return True
+    shared, upto = _shared(link[0].upto, fork.at), link[1].upto
+    return _shared(shared, upto) != shared
 
 
 def _shared(upto: int | None, at: int | None) -> int | None:
@@ -121,6 +164,11 @@ def _without_seal(row: StoredEvent) -> StoredEvent:
     if not isinstance(event, SettingsChanged | Cleared) or event.seal == IMPORTED:
         return row
     return msgspec.structs.replace(row, event=msgspec.structs.replace(event, seal=""))
+
+
+def _unsealed(row: StoredEvent, choices: Choices) -> StoredEvent:
+    """Return choices in the place of this row that count as those of another program: the stricter ones."""
+    return msgspec.structs.replace(row, event=SettingsChanged(choices, dict.fromkeys(choices, AGENT_ORIGIN)))
 
 
 def stricter_choices(run: RunConfig, own: Choices, chosen: Choices, seal: str) -> Choices:

@@ -23,7 +23,7 @@ from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import build_turn, counted_size, empty_memory, history_bytes, prepend_turns, replay
-from ikigai.core.state.grants import is_confirmed, with_proven_forks
+from ikigai.core.state.grants import choices_of_undone, is_confirmed, with_proven_forks
 from ikigai.core.state.lineage import Ancestor, Span, lineage_spans, live_spans, undone_ids
 from ikigai.core.state.memory import Memory, replace
 from ikigai.core.state.tool_results import MASK_START, TextEnds, ends_to_read
@@ -143,8 +143,14 @@ def find_reach(run: RunConfig, agent: str, next_event: Event | None = None) -> R
     plan = lineage_spans(line)
     controls = cast("tuple[StoredEvent, ...]", (yield AskControls(plan)))
     undone = undone_ids(undo for ancestor in line for undo in ancestor.undos)
-    # No command undoes a setting. A row that names one would bring back what it has replaced, with its seal.
-    in_force = [stored for stored in controls if stored.id not in undone or isinstance(stored.event, SettingsChanged)]
+    # No command undoes a setting or a fork. A row that names one would bring back what it has replaced, with its seal.
+    kept = (
+        choices_of_undone(run.seal, row)
+        if row.id in undone and not isinstance(row.event, SettingsChanged | Forked)
+        else row
+        for row in controls
+    )
+    in_force = [row for row in kept if row]
     if controls and isinstance(controls[0].event, Cleared) and not is_confirmed(run.seal, controls[0]):
         in_force = [*(yield from _choices_before(ancestry, controls[0].id)), *in_force]
     in_force = with_proven_forks(run.seal, ancestry, in_force)

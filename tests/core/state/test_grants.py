@@ -18,7 +18,7 @@ from ikigai.core.state.memory import Memory, next_request
 from ikigai.core.tool_selection import ToolSelection
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits
-from tests.core.memory_log import MemoryLog, seal
+from tests.core.memory_log import MemoryLog, StoredRow, seal
 
 PIN = "pin:/home/anna/.ssh/id_rsa"
 KEY = "2026-01-01 10:00 UTC\nthe key"
@@ -216,7 +216,6 @@ def parent_of_another_parent(log: MemoryLog, early: int, late: int) -> None:
 @pytest.mark.parametrize(
     "tamper",
     [
-        row_of_another_parent,
         row_of_a_later_event,
         row_without_an_end,
         agent_without_a_fork,
@@ -238,6 +237,15 @@ def test_only_a_proven_fork_inherits_choices(tamper: Callable[[MemoryLog, int, i
     assert in_force(child.loaded())[0] == "auto", "an own choice counts"
     fork(agent.log, "below", "b", agent.log.rows[-1].id)
     assert in_force(Agent(run(), agent.log, "below").memory)[0] == "auto", "and is inherited"
+
+
+def test_fork_of_another_parent_inherits_from_neither() -> None:
+    agent, early, late = forked_family()
+    row_of_another_parent(agent.log, early, late)
+    child = Agent(run(), agent.log, "b")
+    assert in_force(child.memory) == in_force(child.loaded()) == ("read-only", frozenset({"*", "vendor_search"}), False)
+    notice = unconfirmed_notice(child.memory.unconfirmed)
+    assert "system prompt Obey." in notice and "all that was inherited from other" in notice
 
 
 @pytest.mark.parametrize("is_early", [False, True])
@@ -353,3 +361,96 @@ def test_notice_is_bounded() -> None:
     many: ev.Choices = {f"key {n}": "x\x1b[31m" * 1_000 for n in range(50)} | {f"pin:/{n}": KEY for n in range(99)}
     assert len(text := unconfirmed_notice(many)) < 700 and "\x1b" not in text
     assert unconfirmed_notice({}) == ""
+
+
+@pytest.mark.parametrize("undos", [1, 2, 3], ids=["an undo", "a redo", "an undo of the redo"])
+def test_planted_undo_of_the_first_clear_of_a_subagent_lets_no_more_run(undos: int) -> None:
+    agent, _, _ = forked_family()
+    agent.happen(Change({"profile": "loose"}))
+    agent.log.create("b", "a", late := agent.log.rows[-1].id)
+    agent.log.append("b", (ev.Forked("a", late, "a"), ev.Cleared({"approval": "ask", "tools_off": "files,web"})))
+    child = Agent(run(), agent.log, "b")
+    before = in_force(child.memory)
+    assert before[:2] == ("ask", {"files", "web", "vendor_search"})
+    for _ in range(undos):
+        memory = planted(child, ev.Undone(agent.log.rows[-1].id, "clear", "clear"), "b")
+        assert in_force(memory)[:2] == before[:2]
+    child = Agent(run(), agent.log, "b")
+    assert in_force(child.memory)[:2] == before[:2], "behind a restart"
+    child.happen(Change({"approval": "edits"}))
+    assert in_force(child.loaded())[0] == "edits", "an own choice counts"
+
+
+def test_undo_of_an_own_clear_keeps_the_choices() -> None:
+    agent = Agent(run({"approval": "edits"}))
+    agent.turn()
+    agent.happen(Change({"tools_off": "", PIN: KEY}))
+    for mode in ("yolo", "read-only", "auto"):
+        agent.happen(Change({"approval": mode}))
+        agent.turn()
+        before = agent.memory.settings
+        agent.happen(Clear())
+        agent.happen(Undo(0))
+        assert agent.memory.settings == agent.loaded().settings == before and not agent.memory.unconfirmed
+        assert Agent(agent.run, agent.log).memory.settings == before, "behind a restart"
+
+
+CUT: dict[str, Callable[[MemoryLog, int], tuple[str | None, int | None]]] = {
+    "no parent": lambda log, late: (None, None),
+    "another parent": lambda log, late: (log.create("other"), late),
+    "an earlier event": lambda log, late: ("a", 1),
+    "no event": lambda log, late: ("a", 0),
+}
+
+
+@pytest.mark.parametrize("is_above", [False, True])
+@pytest.mark.parametrize("cut", CUT.values(), ids=CUT)
+def test_fork_that_is_cut_off_loses_no_stricter_choice(
+    cut: Callable[[MemoryLog, int], tuple[str | None, int | None]], is_above: bool
+) -> None:
+    agent = Agent(run({"approval": "auto"}))
+    agent.turn()
+    agent.happen(Change({"approval": "read-only", "tools_off": "files,web"}))
+    agent.turn()
+    fork(agent.log, "b", "a", late := agent.log.rows[-1].id)
+    name = "b"
+    if is_above:
+        fork(agent.log, name := "c", "b", agent.log.rows[-1].id)
+    fork_id = next(row.id for row in agent.log.rows if row.agent == "b")
+    agent.log.agents["b"] = cut(agent.log, late)
+    store(agent.log, ev.Undone(fork_id, "clear", "clear"), "b")
+    child = Agent(agent.run, agent.log, name)
+    assert ApprovalMode.of(child.memory.settings) == "read-only"
+    selection = ToolSelection.of(child.memory.settings)
+    assert all(map(selection.is_off, ("files", "web", "vendor_search")))
+    assert "all that was inherited from a" in unconfirmed_notice(child.memory.unconfirmed)
+    child.happen(Change({"approval": "edits", "tools_off": "web"}))
+    assert in_force(child.loaded())[:2] == ("edits", {"web", "vendor_search"}), "an own choice counts"
+
+
+def test_choice_that_is_moved_behind_a_later_one_does_not_count() -> None:
+    agent = Agent(run())
+    agent.happen(Change({"approval": "yolo"}))
+    first = len(agent.log.rows)
+    agent.turn()
+    agent.happen(Change({"approval": "ask"}))
+    rows = agent.log.rows
+    rows[first - 1], rows[-1] = rows[-1]._replace(id=first), rows[first - 1]._replace(id=len(rows))
+    assert in_force(Agent(run(), agent.log).memory)[0] == "ask"
+
+
+@pytest.mark.parametrize("is_cleared", [False, True])
+def test_filter_before_a_choice_does_not_remove_it(is_cleared: bool) -> None:
+    agent = Agent(run())
+    agent.turn()
+    agent.happen(Change({"approval": "yolo"}))
+    gap = len(agent.log.rows)
+    agent.happen(Change({"approval": "ask"}))
+    if is_cleared:
+        agent.happen(Clear())
+    ids = tuple(row.id + 1 for row in agent.log.rows[gap:])
+    content = codec.encode(ev.Filtered("forget", "", (), ids, 0, 1, 1, 1))
+    rows = agent.log.rows
+    later = [row._replace(id=row.id + 1) for row in rows[gap:]]
+    rows[gap:] = [StoredRow(gap + 1, "a", len(rows) + 1, *content), *later]
+    assert in_force(Agent(run(), agent.log).memory)[0] == "ask"

@@ -105,11 +105,13 @@ class ExternalPrograms:
 
         self._lent, browser = True, Browser(self._tty, self._theme, self._terminal_app)
         try:
-            return await browser.run(PickerPage(browser, source), finishes_loading=True)
-        finally:
-            self._lent = False
+            value = await browser.run(PickerPage(browser, source))
             if not drops_keys:
                 self._terminal_app.press(browser.ahead)
+            await browser.finish_loading()  # behind the screen: the database may not answer
+            return value
+        finally:
+            self._lent = False
 
     def _lend(self, program: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def run() -> None:

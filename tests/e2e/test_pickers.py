@@ -49,6 +49,24 @@ def test_leaving_the_list_of_the_start_leaves_the_program(account: Account):
         assert refused.returncode == 2 and "Usage: ikigai -r NAME" in refused.stderr
 
 
+def test_list_is_left_while_the_database_does_not_answer(account: Account):
+    agents(account, "one", "two")
+    with account.terminal(*ECHO, columns=60, rows=12) as program:
+        program.ready().say("x")
+        program.wait_for("● x")
+        program.settled()
+        with account.stopped():
+            program.say("/switch")
+            program.wait_for("loading…")
+            program.type("\x1b")
+            program.wait(lambda: "loading…" not in program.text(), "the prompt", seconds=5)
+            program.type("typed behind")
+            program.wait_for_input("typed behind")
+        program.type("\r")
+        program.wait_for("● typed behind")
+        program.leave()
+
+
 def test_archived_agents_are_shown_by_a_key_and_long_lists_load_as_they_scroll(account: Account):
     names = agents(account, *(f"message {n}" for n in range(3)))
     account.run("agents", "archive", names[0])

@@ -113,22 +113,22 @@ class Browser:
         self._alt = False  # Alt+key is on its way
         self.ahead: list[KeyPress] = []
 
-    async def run(self, page: BrowserPage, finishes_loading: bool = False) -> str | None:
-        """Show the page until it is left, with `finishes_loading` until its work has ended, too; return the value with
-        which it was left.
-        """
+    async def run(self, page: BrowserPage) -> str | None:
+        """Show the page until it is left; return the value with which it was left."""
         self._page = page
         self._refresh()
         with self._taking_over():
             try:
-                value = await self._done
-                if finishes_loading and self._loading:
-                    await asyncio.gather(self._loading, return_exceptions=True)
-                return value
+                return await self._done
             finally:
                 if self._pager:
                     self._pager.cancel()
                     await asyncio.gather(self._pager, return_exceptions=True)
+
+    async def finish_loading(self) -> None:
+        """Wait until the work of the page has ended."""
+        if self._loading:
+            await asyncio.gather(self._loading, return_exceptions=True)
 
     # ── the terminal ──
 

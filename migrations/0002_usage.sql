@@ -90,7 +90,8 @@ comment on column prunes.turns is 'The number of turns that left the window befo
 
 create view usage_figures as
 select
-  id, created_at, date_bin('1 hour', created_at, 'epoch') as hour, agent_id, model,
+  id, created_at, date_bin('1 hour', created_at, 'epoch') as hour, agent_id,
+  left(model, 200) as model,  -- an index takes no name of kilobytes, which an import may bring
   1 as requests,
   (failure not in ('', 'interrupted'))::integer as failed,
   (failure = 'interrupted')::integer as interrupted,
@@ -108,7 +109,8 @@ comment on column usage_figures.id is 'The usage event''s.';
 comment on column usage_figures.created_at is 'When the request had ended and was stored.';
 comment on column usage_figures.hour is 'The beginning of the hour, in UTC.';
 comment on column usage_figures.agent_id is 'The agent that sent the request.';
-comment on column usage_figures.model is 'The model that was asked, provider/name.';
+comment on column usage_figures.model is 'The model that was asked, provider/name: its first 200 characters.';
+comment on column usage_figures.cost is 'US dollars; 0 if the price is unknown.';
 comment on column usage_figures.prunes is 'Requests before which turns had left the window.';
 comment on column usage_figures.pruned is 'Turns that left the window since the request before.';
 comment on column usage_figures.spent_usd is 'US dollars that caps count for it: the most that it can have cost.';
@@ -203,7 +205,7 @@ select
 from usage_hours
 group by 1;
 comment on view usage_by_model is 'Usage added up by model; columns as in usage_by_day.';
-comment on column usage_by_model.model is 'The model that was asked, provider/name.';
+comment on column usage_by_model.model is 'The model that was asked, provider/name: its first 200 characters.';
 -- What the others have of these columns is the same.
 do $$
 declare told record;
@@ -213,6 +215,7 @@ begin
     from pg_attribute day join pg_attribute own using (attname)
     where day.attrelid = 'usage_by_day'::regclass and day.attnum > 1
       and own.attrelid in ('usage_by_model'::regclass, 'usage_figures'::regclass)
+      and col_description(own.attrelid, own.attnum) is null
   loop
     execute format('comment on column %s.%I is %L', told.made, told.name, told.about);
   end loop;

@@ -174,6 +174,20 @@ async def test_no_row_stops_a_report(dsn: str, database: Database, data: str) ->
             assert other.execute(f"select * from {view}".encode()).fetchall()
 
 
+@pytest.mark.parametrize(("letter", "count"), [("m", 200), ("m", 2_700), ("é", 9_000), ("😀", 100_000)])
+async def test_name_of_a_model_may_have_any_length(dsn: str, database: Database, letter: str, count: int) -> None:
+    """The sums have its beginning: an index takes no more. The ledger has all of it."""
+    draw = random.Random(count)
+    name = "a/" + "".join(chr(ord(letter) + draw.randrange(12)) for _ in range(count))
+    talk = await Talk.open(database)
+    for _ in range(2):
+        await talk.log.append((ev.UsageReported(name, Usage(1)),))
+    with psycopg.connect(dsn) as other:
+        assert other.execute("select distinct model from usage").fetchall() == [(name,)]
+    assert [(model, of.requests) for model, of in await database.usage.totals_by("model")] == [(name[:200], 2)]
+    assert check_sums(dsn) == 2
+
+
 async def test_views_say_what_the_reports_say(dsn: str, database: Database) -> None:
     talk = await Talk.open(database)
     made = reports(100, 5)

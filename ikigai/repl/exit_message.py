@@ -16,7 +16,7 @@ def exit_message(agent: Agent, arguments: argparse.Namespace, at_work: str, spen
 
     The command has the options that choose configuration and database.
     """
-    chosen = {f"--{flag}": getattr(arguments, flag) for flag in ("config", "db")}
+    chosen = {f"--{flag}": getattr(arguments, flag) for flag in ("config", "db", "schema")}
     options = [word for option in chosen.items() if option[1] for word in option]
     command = shlex.join([own_command(), *options, "-r", agent.name])
     goes_on = "This conversation was not kept." if agent.ephemeral else f"To continue: {command}"

@@ -55,8 +55,9 @@ class Users:
             return await _role(cursor, name) is not None
 
     @repeat_on_conflict
-    async def add(self, name: str, password: str = "") -> None:
-        """Make a schema for a role of the same name; make the role, with this password, if there is none.
+    async def add(self, name: str, password: str = "") -> bool:
+        """Make a schema for a role of the same name; make the role, with this password, if there is none. Return False
+        if the role had the schema already.
 
         The server gets of the password only what it stores, so that its log cannot have it. Raise Rejected, or
         BadDatabase with the right that is missing.
@@ -68,11 +69,11 @@ class Users:
                 stored = connection.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
                 await _run(cursor, "create role {} login password {}", name, sql.Literal(stored))
                 await _run(cursor, "comment on role {} is {}", name, sql.Literal(roles.MADE_HERE))
-            await self._make_schema(cursor, name, ())
+            return await self._make_schema(cursor, name, ())
 
     @repeat_on_conflict
-    async def add_shared(self, name: str, users: Sequence[str]) -> None:
-        """Make a schema that these roles all use, or let further roles use it.
+    async def add_shared(self, name: str, users: Sequence[str]) -> list[str]:
+        """Make a schema that these roles all use, or let further roles use it; return all that use it.
 
         It belongs to a role of the same name of which they are members. Raise as `add`.
         """
@@ -92,9 +93,18 @@ class Users:
             for user in users:
                 await _run(cursor, "grant {} to {}", name, sql.Identifier(user))
             await self._make_schema(cursor, name, users)
+            found = await _members(cursor, name)
+            if left_out := [user for user in users if user not in found]:
+                raise Rejected(
+                    f"{left_out[0]} does not inherit the rights of {name}.",
+                    f"Let an administrator run: ALTER ROLE {quoted(left_out[0])} INHERIT; and the command again.",
+                )
+        return found
 
-    async def _make_schema(self, cursor: Cursor, name: str, users: Sequence[str]) -> None:
-        """Make the schema of this role; what any of `users` makes in it, all members of the role may use."""
+    async def _make_schema(self, cursor: Cursor, name: str, users: Sequence[str]) -> bool:
+        """Make the schema of this role; what any of `users` makes in it, all members of the role may use. Return False
+        if it was there.
+        """
         owner = await _owner(cursor, name)
         if owner not in (None, name):
             raise Rejected(f"The schema {name} belongs to {owner} already.", "Use another name.")
@@ -107,13 +117,13 @@ class Users:
                 for objects in ("tables", "sequences", "functions", "types"):
                     grant = f"alter default privileges for role {{}} in schema {{}} grant all on {objects} to {{}}"
                     await _run(cursor, grant, user, sql.Identifier(name), sql.Identifier(name))
+        return owner is None
 
     @repeat_on_conflict
     async def leave(self, user: str, name: str) -> None:
         """Let a role no longer use a shared schema. What it stored stays there. Raise as `add`."""
         async with self._transaction() as cursor:
-            await cursor.execute(roles.MEMBERS, (name,))
-            if user not in next((members for (members,) in await cursor.fetchall()), []):
+            if user not in await _members(cursor, name):
                 raise Rejected(f"{user[:80]} does not use the schema {name[:80]}.", SEE_USERS)
             await _run(cursor, "revoke {} from {}", name, sql.Identifier(user))
 
@@ -132,11 +142,11 @@ class Users:
                 raise Rejected(f"{heir[:80]!r} cannot get the conversations.", SEE_USERS)
             async with _membership(cursor, name):
                 if heir:
-                    async with _membership(cursor, heir):
+                    async with _membership(cursor, heir):  # who gets a table must be able to make one in its schema
+                        await _run(cursor, "alter schema {} owner to {}", name, sql.Identifier(heir))
                         await cursor.execute(roles.OBJECTS, {"schema": name, "heir": heir})
                         for (statement,) in await cursor.fetchall():
                             await cursor.execute(statement.encode())
-                        await _run(cursor, "alter schema {} owner to {}", name, sql.Identifier(heir))
                 elif delete:
                     await _run(cursor, "drop schema {} cascade", name)
                 else:
@@ -156,6 +166,12 @@ class Users:
     def _missing_right(self, error: errors.InsufficientPrivilege) -> BadDatabase:
         user, database = self._session.place.user, self._session.place.database
         said = error.diag.message_primary or ""
+        if of := re.search('ADMIN .*"(.*)"', error.diag.message_detail or ""):
+            return BadDatabase(
+                f"The database user {user} may not do it: {said}.",
+                f"Let an administrator run the command, or: GRANT {quoted(of[1])} TO {quoted(user)} "
+                "WITH ADMIN TRUE, INHERIT FALSE;",
+            )
         if re.search("role|option", said):
             return BadDatabase(
                 f"The database user {user} may not change roles: {said}.",
@@ -184,6 +200,12 @@ async def _role(cursor: Cursor, name: str) -> tuple[bool, bool] | None:
     """Return if the role can log in, and if ikigai made it; None if there is no such role."""
     await cursor.execute(roles.ROLE, (roles.MADE_HERE, name))
     return next(iter(await cursor.fetchall()), None)
+
+
+async def _members(cursor: Cursor, name: str) -> list[str]:
+    """Return the members of the role who have its rights."""
+    await cursor.execute(roles.MEMBERS, (name,))
+    return next((members for (members,) in await cursor.fetchall()), [])
 
 
 async def _owner(cursor: Cursor, schema: str) -> str | None:
@@ -216,8 +238,8 @@ async def _holds_agents(cursor: Cursor, schema: str) -> bool:
 
 @asynccontextmanager
 async def _membership(cursor: Cursor, name: str) -> AsyncIterator[None]:
-    """Make the role of the session a member of another one meanwhile. A superuser needs no membership."""
-    await cursor.execute(roles.IS_SUPERUSER)
+    """Let the role of the session have the rights of another one meanwhile, if it has not got them."""
+    await cursor.execute(roles.HAS_RIGHTS_OF, (name,))
     if await cursor.fetchall() == [(True,)]:
         yield
         return

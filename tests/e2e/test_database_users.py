@@ -47,6 +47,8 @@ def test_conversations_of_one_user_are_not_seen_by_another(
     assert refused.returncode == 2 and refused.stderr.startswith(
         f"ikigai: The database user {people[1]} may not use the schema {people[0]}"
     )
+    again = admin.run("db", "users", "add", people[0]).stdout
+    assert again.startswith(f"{people[0]} has its schema already.\n") and "password" not in again
     listed = admin.run("db", "users", "list").stdout
     assert all(re.search(rf"(?m)^{name} +{name} ", listed) for name in people[:2])
     assert "holds 1 conversation." in admin.run("db", "users", "remove", people[0]).stderr
@@ -68,6 +70,7 @@ def test_two_users_continue_one_conversation_in_a_shared_schema(
         program.settled()
         program.leave()
     (name,) = re.findall(r"(?m)^  (\S+)", anna.run("--schema", people[2], "agents").stdout)[1:]
+    assert f"--schema {people[2]} -r {name}" in " ".join("".join(program.screen.display).split())
     url = address(bela.dsn, options=f"-csearch_path={people[2]}")
     said = bela.run(*ECHO, "-r", name, "-p", "a word of bela", IKIGAI_DATABASE_URL=url)
     assert said.returncode == 0, said.stderr

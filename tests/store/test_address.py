@@ -175,7 +175,7 @@ def test_several_servers_are_told_apart() -> None:
     assert (str(several), several.short) == ("at a:5432 or b:2 or c:5432", "a +2")
     assert address.place(address.connection_parameters("host=a,b port=7")).servers == ["a:7", "b:7"]
     assert address.place(address.connection_parameters("host=/run port=7")).short == "local"
-    added = added_text("anna", several, "", is_new=True).splitlines()
+    added = added_text("anna", several, "").splitlines()
     assert 'url = "postgresql://anna@a:5432,b:2,c:5432/d?target_session_attrs=read-write"' in added
     assert [line.rpartition(" ")[2] for line in added[-3:]] == [f"{each}:d:anna:PASSWORD" for each in several.servers]
 

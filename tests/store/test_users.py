@@ -133,8 +133,7 @@ async def test_role_has_a_schema_of_its_own_and_needs_no_right_of_an_administrat
     users: Users, empty_dsn: str, people: tuple[str, str, str]
 ) -> None:
     anna, *_ = people
-    for _ in range(2):
-        await users.add(anna, "a password of theirs")
+    assert [await users.add(anna, "a password of theirs") for _ in range(2)] == [True, False]
     database = await open_as(empty_dsn, anna)
     talk = await Talk.open(database)
     await talk.turn("the lighthouse")
@@ -207,7 +206,10 @@ async def test_roles_of_a_shared_schema_continue_one_conversation(
     with pytest.raises(Misconfigured, match=f"{bela} may not use the schema {team}") as refused:
         await open_as(empty_dsn, bela, team)
     assert refused.value.remedy.startswith(f"Use --schema {bela}, or let its owner run: GRANT USAGE, CREATE ON SCHEMA")
-    await users.add_shared(team, [bela])
+    assert await users.add_shared(team, [bela]) == sorted((anna, bela)), "all that use it"
+    session = DatabaseSession(as_role(empty_dsn, bela), schema="pg_catalog")
+    assert (await Users(session).all())[-1].roles == tuple(sorted((anna, bela))), "each of them sees the same"
+    await session.close()
     second = await open_as(empty_dsn, bela, team)
     assert await second.agents.last() is None, "each has a last conversation"
     log = await second.open_agent(await second.agents.find(talk.agent.name))
@@ -293,7 +295,7 @@ async def test_administrator_need_not_be_a_superuser(
     users: Users, empty_dsn: str, people: tuple[str, str, str]
 ) -> None:
     anna, bela, team = people
-    admin = f"admin_{uuid4().hex[:8]}"
+    admin, third = f"admin_{uuid4().hex[:8]}", f"third_{uuid4().hex[:8]}"
     with psycopg.connect(empty_dsn, autocommit=True) as owner:
         owner.execute(f"create role {admin} login".encode())
     session = DatabaseSession(as_role(empty_dsn, admin), schema="pg_catalog")
@@ -317,12 +319,64 @@ async def test_administrator_need_not_be_a_superuser(
         with psycopg.connect(as_role(empty_dsn, admin)) as theirs, pytest.raises(psycopg.errors.InsufficientPrivilege):
             theirs.execute(sql.SQL("table {}").format(sql.Identifier(team, "messages")))
         assert len(await limited.all()) == 3
+        assert await limited.add_shared(team, [admin, anna, bela]) == sorted((admin, anna, bela))
+        await limited.leave(admin, team)
+        for heir in (bela, admin):
+            await limited.add(third, "a password of theirs")
+            database = await open_as(empty_dsn, third)
+            talk = await Talk.open(database)
+            await talk.turn()
+            await talk.log.close()
+            await database.close()
+            assert await limited.remove(third, heir)
+            database = await open_as(empty_dsn, heir, third)
+            assert await database.agents.get(talk.agent.id)
+            await database.close()
+            with psycopg.connect(as_role(empty_dsn, heir)) as theirs:
+                theirs.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(third)))
         assert await limited.remove(team, delete=True) and await limited.remove(anna) and await limited.remove(bela)
     finally:
         await session.close()
         with psycopg.connect(empty_dsn, autocommit=True) as owner:
             owner.execute(f"drop owned by {admin}".encode())
             owner.execute(f"drop role {admin}".encode())
+
+
+async def test_administrator_of_other_roles_is_told_what_to_grant(
+    users: Users, empty_dsn: str, people: tuple[str, str, str]
+) -> None:
+    """The right to make roles lets nobody change those that others made. The remedy is enough."""
+    admin, anna, team = people
+    await users.add(anna)
+    with psycopg.connect(empty_dsn, autocommit=True) as owner:
+        owner.execute(f"create role {admin} login createrole".encode())
+        owner.execute(f"grant create on database {owner.info.dbname} to {admin}".encode())
+        session = DatabaseSession(as_role(empty_dsn, admin), schema="pg_catalog")
+        limited = Users(session)
+        for change in (lambda: limited.add_shared(team, [anna]), lambda: limited.remove(anna, delete=True)):
+            with pytest.raises(BadDatabase, match=f'"{anna}"') as refused:
+                await change()
+            grant = f'GRANT "{anna}" TO "{admin}" WITH ADMIN TRUE, INHERIT FALSE;'
+            assert refused.value.remedy == f"Let an administrator run the command, or: {grant}"
+        assert not await users.exists(team), "all or nothing"
+        owner.execute(grant.encode())
+        assert await limited.add_shared(team, [anna]) == [anna]
+        assert await limited.remove(team) and await limited.remove(anna, delete=True)
+        await session.close()
+        owner.execute(f"drop owned by {admin}".encode())
+
+
+async def test_role_without_inherited_rights_cannot_use_a_shared_schema(
+    users: Users, empty_dsn: str, people: tuple[str, str, str]
+) -> None:
+    anna, _, team = people
+    with psycopg.connect(empty_dsn, autocommit=True) as owner:
+        owner.execute(f"create role {anna} login noinherit".encode())
+        with pytest.raises(Rejected, match=f"{anna} does not inherit the rights of {team}") as refused:
+            await users.add_shared(team, [anna])
+        assert not await users.exists(team), "all or nothing"
+        owner.execute(refused.value.remedy.removeprefix("Let an administrator run: ").partition(";")[0].encode())
+    assert await users.add_shared(team, [anna]) == [anna]
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,10 @@ async def _add(config: Config, arguments: argparse.Namespace) -> None:
     async with _users(config) as (users, place):
         is_new = not await users.exists(name)
         password, is_made = _read_password(name) if is_new else ("", False)
-        await users.add(name, password)
-    print_lines(added_text(name, place, password if is_made else "", is_new))
+        is_made_now = await users.add(name, password)
+    made = f"The role and its schema {name} were made." if is_new else f"The schema {name} was made."
+    lines = added_text(name, place, password if is_made else "")
+    print_lines(f"{made if is_made_now else f'{name} has its schema already.'}\n{lines}")
 
 
 def _read_password(name: str) -> tuple[str, bool]:
@@ -93,12 +95,10 @@ def _read_password(name: str) -> tuple[str, bool]:
     return secrets.token_urlsafe(PASSWORD_BYTES), True
 
 
-def added_text(name: str, place: ServerAddress, password: str, is_new: bool) -> str:
+def added_text(name: str, place: ServerAddress, password: str) -> str:
     """Return the sentences about a new user. The address has no password: it may end up in a history of commands."""
     servers = place.servers if place.host and not place.host.startswith("/") else [f"HOST:{place.port}"]
-    lines = [f"{'The role and its schema' if is_new else 'The schema'} {name} {'were' if is_new else 'was'} made."]
-    if password:
-        lines.append(f"The password, which is shown only now: {password}")
+    lines = [f"The password, which is shown only now: {password}"] if password else []
     address = f"postgresql://{name}@{','.join(servers)}/{quote(place.database, safe='')}"
     address += "?target_session_attrs=read-write" if len(servers) > 1 else ""
     lines += [f"For the configuration of {name}:", "", "[database]", f'url = "{address}"', f'schema = "{name}"', ""]
@@ -109,9 +109,9 @@ def added_text(name: str, place: ServerAddress, password: str, is_new: bool) -> 
 async def _add_shared(config: Config, arguments: argparse.Namespace) -> None:
     name, roles = arguments.name, list(dict.fromkeys(arguments.roles))
     async with _users(config) as (users, _):
-        await users.add_shared(name, roles)
+        members = await users.add_shared(name, roles)
     print_lines(
-        f"The schema {name} is for {_listed(roles)}. Each of them can read, continue and purge every conversation in "
+        f"The schema {name} is for {_listed(members)}. Each of them can read, continue and purge every conversation in "
         f"it.\nTo use it: ikigai --schema {name}"
     )
 

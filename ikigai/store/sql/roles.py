@@ -10,12 +10,13 @@ select rolcanlogin, coalesce(shobj_description(oid, 'pg_authid'), '') = %s from 
 SCHEMA_OWNER = """
 select rolname::text from pg_namespace join pg_roles on pg_roles.oid = nspowner where nspname = %s
 """
-# The role may act as the other one without being granted anything.
-IS_SUPERUSER = "select rolsuper from pg_roles where rolname = session_user"
+# True for itself, for a role that it is a member of, and for a superuser.
+HAS_RIGHTS_OF = "select pg_has_role(session_user, %s::text, 'usage')"
+# Who makes a role may grant it from then on, and need not have its rights.
 _MEMBERS = """
 array(
-  select member.rolname::text from pg_auth_members join pg_roles member on member.oid = pg_auth_members.member
-  where roleid = pg_roles.oid and member.rolname <> session_user order by 1
+  select distinct member.rolname::text from pg_auth_members join pg_roles member on member.oid = pg_auth_members.member
+  where roleid = pg_roles.oid and pg_has_role(member.oid, roleid, 'usage') order by 1
 )"""
 _TABLE = "(select oid from pg_class where relnamespace = pg_namespace.oid and relname = '{}' and relkind = 'r')"
 # The schemas with tables of ikigai, and those that are kept for them. What is in the tables of others is not asked.

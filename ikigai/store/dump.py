@@ -77,9 +77,12 @@ async def dump(
         await session.close()
     if not version:
         raise Rejected(
-            f"There are no tables of ikigai in the database {session.place.database} {session.place}.",
-            "Name the database that holds your agents.",
+            f"There are no tables of ikigai in the schema {schema_name} of the database {session.place.database} "
+            f"{session.place}.",
+            "Name the database and the schema that hold your agents.",
         )
+    if version < schema.SCHEMA_VERSION:
+        raise schema.another_version(f"The database {session.place} has", version)
     place = quoted(schema_name)
     tables = [f"--table={place}.{table}" for table in ("ikigai_migrations", *DUMPED_TABLES)]
     address, secrets = pg_programs.without_secrets(session.parameters)
@@ -142,7 +145,7 @@ async def restore(
     try:
         async with session.use(patient=True) as cursor, cursor.connection.transaction():
             await schema.create(cursor.connection, session, migrations)
-            events = await _fill(session.place, cursor, pg_restore, file, on_progress)
+            events = await _fill(session.place, schema_name, cursor, pg_restore, file, on_progress)
             await cursor.execute(queries.CLAIM_AGENTS)
         await schema.analyze_tables(session)
     finally:
@@ -150,15 +153,17 @@ async def restore(
     return events
 
 
-async def _fill(where: ServerAddress, cursor: Cursor, pg_restore: str, file: Path, on_progress: DumpProgress) -> int:
+async def _fill(
+    where: ServerAddress, name: str, cursor: Cursor, pg_restore: str, file: Path, on_progress: DumpProgress
+) -> int:
     copied = 0
     await cursor.execute(queries.RESTORE_TURN)
     await cursor.execute(queries.ALONE)
     await cursor.execute(queries.IS_EMPTY)
     if await cursor.fetchall() != [(True,)]:
         raise Rejected(
-            f"The database {where.database} {where} holds agents already; nothing was restored.",
-            "Restore into a fresh database.",
+            f"The schema {name} of the database {where.database} {where} holds agents already; nothing was restored.",
+            "Restore into a fresh database, or into another schema of it: --schema NAME.",
         )
     await cursor.execute(queries.BEGIN_COPY)
     for table, copy_in in DUMPED_TABLES.items():

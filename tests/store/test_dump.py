@@ -3,6 +3,7 @@
 import asyncio
 import os
 import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,8 +26,7 @@ from tests.store.test_schema import NEWEST, analyzed, description, tables
 from tests.support.starting import children
 
 TABLES = {
-    # Roles and users are others elsewhere.
-    "agents": "select to_jsonb(agents) - '{owner,owner_user}'::text[] from agents order by id",
+    "agents": "select * from agents order by id",
     "messages": "select * from messages order by id",
     "drafts": "select * from drafts order by agent_id",
     "usage_hours": "select * from usage_hours order by agent_id, hour, model",
@@ -109,7 +109,7 @@ async def test_into_a_schema_that_is_there_already(used: str, empty_dsn: str, tm
     assert await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS) > 0
     # A second time it is not empty any more.
     before = contents(empty_dsn)
-    with pytest.raises(Rejected, match="holds agents already"):
+    with pytest.raises(Rejected, match="The schema ikigai of the database .* holds agents already"):
         await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS)
     assert contents(empty_dsn) == before == contents(used)
 
@@ -156,9 +156,18 @@ async def test_through_the_standard_output_and_with_a_password(used: str, tmp_pa
 
 @pytest.mark.parametrize("version", [NEWEST - 1, NEWEST + 1])
 async def test_dump_of_another_schema_is_refused(used: str, empty_dsn: str, tmp_path: Path, version: int) -> None:
+    """Of an older one none is written, which nothing could restore."""
     with psycopg.connect(tables(used)) as other:
         other.execute("update ikigai_migrations set version = %s", (version,))
-    await dump.dump(used, find_binaries(), tmp_path / "d")
+        command = [find_binaries() / "pg_dump", "-Fc", "-f", tmp_path / "d", used]
+        if version < NEWEST:
+            other.commit()
+            with pytest.raises(BadDatabase, match=f"has schema {version}, and this ikigai"):
+                await dump.dump(used, find_binaries(), tmp_path / "d")
+            assert list(tmp_path.iterdir()) == []
+            await asyncio.to_thread(subprocess.run, command, check=True)
+    if version > NEWEST:
+        await dump.dump(used, find_binaries(), tmp_path / "d")
     with pytest.raises(BadDatabase, match=f"has schema {version}, and this ikigai"):
         await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS)
     assert description(empty_dsn) == "\n"

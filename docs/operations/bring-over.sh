@@ -9,6 +9,11 @@
 set -euo pipefail
 
 old=${1:?usage: bring-over.sh OLD FOLDER} folder=${2:?usage: bring-over.sh OLD FOLDER}
+if [ ! -e "$old" ]; then  # pip would take the name for that of a package
+  echo "There is no file or folder $old." >&2
+  exit 1
+fi
+old=$(realpath -- "$old")
 mkdir -p "$folder"
 chmod 700 "$folder"
 python=$folder/old/bin/python
@@ -44,7 +49,13 @@ fi
 
 schema=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["schema"])' "$folder/status.json")
 if ! done_before move; then
-  old_ikigai db psql --quiet --set=ON_ERROR_STOP=1 -c "alter schema \"$schema\" rename to \"${schema}_before\"" </dev/null
+  rename="alter schema \"$schema\" rename to \"${schema}_before\""
+  if ! told=$(old_ikigai db psql --quiet --set=ON_ERROR_STOP=1 -c "$rename" 2>&1 </dev/null); then
+    case $told in
+      *"no tables of ikigai"*) ;;  # an earlier run ended right behind the renaming
+      *) echo "The schema $schema was not renamed: $told" >&2 && exit 1 ;;
+    esac
+  fi
   finish move
 fi
 
@@ -55,8 +66,10 @@ if ! done_before import; then
   finish import
 fi
 
-# An export holds the events of an agent. What the lists need beside them comes from the old list.
-"$python" - "$folder/agents.json" >"$folder/lists.sql" <<'END'
+# An export holds the events of an agent. What the lists need beside them comes from the old list, once: what was revived
+# or used since then stays so.
+if ! done_before lists; then
+  "$python" - "$folder/agents.json" >"$folder/lists.sql" <<'END'
 import json, sys
 
 def text(value):
@@ -67,7 +80,9 @@ for agent in json.load(open(sys.argv[1]))["agents"]:
     states = "".join(f", {key}_at = {used}" for key in ("archived", "killed") if agent[key])
     print(f"update agents set last_used_at = {used}{states} where name = {text(agent['agent'])};")
 END
-new_ikigai db psql --quiet --set=ON_ERROR_STOP=1 --single-transaction -f "$folder/lists.sql" </dev/null
+  new_ikigai db psql --quiet --set=ON_ERROR_STOP=1 --single-transaction -f "$folder/lists.sql" </dev/null
+  finish lists
+fi
 
 echo "The old tables are in the schema ${schema}_before. When you miss nothing, remove them and $folder:"
 echo "ikigai db psql -c 'drop schema \"${schema}_before\" cascade'"

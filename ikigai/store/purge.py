@@ -131,10 +131,7 @@ class Purge:
         return PurgePlan(tuple(unique[id] for id in sorted(unique)), drafts, tuple(sorted(set(empty))), last)
 
     async def check_write_locks(self, plan: PurgePlan) -> None:
-        """Raise AgentLocked if another process has one of these agents, or a fork that inherited from them, open.
-
-        Raise Rejected if one of them is another owner's.
-        """
+        """Raise AgentLocked if another process has one of these agents, or a fork that inherited from them, open."""
         async with self._session.use() as cursor, self._write_locks(cursor, plan):
             pass
 

@@ -133,6 +133,33 @@ def test_script_without_its_arguments_says_how_it_is_used(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_script_takes_no_name_of_a_package_for_a_checkout(tmp_path: Path):
+    ended = subprocess.run(["bash", str(SCRIPT), "ikigai-old", "to"], cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (1, "There is no file or folder ikigai-old.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_script_puts_agents_into_lists_once(account: Account):
+    """The folder is as a run leaves it that ended behind the import; its name has blanks and quotes."""
+    folder = account.home / "brought 'over' \"here\""
+    (folder / "old/bin").mkdir(parents=True)
+    (folder / "old/bin/python").symlink_to(sys.executable)
+    for step in ("install", "export", "move", "import"):
+        (folder / f"{step}.done").touch()
+    (folder / "status.json").write_text('{"schema": "ikigai"}')
+    assert account.run("history", "import", str(EXPORTS / "árvíz.jsonl"), "--name", "it's").returncode == 0
+    old = {"agent": "it's", "last_used_at": "2026-01-02T03:04:05Z", "archived": True, "killed": False}
+    (folder / "agents.json").write_text(json.dumps({"agents": [old]}))
+    command = ["bash", str(SCRIPT), str(ROOT), str(folder)]
+    env = environment(account.home, **account.environment(IKIGAI=f"{sys.executable} -m ikigai"))
+    for states in ([(True, "2026-01-02T03:04:05Z")], []):
+        ended = subprocess.run(command, env=env, cwd=account.home, capture_output=True, text=True)
+        assert ended.returncode == 0 and "ikigai_before" in ended.stdout, ended
+        shown = [(each["archived"], each["last_used_at"]) for each in listed(account) if each["archived"]]
+        assert shown == states, "what was revived stays so"
+        account.run("agents", "revive", "it's")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif("IKIGAI_OLD_CHECKOUT" not in os.environ, reason="IKIGAI_OLD_CHECKOUT names no checkout of 28df980b")

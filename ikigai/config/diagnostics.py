@@ -69,8 +69,12 @@ def unknown_variables(environ: Iterable[str], providers: Iterable[str]) -> Itera
     """Yield a sentence for each variable that begins like those of keys and sets none, with these `providers`."""
     variables = [*OTHER_VARIABLES, *(name for path in all_paths(providers, ()) for name in variables_of(path))]
     known = [name.removeprefix(VARIABLE_PREFIX) for name in variables if name.startswith(VARIABLE_PREFIX)]
+    removed = {name: how for path, how in REMOVED_KEYS.items() if "*" not in path for name in variables_of(path)}
     for name in environ:
-        if name.startswith(VARIABLE_PREFIX) and name.removeprefix(VARIABLE_PREFIX) not in known:
+        if how := removed.get(name):
+            how = how.replace("Remove the line", "Unset it")
+            yield f"{name} is set, but is not a variable of ikigai any more. {how}"
+        elif name.startswith(VARIABLE_PREFIX) and name.removeprefix(VARIABLE_PREFIX) not in known:
             table = next((table for table in ONLY_IN_FILES if name.startswith(f"{VARIABLE_PREFIX}{table}_")), "")
             near = [] if table else closest_names(name.removeprefix(VARIABLE_PREFIX), known)
             how = (
@@ -106,6 +110,10 @@ def no_theme(setting: Setting, own: Iterable[str]) -> ConfigError:
 
 
 _FIXED = "Remove the line: the value is fixed now."
+_REMOVED_LOOKS = (
+    "prompt assistant call bold found selected thought added_word removed_word hunk heading link quote border code "
+    "code_keyword code_name code_definition code_string code_number code_comment"
+).split()
 REMOVED_KEYS: dict[KeyPath, str] = {
     ("mcp_servers", "*", "approval"): 'Write approved_tools = ["*"] to let all its tools run.',
     ("mcp_servers", "*", "directory"): "Remove the line: servers run in the working directory.",
@@ -118,7 +126,9 @@ REMOVED_KEYS: dict[KeyPath, str] = {
     **{("providers", "*", key): _FIXED for key in ("first_seconds", "idle_seconds")},
     **{("terminal", key): _FIXED for key in ("notify_after", "prompt_marks", "suggestions")},
     **{("tools", key): _FIXED for key in ("mcp_tools_tokens", "max_stored_result")},
-    ("context", "auto_recall_tokens"): _FIXED,
+    **{(table, *name, "auto_recall_tokens"): _FIXED for table, name in (("context", ()), ("profiles", ("*",)))},
+    ("agents",): "Remove the table: its values are fixed now.",
+    **{("themes", "*", look): "Remove the line: this look follows the others, or the base." for look in _REMOVED_LOOKS},
     ("database", "user_name"): "Remove the line: the name is that of your account on this machine.",
 }
 """Keys of earlier versions: what to do about each, where a key with a similar name would be another thing."""

@@ -92,6 +92,31 @@ def test_example_describes_keys_and_approval_modes_as_the_program_does():
         assert f'"{mode}": {mode.meaning}' in about["tools", "approval"]
 
 
+REMOVED = {
+    "agents": "depth at_once per_tree",
+    "context": "auto_recall_tokens",
+    "database": "user_name",
+    "mcp_servers.x": "approval directory grant",
+    "providers.acme": "first_seconds idle_seconds max_output project",
+    "terminal": "links notify_after prompt_marks suggestions update_index",
+    "tools": "max_stored_result mcp_tools_tokens",
+    "themes.mine": "prompt assistant call bold found selected thought added_word removed_word hunk heading link quote "
+    "border code code_keyword code_name code_definition code_string code_number code_comment",
+}
+
+
+def test_each_removed_key_is_refused_with_what_to_do(load):
+    removed = [(table, key) for table, keys in REMOVED.items() for key in keys.split()]
+    assert len(removed) == 40
+    for table, key in (*removed, ("profiles.fast", "auto_recall_tokens")):
+        with pytest.raises(ConfigError) as refused:
+            load(f"[{table}]\n{key} = 1\n")
+        assert refused.value.what.endswith(f"config.toml:2: there is no key {table}.{key} any more.")
+        assert re.match(r"(Remove the line: |Write |Set )", refused.value.remedy), refused.value.remedy
+    with pytest.raises(ConfigError, match=r"no key agents any more\. Remove the table"):
+        load("[agents]\n")
+
+
 def test_removed_keys_are_no_keys():
     assert not set(diagnostics.REMOVED_KEYS) & set(table.KEY_SPECS) and len(table.KEY_SPECS) <= 120
 
@@ -611,9 +636,9 @@ def test_file_goes_below_flags_and_variables_above(load):
          'Write it under [models."PROVIDER/NAME"].'),
         ('terminal.links = "on"', "config.toml:1: there is no key terminal.links any more. "
          "Set FORCE_HYPERLINK=1 for links in any terminal, FORCE_HYPERLINK=0 for none."),
-        ("[profiles.x]\nauto_recall_tokens = 5", "config.toml:2: there is no key profiles.x.auto_recall_tokens. "
+        ("[profiles.x]\nauto_recal = 5", "config.toml:2: there is no key profiles.x.auto_recal. "
          "Did you mean profiles.x.auto_recall?"),
-        ('[themes.x]\ncode = "red"', "config.toml:2: there is no key themes.x.code. "
+        ('[themes.x]\ncolour = "red"', "config.toml:2: there is no key themes.x.colour. "
          "A table [themes.NAME] has the keys base, user, dim, warning, error, added, removed."),
         ("zzz = 1", "config.toml:1: there is no key zzz. config.example.toml shows them all."),
         ("zebra = 1", "config.toml:1: there is no key zebra. config.example.toml shows them all."),
@@ -749,6 +774,20 @@ def test_all_errors_of_a_file_and_of_variables_are_told(load):
 def test_variable_that_sets_nothing_is_told(load, name, remedy):
     told = load("", {name: "1"}).unknown_variables
     assert told == (f"{name} is set, but is not a variable of ikigai. {remedy}",)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("IKIGAI_AUTO_RECALL_TOKENS", "Unset it: the value is fixed now."),
+        ("IKIGAI_TERMINAL_NOTIFY_AFTER", "Unset it: the value is fixed now."),
+        ("IKIGAI_TERMINAL_UPDATE_INDEX", "Set PIP_INDEX_URL."),
+        ("IKIGAI_DATABASE_USER_NAME", "Unset it: the name is that of your account on this machine."),
+    ],
+)
+def test_variable_of_a_removed_key_is_told_with_what_to_do(load, name, remedy):
+    told = load("", {name: "1"}).unknown_variables
+    assert told == (f"{name} is set, but is not a variable of ikigai any more. {remedy}",)
 
 
 def test_variables_that_are_known_are_not_told(load):

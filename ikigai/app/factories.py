@@ -59,6 +59,7 @@ def make_pool(config: Config) -> ProviderPool:
             body=lambda model: _body(config.models.get(f"{name}/{model}", ModelSettings())),
             platform=platform_of(config, name),
             region=server.region,
+            project=server.project,
             key_variable=variable_of(config.keys.get(name, "")),
         )
 

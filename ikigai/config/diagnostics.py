@@ -110,16 +110,34 @@ def no_theme(setting: Setting, own: Iterable[str]) -> ConfigError:
 
 
 _FIXED = "Remove the line: the value is fixed now."
-_REMOVED_LOOKS = (
-    "prompt assistant call bold found selected thought added_word removed_word hunk heading link quote border code "
-    "code_keyword code_name code_definition code_string code_number code_comment"
-).split()
+_REMOVED_LOOKS = [
+    "prompt",
+    "assistant",
+    "call",
+    "bold",
+    "found",
+    "selected",
+    "thought",
+    "added_word",
+    "removed_word",
+    "hunk",
+    "heading",
+    "link",
+    "quote",
+    "border",
+    "code",
+    "code_keyword",
+    "code_name",
+    "code_definition",
+    "code_string",
+    "code_number",
+    "code_comment",
+]
 REMOVED_KEYS: dict[KeyPath, str] = {
     ("mcp_servers", "*", "approval"): 'Write approved_tools = ["*"] to let all its tools run.',
     ("mcp_servers", "*", "directory"): "Remove the line: servers run in the working directory.",
     ("mcp_servers", "*", "grant"): "Remove the line: a server with an issuer logs in without you.",
     ("providers", "*", "max_output"): 'Write it under [models."PROVIDER/NAME"].',
-    ("providers", "*", "project"): "Set GOOGLE_CLOUD_PROJECT.",
     ("terminal", "links"): "Set FORCE_HYPERLINK=1 for links in any terminal, FORCE_HYPERLINK=0 for none.",
     ("terminal", "update_index"): "Set PIP_INDEX_URL.",
     **{("agents", key): _FIXED for key in ("depth", "at_once", "per_tree")},

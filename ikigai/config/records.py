@@ -117,6 +117,7 @@ class ProviderSettings(MaskedRecord, frozen=True):
     api: Api = ""
     api_key_env: Variable = ""
     region: CloudName = ""
+    project: CloudName = ""
     context: Tokens = 0
     headers: Headers = msgspec.field(default_factory=dict)
 

@@ -35,7 +35,7 @@ class Endpoint(Record, frozen=True):
     key on first need. `first` and `idle` are how long it may be silent, in seconds, as for `StreamingProvider`. A
     `preset` names what is special about the server. With `needs_key` it serves nobody without a key. `headers` go
     with every request, `body` fields with those to a model. `platform` is the cloud behind it, a name of CLOUDS, with a
-    `region` there. `key_variable` is the environment variable with the key, "" for none.
+    `region` and a `project` there. `key_variable` is the environment variable with the key, "" for none.
     """
 
     base_url: str
@@ -49,6 +49,7 @@ class Endpoint(Record, frozen=True):
     body: Callable[[str], Mapping[str, Any]] = lambda model: {}
     platform: str = ""
     region: str = ""
+    project: str = ""
     key_variable: str = ""
 
 
@@ -287,7 +288,7 @@ def _cloud_client(endpoint: Endpoint, arguments: tuple[Any, ...], more: dict[str
         return BedrockProvider(*arguments, **more)
     more |= {
         "region": endpoint.region or clouds.google_region(),
-        "project": clouds.google_project(),
+        "project": endpoint.project or clouds.google_project(),
     }
     if vendor == "anthropic":
         from ikigai.providers.anthropic.claude_on_vertex import ClaudeVertexProvider

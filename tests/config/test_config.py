@@ -97,7 +97,7 @@ REMOVED = {
     "context": "auto_recall_tokens",
     "database": "user_name",
     "mcp_servers.x": "approval directory grant",
-    "providers.acme": "first_seconds idle_seconds max_output project",
+    "providers.acme": "first_seconds idle_seconds max_output",
     "terminal": "links notify_after prompt_marks suggestions update_index",
     "tools": "max_stored_result mcp_tools_tokens",
     "themes.mine": "prompt assistant call bold found selected thought added_word removed_word hunk heading link quote "
@@ -106,19 +106,19 @@ REMOVED = {
 
 
 def test_each_removed_key_is_refused_with_what_to_do(load):
-    removed = [(table, key) for table, keys in REMOVED.items() for key in keys.split()]
-    assert len(removed) == 40
-    for table, key in (*removed, ("profiles.fast", "auto_recall_tokens")):
+    removed = [(section, key) for section, keys in REMOVED.items() for key in keys.split()]
+    assert len(removed) == 39
+    for section, key in (*removed, ("profiles.fast", "auto_recall_tokens")):
         with pytest.raises(ConfigError) as refused:
-            load(f"[{table}]\n{key} = 1\n")
-        assert refused.value.what.endswith(f"config.toml:2: there is no key {table}.{key} any more.")
+            load(f"[{section}]\n{key} = 1\n")
+        assert refused.value.what.endswith(f"config.toml:2: there is no key {section}.{key} any more.")
         assert re.match(r"(Remove the line: |Write |Set )", refused.value.remedy), refused.value.remedy
     with pytest.raises(ConfigError, match=r"no key agents any more\. Remove the table"):
         load("[agents]\n")
 
 
 def test_removed_keys_are_no_keys():
-    assert not set(diagnostics.REMOVED_KEYS) & set(table.KEY_SPECS) and len(table.KEY_SPECS) <= 120
+    assert not set(diagnostics.REMOVED_KEYS) & set(table.KEY_SPECS) and len(table.KEY_SPECS) <= 121
 
 
 # ── The layers ──

@@ -129,6 +129,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[str]:
         if not admin.execute("select from pg_roles where rolname = 'guarded'").fetchall():
             admin.execute("create role guarded login password 'right'")
         admin.execute("grant create on database ikigai to guarded")
+        admin.execute("drop schema if exists ikigai cascade")  # of an earlier run, perhaps with another schema number
     yield address(lease.dsn, user="guarded")
     lease.close()
 

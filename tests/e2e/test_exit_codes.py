@@ -437,11 +437,9 @@ def test_status_and_migrate(account: Account, empty_dsn: str):
         assert account.run("db", "migrate", **there).stdout == f"The schema ikigai {done}, with number {number}.\n"
     with psycopg.connect(empty_dsn) as connection:
         connection.execute("update ikigai.ikigai_migrations set version = version - 1")
-    told = account.run("db", "status", **there)
-    assert told.returncode == 0 and f"schema {number - 1}; this ikigai has {number}" in told.stdout
-    assert "holds      0 agents, 0 events" in told.stdout
-    refused = account.run("db", "migrate", **there)
-    assert refused.returncode == 2 and f"this ikigai needs schema {number}" in refused.stderr
+    for command in ("status", "migrate"):
+        refused = account.run("db", command, **there)
+        assert refused.returncode == 2 and f"this ikigai needs schema {number}" in refused.stderr
 
 
 def test_one_is_no_plural(account: Account):

@@ -14,7 +14,7 @@ from ikigai.repl.agent_commands import AGENT_HANDLERS
 from ikigai.repl.program_commands import HANDLERS
 from ikigai.repl.switching import DESTINATIONS
 
-SHOWN_DIFFERENTLY = {"cost", "limit", "model", "status"}
+SHOWN_DIFFERENTLY = {"limit", "model", "status"}
 """Commands whose handler at the prompt does more than show the answer."""
 
 

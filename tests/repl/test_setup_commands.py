@@ -13,7 +13,7 @@ from ikigai.repl.session import Session
 from ikigai.repl.setup_commands import ProviderSource
 from tests.core.agent import Agent
 
-ARGUMENTS = argparse.Namespace(config="my.toml", db=None)
+ARGUMENTS = argparse.Namespace(config="my.toml", db=None, schema=None)
 
 
 class NoTerminal:

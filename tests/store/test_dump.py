@@ -109,7 +109,7 @@ async def test_into_a_schema_that_is_there_already(used: str, empty_dsn: str, tm
     assert await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS) > 0
     # A second time it is not empty any more.
     before = contents(empty_dsn)
-    with pytest.raises(Rejected, match="The schema ikigai of the database .* holds agents already"):
+    with pytest.raises(Rejected, match=r"The schema ikigai of the database .* holds agents already"):
         await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS)
     assert contents(empty_dsn) == before == contents(used)
 

@@ -110,29 +110,11 @@ def no_theme(setting: Setting, own: Iterable[str]) -> ConfigError:
 
 
 _FIXED = "Remove the line: the value is fixed now."
-_REMOVED_LOOKS = [
-    "prompt",
-    "assistant",
-    "call",
-    "bold",
-    "found",
-    "selected",
-    "thought",
-    "added_word",
-    "removed_word",
-    "hunk",
-    "heading",
-    "link",
-    "quote",
-    "border",
-    "code",
-    "code_keyword",
-    "code_name",
-    "code_definition",
-    "code_string",
-    "code_number",
-    "code_comment",
-]
+_REMOVED_LOOKS: tuple[str, ...] = (
+    *("prompt", "assistant", "call", "bold", "found", "selected", "thought", "added_word", "removed_word", "hunk"),
+    *("heading", "link", "quote", "border", "code", "code_keyword", "code_name", "code_definition", "code_string"),
+    *("code_number", "code_comment"),
+)
 REMOVED_KEYS: dict[KeyPath, str] = {
     ("mcp_servers", "*", "approval"): 'Write approved_tools = ["*"] to let all its tools run.',
     ("mcp_servers", "*", "directory"): "Remove the line: servers run in the working directory.",

@@ -28,7 +28,7 @@ replace = msgspec.structs.replace
 By: TypeAlias = Literal["day", "month", "model", "agent", "tree", "folder"]
 TimeUnit: TypeAlias = Literal["hour", "day", "week", "month", "year"]
 TIME_UNITS: tuple[TimeUnit, ...] = ("hour", "day", "week", "month", "year")
-HOUR, DAY = 3600, 86_400
+QUARTER, HOUR, DAY = 900, 3600, 86_400
 MAX_UNIT_SECONDS: dict[str, int] = {"hour": HOUR, "day": DAY + HOUR, "week": 7 * DAY, "month": 31 * DAY}
 """Seconds that a period has at most, summer time and all."""
 PERIODS = "day", "month"
@@ -119,11 +119,20 @@ def _periods(unit: TimeUnit, first: float, last: float, most: int) -> tuple[Time
     if last - first > most * MAX_UNIT_SECONDS[unit]:
         return None
     if unit == "hour":
-        start = datetime.fromtimestamp(first).replace(minute=0, second=0, microsecond=0).timestamp()
-        hours = [datetime.fromtimestamp(at).astimezone() for at in range(int(start), int(last) + 1, HOUR)]
+        hours = list(_hours(first, last))
         return (unit, hours) if len(hours) <= most else None
     began = _beginnings(unit, first, last)
     return (unit, began) if len(began) <= most else None
+
+
+def _hours(first: float, last: float) -> Iterator[datetime]:
+    """Yield the beginnings of the hours from one moment to the other. Clocks may be set by half an hour."""
+    start, name = datetime.fromtimestamp(first).replace(minute=0, second=0, microsecond=0).timestamp(), ""
+    for at in range(int(start), int(last) + 1, QUARTER):
+        moment = datetime.fromtimestamp(at).astimezone()
+        if moment.minute == 0 or _period_name("hour", moment) != name:
+            yield moment
+        name = _period_name("hour", moment)
 
 
 def _beginnings(unit: TimeUnit, first: float, last: float) -> list[datetime]:
@@ -169,8 +178,9 @@ async def _bounds(cursor: Cursor, which: dict[str, Any]) -> tuple[float | None, 
 
 
 def local_midnight(day: date) -> datetime:
-    """Return the beginning of the day in the local time zone."""
-    return datetime(day.year, day.month, day.day).astimezone()
+    """Return the beginning of the day in the local time zone, which is later where clocks are set at midnight."""
+    at = datetime(day.year, day.month, day.day).timestamp()
+    return datetime.fromtimestamp(at).astimezone()  # of a time that clocks skip, `astimezone` makes one before it
 
 
 def _days(first: date, last: date) -> Iterator[date]:

@@ -106,12 +106,12 @@ REMOVED = {
 
 
 def test_each_removed_key_is_refused_with_what_to_do(load):
-    removed = [(section, key) for section, keys in REMOVED.items() for key in keys.split()]
+    removed = [(where, key) for where, keys in REMOVED.items() for key in keys.split()]
     assert len(removed) == 39
-    for section, key in (*removed, ("profiles.fast", "auto_recall_tokens")):
+    for where, key in (*removed, ("profiles.fast", "auto_recall_tokens")):
         with pytest.raises(ConfigError) as refused:
-            load(f"[{section}]\n{key} = 1\n")
-        assert refused.value.what.endswith(f"config.toml:2: there is no key {section}.{key} any more.")
+            load(f"[{where}]\n{key} = 1\n")
+        assert refused.value.what.endswith(f"config.toml:2: there is no key {where}.{key} any more.")
         assert re.match(r"(Remove the line: |Write |Set )", refused.value.remedy), refused.value.remedy
     with pytest.raises(ConfigError, match=r"no key agents any more\. Remove the table"):
         load("[agents]\n")

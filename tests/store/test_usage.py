@@ -271,13 +271,30 @@ def period(by: str, at: float) -> str:
     return moment.strftime(forms.get(by, "%Y-%m-%d"))
 
 
-@pytest.mark.ordinary("America/New_York", "Pacific/Chatham")  # clocks are set there; days begin at a quarter past
-@pytest.mark.parametrize("here", ["UTC", "Asia/Kolkata", "America/New_York", "Pacific/Chatham"])
+@pytest.mark.ordinary(
+    "America/New_York-10", "Australia/Lord_Howe-9"
+)  # clocks are set there; days begin at a quarter past
+@pytest.mark.parametrize(
+    ("here", "month"),
+    [
+        ("UTC", 10),
+        ("Asia/Kolkata", 10),
+        ("America/New_York", 10),
+        ("Pacific/Chatham", 10),
+        ("Pacific/Chatham", 3),  # from summer time to winter time
+        ("Australia/Lord_Howe", 9),  # by half an hour
+        ("Australia/Lord_Howe", 3),
+        ("America/St_Johns", 10),
+        ("America/Havana", 10),  # midnight is twice
+        ("Africa/Cairo", 4),  # a day without midnight
+        ("Africa/Cairo", 10),
+    ],
+)
 async def test_reports_add_up_every_request_of_a_period_in_each_time_zone(
-    dsn: str, database: Database, here: str, monkeypatch: pytest.MonkeyPatch
+    dsn: str, database: Database, here: str, month: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = random.Random(7)
-    begins = datetime(2026, 10, 20, tzinfo=UTC).timestamp()
+    begins = datetime(2026, month, 20, tzinfo=UTC).timestamp()
     top = await database.agents.create("top", "/work")
     made = await database.tree.fork(top, 0, (ev.Forked(top.id, 0),), made=uuid4())
     agents = [top, made, await database.agents.create("other", "/else")]

@@ -18,6 +18,7 @@ from ikigai.core.errors import ConfigError
 
 MAX_ERROR_CHARACTERS = 300
 """Characters of a reason, which may quote the whole reply."""
+_OF_DATABASE = "With -p, IKIGAI_DATABASE_SCHEMA={} chooses the schema of the database."
 _REMEDY = "Name a file with a JSON schema: --schema FILE. Nothing was sent."
 
 
@@ -29,7 +30,8 @@ class ReplySchema:
         try:
             value: Any = msgspec.json.decode(Path(file).read_bytes())
         except OSError as error:
-            raise ConfigError(f"The schema {file} cannot be read: {error.strerror}.", _REMEDY) from None
+            remedy = _REMEDY if "." in file or "/" in file else f"{_REMEDY} {_OF_DATABASE.format(file)}"
+            raise ConfigError(f"The schema {file} cannot be read: {error.strerror}.", remedy) from None
         except msgspec.DecodeError as error:
             raise ConfigError(f"The schema {file} is not JSON: {error}.", _REMEDY) from None
         if not isinstance(value, dict) or not value:

@@ -146,7 +146,7 @@ class Database:
 
     @cached_property
     def indexer(self) -> Indexer:
-        """Fills the indexes that search, recall and reports of usage read."""
+        """Fills the indexes that search and recall read."""
         from ikigai.store.search.indexer import Indexer
 
         return Indexer(self._beside, self._news)

@@ -58,7 +58,10 @@ _BY_STATE = {
     "42501": _wrong(
         "The database user {user} may not do that: {said}.", "Ask the owner of the database for permission."
     ),
-    "42P01": _wrong("Tables are missing from the database {database}: {said}.", "Run: ikigai db migrate"),
+    "42P01": _wrong(
+        "Tables are missing from the database {database}: {said}.",
+        "Run: ikigai db migrate. If the schema is there already, restore a dump into another one: --schema NAME.",
+    ),
     "42P05": _MIXED_UP,
     "53100": _away("The disk of the database {place} is full.", "Free some space there, then try again."),
     "53200": _away("The database {place} is out of memory.", "Try again in a moment."),

@@ -19,6 +19,8 @@ from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import roles
 
+ROLES_LOCK = int.from_bytes(b"ikir")
+"""The key of the lock under which one program at a time changes roles and their schemas."""
 SEE_USERS = "`ikigai db users list` shows them."
 NAME_PATTERN = r"(?!pg_|(public|none|information_schema)\Z)[A-Za-z_][A-Za-z0-9_-]{0,62}"
 """Names of a role and its schema: those that [database] schema takes, and that PostgreSQL does not keep for itself."""
@@ -159,6 +161,7 @@ class Users:
         async with self._session.use(patient=True) as cursor:
             try:
                 async with cursor.connection.transaction():
+                    await cursor.execute(roles.TURN, (ROLES_LOCK,))
                     yield cursor
             except errors.InsufficientPrivilege as error:
                 raise self._missing_right(error) from error

@@ -209,6 +209,7 @@ def test_file_that_is_no_schema_is_refused(account: Account, wire: Wire, text: s
 
 def test_schema_needs_its_file_and_a_message(account: Account):
     refused(account.run(*ECHO, "-p", "--schema", "none.json", "x"), 2, "none.json cannot be read")
+    refused(account.run(*ECHO, "-p", "--schema", "team", "x"), 2, "team cannot be read", "IKIGAI_DATABASE_SCHEMA=team")
     refused(account.run(*ECHO, "-c", "-p", "--schema", schema(account), "/clear"), 2, "--schema is for messages")
     assert not account.agents()
 

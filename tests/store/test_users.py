@@ -1,5 +1,6 @@
 """Roles of people: each has a schema that no other role gets into, and several may use a shared one."""
 
+import asyncio
 import subprocess
 from collections.abc import AsyncIterator
 from uuid import uuid4
@@ -377,6 +378,20 @@ async def test_role_without_inherited_rights_cannot_use_a_shared_schema(
         assert not await users.exists(team), "all or nothing"
         owner.execute(refused.value.remedy.removeprefix("Let an administrator run: ").partition(";")[0].encode())
     assert await users.add_shared(team, [anna]) == [anna]
+
+
+async def test_administrators_take_turns(users: Users, empty_dsn: str, people: tuple[str, str, str]) -> None:
+    """Whoever comes later finds what the other one made, or that it is gone."""
+    anna, bela, team = people
+    sessions = [DatabaseSession(empty_dsn, schema="pg_catalog") for _ in range(4)]
+    others = [Users(session) for session in sessions]
+    made = await asyncio.gather(*(each.add(name) for each, name in zip(others, (anna, bela) * 2, strict=True)))
+    assert sorted(made) == [False, False, True, True]
+    assert await asyncio.gather(*(each.add_shared(team, [anna, bela]) for each in others)) == [[anna, bela]] * 4
+    gone = await asyncio.gather(*(each.remove(team) for each in others), return_exceptions=True)
+    assert gone.count(True) == 1 and sum(isinstance(each, Rejected) for each in gone) == 3, gone
+    for session in sessions:
+        await session.close()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from typing import LiteralString
 
 MADE_HERE = "made by ikigai db users add"
 """The comment on a role that ikigai made: it drops no other one."""
+TURN = "select pg_advisory_xact_lock(%s)"
 ROLE = """
 select rolcanlogin, coalesce(shobj_description(oid, 'pg_authid'), '') = %s from pg_roles where rolname = %s
 """

@@ -4,7 +4,7 @@
     the agent's own choices (/budget, /model …)
     the profile, the configuration, the default
 
-Choices in an agent of another user let no more run without a question than `ask` does, or than the user's own
+Choices that another user stored let no more run without a question than `ask` does, or than the user's own
 configuration. A trusted project's limits make the result stricter, but not that of a flag or variable
 (`RunConfig.resolve`): of two budgets the smaller one holds. Under it a request may take no more than the model has room
 for (`Memory.ceiling`).

@@ -276,7 +276,7 @@ def _with_choices(memory: Memory, stored: StoredEvent, event: SettingsChanged) -
         own = {**memory.own, **grants.stricter_choices(memory.run, memory.own, mine, event.seal)}
         unconfirmed = grants.unconfirmed_choices({**memory.unconfirmed, **mine}, own)
         return _with_settings(replace(memory, unconfirmed=unconfirmed), own, memory.recorded)
-    replaced = (values.keys() - mine.keys()) if mine.get("profile") else set[str]()
+    replaced = (values.keys() - mine.keys()) if "profile" in mine else set[str]()
     kept = {key: value for key, value in memory.own.items() if key not in replaced}
     own = grants.without_none({**kept, **mine})
     run = memory.run.choose({*mine, *replaced}, stored.id)

@@ -135,7 +135,7 @@ def with_proven_forks(seal: Seal | None, line: Sequence[Ancestor], rows: Sequenc
     counting, newest = list[StoredEvent](), dict[str, int]()
     for row in rows:
         is_late = row.seq < newest.get(row.agent, 0)
-        if is_confirmed(seal, row):
+        if needs_seal(row.event) and is_confirmed(seal, row):
             newest[row.agent] = max(row.seq, newest.get(row.agent, 0))
         counting.append(_without_seal(row) if is_late or row.agent in unproven else row)
         own_fork = row.event if isinstance(row.event, Forked) and (row.agent, row.event.parent_id) in places else None

@@ -4,7 +4,7 @@ A `Loading` is a generator that yields questions and is sent the answers, so the
 a list in memory. Its cost grows with the window and the number of control events, not with the history.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from typing import TypeAlias, TypeVar, cast
 
 from ikigai.core.events import (
@@ -142,18 +142,18 @@ def find_reach(run: RunConfig, agent: str, next_event: Event | None = None) -> R
             break
     plan = lineage_spans(line)
     controls = cast("tuple[StoredEvent, ...]", (yield AskControls(plan)))
-    undone = undone_ids(undo for ancestor in line for undo in ancestor.undos)
+    undone = undone_ids(undo for ancestor in ancestry for undo in ancestor.undos)
+    in_force: Sequence[StoredEvent] = controls
+    if controls and isinstance(controls[0].event, Cleared) and not is_confirmed(run.seal, controls[0]):
+        in_force = [*(yield from _choices_before(ancestry, {row.id for row in controls})), *controls]
     # No command undoes a setting or a fork. A row that names one would bring back what it has replaced, with its seal.
     kept = (
         choices_of_undone(run.seal, row)
         if row.id in undone and not isinstance(row.event, SettingsChanged | Forked)
         else row
-        for row in controls
+        for row in in_force
     )
-    in_force = [row for row in kept if row]
-    if controls and isinstance(controls[0].event, Cleared) and not is_confirmed(run.seal, controls[0]):
-        in_force = [*(yield from _choices_before(ancestry, controls[0].id)), *in_force]
-    in_force = with_proven_forks(run.seal, ancestry, in_force)
+    in_force = with_proven_forks(run.seal, ancestry, [row for row in kept if row])
     if next_event:
         in_force.append(StoredEvent(NEXT_ID, agent, 0, 0.0, next_event))
     settled = replace(replay(empty_memory(run.before_choices(), agent), in_force), stale=False)
@@ -163,11 +163,13 @@ def find_reach(run: RunConfig, agent: str, next_event: Event | None = None) -> R
     return Reach(settled, live_spans(plan, settled.excluded), irregular, live_spans(plan, settled.excluded_intervals))
 
 
-def _choices_before(ancestry: tuple[Ancestor, ...], clear: int) -> Reading[list[StoredEvent]]:
-    """Return the rows of choices before a clear that another program stored: it takes no choice back."""
+def _choices_before(ancestry: tuple[Ancestor, ...], behind: Collection[int]) -> Reading[list[StoredEvent]]:
+    """Return the rows of choices that a clear of another program would take back, all but those `behind` it: it
+    takes none back, whatever id it has.
+    """
     whole = lineage_spans(replace(ancestor, cleared=None) for ancestor in ancestry)
     rows = cast("tuple[StoredEvent, ...]", (yield AskControls(whole)))
-    return [row for row in rows if row.id < clear and isinstance(row.event, SettingsChanged | Cleared | Forked)]
+    return [row for row in rows if row.id not in behind and isinstance(row.event, SettingsChanged | Cleared | Forked)]
 
 
 def load_memory(run: RunConfig, agent: str, next_event: Event | None = None) -> Loading:

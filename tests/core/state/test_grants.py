@@ -454,3 +454,35 @@ def test_filter_before_a_choice_does_not_remove_it(is_cleared: bool) -> None:
     later = [row._replace(id=row.id + 1) for row in rows[gap:]]
     rows[gap:] = [StoredRow(gap + 1, "a", len(rows) + 1, *content), *later]
     assert in_force(Agent(run(), agent.log).memory)[0] == "ask"
+
+
+@pytest.mark.parametrize("clear", [ev.Cleared(), ev.Cleared({"approval": "yolo"}), ev.Cleared(seal=IMPORTED)])
+def test_clear_with_a_low_id_takes_no_choice_of_the_parent_back(clear: ev.Cleared) -> None:
+    agent = Agent(run({"approval": "auto"}))
+    agent.turn()
+    gap = len(agent.log.rows)
+    agent.store((ev.CommandRan("/status"),))
+    agent.happen(Change({"approval": "ask"}))
+    fork(agent.log, "b", "a", agent.log.rows[-1].id)
+    before = in_force(Agent(agent.run, agent.log, "b").memory)
+    agent.log.rows[gap] = StoredRow(gap + 1, "b", 2, *codec.encode(clear))
+    assert in_force(Agent(agent.run, agent.log, "b").memory) == before and before[0] == "ask"
+
+
+def test_clear_of_another_program_brings_no_undone_clear_back() -> None:
+    agent = Agent(run())
+    agent.turn()
+    agent.log.create("b", "a", late := agent.log.rows[-1].id)
+    agent.log.append("b", (ev.Forked("a", late, "a"), ev.Cleared({"approval": "edits"})))
+    agent.log.append("b", (ev.Undone(agent.log.rows[-1].id, "clear", "clear"),))
+    child = Agent(run(), agent.log, "b")
+    assert in_force(child.memory)[0] == in_force(planted(child, ev.Cleared(), "b"))[0] == "ask"
+
+
+def test_stricter_choice_of_another_program_ends_with_the_profile_that_it_was_stricter_than() -> None:
+    agent = Agent(run())
+    agent.happen(Change({"profile": "loose"}))
+    assert in_force(planted(agent, chosen(approval="edits")))[0] == "edits"
+    changed = {"profile": None, "approval": "ask", "tools_off": "web"}
+    agent.store((ev.SettingsChanged(changed, {"profile": "agent", "approval": "default", "tools_off": "default"}),))
+    assert in_force(agent.loaded())[0] == "ask"

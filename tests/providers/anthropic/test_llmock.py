@@ -46,6 +46,7 @@ async def test_llmock_a_broken_call(mocked: RetryingProvider, llmock, kind: str)
     llmock.assert_resilient(strict=True)
 
 
+@pytest.mark.long  # the ordinary run does it in one format: how long is waited is no matter of the vendor
 async def test_llmock_faults_that_pass(mocked: RetryingProvider, llmock):
     llmock.rate_limit(times=1, retry_after=0.2).fail(529).fail(503).fail(500).reply("Still here.")
     found = await collect(mocked)

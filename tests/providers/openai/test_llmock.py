@@ -51,6 +51,7 @@ async def test_llmock_a_reply_and_a_call(mocked: RetryingProvider, llmock: Any, 
     llmock.assert_resilient(strict=True)
 
 
+@pytest.mark.ordinary("chat")  # how long is waited is no matter of the vendor
 async def test_llmock_faults_that_pass(mocked: RetryingProvider, llmock: Any):
     # Three pauses are ours: of two, one that the machine makes longer is enough to look like no growing ones.
     llmock.rate_limit(times=1, retry_after=0.2).fail(503).fail(500).fail(502).reply("Still here.")
@@ -76,6 +77,7 @@ async def test_llmock_faults_that_stay(mocked: RetryingProvider, llmock: Any, st
     llmock.assert_resilient(strict=True)
 
 
+@pytest.mark.long  # test_retry shows it with a clock of its own
 async def test_llmock_an_outage(llmock: Any):
     llmock.outage()
     provider = OpenAIProvider("openai", llmock.base_url("openai"), "llmock-key")

@@ -198,7 +198,7 @@ def pager(folder: Path, body: str) -> str:
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (40, 12)])
 def test_thinking_is_seen_as_it_comes_and_folds_when_words_begin(tmp_path: Path, size: tuple[int, int]):
     with Console(tmp_path, size=size, DEMO_PACE="0.02") as console:
-        console.ready().send("muse " + "one two three four. " * 90 + "\r")
+        console.ready().send("muse " + "one two three four. " * 50 + "\r")
 
         def live() -> list[str]:
             before, _, _ = console.text.partition("Thinking…")
@@ -331,9 +331,9 @@ def test_hint_is_shown_when_there_is_nothing_to_open(tmp_path: Path):
 
 def test_hidden_thoughts(tmp_path: Path):
     with Console(tmp_path, DEMO_THINKING="hide", DEMO_PACE="0.06") as console:
-        console.ready().send("muse " + "words " * 60 + "\r")
+        console.ready().send("muse " + "words " * 40 + "\r")
         console.until(lambda: re.search(r"Thinking… [1-9] s", console.text))
-        assert console.text.count("words") == 60, "those that were typed"
+        assert console.text.count("words") == 40, "those that were typed"
         console.until("● Thought through.")
         assert "∴" not in console.history
 

@@ -263,7 +263,7 @@ async def test_process_that_ends_within_two_seconds_is_waited_for(
 
 async def test_daemon_is_ended_with_a_timeout(witness: Witness, tmp_path: Path):
     forks = f"env -i {daemon('import signal; signal.signal(15, signal.SIG_IGN)')} {witness.token}; sleep 600"
-    task = asyncio.create_task(run(forks, tmp_path, witness.environment, 10))
+    task = asyncio.create_task(run(forks, tmp_path, witness.environment, 5))
     await witness.see(4)  # the supervisor, bash, the daemon, sleep
     assert (await task).timed_out
 

@@ -1,4 +1,4 @@
-"""This package defines an agent without IO, clock, randomness or threads.
+"""An agent without IO, clock, randomness or threads.
 
 Reading order: messages and events (the nouns), codec (a row), state (the meaning of the log, decide and work, the
 window, loading), request and tokens (requests to models, and their sizes), views (text for users), commands (input of

@@ -1,6 +1,4 @@
-"""This module defines the approval modes: how many actions of models run without a question, from the strictest mode
-on.
-"""
+"""Approval modes: how many actions of models run without a question, beginning with the strictest mode."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""This module converts events to rows and back: the `kind`, `content` and `data` of the table `messages`.
+"""Convert events to rows and back: the `kind`, `content` and `data` of the table `messages`.
 
 One table says how. `content` is the text that people search and read. `data` holds the other fields as a JSON object,
 without those that have their default. Text that must come back byte for byte (arguments, signatures) stands in strings,

@@ -1,4 +1,4 @@
-"""This module defines the errors that ikigai raises on purpose, as one tree.
+"""Errors that ikigai raises on purpose, as one tree.
 
     IkigaiError              anything that a sentence can tell the user
     ├── ConfigError          flags, environment, configuration files          exit code 2

@@ -1,4 +1,4 @@
-"""This module defines the events: everything that is stored, and nothing else.
+"""Events: everything that is stored, and nothing else.
 
 An event is a noun or a past participle. Its class names the row's `kind`, its `content` field (if it has one) the row's
 `content`, the other fields the row's `data`. The table for this is in `codec`. `ToolCall` and `ToolResult` are events

@@ -1,5 +1,5 @@
-"""This module builds the JSON schema of a Struct in the form that vendors accept for a tool's arguments: one object,
-without empty titles.
+"""Build the JSON schema of a Struct in the form that vendors accept for a tool's arguments: one object, without empty
+titles.
 """
 
 from functools import cache

@@ -1,4 +1,4 @@
-"""This module holds the table of key actions: what a key at the prompt does, and the keys it has by default.
+"""Table of key actions: the effect of a key at the prompt, and the default keys of each action.
 
 The key bindings, the table [keys] of the configuration and the list of keys that users see come from here. A key is
 written as people write it: "ctrl-x", "alt-enter", "f2"; two keys pressed one after the other stand in one text with a

@@ -1,4 +1,4 @@
-"""This module lays out the list of keys that ? and /keys show."""
+"""Lay out the list of keys that ? and /keys show."""
 
 import textwrap
 from collections.abc import Iterator, Mapping

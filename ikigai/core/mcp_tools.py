@@ -1,4 +1,4 @@
-"""This module defines what a conversation knows of MCP servers: definitions of tools, their names and their digests.
+"""MCP servers as a conversation knows them: definitions of tools, their names and their digests.
 
 The setting `mcp_tools` of an agent holds the definitions that its turns are offered, as JSON (`McpOffer`). It changes
 only where a turn begins, so that a server that becomes ready late does not change a request within a turn.

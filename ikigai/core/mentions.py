@@ -1,4 +1,4 @@
-"""This module reads and writes mentions in a message: an @ at the start of a word and a path or URL behind it.
+"""Read and write mentions in a message: an @ at the start of a word and a path or URL behind it.
 
 text                                what may be meant
 @cat.png, @src/, @~/my\\ cat.png    the file or folder of this path

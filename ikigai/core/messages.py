@@ -1,4 +1,4 @@
-"""This module defines content blocks and messages: the input and the output of a model."""
+"""Content blocks and messages: the input and the output of a model."""
 
 from enum import StrEnum
 from typing import TypeAlias

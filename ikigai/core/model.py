@@ -1,6 +1,4 @@
-"""This module defines the loop's view of a model: its limits, the sizes of its requests, and the provider that serves
-it.
-"""
+"""The loop's view of a model: its limits, the sizes of its requests, and the provider that serves it."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""This module defines the protocols that the agent loop needs and that the edges fulfil without knowing one another."""
+"""Protocols that the agent loop needs, implemented by packages that do not know one another."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar

@@ -1,4 +1,4 @@
-"""This module defines the questions to the user that block an operation until they are answered."""
+"""Questions to the user that block an operation until they are answered."""
 
 from ikigai.core.record import Record
 

@@ -1,4 +1,4 @@
-"""This module defines the base of every record: frozen, slotted, cheap."""
+"""Base of every record: frozen, slotted, cheap."""
 
 from typing import Annotated, TypeAlias
 

@@ -1,4 +1,4 @@
-"""This module makes foreign text safe: `clean` for a terminal to draw, `storable` for PostgreSQL to hold.
+"""Make foreign text safe: `clean` for a terminal to draw, `storable` for PostgreSQL to hold.
 
 A terminal would obey or hide these characters; each gets the replacement on the right:
 

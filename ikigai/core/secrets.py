@@ -1,6 +1,4 @@
-"""This module tells variables that hold secrets, and provides the environment without them for programs that ikigai
-starts.
-"""
+"""Recognize variables that hold secrets, and build the environment without them for programs that ikigai starts."""
 
 import re
 from collections.abc import Mapping

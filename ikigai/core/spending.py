@@ -1,4 +1,4 @@
-"""This module decides under the caps of the user if a request may start, and how long its reply may be at most.
+"""Decide under the user's caps if a request may start, and how long its reply may be.
 
     bound = the input at its dearest + the output limit at its price
     a request starts if spent + reserved + bound fits under every cap

@@ -1,4 +1,4 @@
-"""This module counts the tokens of a serialised request.
+"""Count the tokens of a serialized request.
 
 One function answers for every provider and model over the measured bytes of the request body. Four bytes count as one
 token. English, code and JSON schemas differ from that by at most a fifth. Better known sizes are measured as four bytes

@@ -1,4 +1,4 @@
-"""This module words the user's no to a tool call: for the model, and from that for people again."""
+"""Word the user's refusal of a tool call for the model, and read it back for people."""
 
 import re
 

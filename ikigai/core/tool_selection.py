@@ -1,5 +1,5 @@
-"""This module defines the selection of tool sets that are switched on and off, and the text that the setting
-`tools_off` stores of it: the names of the sets that are off, and with a + those of CHOSEN_SETS that are on.
+"""Selection of the tool sets that are switched on and off, and its text in the setting `tools_off`: the names of the
+sets that are off and, with a +, the sets of CHOSEN_SETS that are on.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""This module defines the web search that a model's vendor runs by itself: its tool set, its bounds, and its texts."""
+"""Web search that a model's vendor runs by itself: its tool set, its limits, and its texts."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""This module lists the vendors, servers and clouds whose providers need no table in the configuration."""
+"""Vendors, servers and clouds whose providers need no table in the configuration."""
 
 from collections.abc import Collection
 from typing import Literal, TypeAlias

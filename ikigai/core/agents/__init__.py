@@ -1,1 +1,1 @@
-"""This package says how agents form a tree, send mail and start agents of their own."""
+"""Agents among agents: the tree that they form, their mail, and agents that they start."""

@@ -1,6 +1,4 @@
-"""This module provides messages between agents: a message under way, and the report of an agent to the one that it
-works for.
-"""
+"""Messages between agents: a message under way, and an agent's report to the agent that it works for."""
 
 from ikigai.core.events import MailTaken
 from ikigai.core.record import Record

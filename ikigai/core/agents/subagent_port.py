@@ -1,4 +1,4 @@
-"""This module defines how a tool of an agent works with subagents: start, list, write, wait, end.
+"""Protocol by which a tool of an agent works with subagents: start, list, write, wait, end.
 
 The owner of an agent's tool registry gives the tools a `Subagents` of that agent. A tool's `run` awaits its methods,
 and turns the Rejected that they raise into words for the model. Nothing here depends on a terminal: in print mode only

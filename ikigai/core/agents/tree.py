@@ -1,4 +1,4 @@
-"""This module orders agents into a tree: parents, siblings, and the sequence in which all of them are read.
+"""Order agents into a tree: parents, siblings, and the sequence in which all of them are read.
 
 Nothing here trusts the tree to be one: with a missing parent, or ancestors in a circle, all of it stays finite.
 """

@@ -1,1 +1,1 @@
-"""This package describes the slash commands as data and parses what is typed behind them."""
+"""Slash commands as data, and parsers of their arguments."""

@@ -1,4 +1,4 @@
-"""This module parses the arguments of commands: ids, models with their levels, sizes in tokens and bytes."""
+"""Parse the arguments of commands: ids, models with their levels, sizes in tokens and bytes."""
 
 import re
 

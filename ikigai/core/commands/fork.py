@@ -1,4 +1,4 @@
-"""This module parses a line of /fork: place, name, model, and the first prompt."""
+"""Parse the arguments of /fork: place, name, model, and the first prompt."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""This module parses /limit: a scope and an amount in dollars or tokens."""
+"""Parse the arguments of /limit: a scope and an amount in dollars or tokens."""
 
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""This module turns a command and its argument into a meaning, and a meaning back into a line."""
+"""Turn a command with its argument into an input or request, and back into a line."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""This module defines the record of one slash command, which every list of commands is derived from."""
+"""Record of one slash command, from which every list of commands is derived."""
 
 import contextlib
 from collections.abc import Callable, Generator

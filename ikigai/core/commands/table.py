@@ -1,4 +1,4 @@
-"""This module holds the table of slash commands, which the prompt, print mode, completion and help read."""
+"""Table of slash commands, which the prompt, print mode, completion and help read."""
 
 import re
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""This package decides when old turns are replaced by a summary, and which ones."""
+"""Decide when a summary replaces old turns, and which turns it replaces."""

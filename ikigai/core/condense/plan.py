@@ -1,4 +1,4 @@
-"""This module plans condensing: the turns of a summary, the requests to the model, and the check of its text.
+"""Plan condensing: the turns of a summary, the requests to the model, and the check of its text.
 
 choose_scope       the oldest turns, up to a target; never the newest two, never half a one
 join_into_parts    their text, in pieces that fit into a request to the condensing model

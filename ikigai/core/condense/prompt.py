@@ -1,4 +1,4 @@
-"""This module holds what a model is told when it summarizes: CONDENSE_PROMPT, which `condense_prompt_file` replaces.
+"""Prompt for summaries: CONDENSE_PROMPT, which `condense_prompt_file` replaces.
 
 The agent's own model gets its present request up to the last turn of the summary, and then ASIDE_PREFIX, the prompt and
 QUESTION_ENDING as a message of the user. Another model gets the prompt as its system prompt and the turns as text, in

@@ -1,9 +1,9 @@
-"""This module decides when condensing starts: when a context is so full that its oldest part should be condensed.
+"""Decide when a context is so full that its oldest part should be condensed.
 
-It is asked when a turn has ended (`condenser.Condenser`), with the tokens of the next request and of the turns that
-have left the window. Condensing starts at 75 per cent (`condense_at_percent`) of the model's context or of the budget,
-whichever is smaller, and always where no room for a reply is left. It needs `condense = "auto"`; with "manual" the user
-is told instead. /condense starts it at any time, and a clear does with `summarise_on_clear`.
+The question is asked when a turn has ended (`condenser.Condenser`), with the tokens of the next request and of the
+turns that have left the window. Condensing starts at 75 per cent (`condense_at_percent`) of the model's context or of
+the budget, whichever is smaller, and always where no room for a reply is left. It needs `condense = "auto"`; with
+"manual" the user is told instead. /condense starts it at any time, and a clear does with `summarise_on_clear`.
 """
 
 from collections.abc import Iterable

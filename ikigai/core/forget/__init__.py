@@ -1,1 +1,1 @@
-"""This package selects the turns and events that a filter removes from the context or restores."""
+"""Select the turns and events that a filter removes from the context or restores."""

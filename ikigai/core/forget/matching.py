@@ -1,6 +1,6 @@
-"""This module asks a model for messages that match criteria: it splits the context, asks, and parses the answers.
+"""Ask a model for messages that match criteria: split the context, ask, and parse the answers.
 
-It also describes the tool `filter_context` of a planning talk; `ikigai.agent.forget` runs the tool.
+The tool `filter_context` of a planning talk is described here; `ikigai.agent.forget` runs it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""This module measures the next request after a filter, because older turns may return into the freed room."""
+"""Measure the next request after a filter, because older turns may return into the freed room."""
 
 from ikigai.core.events import Event, Filtered
 from ikigai.core.state.loading import Reading, load_memory

@@ -1,4 +1,4 @@
-"""This module finds the turns and events of memory that ids name. It asks the log questions as `loading` does.
+"""Find the turns and events of memory that ids name, with the same questions to the log as `loading`.
 
 A selected reply includes its thinking, its calls and their results; a selected message includes what was recalled for
 it. If no event of a turn would stay, the whole turn is selected. Ids can name only events in memory, in the window or

@@ -1,1 +1,1 @@
-"""This package builds the request to a model from memory, and the reply from a stream."""
+"""Build the request to a model from memory, and the reply from a stream."""

@@ -1,4 +1,4 @@
-"""This module builds what a model is sent: the messages of a turn, each call with its result, and the request."""
+"""Build the input of a model: the messages of a turn, each call with its result, and the request."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""This module decides why a provider's cache served less of a request than it could have.
+"""Decide why a provider's cache served less of a request than it could have.
 
     could be read = what the request before read and wrote, or all of its input where writing is not counted
     missed        = could be read - read; less than MIN_MISSED_TOKENS is the rounding of caches

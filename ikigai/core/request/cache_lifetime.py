@@ -1,4 +1,4 @@
-"""This module chooses how long a provider keeps what a conversation wrote to its cache, by the pauses between requests.
+"""Choose the lifetime of a conversation in the provider's cache, by the pauses between requests.
 
 Prices are Anthropic's, in input tokens. A cache that lives for five minutes costs 1.25 to write, one for an hour 2; to
 read either costs 0.1 and renews it. So an hour pays where pauses of more than five minutes and less than an hour would

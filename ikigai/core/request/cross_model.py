@@ -1,4 +1,4 @@
-"""This module fits messages written by one model for another one: the first step of every vendor's encoding.
+"""Fit messages written by one model for another one: the first step of every vendor's encoding.
 
 in the message                               sent
 thinking of this model, signed               itself, byte for byte

@@ -1,4 +1,4 @@
-"""This module writes the default system prompt: the folder, the system, the date, and what the tools are for."""
+"""Write the default system prompt: the folder, the system, the date, and the purpose of the tools."""
 
 from collections.abc import Collection
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""This module tells if a PDF is encrypted, by its trailers: they are neither encrypted nor compressed.
+"""Tell if a PDF is encrypted, by its trailers, which are neither encrypted nor compressed.
 
 A trailer stands behind a table of cross-references, or in the object of a stream of them. The end of the file names the
 place of the newest one, and each names the one before it. Texts and other objects may have the same words, and to read

@@ -1,4 +1,4 @@
-"""This module keeps the files that the user pinned: their text joins the system prompt as it was then.
+"""Files that the user pinned: their text joins the system prompt as it was when they were pinned.
 
 Each pin is a setting `pin:PATH`. Its value is a line with the time, then the text. It is the agent's own choice:
 a clear carries it, forks inherit it, and the file itself is not read again.

@@ -1,4 +1,4 @@
-"""This module defines the events of a provider's stream, and turns a finished reply into events of the log."""
+"""Events of a provider's stream, and the events of the log that a finished reply becomes."""
 
 import math
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""This module turns the saved states of a streaming reply into deltas for a process that reads its draft."""
+"""Turn the saved states of a streaming reply into deltas for a process that reads its draft."""
 
 from collections.abc import Sequence
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""This module composes the system prompt, with the project's instructions (AGENTS.md) as the setting `instructions`.
+"""Compose the system prompt, with the project's instructions (AGENTS.md) as the setting `instructions`.
 
 The setting is the text as the model gets it, headed by a line that names the file; empty or missing for none. The
 setting `default_system` is the default system prompt as the last turn had it; the user's own (`system`) replaces it.

@@ -1,1 +1,1 @@
-"""This package turns text into index words, parses queries and cuts snippets."""
+"""Turn text into index words, parse queries and cut snippets."""

@@ -1,4 +1,4 @@
-"""This module finds names by a part of them or by letters in their order, among a few or among 100,000 in slices.
+"""Find names by a part of them or by letters in their order, among a few or among 100,000 in slices.
 
     match_names   the texts among a few that `typed` may mean
     match_span    the length of the stretch of a text that has the letters of `typed`, in their order

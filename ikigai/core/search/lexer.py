@@ -1,4 +1,4 @@
-"""This module computes the index keys of a text: folded words, pairs of characters where there are no spaces, pieces.
+"""Compute the index keys of a text: folded words, pairs of characters in scripts without spaces, pieces.
 
 Everything is folded on both sides: case, accents and compatibility forms (é = e, ß = ss, ﬁ = fi) make no difference.
 Writing without spaces (Chinese, Japanese, Thai …; also Korean, and emoji) is held as pairs of characters, so that any

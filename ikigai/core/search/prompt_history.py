@@ -1,4 +1,4 @@
-"""This module searches sent prompts by the typed words, or by the typed letters in their order.
+"""Search sent prompts by the typed words, or by the typed letters in their order.
 
 split_words, loose_pattern   patterns of LIKE for a text, so that a database leaves out the rest
 match_rank                   how well a text matches

@@ -1,4 +1,4 @@
-"""This module parses a query into terms; each has its keys in an index, and its pattern in a text.
+"""Parse a query into terms; each has its keys in an index, and its pattern in a text.
 
     word        at the beginning of a word              "two words"   these words in a row, whole
     *word*      anywhere in a word                      word*         as word

@@ -1,4 +1,4 @@
-"""This module chooses what is recalled for a message by itself: turns that match it and have left the window.
+"""Choose the turns that are recalled for a message automatically: they match it and have left the window.
 
 A turn matches by its score as a share of what the message weighs: of the score of a message of average length that has
 each of its words. A turn that was cleared, rewound, forgotten or purged is never recalled, nor are excerpts that an

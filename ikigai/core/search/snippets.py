@@ -1,4 +1,4 @@
-"""This module shows a search hit: the places of the terms in its text, its score, and a line around them."""
+"""Show a search hit: the positions of the terms in its text, its score, and a line around them."""
 
 import re
 import unicodedata

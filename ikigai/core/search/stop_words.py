@@ -1,4 +1,4 @@
-"""This module lists words that are in every other text: a phrase of them says something only by their order.
+"""Words that are in every other text: a phrase of them is significant only by their order.
 
 Two of them in a row are a key of the index of their own, so that "to be or not to be" need not be looked for in every
 text that has these words. The index is built with this list: a change of the list needs a new index.

@@ -1,1 +1,1 @@
-"""This package holds the memory of an agent: the fold, the window, and the decisions."""
+"""Memory of an agent: the fold, the window, and the decisions."""

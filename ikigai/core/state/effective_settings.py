@@ -1,4 +1,4 @@
-"""This module chooses the settings in force, the effective budget among them. The first of these that has one wins:
+"""Choose the settings in force, the effective budget among them. The first of these that has one wins:
 
     flags and variables of this run, until the agent chooses anew
     the agent's own choices (/budget, /model …)

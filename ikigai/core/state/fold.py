@@ -1,4 +1,4 @@
-"""This module provides the one fold: it turns stored events into memory.
+"""Turn stored events into memory: the one fold of the program.
 
 `evolve` is the only place where a stored event changes memory. Live use folds the rows that the append returned.
 Replay folds the rows that loading read. Both arrive at the same value.

@@ -1,4 +1,4 @@
-"""This module defines the inputs of an agent, from which `decisions` makes events, and the jobs of an agent."""
+"""Inputs of an agent, from which `decisions` makes events, and the jobs of an agent."""
 
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, get_args
 

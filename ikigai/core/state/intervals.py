@@ -1,4 +1,4 @@
-"""This module says which events of a lineage a stored event excludes from memory.
+"""Compute the events of a lineage that a stored event excludes from memory.
 
     clear     every event before it
     rewind    every event between the one it goes back to and itself

@@ -1,4 +1,4 @@
-"""This module plans a replay: it walks back over an agent's ancestors, and returns the spans to read forwards."""
+"""Plan a replay: walk back over an agent's ancestors, and return the spans to read forwards."""
 
 from collections.abc import Iterable
 

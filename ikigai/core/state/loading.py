@@ -1,4 +1,4 @@
-"""This module loads the memory of an agent: it says which rows to ask for, and when there are enough.
+"""Load the memory of an agent: ask for the rows that it needs, until there are enough.
 
 A `Loading` is a generator that yields questions and is sent the answers, so the same steps run over PostgreSQL and over
 a list in memory. Its cost grows with the window and the number of control events, not with the history.

@@ -1,4 +1,4 @@
-"""This module defines memory: the meaning of an agent's log now, and the content and size of the next request."""
+"""Memory: the meaning of an agent's log now, and the content and size of the next request."""
 
 from bisect import bisect_left
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""This module builds the open turn event by event, and leaves out what a model is not sent any more.
+"""Build the open turn event by event, and leave out the parts that a model is not sent any more.
 
     a tool result longer than a result may be     is cut when it comes
     results between the first and the last few    are masked, some at a time

@@ -1,4 +1,4 @@
-"""This module handles context overflow: it reads the limit from the provider's message, and words the failure."""
+"""Handle context overflow: read the limit from the provider's message, and word the failure."""
 
 import re
 from functools import cache

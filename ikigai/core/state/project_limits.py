@@ -1,4 +1,4 @@
-"""This module applies the limits that a trusted project sets: settings become stricter by them, never looser.
+"""Apply the limits that a trusted project sets: settings become stricter by them, never looser.
 
 The limits hold against an agent's own choices and the configuration. A flag or a variable of this run is the user's
 word, given after the project's, and takes precedence.

@@ -1,4 +1,4 @@
-"""This module digests the beginning of a request: what a provider's cache tells it from others by."""
+"""Digest the beginning of a request, by which a provider's cache tells it from others."""
 
 import hashlib
 from collections.abc import Iterable

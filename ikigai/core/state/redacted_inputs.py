@@ -1,4 +1,4 @@
-"""This module replaces secrets in inputs before an agent decides on them, so that no event and no size holds them.
+"""Replace secrets in inputs before an agent decides on them, so that no event and no size holds them.
 
 text                                                 replaced
 result of a tool, or why it did not run              ikigai's own keys and well-known tokens

@@ -1,4 +1,4 @@
-"""This module finds the events that go back: to a mark, to a turn, to before the newest turn, and undos."""
+"""Find the events that go back: to a mark, to a turn, to before the newest turn, and undos."""
 
 from ikigai.core.errors import Rejected
 from ikigai.core.events import Rewound, Undone, UserMessage

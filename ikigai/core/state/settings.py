@@ -1,4 +1,4 @@
-"""This module returns the events that change settings: by the agent's own choice, a new run, or new instructions."""
+"""Return the events that change settings: by the agent's own choice, a new run, or new instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module calibrates the tokens of a turn: its bytes at the rate of the provider's own figures.
+"""Calibrate the tokens of a turn: its bytes at the rate of the provider's own figures.
 
 `fold.end_turn` asks for them with `token_counter = "calibrated"`, and stores them with the turn's end:
 a later rate changes no ended turn.

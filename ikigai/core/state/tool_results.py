@@ -1,4 +1,4 @@
-"""This module cuts long tool results and masks old ones for the model. The log keeps the whole text.
+"""Cut long tool results and mask old ones for the model. The log keeps the whole text.
 
 A result is capped once, when it comes (`cap_result`). The first few and the last few results of a turn stay readable.
 Those between are masked (`mask_result`, `masked_edge`). The edge advances in steps, so that the prefix of a request

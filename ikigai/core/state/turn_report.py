@@ -1,4 +1,4 @@
-"""This module writes the mail that an agent sends when a turn ends, to the agents that it works for."""
+"""Write the mail that an agent sends at the end of a turn to the agents that it works for."""
 
 from ikigai.core.agents.mail import WORKS_FOR, cut
 from ikigai.core.events import AssistantMessage, Ending, Event, MailSent

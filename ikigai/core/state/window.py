@@ -1,4 +1,4 @@
-"""This module keeps the sliding window: the newest whole turns whose request fits under a ceiling.
+"""Keep the sliding window: the newest whole turns whose request fits under a ceiling.
 
     window = the longest run of newest whole turns whose request fits; at least the newest turn
 

@@ -1,1 +1,1 @@
-"""This package rewrites events that move to another log or are purged."""
+"""Rewrite events that move to another log or are purged."""

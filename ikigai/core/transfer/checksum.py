@@ -1,4 +1,4 @@
-"""This module computes the checksum of a file of events: SHA-256 over its JSON values, not over their layout.
+"""Compute the checksum of a file of events: SHA-256 over its JSON values, not over their layout.
 
 Another program may lay a file out anew: spaces, escapes, the order of fields and zeros behind a decimal point do not
 matter.

@@ -1,4 +1,4 @@
-"""This module keeps the newest events of a log as this program knows them, for a server that turns out to lack them."""
+"""Keep the newest events of a log as this program knows them, for a server that turns out to lack them."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""This module decides where events belong that a log may lack: which of them are missing, and if they follow on it.
+"""Decide where events belong that a log may lack: which of them are missing, and if they follow on it.
 
-It is the one rule for events that could not be saved, and for those that a promoted server does not have.
+One rule holds for events that could not be saved and for events that a promoted server does not have.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""This module purges a row: its place, its kind and the names that pairs go by stay, its words go.
+"""Purge a row: its position, its kind and the names that pair it with others stay, its words go.
 
 A row is purged whole or not at all: where one of its texts matches, all of them go, with pictures, thinking and
 signatures. Kinds that this program does not know lose their content and every text in their data that matches.

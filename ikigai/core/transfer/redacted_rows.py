@@ -1,4 +1,4 @@
-"""This module takes ikigai's own keys out of rows that are imported."""
+"""Remove ikigai's own keys from imported rows."""
 
 from collections.abc import Callable
 

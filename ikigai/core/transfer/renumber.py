@@ -1,4 +1,4 @@
-"""This module renumbers a row that moves to another log: its references become ids of the other log.
+"""Renumber a row that moves to another log: its references become ids of the other log.
 
 Ids only ever name earlier events. Where the other log has only a part of this one, a named event may be missing there:
 

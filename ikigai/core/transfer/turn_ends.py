@@ -1,4 +1,4 @@
-"""This module ends the turns of a history that has no turn ends, as one that another program made.
+"""End the turns of an imported history that has no turn ends, such as one from another program.
 
 A log whose turns never end is one turn, which no window can leave out. So a message that comes behind a reply ends the
 turn of that reply. An event that stands between turns (a clear, a mark) ends it, too. In an export of ikigai every turn

@@ -1,6 +1,6 @@
-"""This module defines the file of unsaved events: the events with their ids, behind the event that they follow.
+"""File of unsaved events: the events with their ids, behind the event that they follow.
 
-It has JSON lines: one that says that the file holds unsaved events, and one for each event. An event has the id that it
+The file has JSON lines: one that says that it holds unsaved events, and one for each event. An event has the id that it
 was to be stored under, so that it is stored once however often storing is tried. The first line has the checksum of all
 other data, and is itself not part of it.
 """

@@ -1,1 +1,1 @@
-"""This package derives what users are shown from memory and stored events."""
+"""Derive texts for users from memory and stored events."""

@@ -1,4 +1,4 @@
-"""This module words what the providers' caches served of requests, and why they served less than they could have."""
+"""Word how much of requests the providers' caches served, and why it was less than possible."""
 
 from ikigai.core import tokens
 from ikigai.core.record import Record

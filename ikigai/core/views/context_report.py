@@ -1,4 +1,4 @@
-"""This module reports the parts of the window, as /context shows them in numbers and text, and warns if they fill it.
+"""Report the parts of the window, as /context shows them in numbers and text, and warn if they fill it.
 
 The parts of a request add up to its size. A turn that was counted by something better than bytes is shared out among
 its messages by their bytes.

@@ -1,7 +1,7 @@
-"""This module places the context rule, the line on the screen where the context begins, and says when it moves.
+"""Place the context rule, the line on the screen where the context begins, and report when it moves.
 
-It stands before the oldest turn of the window if turns have left or a summary replaces them (`Memory.cutoff`), else
-behind the summary or the clear that the context begins with. A first turn that is kept stands before it.
+The rule stands before the oldest turn of the window if turns have left or a summary replaces them (`Memory.cutoff`),
+else behind the summary or the clear that the context begins with. A first turn that is kept stands before it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""This module tells why an event is not in the context: cleared, rewound, forgotten, summarised, out of the window or
-undone.
-"""
+"""Tell why an event is not in the context: cleared, rewound, forgotten, summarized, out of the window or undone."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum

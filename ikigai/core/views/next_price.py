@@ -1,4 +1,4 @@
-"""This module says what the input of the next request costs, with what the provider's cache holds and without."""
+"""Price the input of the next request, with the content of the provider's cache and without."""
 
 from collections.abc import Callable
 from decimal import Decimal

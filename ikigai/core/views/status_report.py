@@ -1,6 +1,4 @@
-"""This module builds the answers of /model, /think, /budget and /status: memory in a few lines of plain text, and as
-JSON values.
-"""
+"""Build the answers of /model, /think, /budget and /status: memory in a few lines of plain text, and as JSON values."""
 
 from collections.abc import Sequence
 from typing import Any

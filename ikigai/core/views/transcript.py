@@ -1,4 +1,4 @@
-"""This module turns stored events into blocks that people read."""
+"""Turn stored events into blocks that people read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module adds up the usage of requests: exactly, and without a guess where the price is unknown."""
+"""Add up the usage of requests: exactly, and without a guess where the price is unknown."""
 
 from collections.abc import Iterable
 from decimal import Decimal

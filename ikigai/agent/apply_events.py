@@ -1,6 +1,4 @@
-"""This module applies stored rows to a memory and a view: folds and shows them, and draws the context rule where it is
-now.
-"""
+"""Apply stored rows to a memory and a view: fold and show them, and draw the context rule at its present place."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""This module condenses in the background: a model summarizes the oldest turns while the user goes on, and nothing
-waits for it.
+"""Condense in the background: a model summarizes the oldest turns while the user goes on, and nothing waits for it.
 
 A summary is stored only between turns and only while memory still begins as it did. It must be shorter by a quarter
 than the turns it replaces. In every other case the window works as it would without a summary.

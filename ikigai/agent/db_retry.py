@@ -1,4 +1,4 @@
-"""This module says what happens when the database goes away: its calls are repeated until it can be reached again.
+"""Repeat database calls while the database is away, and tell the user once.
 
     after 2 s without an answer    the status line says that the database is unreachable
     a call fails within 1 s        it is repeated once at once: most lost connections are made anew so

@@ -1,4 +1,4 @@
-"""This module implements forgetting: selects messages, asks the user to confirm, and runs the tool `filter_context`."""
+"""Forget messages: select them, ask the user to confirm, and run the tool `filter_context`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module provides the queue of user input that no turn has taken yet.
+"""Queue of user input that no turn has taken yet.
 
     entered while the agent is busy                   waits for
     a message (Enter), a command that needs idle      the end of the turn; then they are taken in their order

@@ -1,4 +1,4 @@
-"""This module runs the jobs that memory wants as tasks, and passes their results to the loop as inputs."""
+"""Run the jobs that memory wants as tasks, and pass their results to the loop as inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module stands in for the condenser in the loop: the code that condenses is imported only when it is needed."""
+"""Stand in for the condenser in the loop: the code that condenses is imported only when it is needed."""
 
 from __future__ import annotations
 

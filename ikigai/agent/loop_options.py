@@ -1,4 +1,4 @@
-"""This module defines what a loop is given: the services of its run, its mail, its prompt, and its limits."""
+"""Options of a loop: the services of its run, its mail, its prompt, and its limits."""
 
 from __future__ import annotations
 

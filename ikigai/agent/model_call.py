@@ -1,6 +1,4 @@
-"""This module sends one request of a turn for the loop: shows, saves and measures its stream, and ends it with one
-input.
-"""
+"""Send one request of a turn for the loop: show, save and measure its stream, and end it with one input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module asks a model one question outside the conversation (a summary, a title) and reports its usage."""
+"""Ask a model one question outside the conversation (a summary, a title) and report its usage."""
 
 from __future__ import annotations
 

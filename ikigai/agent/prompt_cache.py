@@ -1,6 +1,4 @@
-"""This module keeps what is known of the provider's cache of one conversation: its lifetime, its last use, and why it
-missed.
-"""
+"""State of the provider's cache of one conversation: its lifetime, its last use, and why it missed."""
 
 from __future__ import annotations
 

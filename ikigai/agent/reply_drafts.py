@@ -1,4 +1,4 @@
-"""This module saves the text and thinking of a reply while it streams, every 0.3 seconds.
+"""Save the text and thinking of a reply while it streams, every 0.3 seconds.
 
 There is one draft for each agent, a row of its own in the database (`AgentLog.save_draft`). The append that stores the
 reply or the end of its turn deletes it. After a kill the next start makes an interrupted reply of it (`Opened`).

@@ -1,6 +1,4 @@
-"""This module admits requests under the user's caps: reserves what they can cost, asks at a cap, and settles what they
-did cost.
-"""
+"""Admit requests under the user's caps: reserve their greatest cost, ask at a cap, and settle their actual cost."""
 
 from __future__ import annotations
 

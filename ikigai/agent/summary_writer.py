@@ -1,4 +1,4 @@
-"""This module writes one summary: asks a model, part by part if necessary, and checks its answers."""
+"""Write one summary: ask a model, part by part if necessary, and check its answers."""
 
 from __future__ import annotations
 

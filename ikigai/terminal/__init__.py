@@ -1,4 +1,4 @@
-"""This package is the terminal: the only importer of prompt_toolkit and rich."""
+"""The terminal: the only importer of prompt_toolkit and rich."""
 
 # Imports inside functions: the first screen has a prompt and a status line, so it loads no renderer and no dialog.
 #   render (pygments, markdown-it, rich)              the first text in Markdown, code or colors

@@ -1,4 +1,4 @@
-"""This module declares the protocols by which the history browser reads pages of the log, agents and search hits."""
+"""Protocols by which the history browser reads pages of the log, agents and search hits."""
 
 from collections.abc import Mapping
 from typing import Protocol

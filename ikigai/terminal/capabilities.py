@@ -1,4 +1,4 @@
-"""This module tells from the environment what a terminal can do beyond drawing text; it asks no terminal.
+"""Tell from the environment what a terminal can do beyond drawing text, without asking the terminal.
 
 Where the environment does not say, nothing is sent that could end up as text on the screen, and nothing is hidden
 behind a sequence that may not be understood. The names are those that the terminals themselves set.

@@ -1,4 +1,4 @@
-"""This module copies text by the terminal itself (OSC 52): it works over ssh and needs no other program."""
+"""Copy text through the terminal itself (OSC 52), which works over ssh and needs no other program."""
 
 import asyncio
 from asyncio.subprocess import DEVNULL, PIPE

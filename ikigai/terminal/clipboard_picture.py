@@ -1,4 +1,4 @@
-"""This module reads a picture from the clipboard of the desktop, by the program that the desktop has for it.
+"""Read a picture from the clipboard of the desktop, with the program that the desktop has for it.
 
 desktop     programs, the first that is installed
 Wayland     wl-paste (package wl-clipboard), xclip

@@ -1,4 +1,4 @@
-"""This module opens a text in the user's own editor ($VISUAL or $EDITOR), which gets the terminal meanwhile."""
+"""Open a text in the user's own editor ($VISUAL or $EDITOR), which gets the terminal meanwhile."""
 
 import asyncio
 import os

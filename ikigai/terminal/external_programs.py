@@ -1,4 +1,4 @@
-"""This module hands the terminal to the user's editor, the pager or the history browser, one at a time."""
+"""Hand the terminal to the user's editor, the pager or the history browser, one at a time."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""This module is the keyboard: standard input for prompt_toolkit, read with a parser of its own."""
+"""The keyboard: standard input for prompt_toolkit, read with a parser of its own."""
 
 import codecs
 import contextlib

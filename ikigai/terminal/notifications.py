@@ -1,4 +1,4 @@
-"""This module sets the terminal's title and notifies a user who looks elsewhere.
+"""Set the terminal's title, and notify a user who looks elsewhere.
 
     title           amber-fox · working        (waiting for you, idle); the old one waits on the terminal's stack
     notifications   a turn that took long has ended; a question waits; an agent in the background waits

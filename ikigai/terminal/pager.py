@@ -1,4 +1,4 @@
-"""This module shows a long text in the user's own pager ($PAGER), which gets the terminal meanwhile."""
+"""Show a long text in the user's own pager ($PAGER), which gets the terminal meanwhile."""
 
 import asyncio
 import os

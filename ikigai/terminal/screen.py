@@ -1,4 +1,4 @@
-"""This module puts the screen together: the conversation, the input, the dialogs that need both, and the terminal."""
+"""Put the screen together: the conversation, the input, the dialogs that need both, and the terminal."""
 
 from __future__ import annotations
 

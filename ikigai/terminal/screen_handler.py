@@ -1,4 +1,4 @@
-"""This module declares the protocol between the screen and the program behind it: requests and texts."""
+"""Protocol between the screen and the program behind it: requests and texts."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol

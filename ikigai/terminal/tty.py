@@ -1,4 +1,4 @@
-"""This module is the terminal as a device: raw mode from the first moment, early keys, modes restored at the end."""
+"""The terminal as a device: raw mode from the first moment, early keys, modes restored at the end."""
 
 import array
 import atexit

@@ -1,1 +1,1 @@
-"""This package is the full-screen browser: of the history, and of a list to pick a row from."""
+"""Full-screen browser: of the history, and of a list to pick a row from."""

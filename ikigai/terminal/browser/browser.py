@@ -1,4 +1,4 @@
-"""This module gives a page the terminal's alternate screen and the keys: the history, or a list to pick from.
+"""Give a page the terminal's alternate screen and the keys: the history, or a list to pick from.
 
 While the browser is open it has the terminal to itself; output of the conversation appears when it has been left.
 """

@@ -1,4 +1,4 @@
-"""This module draws the rows above and below a page of the browser: its title, what is typed, and the keys."""
+"""Draw the rows above and below a page of the browser: its title, the typed text, and the keys."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""This module holds the actions of the history browser's keys: moves, searches, and changes of a turn."""
+"""Actions of the history browser's keys: moves, searches, and changes of a turn."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""This module shows the whole history of an agent in the browser, with actions on its turns."""
+"""Show the whole history of an agent in the browser, with actions on its turns."""
 
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys

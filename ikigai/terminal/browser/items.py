@@ -1,4 +1,4 @@
-"""This module turns a stretch of history into the browser's items, and draws each of them."""
+"""Turn a stretch of history into the browser's items, and draw each of them."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""This module holds the keys of the browser: one table for their actions on all pages and for the help."""
+"""Keys of the browser: one table for their actions on all pages and for the help."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""This module holds a stretch of a history for the browser: it grows at one end and is dropped at the other."""
+"""Hold a stretch of a history for the browser: it grows at one end and is dropped at the other."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""This module lets the user pick a row of a list: typing filters it, and more of it is loaded as it scrolls."""
+"""Let the user pick a row of a list: typing filters it, and more of it is loaded as it scrolls."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""This module declares the list that a picker shows: its rows, and how it gets more of them."""
+"""List that a picker shows: its rows, and the way it gets more of them."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""This module reads a history for the browser: it moves and extends the held stretch, and finds search hits."""
+"""Read a history for the browser: move and extend the held stretch, and find search hits."""
 
 from collections.abc import Callable, Sequence
 

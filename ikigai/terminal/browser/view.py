@@ -1,4 +1,4 @@
-"""This module shows a part of the history: a cursor on a row of an item, and as many rows around it as fit.
+"""Show a part of the history: a cursor on a row of an item, and as many rows around it as fit.
 
 Items are drawn when they come near the screen, and only then.
 """

@@ -1,1 +1,1 @@
-"""This package edits the input line: keys, completion, pastes and the search of earlier prompts."""
+"""Edit the input line: keys, completion, pastes and the search of earlier prompts."""

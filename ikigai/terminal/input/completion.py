@@ -1,4 +1,4 @@
-"""This module finds completions of the input (commands, their arguments, files behind an @) and keeps their menu."""
+"""Find completions of the input (commands, their arguments, files behind an @) and keep their menu."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 

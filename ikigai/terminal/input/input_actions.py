@@ -1,4 +1,4 @@
-"""This module holds the actions of keys: in the input and at a question. Others go to `handler`."""
+"""Actions of keys in the input and at a question. Others go to `handler`."""
 
 from __future__ import annotations
 

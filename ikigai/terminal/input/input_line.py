@@ -1,4 +1,4 @@
-"""This module is the input: its text, completions and search, and the text set aside while an answer is typed."""
+"""The input: its text, completions and search, and the text set aside while an answer is typed."""
 
 from __future__ import annotations
 

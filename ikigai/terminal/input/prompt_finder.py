@@ -1,4 +1,4 @@
-"""This module searches prompts that were sent before (Ctrl+R), while the input shows the chosen one.
+"""Search prompts that were sent before (Ctrl+R), while the input shows the chosen one.
 
 search: some wor
 ❯ the newest text that has these words

@@ -1,4 +1,4 @@
-"""This module binds keys of vi mode that differ from prompt_toolkit's; it is loaded only for vi mode."""
+"""Bind keys of vi mode that differ from prompt_toolkit's; loaded only for vi mode."""
 
 import string
 

@@ -1,1 +1,1 @@
-"""This package turns what a terminal sends into key presses."""
+"""Turn the bytes of a terminal into key presses."""

@@ -1,1 +1,1 @@
-"""This package writes the conversation to the scrollback and draws the live area below it."""
+"""Write the conversation to the scrollback, and draw the live area below it."""

@@ -1,4 +1,4 @@
-"""This module runs the terminal: keys, signals, suspension, other programs on it, and its restoration at the end."""
+"""Run the terminal: keys, signals, suspension, other programs on it, and its restoration at the end."""
 
 from __future__ import annotations
 

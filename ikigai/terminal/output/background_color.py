@@ -1,4 +1,4 @@
-"""This module asks the terminal for its background behind the first prompt and applies the theme that fits.
+"""Ask the terminal for its background behind the first prompt, and apply the theme that fits.
 
 Only the first drawing of the history waits for the answer, and not for long. A caller that gives the terminal away lets
 the answer arrive first: it would be typed into the next program.

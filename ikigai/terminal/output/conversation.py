@@ -1,4 +1,4 @@
-"""This module shows the conversation in the scrollback, the work under way, and the questions to the user."""
+"""Show the conversation in the scrollback, the work under way, and the questions to the user."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""This module asks the user questions, one at a time, above the input; a key answers only a question that could be
-read.
+"""Ask the user questions, one at a time, above the input; a key answers only a question that could be read.
 
 Text that is being typed when a question appears goes into the input as before. A key answers when the question has been
 on screen for a moment. With text in the input the user must also have paused longer than between two words. Esc always

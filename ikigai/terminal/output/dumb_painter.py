@@ -1,5 +1,4 @@
-"""This module paints on terminals without escape sequences, and for screen readers: one row for the input, and no
-other.
+"""Paint on terminals without escape sequences, and for screen readers: one row for the input, and no other.
 
 Text typed at its end is written alone; anything else repaints the row behind a carriage return.
 """

@@ -1,4 +1,4 @@
-"""This module draws stored events and pieces of a streaming reply as scrollback entries, and keeps folded texts."""
+"""Draw stored events and pieces of a streaming reply as scrollback entries, and keep folded texts."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""This module times the drawing of the live area: not too often, at once for a waiting user, not during a resize."""
+"""Time the drawing of the live area: not too often, at once for a waiting user, not during a resize."""
 
 import asyncio
 import os

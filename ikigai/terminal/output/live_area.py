@@ -1,4 +1,4 @@
-"""This module lays out the rows around the input: the reply, the activity, the queue; completions and status below.
+"""Lay out the rows around the input: the reply, the activity, the queue; completions and status below.
 
     the last rows of the reply
     ⠹ Waiting for the model · 3 s · Esc stops

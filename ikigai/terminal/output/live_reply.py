@@ -1,4 +1,4 @@
-"""This module decides which words of a streaming reply stay in the live area and which go to the scrollback, once.
+"""Decide which words of a streaming reply stay in the live area and which go to the scrollback, once.
 
 delta ──► tail (live) ──► finished block, saved as a draft ──► scrollback
                                          the rest, once stored ──►

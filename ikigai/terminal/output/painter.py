@@ -1,4 +1,4 @@
-"""This module draws the live area: rows below the scrollback that are redrawn in place, one write per frame.
+"""Draw the live area: rows below the scrollback that are redrawn in place, one write per frame.
 
     scrollback   printed once, above; it belongs to the terminal from then on
     live area    rows above the input, the input itself as prompt_toolkit lays it out, rows below it

@@ -1,4 +1,4 @@
-"""This module marks prompts so that terminals jump from one to the next (OSC 133), in the scrollback alone.
+"""Mark prompts so that terminals jump from one to the next (OSC 133), in the scrollback alone.
 
 A  the beginning of a user's message     B  the beginning of its words
 C  the beginning of the answer           D  its end, with a status: 0, 1 for a failure, 130 for a stop

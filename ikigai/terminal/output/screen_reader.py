@@ -1,4 +1,4 @@
-"""This module puts into words, for screen readers, the rows that other terminals show around the input.
+"""Put into words, for screen readers, the rows that other terminals show around the input.
 
     speak_question   the keys that answer a question
     speak_menu       the completions of the input

@@ -1,4 +1,4 @@
-"""This module prints entries into the scrollback: each once, in order, drawn in small steps so that keys never wait."""
+"""Print entries into the scrollback: each once, in order, drawn in small steps so that keys never wait."""
 
 import asyncio
 import time

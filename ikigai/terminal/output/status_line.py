@@ -1,4 +1,4 @@
-"""This module draws the status line: agent, model, fill of the context, turns out of it, cost and database."""
+"""Draw the status line: agent, model, fill of the context, turns out of it, cost and database."""
 
 from __future__ import annotations
 

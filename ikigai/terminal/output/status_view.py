@@ -1,4 +1,4 @@
-"""This module sets what stands around the input: the parts of the status line, hints, and the lines of a new agent."""
+"""Set the rows around the input: the parts of the status line, hints, and the lines of a new agent."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""This package turns blocks of a conversation into styled lines of a given width."""
+"""Turn blocks of a conversation into styled lines of a given width."""

@@ -1,4 +1,4 @@
-"""This module draws blocks and notices as lines for the scrollback; it cleans all foreign text.
+"""Draw blocks and notices as lines for the scrollback, with all foreign text cleaned.
 
     ❯ the user's words            → tool(argument=value)
     ● the model's words           ← the first lines of the result

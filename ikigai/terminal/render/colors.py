@@ -1,4 +1,4 @@
-"""This module computes with colors: the kind of a background, the styles of a theme, and colors nearest to others.
+"""Compute with colors: the kind of a background, the styles of a theme, and colors nearest to others.
 
     background_kind    light or dark, as a terminal answers when it is asked for its background
     guess_background   light or dark, by COLORFGBG

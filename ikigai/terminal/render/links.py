@@ -1,4 +1,4 @@
-"""This module decides which targets a link may hide behind its words (OSC 8), and if the words are honest about them.
+"""Decide which targets a link may hide behind its words (OSC 8), and if the words are honest about them.
 
 A model's text is foreign. A target becomes a link only when nothing in it can be misread. Where the words look like an
 address the target is shown beside them, unless it is that address. A target that is no link is always shown.

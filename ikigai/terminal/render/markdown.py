@@ -1,4 +1,4 @@
-"""This module cuts streaming Markdown into finished blocks, shows the rest plain, and draws a block for the terminal.
+"""Cut streaming Markdown into finished blocks, show the rest plain, and draw a block for the terminal.
 
 Text grows at its end only, so a block that another one follows stays as it is for ever: it can be drawn once and leave
 the live area. markdown-it says where blocks end. It reads only the text after the last finished block, and only when a

@@ -1,4 +1,4 @@
-"""This module draws each Markdown block: rich's elements, redrawn for light and dark screens, narrow ones, and copying.
+"""Draw each Markdown block: rich's elements, redrawn for light and dark screens, narrow ones, and copying.
 
 Colors are those of the theme (`render.theme`). Nothing is padded: a line ends where its text does. Links are text
 followed by their target. Where the terminal makes links of text, a safe target is hidden behind words that are honest

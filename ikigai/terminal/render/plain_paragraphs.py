@@ -1,4 +1,4 @@
-"""This module draws replies in plain paragraphs without a parser, in exactly the letters that Markdown would give.
+"""Draw replies in plain paragraphs without a parser, in exactly the letters that Markdown would give.
 
 Loading the modules for Markdown takes a tenth of the start; short answers need none of them. Text that might mean
 something in Markdown, or be wrapped differently, is not plain: that costs time and never a letter.

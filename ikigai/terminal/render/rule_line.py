@@ -1,5 +1,5 @@
-"""This module draws the context rule, and the rule above the turn of another agent, as lines for the scrollback; it is
-loaded with the first one.
+"""Draw the context rule, and the rule above the turn of another agent, as lines for the scrollback; loaded with the
+first one.
 """
 
 from collections.abc import Iterator

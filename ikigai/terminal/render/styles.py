@@ -1,4 +1,4 @@
-"""This module is the table of elements and themes: the style of each in words."""
+"""Table of elements and themes: the style of each in words."""
 
 from collections.abc import Mapping
 from typing import TypeAlias

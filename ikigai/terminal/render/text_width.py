@@ -1,4 +1,4 @@
-"""This module measures plain text in terminal cells, cuts it and wraps it at words; and it writes durations."""
+"""Measure plain text in terminal cells, cut it and wrap it at words; write durations."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""This module applies styles to text: the signs of blocks, and the theme that is in use while the program runs.
+"""Apply styles to text: the signs of blocks, and the theme that is in use while the program runs.
 
 Styles are words: attributes, then a color, one of the sixteen that a terminal defines itself, a number of the 256 that
 all have in common, or #rrggbb; `on` begins the background. The numbers read well (WCAG 2: a contrast of 4.5, high

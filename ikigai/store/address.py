@@ -1,4 +1,4 @@
-"""This module reads the address of the database, adds ikigai's defaults, and describes it without its password."""
+"""Read the address of the database, add ikigai's defaults, and describe it without its password."""
 
 import os
 import re

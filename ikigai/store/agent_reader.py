@@ -1,4 +1,4 @@
-"""This module reads one agent without its write lock: memory, history, and the results of its tools."""
+"""Read one agent without its write lock: memory, history, and the results of its tools."""
 
 from __future__ import annotations
 

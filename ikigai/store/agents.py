@@ -1,4 +1,4 @@
-"""This module creates the agents of a database, finds them by name or id, and lists them."""
+"""Create the agents of a database, find them by name or id, and list them."""
 
 import time
 from collections.abc import Awaitable, Callable

@@ -1,5 +1,4 @@
-"""This module runs a transaction again that the server has ended because it conflicted with another one, or whose
-answer was lost.
+"""Repeat a transaction that the server ended because it conflicted with another one, or whose answer was lost.
 
 Two transactions that lock the same rows in different orders wait for each other: the server ends one of them, which
 loses nothing by beginning anew. That need not reach the user.

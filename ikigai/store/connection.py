@@ -1,4 +1,4 @@
-"""This module connects to PostgreSQL on first use, and reconnects after a loss."""
+"""Connect to PostgreSQL on first use, and reconnect after a loss."""
 
 import asyncio
 import time

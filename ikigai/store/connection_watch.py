@@ -1,4 +1,4 @@
-"""This module connects an idle program again after a loss, so that its events are compared with the log.
+"""Reconnect an idle program after a loss, so that its events are compared with the log.
 
 A restart of the server cuts off every program at once. Each of them waits for a random part of a few seconds before it
 connects, so that they do not all come together.

@@ -1,4 +1,4 @@
-"""This module gives the rest of the program the database: its agents, their logs, reports of usage, search and purge.
+"""The database for the rest of the program: its agents, their logs, reports of usage, search and purge.
 
 Only what connects is imported with this module; the rest on first use, or by a start while the server answers.
 """

@@ -1,4 +1,4 @@
-"""This module translates the driver's errors into messages that say what failed and what the user can do."""
+"""Translate the driver's errors into messages that say what failed and what the user can do."""
 
 import re
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""This module dumps everything that ikigai keeps in a database into an archive of pg_dump, and restores it.
+"""Dump everything that ikigai keeps in a database into an archive of pg_dump, and restore it.
 
 A restore takes only the rows out of the archive and copies them into a schema made by ikigai's own migrations, all in
 one transaction. Ids stay, triggers are there, and no statement of the archive ever runs.

@@ -1,4 +1,4 @@
-"""This module purges ephemeral agents that no program has open: all rows of their logs but the usage."""
+"""Purge ephemeral agents that no program has open: all rows of their logs except the usage."""
 
 from collections.abc import Collection
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""This module follows an agent that another process writes: it reads new rows of the log by `seq`, and the reply draft.
+"""Follow an agent that another process writes: read new rows of the log by `seq`, and the reply draft.
 
     writer: append, save_draft ──► NOTIFY schema, 'agent seq' or 'agent draft', if the agent has followers
     follower: LISTEN ──► rows with seq above the last one read ──► the new part of the draft

@@ -1,5 +1,4 @@
-"""This module provides the tree of agents in the database: forks without a write lock, the tree with the state of its
-agents, and new names.
+"""Tree of agents in the database: forks without a write lock, the tree with the state of its agents, and new names.
 
 A fork is a row of `agents` with its parent and the last event that both share (`forked_at`), and a `forked` event in
 its own log. No event of the parent is copied: loading follows `parent` up to `forked_at`.

@@ -1,6 +1,4 @@
-"""This module greets a server: it applies the settings of a new connection, and refuses a server or schema that
-ikigai cannot use.
-"""
+"""Apply the settings of a new connection, and refuse a server or schema that ikigai cannot use."""
 
 from typing import Any, NamedTuple, TypeAlias
 

@@ -1,4 +1,4 @@
-"""This module reads history for people: the events of an agent and its ancestors, and the prompts that users typed."""
+"""Read history for people: the events of an agent and its ancestors, and the prompts that users typed."""
 
 from __future__ import annotations
 

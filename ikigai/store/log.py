@@ -1,4 +1,4 @@
-"""This module provides the log of one agent under its write lock: append, load, and the reply draft."""
+"""Log of one agent under its write lock: append, load, and the reply draft."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module stores the newest events of a log again where a server that took over does not have them.
+"""Store the newest events of a log again if a server that took over does not have them.
 
 A promoted standby may lack what the lost server confirmed last. This program knows those events, because it stored or
 read them:
@@ -7,8 +7,8 @@ read them:
     connected again ──► write lock ──► compared with the log by `event_id` (`core.transfer.position`)
                     ──► the missing ones in one transaction ──► the reply draft ──► the file is removed
 
-They keep `event_id` and `seq`, and their ids unless other events have those by now. The next start treats a file that
-is left as it treats all unsaved events.
+The events keep `event_id` and `seq`, and their ids unless other events have those by now. The next start treats a file
+that is left as it treats all unsaved events.
 """
 
 import contextlib

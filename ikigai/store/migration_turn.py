@@ -1,4 +1,4 @@
-"""This module lets processes that migrate a schema take turns, and tells those that wait how far the other one is.
+"""Let processes that migrate a schema take turns, and tell the waiting ones how far the migration is.
 
 The process that makes it names the file in the name of its connection, which every role may read.
 """

@@ -1,4 +1,4 @@
-"""This module suggests names for agents: two words that are easy to say, type and tell apart."""
+"""Suggest names for agents: two words that are easy to say, type and tell apart."""
 
 import random
 

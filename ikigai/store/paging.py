@@ -1,4 +1,4 @@
-"""This module reads a whole history a page at a time, in both directions, and describes its lineage."""
+"""Read a whole history a page at a time, in both directions, and describe its lineage."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""This module finds PostgreSQL's own programs, and passes them the database without showing its password."""
+"""Find PostgreSQL's own programs, and pass them the database without showing its password."""
 
 import re
 import shutil

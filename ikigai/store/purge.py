@@ -1,4 +1,4 @@
-"""This module purges a text from the log, for good, and rewrites the tables that held it.
+"""Purge a text from the log for good, and rewrite the tables that held it.
 
 The purged text stays in this process. The server only gets the replacements, because it may log its statements.
 """

@@ -1,4 +1,4 @@
-"""This module reads the log: it decodes rows into events, and answers the questions of a loading."""
+"""Read the log: decode rows into events, and answer the questions of a loading."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress

@@ -1,4 +1,4 @@
-"""This module reads from a replica, and from the primary while the replica is away or behind.
+"""Read from a replica, and from the primary while the replica is away or behind.
 
 A read sees everything that was committed before it began: the replica has to reach the primary's present end of the
 write-ahead log first, and must hold the newest event. A standby of a timeline that was left has not that event.

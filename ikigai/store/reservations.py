@@ -1,4 +1,4 @@
-"""This module stores what requests under way can cost, in one transaction with the check against the caps."""
+"""Reserve the greatest cost of requests under way, in one transaction with the check against the caps."""
 
 from collections.abc import Callable
 from decimal import Decimal

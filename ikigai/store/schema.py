@@ -1,4 +1,4 @@
-"""This module makes the schema from the SQL files that describe it, and refuses one with another number."""
+"""Make the schema from the SQL files that describe it, and refuse one with another number."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""This module tries what ikigai needs of a server beyond tables: session locks and notifications between connections.
+"""Test what ikigai needs of a server beyond tables: session locks and notifications between connections.
 
 A pooler that gives each transaction another connection keeps neither, and an engine that speaks PostgreSQL's protocol
 may accept the statements and do nothing. Two programs could then write to one agent.

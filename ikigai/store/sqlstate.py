@@ -1,4 +1,4 @@
-"""This module finds the SQLSTATEs of refused connections. libpq has them only in the verbose text of the error.
+"""Find the SQLSTATEs of refused connections. libpq has them only in the verbose text of the error.
 
 The text of a server is in the language of the server, its SQLSTATE is not.
 """

@@ -1,4 +1,4 @@
-"""This module reads the rows of a lineage page by page for an export, and makes agents of such rows for an import."""
+"""Read the rows of a lineage page by page for an export, and make agents of such rows for an import."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator

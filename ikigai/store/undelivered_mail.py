@@ -1,4 +1,4 @@
-"""This module reads the messages between agents that have not arrived yet, and the agents that tools made."""
+"""Read the messages between agents that have not arrived yet, and the agents that tools made."""
 
 from typing import NamedTuple
 from uuid import UUID

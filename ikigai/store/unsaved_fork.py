@@ -1,4 +1,4 @@
-"""This module forks an agent with events that another process could not store, if the log has gone on without them."""
+"""Fork an agent with events that another process could not store, if the log has gone on without them."""
 
 from uuid import UUID
 

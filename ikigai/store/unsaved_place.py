@@ -1,4 +1,4 @@
-"""This module reads where unsaved events of another process belong: if they are stored, and if they follow."""
+"""Find where unsaved events of another process belong: if they are stored, and if they follow."""
 
 from uuid import UUID
 

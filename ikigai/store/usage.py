@@ -1,4 +1,4 @@
-"""This module adds up the usage ledger in the database: in all, by day, by model, by agent, over time.
+"""Add up the usage ledger in the database: in all, by day, by model, by agent, over time.
 
 Reports read sums by hour, agent and model, which each append keeps; the log itself only for hours that a report cuts.
 """

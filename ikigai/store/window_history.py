@@ -1,4 +1,4 @@
-"""This module reads how full the window was from turn to turn, from the newest rows of an agent alone."""
+"""Read how full the window was from turn to turn, from the newest rows of an agent alone."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""This module says who may write to an agent, and opens its log for that.
+"""Decide who may write to an agent, and open its log for writing.
 
 The one process may write that has the write lock. Where another server has taken over, the open logs are completed.
 """

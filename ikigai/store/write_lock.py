@@ -1,4 +1,4 @@
-"""This module provides the write lock of an agent: an advisory lock of the connection that writes.
+"""Write lock of an agent: an advisory lock of the connection that writes.
 
 It says which process may write. Which user may, `write_access` says.
 It is a session-level lock, so it is lost with the connection and never outlives the process. The database would give it

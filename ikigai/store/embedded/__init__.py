@@ -1,1 +1,1 @@
-"""This package makes, starts and stops the PostgreSQL server that comes with ikigai."""
+"""Make, start and stop the PostgreSQL server that comes with ikigai."""

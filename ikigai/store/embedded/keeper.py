@@ -1,7 +1,7 @@
-"""This program is the keeper: a small process that runs the embedded server as long as some program uses it.
+"""Keeper: a small process that runs the embedded server as long as some program uses it.
 
-It is run as a script (`python -I -S embedded_keeper.py …`) and imports nothing of ikigai and little else, so that it
-starts in ten milliseconds. The files in the server's folder control access:
+It runs as a script (`python -I -S keeper.py …`) and imports nothing of ikigai and little else, so that it starts in ten
+milliseconds. The files in the server's folder control access:
 
     programs.lock   shared: a program that uses the server. Exclusive: no program is there, and none may come.
     server.lock     exclusive: who is in charge, first the program that starts the server, then its keeper, which

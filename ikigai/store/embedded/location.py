@@ -1,4 +1,4 @@
-"""This module locates the embedded server's files: the folder of its major version, and a socket with a short path."""
+"""Locate the embedded server's files: the folder of its major version, and a socket with a short path."""
 
 from __future__ import annotations
 

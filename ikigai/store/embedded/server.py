@@ -1,4 +1,4 @@
-"""This module starts the embedded PostgreSQL: made on first use, shared by processes, stopped with the last of them.
+"""Start the embedded PostgreSQL: made on first use, shared by processes, stopped with the last of them.
 
 `keeper` explains the lock files, and why no process is refused while the server stops.
 """

@@ -1,1 +1,1 @@
-"""This package holds the SQL statements of the store."""
+"""SQL statements of the store."""

@@ -1,4 +1,4 @@
-"""This module holds the SQL statements that list agents: the newest ones, their state, and the agents near one.
+"""SQL statements that list agents: the newest ones, their state, and the agents near one.
 
 Each source of a list is one step in an index for each agent of it. A join could read all agents: `offset 0` in a
 lateral query leaves no other plan.

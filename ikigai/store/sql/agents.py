@@ -1,4 +1,4 @@
-"""This module holds the SQL statements of connections, the schema, agents, write locks and logs.
+"""SQL statements for connections, the schema, agents, write locks and logs.
 
 Statements that read, count, purge and move logs have modules of their own. Rows of the log have the columns that
 `reading.decode_row` takes.

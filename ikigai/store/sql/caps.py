@@ -1,4 +1,4 @@
-"""This module holds the SQL statements of spending caps: what was spent in each scope, and the reservations."""
+"""SQL statements for spending caps: the amount spent in each scope, and the reservations."""
 
 from ikigai.store.sql.fragments import turn_start
 

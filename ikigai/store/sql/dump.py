@@ -1,4 +1,4 @@
-"""This module holds the SQL statements of dump and restore."""
+"""SQL statements for dump and restore."""
 
 RESTORE_TURN = """
 select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)

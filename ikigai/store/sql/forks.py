@@ -1,4 +1,4 @@
-"""This module holds the SQL statements of the tree of agents: fork points, lock owners, names, kills, archiving."""
+"""SQL statements for the tree of agents: fork points, lock owners, names, kills, archiving."""
 
 from ikigai.store.sql.agent_lists import BELOW
 from ikigai.store.sql.fragments import MAX_ID, NEWEST_FIRST, events_between, turn_start

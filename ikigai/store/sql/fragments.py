@@ -1,5 +1,5 @@
-"""This module holds the fragments that statements share: columns of a row, with and without pictures, the text that is
-searched, the role of the session, and the lineage.
+"""Fragments that statements share: columns of a row with and without pictures, the searched text, the role of the
+session, and the lineage.
 """
 
 from typing import LiteralString

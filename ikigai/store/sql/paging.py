@@ -1,4 +1,4 @@
-"""This module holds the SQL statements that page through a whole history."""
+"""SQL statements that page through a whole history."""
 
 from ikigai.store.sql.fragments import (
     MAX_ID,

@@ -1,4 +1,4 @@
-"""This module holds the SQL statements of the purge."""
+"""SQL statements for the purge."""
 
 from typing import LiteralString
 

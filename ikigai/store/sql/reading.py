@@ -1,4 +1,4 @@
-"""This module holds the SQL statements that read logs: into memory, and to look back at."""
+"""SQL statements that read logs: into memory, and to look back at."""
 
 from ikigai.store.sql.fragments import (
     ENDS,

@@ -1,4 +1,4 @@
-"""This module holds the SQL statements that compare a replica with its primary."""
+"""SQL statements that compare a replica with its primary."""
 
 from typing import LiteralString
 

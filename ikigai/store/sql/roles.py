@@ -1,4 +1,4 @@
-"""This module holds the SQL statements about roles and the schemas that they use."""
+"""SQL statements about roles and the schemas that they use."""
 
 from typing import LiteralString
 

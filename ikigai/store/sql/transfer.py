@@ -1,5 +1,5 @@
-"""This module holds the SQL statements of export, import and forks with unsaved events. Rows of the log have the
-columns of `transfer.RawRow`, without the agent.
+"""SQL statements for export, import and forks with unsaved events. Rows of the log have the columns of
+`transfer.RawRow`, without the agent.
 """
 
 from ikigai.store.sql.fragments import NEWEST_FIRST, OLDEST_FIRST, ROW, events_between, turn_start

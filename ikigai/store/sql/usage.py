@@ -1,4 +1,4 @@
-"""This module holds the SQL statements of the usage ledger and of its sums by hour, agent and model."""
+"""SQL statements for the usage ledger and its sums by hour, agent and model."""
 
 from typing import LiteralString
 

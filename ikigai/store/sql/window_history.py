@@ -1,6 +1,4 @@
-"""This module holds the SQL statements of the window's history: how full it was from turn to turn, and the chosen
-settings.
-"""
+"""SQL statements for the window's history: its fill from turn to turn, and the chosen settings."""
 
 from ikigai.store.sql.fragments import MAX_ID, lineage_query
 

@@ -1,4 +1,4 @@
-"""This package talks to models: one folder per vendor, whose SDK is imported only there and only when it is used."""
+"""Talk to models: one folder per vendor, whose SDK is imported only there and only when it is used."""
 
 # Imports inside functions: an SDK takes up to two seconds, so only that of the model is loaded, behind the prompt.
 #   anthropic, openai, google, httpx, httpx2, ssl    the vendor's folder, and the connection

@@ -1,4 +1,4 @@
-"""This module limits the memory that an answer of a server can take: its body, whatever it was compressed from.
+"""Limit the memory that a server's answer can take: its body, whatever it was compressed from.
 
 part of an answer                        at most             beyond that
 headers                                  about 100 KiB       the HTTP client's own limit: refused

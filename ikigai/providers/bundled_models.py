@@ -1,4 +1,4 @@
-"""This module reads the models that come with ikigai as data (registry.json), and finds a model's family by its name.
+"""Read the models that come with ikigai as data (registry.json), and find a model's family by its name.
 
 A name is split into words and a version: "us.anthropic.claude-sonnet-4-5-20250929-v1:0" is claude, sonnet, … and 4.5;
 "openai/gpt-5.6-terra" is gpt, terra and 5.6; "llama3.1:8b" is llama, 8b and 3.1. The first matching family of the file

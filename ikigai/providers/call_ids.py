@@ -1,4 +1,4 @@
-"""This module gives tool calls their ids: the model's own, unless it is missing or was used before."""
+"""Give tool calls their ids: the model's own, unless it is missing or was used before."""
 
 from collections.abc import Callable, Iterable
 from uuid import uuid4

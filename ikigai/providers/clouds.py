@@ -1,4 +1,4 @@
-"""This module says what a cloud's sign-in lacks: its package, or the credentials that the package looks for."""
+"""Word what a cloud's sign-in lacks: its package, or the credentials that the package looks for."""
 
 import importlib.util
 import os

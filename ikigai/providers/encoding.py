@@ -1,4 +1,4 @@
-"""This module writes the bodies of requests: one JSON object whose last key is the list of messages.
+"""Write the bodies of requests: one JSON object whose last key is the list of messages.
 
 So two successive requests share the longest possible prefix, which is what providers' caches go by, and sizes add up
 message by message. A message is serialized once however often it is sent.

@@ -1,4 +1,4 @@
-"""This module reads errors of any vendor's server: the message, the error's codes, and how long to wait."""
+"""Read errors of any vendor's server: the message, the error's codes, and how long to wait."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""This module decodes the events of a stream (text/event-stream with JSON in it), as all vendors' servers send them.
+"""Decode the events of a stream (text/event-stream with JSON in it), as all vendors' servers send them.
 
 The decoders of the SDKs differ in what they take: one reads comments and named events as errors, one skips events
 without a name, and one takes quadratic time. This one takes all of that, in linear time and with a cap on a line.

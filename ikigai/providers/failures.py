@@ -1,4 +1,4 @@
-"""This module turns HTTP status, error body and exception into a StreamFailed, for every vendor alike."""
+"""Turn HTTP status, error body and exception into a StreamFailed, for every vendor alike."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""This module reads JSON of any shape: a value of the wrong type becomes an empty one."""
+"""Read JSON of any shape: a value of the wrong type becomes an empty one."""
 
 from typing import Any
 

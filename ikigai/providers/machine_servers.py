@@ -1,4 +1,4 @@
-"""This module finds the servers of models that run on this machine, and lists their models as they describe them.
+"""Find the servers of models that run on this machine, and list their models as they describe them.
 
 server      recognized by                              context of a model
 Ollama      /api/tags                                  as loaded (/api/ps), else num_ctx, else its own (/api/show)

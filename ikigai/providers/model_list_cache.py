@@ -1,4 +1,4 @@
-"""This module keeps the last answers of providers' list endpoints in a file, so that a start asks no provider.
+"""Keep the last answers of providers' list endpoints in a file, so that a start asks no provider.
 
 The file is a cache: a missing or broken one, or one of another version, counts as empty, and a failed write is ignored.
 Two processes that save at once may lose the listing of one of them; it is requested again.

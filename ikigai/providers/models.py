@@ -1,4 +1,4 @@
-"""This module describes models by their names: limits, thinking and images, and the model to start with.
+"""Describe models by their names: limits, thinking and images, and the model to start with.
 
 There are three sources, and the first that says something counts: the configuration, the last list of its provider
 (`providers.model_list_cache`), the registry that came with ikigai (`providers.bundled_models`). It sends no requests.

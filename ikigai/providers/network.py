@@ -1,4 +1,4 @@
-"""This module sets up the way to a server: its address, connections, certificates and proxy.
+"""Set up the way to a server: its address, connections, certificates and proxy.
 
 The HTTP client finds certificates itself, from the environment's variables. Here they are named so that an error
 message can say which one is to blame.

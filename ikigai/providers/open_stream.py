@@ -1,6 +1,4 @@
-"""This module defines one stream of a model: the open answer that brings its chunks, and the reader that understands
-them.
-"""
+"""One stream of a model: the open answer that brings its chunks, and the reader that understands them."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager

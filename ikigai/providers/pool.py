@@ -1,4 +1,4 @@
-"""This module holds the providers of models: made on first use, warmed on request, closed together."""
+"""Hold the providers of models: made on first use, warmed on request, closed together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module opens a connection to a server while the user still types, so that the request finds it open.
+"""Open a connection to a server while the user still types, so that the request finds it open.
 
 To connect takes one round trip, and two more with TLS. A HEAD request for the server's root makes the HTTP client
 connect, and the client keeps the connection for the request. It carries neither a key nor words of the conversation.

@@ -1,4 +1,4 @@
-"""This module prices requests in US dollars: by the configuration's own prices, else by genai-prices.
+"""Price requests in US dollars: by the configuration's own prices, else by genai-prices.
 
 genai-prices and the pydantic it needs take half a second to import, so they are imported when a price is needed, or by
 `warm`: both belong in a thread. Nothing here raises: a request without a known price has none.

@@ -1,4 +1,4 @@
-"""This module retries failed requests by one table.
+"""Retry failed requests by one table.
 
 what failed                                     is sent again
 rate, overloaded, unreachable, cut              up to 8 tries, as long as nothing of the reply was shown

@@ -1,4 +1,4 @@
-"""This module provides a model that plays a script, for tests and demonstrations; after the script it echoes.
+"""Model that plays a script, for tests and demonstrations; after the script it echoes.
 
 A script is a JSON file, a list of replies; a reply is a string, or a list of strings and steps:
 

@@ -1,4 +1,4 @@
-"""This module adapts the open answer of the vendors' SDKs, all of which bring an httpx2 response."""
+"""Adapt the open answer of the vendors' SDKs, all of which bring an httpx2 response."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""This module streams one reply over any SDK: it limits waits, checks that a stream is whole, and words exceptions.
+"""Stream one reply over any SDK: limit waits, check that the stream is complete, and word exceptions.
 
 A vendor brings an address, a way to post a body and get its answer, and a pure reader of the chunks (`StreamReader`).
 The SDK carries the request (connections, TLS, headers, status errors, framing). The vendor's encoder serializes the

@@ -1,4 +1,4 @@
-"""This module defines the interface of every vendor's class; `StreamingProvider` does most of it.
+"""Interface of every vendor's class; `StreamingProvider` implements most of it.
 
 The base of providers without a server stands here, too.
 """

@@ -1,4 +1,4 @@
-"""This module says whether the vendor of a model can search the web for it, and if not, why."""
+"""Decide if the vendor of a model can search the web for it, and if not, why."""
 
 from ikigai.core.vendors import CLOUDS, vendor_of_model
 

@@ -1,1 +1,1 @@
-"""This package speaks Anthropic's Messages API."""
+"""Speak Anthropic's Messages API."""

@@ -1,4 +1,4 @@
-"""This module connects to Claude on Amazon Bedrock through the SDK's own class, which signs the requests."""
+"""Connect to Claude on Amazon Bedrock through the SDK's own class, which signs the requests."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping

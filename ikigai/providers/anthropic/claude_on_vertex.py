@@ -1,4 +1,4 @@
-"""This module connects to Claude on Google Vertex AI through the SDK's own class and Google's default credentials."""
+"""Connect to Claude on Google Vertex AI through the SDK's own class and Google's default credentials."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""This module writes the Messages format as clouds take it: the model stands in the path, the version in the body."""
+"""Write the Messages format as clouds take it: the model in the path, the version in the body."""
 
 from typing import Any
 

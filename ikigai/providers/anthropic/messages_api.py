@@ -1,4 +1,4 @@
-"""This module writes requests in Anthropic's Messages format: Request → body. Pure, no SDK."""
+"""Write requests in Anthropic's Messages format: Request → body. Pure, no SDK."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""This module reads the streams of Anthropic's Messages format: chunk → deltas. Pure, no SDK."""
+"""Read the streams of Anthropic's Messages format: chunk → deltas. Pure, no SDK."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""This module says how Claude models differ in thinking parameters and image tokens, by their names. Pure.
+"""Differences between Claude models in thinking parameters and image tokens, by their names. Pure.
 
 Levels become one of two forms, as `ModelTraits.thinking` says: "adaptive" (the model decides, guided by
 `output_config.effort`) or "budget" (`budget_tokens`, for models up to 4.5). The parameters of each model:

@@ -1,4 +1,4 @@
-"""This module connects to Anthropic, and to servers that speak its Messages format, through the official SDK.
+"""Connect to Anthropic, and to servers that speak its Messages format, through the official SDK.
 
 The SDK reads keys, addresses, headers and profiles from the environment by itself; here everything comes from the
 constructor.

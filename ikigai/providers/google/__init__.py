@@ -1,1 +1,1 @@
-"""This package speaks Google's Gemini API."""
+"""Speak Google's Gemini API."""

@@ -1,4 +1,4 @@
-"""This module connects to Gemini on Google Vertex AI through the official SDK and Google's default credentials."""
+"""Connect to Gemini on Google Vertex AI through the official SDK and Google's default credentials."""
 
 from typing import Any
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""This module speaks Google's generateContent format: Request → body, chunk of a stream → deltas. Pure, no SDK.
+"""Speak Google's generateContent format: Request → body, chunk of a stream → deltas. Pure, no SDK.
 
 For models with a thinkingLevel (Gemini 3 and later) a tool's picture goes within the functionResponse. Only they take
 it there (ai.google.dev/gemini-api/docs/function-calling, "Multimodal function responses"). For others it goes in a

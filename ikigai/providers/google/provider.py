@@ -1,4 +1,4 @@
-"""This module connects to Google's Gemini API through the official SDK.
+"""Connect to Google's Gemini API through the official SDK.
 
 Body and meaning are `generate_content_api`'s. The SDK's public methods serialize requests and parse replies by
 themselves, which changes bytes that Google wants back unchanged. So this module uses the SDK's own request function: it

@@ -1,1 +1,1 @@
-"""This package serves a local model by llama.cpp in a child process."""
+"""Serve a local model with llama.cpp in a child process."""

@@ -1,6 +1,4 @@
-"""This module finds out if the chat template of a GGUF file takes tools: from the file, before its server has
-started.
-"""
+"""Find out if the chat template of a GGUF file takes tools: from the file, before its server has started."""
 
 import mmap
 import re

@@ -1,4 +1,4 @@
-"""This module downloads one large file: it continues after an interruption, and checks what the server names.
+"""Download one large file: continue after an interruption, and check it against the server's checksum.
 
 A later download continues with Range. With If-Range, or by the same checksum, no parts of two different files are
 joined.

@@ -1,8 +1,9 @@
-"""This module runs a local model: llama.cpp's own HTTP server for one GGUF file, on a loopback port, with its own key.
+"""Run a local model: llama.cpp's own HTTP server for one GGUF file, on a loopback port, with its own key.
 
-It is a child process. xllamacpp holds Python's global lock while it loads a model and while it stops. In this process
-keys and screen would freeze for a third of a second with the smallest model, far longer with a real one, and for ever
-when it is stopped under a connected client. An abort of llama.cpp over a file would kill the terminal's program.
+The server is a child process. xllamacpp holds Python's global lock while it loads a model and while it stops. In this
+process keys and screen would freeze for a third of a second with the smallest model, far longer with a real one, and
+for ever when it is stopped under a connected client. An abort of llama.cpp over a file would kill the terminal's
+program.
 """
 
 from __future__ import annotations

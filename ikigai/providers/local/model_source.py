@@ -1,4 +1,4 @@
-"""This module reads the place of a local model as typed: a GGUF file here, a web address, or a file of Hugging Face."""
+"""Read the place of a local model as typed: a GGUF file here, a web address, or a file of Hugging Face."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module reads from the headers of an answer how to check and to continue the file that it brings."""
+"""Read from the headers of an answer how to check and to continue the file that it brings."""
 
 import base64
 import binascii

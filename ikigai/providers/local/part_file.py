@@ -1,4 +1,4 @@
-"""This module keeps what has come of a file that is being downloaded: for one program at a time.
+"""Keep the part of a file that has been downloaded so far: for one program at a time.
 
 The bytes are in FILE.part, with FILE.part.json beside it, which says what they are part of. Once the file is whole and
 checked it gets its name. Nothing of the address is stored: it may hold a password or a signature.

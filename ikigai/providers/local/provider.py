@@ -1,4 +1,4 @@
-"""This module makes the local model a provider: its server starts on first use, and again after it was killed."""
+"""Make the local model a provider: its server starts on first use, and again after it was killed."""
 
 import asyncio
 import contextlib

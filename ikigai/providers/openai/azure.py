@@ -1,4 +1,4 @@
-"""This module connects to Azure OpenAI through the SDK's own class, by key or by the credentials of Entra ID.
+"""Connect to Azure OpenAI through the SDK's own class, by key or by the credentials of Entra ID.
 
 Azure has two forms of its address. The older has a path for each deployment, and a dated version of the API in the
 query; the newer, /openai/v1, takes the deployment as the model.

@@ -1,4 +1,4 @@
-"""This module writes the Chat Completions format of many servers: Request → body. Pure."""
+"""Write the Chat Completions format of many servers: Request → body. Pure."""
 
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias

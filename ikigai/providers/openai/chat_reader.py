@@ -1,4 +1,4 @@
-"""This module reads streams of the Chat Completions format, as many servers speak it: chunk → deltas. Pure."""
+"""Read streams of the Chat Completions format, as many servers speak it: chunk → deltas. Pure."""
 
 import json
 from collections.abc import Callable, Iterator

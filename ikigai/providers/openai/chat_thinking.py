@@ -1,4 +1,4 @@
-"""This module keeps what servers with Chat Completions want back beside the words of a reply, and writes it again.
+"""Keep the thinking that servers with Chat Completions want back beside the words of a reply, and write it again.
 
 The format has no field of its own for thinking, so servers have theirs, and some refuse a call that comes back without
 it. All of it stands in the `signature` of a Thinking block, as JSON, and goes back to the model that wrote it alone.

@@ -1,4 +1,4 @@
-"""This module reads OpenAI-like lists of models, and tells which of OpenAI's own models can chat. Pure."""
+"""Read OpenAI-like lists of models, and tell which of OpenAI's own models can chat. Pure."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""This module connects to the models on Amazon Bedrock that speak OpenAI's formats, through the SDK's own class."""
+"""Connect to the models on Amazon Bedrock that speak OpenAI's formats, through the SDK's own class."""
 
 import os
 from collections.abc import Callable

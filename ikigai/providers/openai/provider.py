@@ -1,4 +1,4 @@
-"""This module connects to OpenAI, and to servers with its Chat Completions or Responses, through the official SDK.
+"""Connect to OpenAI, and to servers with its Chat Completions or Responses, through the official SDK.
 
 OpenAI itself gets Responses, which take its thinking back; any other address gets Chat Completions, which many servers
 speak.

@@ -1,4 +1,4 @@
-"""This module writes requests in the Responses format, OpenAI's own. Pure, no SDK.
+"""Write requests in the Responses format, OpenAI's own. Pure, no SDK.
 
 Nothing is stored at OpenAI: every request carries the conversation, with the model's thinking as it came, encrypted.
 """

@@ -1,4 +1,4 @@
-"""This module keeps the outputs of a reply in the Responses format, and finds the one that an event is about."""
+"""Keep the outputs of a reply in the Responses format, and find the one that an event is about."""
 
 from typing import Any
 

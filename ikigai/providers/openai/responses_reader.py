@@ -1,4 +1,4 @@
-"""This module reads streams in the Responses format: event → deltas. Pure, no SDK.
+"""Read streams in the Responses format: event → deltas. Pure, no SDK.
 
 A reply is a row of outputs (reasoning, messages, calls). They are passed on in their order, so that thinking precedes
 its result. Parts that a server leaves out of the pieces are taken from the whole item that ends them.

@@ -1,4 +1,4 @@
-"""This module holds what OpenAI's two formats share: names of levels, tokens of an image, the form of a reply."""
+"""Terms that OpenAI's two formats share: names of levels, tokens of an image, the form of a reply."""
 
 import hashlib
 import math

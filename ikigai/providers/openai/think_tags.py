@@ -1,4 +1,4 @@
-"""This module tells thinking between `<think>` and `</think>` at the start of a reply from the answer behind it.
+"""Tell thinking between `<think>` and `</think>` at the start of a reply from the answer behind it.
 
 Servers without a parser for their model's thinking send both as one text.
 """

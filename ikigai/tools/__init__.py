@@ -1,4 +1,4 @@
-"""This package holds the tools with which a model acts on the machine of the user."""
+"""Tools with which a model acts on the machine of the user."""
 
 # Imports inside functions: tools are offered before any runs, so what one call needs is loaded by it.
 #   httpx, bs4, markdownify, resource     the web

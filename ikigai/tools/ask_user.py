@@ -1,4 +1,4 @@
-"""This module provides the tool `ask_user`, by which a model asks the user a question with choices."""
+"""Tool `ask_user`, by which a model asks the user a question with choices."""
 
 from __future__ import annotations
 

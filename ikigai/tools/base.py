@@ -1,4 +1,4 @@
-"""This module defines the interface of a tool: its name and arguments, the effect of a call, and its output."""
+"""Interface of a tool: its name and arguments, the effect of a call, and its output."""
 
 from __future__ import annotations
 

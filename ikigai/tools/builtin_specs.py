@@ -1,4 +1,4 @@
-"""This module loads the prebuilt specifications of the tools that come with ikigai, as models get them.
+"""Load the prebuilt specifications of the tools that come with ikigai, as models get them.
 
 Building them from the tools takes a twentieth of a start. So `builtin_specs.json` holds them by name. A test compares
 the two, and `python -m tests.tools.builtin_specs` writes the file anew.

@@ -1,4 +1,4 @@
-"""This module provides external tools: executables that describe themselves with `--schema` and take JSON arguments.
+"""External tools: executables that describe themselves with `--schema` and take JSON arguments.
 
 `--schema` prints one JSON object {name, description, input_schema}; `parameters` is an alias of `input_schema`. A call
 gets its arguments as one JSON object on standard input. With exit status 0 standard output is the result; any other

@@ -1,4 +1,4 @@
-"""This module provides the tool `read_result`, which reads the whole text of a result that was cut or masked."""
+"""Tool `read_result`, which reads the whole text of a result that was cut or masked."""
 
 from __future__ import annotations
 

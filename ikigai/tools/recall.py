@@ -1,4 +1,4 @@
-"""This module provides the tool `recall`, which searches the whole log and returns excerpts with their ids."""
+"""Tool `recall`, which searches the whole log and returns excerpts with their ids."""
 
 from __future__ import annotations
 

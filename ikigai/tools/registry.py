@@ -1,4 +1,4 @@
-"""This module offers tools to a model by name, and previews, schedules, approves and runs its calls."""
+"""Offer tools to a model by name, and preview, schedule, approve and run its calls."""
 
 from __future__ import annotations
 

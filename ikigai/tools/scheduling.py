@@ -1,4 +1,4 @@
-"""This module schedules the calls of a turn: it says which of them may run side by side.
+"""Schedule the calls of a turn: decide which of them may run side by side.
 
 Readers run together. Writers of one path run in order. A command runs alone. Calls about other agents run in order.
 

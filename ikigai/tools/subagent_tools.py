@@ -1,4 +1,4 @@
-"""This module provides the tools with which a model runs subagents: fork, send, wait, kill, agents."""
+"""Tools with which a model runs subagents: fork, send, wait, kill, agents."""
 
 from __future__ import annotations
 

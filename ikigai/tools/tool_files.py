@@ -1,4 +1,4 @@
-"""This module lists the files of a folder that may be external tools, without reading them."""
+"""List the files of a folder that may be external tools, without reading them."""
 
 from __future__ import annotations
 

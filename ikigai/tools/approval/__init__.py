@@ -1,1 +1,1 @@
-"""This package decides whether a tool call may run, and asks the user where it must."""
+"""Decide if a tool call may run, and ask the user where necessary."""

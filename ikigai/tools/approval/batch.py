@@ -1,4 +1,4 @@
-"""This module counts the pending approvals of one reply, which are asked one at a time or answered together.
+"""Count the pending approvals of one reply, which are asked one at a time or answered together.
 
 An answer for all calls holds for each as it was shown, in full. If a diff is too long for that, each call is asked
 about by itself. If a call has changed since it was shown (a command before it has changed the folder, or the file), it

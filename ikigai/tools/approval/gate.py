@@ -1,4 +1,4 @@
-"""This module decides if a call may run: by the policy, by earlier approvals, and by asking the user."""
+"""Decide if a call may run: by the policy, by earlier approvals, and by asking the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module reveals characters of a command, a path or a diff that an eye would miss."""
+"""Reveal characters of a command, a path or a diff that an eye would miss."""
 
 from __future__ import annotations
 

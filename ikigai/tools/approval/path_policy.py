@@ -1,4 +1,4 @@
-"""This module tells the paths that need no question: inside the working directory, not secret, not protected."""
+"""Tell which paths need no question: inside the working directory, not secret, not protected."""
 
 from __future__ import annotations
 

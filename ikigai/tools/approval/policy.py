@@ -1,4 +1,4 @@
-"""This module is the approval policy: by the mode it says which calls run, need a question, or are refused.
+"""Approval policy: the mode decides which calls run, need a question, or are refused.
 
                      read-only   ask     edits    auto    yolo
     own log          runs        runs    runs     runs    runs

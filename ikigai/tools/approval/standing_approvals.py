@@ -1,4 +1,4 @@
-"""This module stores the standing approvals: the calls that the user has approved until they are revoked.
+"""Store the standing approvals: the calls that the user has approved until they are revoked.
 
 The file is a JSON object from fingerprint to approval, in the data folder of the user. Fingerprint and scripts decide;
 the other fields are for the list.

@@ -1,4 +1,4 @@
-"""This module offers and matches rules for later: a command as it was approved, with a star for its operands.
+"""Offer and match rules for later: a command as it was approved, with a star for its operands.
 
     git status *        git log --oneline -5 *        ls -la *
 

@@ -1,1 +1,1 @@
-"""This package holds the tools that read, search, write and edit files."""
+"""Tools that read, search, write and edit files."""

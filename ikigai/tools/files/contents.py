@@ -1,4 +1,4 @@
-"""This module reads whole text files, and replaces their content in one step.
+"""Read whole text files, and replace their content in one step.
 
 A file is replaced by renaming a finished one over it, so that no process ever sees half of it, unless it has hard links
 or the system does not let it be replaced. Mode, owner, extended attributes and hard links are kept.

@@ -1,4 +1,4 @@
-"""This module makes the unified diff of an edit for approval: with correct line numbers, limited in size and time."""
+"""Make the unified diff of an edit for approval: with correct line numbers, limited in size and time."""
 
 from __future__ import annotations
 

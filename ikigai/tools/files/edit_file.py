@@ -1,4 +1,4 @@
-"""This module provides the tool `edit_file`, which replaces an exact text in a file unchanged since its read."""
+"""Tool `edit_file`, which replaces an exact text in a file unchanged since its read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module finds the place in a file that is most like the text of a failed edit, so that a model can correct it."""
+"""Find the part of a file that is most like the text of a failed edit, so that a model can correct it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module recognizes encoding, byte order mark and line ends of a text file, and preserves them.
+"""Recognize encoding, byte order mark and line ends of a text file, and preserve them.
 
 A file that is not UTF-8 is read as Windows-1252 or Latin-1, in which every byte is valid, unless a mark or the call
 names another encoding. A file that is UTF-8 except for a few bytes stays UTF-8 and keeps those bytes.

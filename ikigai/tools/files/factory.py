@@ -1,4 +1,4 @@
-"""This module makes the file tools of an agent."""
+"""Make the file tools of an agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module provides the tool `glob`, which finds files by their names."""
+"""Tool `glob`, which finds files by their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module matches paths with globs: `*`, `?` and `[…]` within a name, `**` over directories, `{a,b}` for either.
+"""Match paths with globs: `*`, `?` and `[…]` within a name, `**` over directories, `{a,b}` for either.
 
 A pattern without / matches the last name, in any directory. Matching takes time in proportion to pattern and path, as a
 model can send any pattern.

@@ -1,4 +1,4 @@
-"""This module provides the tool `grep`, which finds lines in files by a regular expression."""
+"""Tool `grep`, which finds lines in files by a regular expression."""
 
 from __future__ import annotations
 

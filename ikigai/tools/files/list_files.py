@@ -1,4 +1,4 @@
-"""This module provides the tool `list_files`, which lists one directory."""
+"""Tool `list_files`, which lists one directory."""
 
 from __future__ import annotations
 

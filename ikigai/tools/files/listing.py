@@ -1,4 +1,4 @@
-"""This module lists the files of a folder: those that git tracks or would add, else those that a search would read.
+"""List the files of a folder: those that git tracks or would add, else those that a search would read.
 
 git only lists names, and a foreign repository must not run any program by that. So monitors, hooks and transports are
 off, nothing is fetched, and only the configuration of the repository is read.

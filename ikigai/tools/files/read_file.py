@@ -1,4 +1,4 @@
-"""This module provides the tool `read_file`, which reads a limited part of a file: numbered lines, or an image."""
+"""Tool `read_file`, which reads a limited part of a file: numbered lines, or an image."""
 
 from __future__ import annotations
 

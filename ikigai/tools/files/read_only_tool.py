@@ -1,4 +1,4 @@
-"""This module is shared by the tools that only read files: a call reads the path that was shown for approval."""
+"""Base of the tools that only read files: a call reads the path that was shown for approval."""
 
 from __future__ import annotations
 

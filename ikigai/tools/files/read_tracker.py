@@ -1,4 +1,4 @@
-"""This module tracks the files that an agent has read and the calls that were shown, so that no changed file is lost.
+"""Track the files that an agent has read and the calls that were shown, so that no changed file is lost.
 
 One `ReadTracker` belongs to one agent; its tools share it. It is empty after a restart: then a file is read again.
 """

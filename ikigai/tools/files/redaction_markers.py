@@ -1,4 +1,4 @@
-"""This module refuses to write a redaction marker that the file lacks: it would overwrite the secret behind it."""
+"""Refuse to write a redaction marker that the file lacks: it would overwrite the secret behind it."""
 
 from ikigai.core.redaction import find_markers
 

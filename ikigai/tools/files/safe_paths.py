@@ -1,4 +1,4 @@
-"""This module resolves paths from a model and opens them safely: only files, through no link, without blocking.
+"""Resolve paths from a model and open them safely: only files, through no link, without blocking.
 
 A path is resolved once, before the approval. Exactly that path is opened later: each directory on the way is opened
 from the one before, and no symbolic link is followed. So a link that was swapped in meanwhile leads to an error instead

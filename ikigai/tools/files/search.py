@@ -1,4 +1,4 @@
-"""This module searches and lists files below a directory with ripgrep.
+"""Search and list files below a directory with ripgrep.
 
 .gitignore is honored, hidden files are searched, .git and links are not. No search takes longer than its timeout.
 """

@@ -1,4 +1,4 @@
-"""This module provides the tool `write_file`, which writes a new file, or one that is unchanged since its read."""
+"""Tool `write_file`, which writes a new file, or one that is unchanged since its read."""
 
 from __future__ import annotations
 

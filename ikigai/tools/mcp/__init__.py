@@ -1,1 +1,1 @@
-"""This package connects to MCP servers: a child process speaks their protocol, and their tools run as all others do."""
+"""Connect to MCP servers: a child process speaks their protocol, and their tools run like all others."""

@@ -1,4 +1,4 @@
-"""This module logs in to MCP servers without a user: by a client secret, or by a token signed with a private key."""
+"""Log in to MCP servers without a user: by a client secret, or by a token signed with a private key."""
 
 from __future__ import annotations
 

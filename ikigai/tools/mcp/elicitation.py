@@ -1,4 +1,4 @@
-"""This module asks the user what an MCP server wants to know: one question for each field of its form."""
+"""Ask the user what an MCP server wants to know: one question for each field of its form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This program speaks to MCP servers with the official SDK; ikigai runs it as a child process, `python -m` this module.
+"""Speak to MCP servers with the official SDK; ikigai runs this as a child process (`python -m`).
 
 Loading the SDK takes more than a second, and a server may send anything: neither must touch the program at the prompt.
 Standard input brings orders, standard output gives reports (`host_messages`). The end of standard input ends the

@@ -1,4 +1,4 @@
-"""This module defines the messages between ikigai and the process that speaks to MCP servers: one JSON object a line.
+"""Messages between ikigai and the process that speaks to MCP servers: one JSON object a line.
 
 order     from ikigai: start and stop servers, call tools, read resources, get prompts, answer questions
 report    from the process: the state of a server, progress and results of calls, questions of servers

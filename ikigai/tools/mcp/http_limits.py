@@ -1,4 +1,4 @@
-"""This module bounds the answers of MCP servers over HTTP, and tells where one no longer knows the session.
+"""Limit the answers of MCP servers over HTTP, and notice when a server no longer knows the session.
 
 Each answer has at most `MAX_MESSAGE_BYTES`.
 """

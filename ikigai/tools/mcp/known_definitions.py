@@ -1,4 +1,4 @@
-"""This module keeps the definitions that MCP servers gave last, so that a conversation begins with them.
+"""Keep the definitions that MCP servers gave last, so that a conversation begins with them.
 
 A server may take long to start. Its tools are offered before it is ready, and a call waits for it.
 """

@@ -1,4 +1,4 @@
-"""This module logs in to MCP servers by OAuth, and keeps their tokens in a private file.
+"""Log in to MCP servers by OAuth, and keep their tokens in a private file.
 
 The SDK does the protocol: discovery, registration, PKCE, refresh. A login needs the user: in the browser, or, where
 that runs on another machine, by pasting the address to which it was sent. Without one `LoginNeeded` is raised.

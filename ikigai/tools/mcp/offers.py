@@ -1,4 +1,4 @@
-"""This module lists what an MCP server offers: all pages, up to limits that no honest server reaches."""
+"""List the tools, prompts and resources that an MCP server offers, up to limits that no honest server reaches."""
 
 from __future__ import annotations
 

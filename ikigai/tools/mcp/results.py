@@ -1,4 +1,4 @@
-"""This module turns the results of MCP servers into text and pictures."""
+"""Turn the results of MCP servers into text and pictures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""This module keeps the connection to one MCP server: it connects, lists, calls, and connects again after a pause.
+"""Keep the connection to one MCP server: connect, list, call, and connect again after a pause.
 
-It runs in the process of `host`. The SDK chooses the era of the protocol: it probes `server/discover` and falls back
-to the handshake.
+The connection lives in the process of `host`. The SDK chooses the era of the protocol: it probes `server/discover` and
+falls back to the handshake.
 """
 
 from __future__ import annotations

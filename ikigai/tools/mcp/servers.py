@@ -1,4 +1,4 @@
-"""This module manages the MCP servers of one run: their process, their states, and calls to them.
+"""Manage the MCP servers of one run: their process, their states, and calls to them.
 
 Nothing here waits for a server but a call to it. The process (`host`) is started once, under the supervisor of
 commands, which ends it and all servers with ikigai, however ikigai ends.

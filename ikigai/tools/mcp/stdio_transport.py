@@ -1,4 +1,4 @@
-"""This module provides the transport to an MCP server that is a command: JSON lines over its standard input and output.
+"""Transport to an MCP server that is a command: JSON lines over its standard input and output.
 
 The SDK's own transport ends the process group of the server. This one runs the server under the supervisor of
 commands, which ends every process that it started, and bounds the messages.

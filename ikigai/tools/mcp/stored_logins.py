@@ -1,4 +1,4 @@
-"""This module keeps the logins to MCP servers in one private file, without the SDK."""
+"""Keep the logins to MCP servers in one private file, without the SDK."""
 
 from __future__ import annotations
 

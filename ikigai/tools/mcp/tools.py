@@ -1,4 +1,4 @@
-"""This module makes the tools of MCP servers available to models: each one, or a pair that finds and calls them."""
+"""Make the tools of MCP servers available to models: each one, or a pair that finds and calls them."""
 
 from __future__ import annotations
 

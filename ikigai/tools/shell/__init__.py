@@ -1,1 +1,1 @@
-"""This package runs commands, in the foreground and in the background, and ends them."""
+"""Run commands, in the foreground and in the background, and end them."""

@@ -1,4 +1,4 @@
-"""This module runs background commands, which models start, read, write to and stop; they end with ikigai."""
+"""Run background commands, which models start, read, write to and stop; they end with ikigai."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""This module finds the scripts that a command runs: a lasting approval holds only for their present content.
+"""Find the scripts that a command runs: a lasting approval holds only for their present content.
 
-It finds the files that the command names: programs called by a path, and arguments of interpreters. It ignores files
-that a script itself loads. In doubt it finds more files rather than fewer. If an interpreter runs input from a pipe or
-files from `find` and `xargs`, and no file is named, no approval lasts.
+Found are the files that the command names: programs called by a path, and arguments of interpreters. Files that a
+script itself loads are ignored. In doubt more files are found rather than fewer. If an interpreter runs input from a
+pipe or files from `find` and `xargs`, and no file is named, no approval lasts.
 """
 
 from __future__ import annotations

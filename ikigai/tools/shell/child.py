@@ -1,4 +1,4 @@
-"""This module runs work that could take for ever in a short-lived child process: a timeout or a cancellation ends it.
+"""Run work that could take for ever in a short-lived child process: a timeout or a cancellation ends it.
 
 A regular expression in Python cannot be interrupted, and a thread that runs one cannot be ended. A process can.
 """

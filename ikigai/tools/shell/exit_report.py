@@ -1,4 +1,4 @@
-"""This module describes how a command ended, as a record and in words for the model."""
+"""Describe how a command ended, as a record and in words for the model."""
 
 from __future__ import annotations
 

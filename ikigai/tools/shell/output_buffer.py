@@ -1,4 +1,4 @@
-"""This module buffers the output of a command: head and tail of one that ends, the tail of one that goes on.
+"""Buffer the output of a command: head and tail of one that ends, the tail of one that goes on.
 
 Bytes come in as pieces of any size. Memory is bounded by the size of the buffer. Text comes out decoded from UTF-8,
 with U+FFFD for every invalid byte. Controls and escape sequences stay, as data.

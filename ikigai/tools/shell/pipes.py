@@ -1,4 +1,4 @@
-"""This module reads the pipes of a command at a limited rate, and passes on live output in pieces."""
+"""Read the pipes of a command at a limited rate, and pass on live output in pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module provides the background tools `process_list`, `process_read`, `process_write` and `process_stop`."""
+"""Background tools `process_list`, `process_read`, `process_write` and `process_stop`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module runs a command to its end, for models and for the user.
+"""Run a command to its end, for models and for the user.
 
 A command has no terminal, and its standard input is empty by default. Its output is read at a rate that leaves the
 event loop free. Every process that it has started ends with it: at its end, at its timeout, when it is cancelled, and

@@ -1,4 +1,4 @@
-"""This module provides the sandbox: bubblewrap around a command, so that it changes only the working directory.
+"""Sandbox: bubblewrap around a command, so that it changes only the working directory.
 
 The command can write to the working directory, except to its `.git` and `.ikigai`, whose files are run or read by
 programs outside. Everything else is read-only. ikigai's own folders are hidden. /tmp and /run are empty and vanish with

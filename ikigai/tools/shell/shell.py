@@ -1,4 +1,4 @@
-"""This module provides the tool `shell`, which runs a bash command in the foreground or in the background."""
+"""Tool `shell`, which runs a bash command in the foreground or in the background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module runs a command under a supervisor, which ends it together with every process that it started.
+"""Run a command under a supervisor, which ends it together with every process that it started.
 
 The supervisor (`supervisor.py`) is a small process of its own, so that this holds even if ikigai is killed.
 """

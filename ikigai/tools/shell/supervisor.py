@@ -1,4 +1,4 @@
-"""This script is the supervisor: a small process that starts a command and ends all its processes with it.
+"""Supervisor: a small process that starts a command and ends all its processes with it.
 
 `run.py` runs it as a script (`python -I -S supervisor.py CONTROL NOTE TERM_GRACE WRAPPED PROGRAM ARGUMENT …`), in a
 session of its own. CONTROL is the number of a socket. It receives:

@@ -1,1 +1,1 @@
-"""This package holds the tools that fetch pages and search the web."""
+"""Tools that fetch pages and search the web."""

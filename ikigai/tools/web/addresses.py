@@ -1,4 +1,4 @@
-"""This module tells addresses on the public internet from those of this machine, its network, or reserved ones."""
+"""Tell addresses on the public internet from those of this machine, its network, or reserved ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module makes the web tools of an agent."""
+"""Make the web tools of an agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module provides the tool `web_fetch`, which fetches a page from the web."""
+"""Tool `web_fetch`, which fetches a page from the web."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module fetches a page by HTTP from public addresses only, with limits on redirects, bytes and seconds.
+"""Fetch a page by HTTP from public addresses only, with limits on redirects, bytes and seconds.
 
 The name of a host is resolved once for each request. Its addresses are checked, and the connection goes to one of them.
 A connection by name would resolve it again, which could yield another address by then. The Host header and the TLS

@@ -1,4 +1,4 @@
-"""This child program converts HTML to Markdown: a hostile page could make this take for ever, or all memory.
+"""Convert HTML to Markdown in a child process: a hostile page could make this take for ever, or all memory.
 
 Standard input is a line of JSON, {"url": …, "seconds": …}, and the HTML in UTF-8. Standard output is a line with the
 title of the page and the Markdown. Links are absolute; scripts, styles and everything but text are removed.

@@ -1,4 +1,4 @@
-"""This module turns a fetched page into text for a model: decoded as declared, HTML as Markdown."""
+"""Turn a fetched page into text for a model: decoded as declared, HTML as Markdown."""
 
 from __future__ import annotations
 

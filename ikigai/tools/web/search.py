@@ -1,4 +1,4 @@
-"""This module provides the tool `web_search`, which uses the Brave Search API; it is offered only with a key.
+"""Tool `web_search`, which uses the Brave Search API; it is offered only with a key.
 
 The API, its limits and its fields: https://api-dashboard.search.brave.com/api-reference/web/search/get
 """

@@ -1,4 +1,4 @@
-"""This module puts one of the open agents on screen: it attaches agents, draws them, and detaches them."""
+"""Put one of the open agents on screen: attach agents, draw them, and detach them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module carries out the commands about agents: to begin, show, rename, end and await them."""
+"""Carry out the commands about agents: begin, show, rename, end and await them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module lists the agents to go to, for a picker: by name, folder and words that were said in them."""
+"""List the agents to go to, for a picker: by name, folder and words of their conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module completes the arguments of commands; `memory` and `services` are None while no agent is open."""
+"""Complete the arguments of commands; `memory` and `services` are None while no agent is open."""
 
 from __future__ import annotations
 

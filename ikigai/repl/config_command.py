@@ -1,4 +1,4 @@
-"""This module carries out /config: it shows settings, writes one to the user's file, and applies what it can."""
+"""Carry out /config: show settings, write one to the user's file, and apply those that can change now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module finds what /copy puts on the terminal's clipboard: the last answer on screen, or a code block of it."""
+"""Find the text that /copy puts on the terminal's clipboard: the last answer on screen, or a code block of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module saves unsent input to private files while it is typed, so that it outlives a killed program.
+"""Save unsent input to private files while it is typed, so that it outlives a killed program.
 
 Each agent that a program has a draft for has a file in the state folder. The program holds a lock on it, which is free
 as soon as the program has died. The next program that opens the agent takes the draft over, with its file. Files are

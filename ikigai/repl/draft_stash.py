@@ -1,4 +1,4 @@
-"""This module keeps drafts that the user has put aside with a key, in a file, for this run and the next ones.
+"""Keep drafts that the user has put aside with a key, in a file, for this run and the next ones.
 
 One stash serves all agents, so that a draft can be brought back at another one. It is a stack.
 """

@@ -1,4 +1,4 @@
-"""This module writes what is left in the terminal when the user leaves."""
+"""Write the lines that stay in the terminal when the user leaves."""
 
 import argparse
 import shlex

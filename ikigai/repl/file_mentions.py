@@ -1,4 +1,4 @@
-"""This module completes the files that an @ in the input can mean, without holding up the event loop.
+"""Complete the files that an @ in the input can mean, without holding up the event loop.
 
 A list of a hundred thousand paths takes git a fraction of a second and is reused for a while. A key searches it for a
 few milliseconds, so that there is an answer at once. The rest is searched between keys, and `on_change` is called when

@@ -1,4 +1,4 @@
-"""This module writes the lines about an agent that is new, or has no model: what there is, and what to do."""
+"""Write the lines about an agent that is new, or has no model: its surroundings, and the next step."""
 
 from collections.abc import Iterable
 

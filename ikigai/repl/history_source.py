@@ -1,4 +1,4 @@
-"""This module gives the history browser the agent on screen, its log, and the search in it."""
+"""Give the history browser the agent on screen, its log, and the search in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module keeps unsent input by agent: while another agent is on screen, and in files for after a crash."""
+"""Keep unsent input by agent: while another agent is on screen, and in files for after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module routes the user's input to the agent on screen, and holds it while another agent is being opened.
+"""Route the user's input to the agent on screen, and hold it while another agent is being opened.
 
 An agent that is busy gets it at once, and decides itself what has to wait for the turn (`agent/input_queue`).
 """

@@ -1,4 +1,4 @@
-"""This module carries out /mcp: it shows the MCP servers and their states, restarts one, and gets their prompts."""
+"""Carry out /mcp: show the MCP servers and their states, restart one, and get their prompts."""
 
 from __future__ import annotations
 

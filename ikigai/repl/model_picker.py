@@ -1,4 +1,4 @@
-"""This module lists the models to choose from, for a picker: favorites, those used last, then all known ones."""
+"""List the models to choose from, for a picker: favorites, recently used ones, then all known ones."""
 
 from __future__ import annotations
 

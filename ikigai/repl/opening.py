@@ -1,4 +1,4 @@
-"""This module opens the conversation behind the visible prompt, and starts what runs beside it."""
+"""Open the conversation behind the visible prompt, and start what runs beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module carries out /approve, /tools, /trust and the user's own !command: permissions, shown and changed."""
+"""Carry out /approve, /tools, /trust and the user's own !command: show and change permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module puts pictures into the input as mentions: from the clipboard, and dropped onto the terminal as paths."""
+"""Put pictures into the input as mentions: from the clipboard, and dropped onto the terminal as paths."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""This module carries out /pin and /unpin: it pins files, whose text joins the system prompt as it is at that time."""
+"""Carry out /pin and /unpin: pin files, whose text joins the system prompt as it is at that time."""
 
 from __future__ import annotations
 

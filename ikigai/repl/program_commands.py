@@ -1,7 +1,7 @@
-"""This module starts the commands that need more than the agent on screen, and carries out most of them.
+"""Start the commands that need more than the agent on screen, and carry out most of them.
 
-It reads what they need from the services, and shows the result or passes it to the agent. `agent_commands` carries out
-those about agents. Commands that change the agent's memory (/retry, /clear, /rewind …) do not come here:
+Their data comes from the services; the result is shown or passed to the agent. `agent_commands` carries out the
+commands about agents. Commands that change the agent's memory (/retry, /clear, /rewind …) do not come here:
 `core/commands/table` makes an input of the agent of them, and `core/state/decisions` says which events follow.
 """
 

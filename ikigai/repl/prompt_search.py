@@ -1,4 +1,4 @@
-"""This module searches the log for prompts that users sent, stretch by stretch, behind Ctrl+R."""
+"""Search the log for prompts that users sent, stretch by stretch, behind Ctrl+R."""
 
 from __future__ import annotations
 

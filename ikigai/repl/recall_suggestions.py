@@ -1,4 +1,4 @@
-"""This module suggests earlier turns while the user pauses in typing; Tab adds their excerpts to the message."""
+"""Suggest earlier turns while the user pauses in typing; Tab adds their excerpts to the message."""
 
 from __future__ import annotations
 

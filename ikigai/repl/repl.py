@@ -1,4 +1,4 @@
-"""This module runs the REPL: it handles what the screen reports, from the first key until the user leaves."""
+"""Run the REPL: handle what the screen reports, from the first key until the user leaves."""
 
 from __future__ import annotations
 

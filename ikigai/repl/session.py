@@ -1,4 +1,4 @@
-"""This module holds the state of one user at one screen: agent, services, and background tasks."""
+"""State of one user at one screen: agent, services, and background tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module carries out /login, /doctor, /theme and /init: what sets ikigai and a folder up from inside.
+"""Carry out /login, /doctor, /theme and /init, which set up ikigai and a folder from inside.
 
 /login and /doctor run the program's own subcommands on the terminal, which gets it as an editor does. So a key is asked
 for, tried and stored at one place, and never passes through the input, the history or the log.

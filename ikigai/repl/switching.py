@@ -1,4 +1,4 @@
-"""This module finds the agent that /new, /switch, /fork and Alt+arrows lead to, or that replaces one that leaves."""
+"""Find the agent that /new, /switch, /fork and Alt+arrows lead to, or that replaces one that leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module asks what to do beside an agent that is open elsewhere: one key starts or forks a conversation."""
+"""Ask what to do beside an agent that is open elsewhere: one key starts or forks a conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This package puts the other packages together and manages many agents in one program."""
+"""Put the other packages together, and manage many agents in one program."""
 
 # Imports inside functions, so that the first screen does not wait for what comes behind it or never:
 #   the loop, its services, tools and MCP servers     loaded while the user reads or types

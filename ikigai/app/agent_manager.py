@@ -1,4 +1,4 @@
-"""This module manages the agents that this program has open, each with its loop and write lock, over one database.
+"""Manage the agents that this program has open, each with its loop and write lock, over one database.
 
 Nothing here depends on a terminal. Each agent writes to a `BufferedView`, to which a front end may attach.
 """

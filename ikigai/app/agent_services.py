@@ -1,4 +1,4 @@
-"""This module makes the loop of an agent, and gives it what it needs of the services of the run."""
+"""Make the loop of an agent, and give it what it needs of the services of the run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""This module implements the operations on the agent tree and their messages: for the terminal, print mode and
-`ikigai agents`.
-"""
+"""Operations on the agent tree and their messages: for the terminal, print mode and `ikigai agents`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module attaches what a message mentions with an @: files, folders, pictures and pages from the web.
+"""Attach what a message mentions with an @: files, folders, pictures and pages from the web.
 
 the path or URL behind the @                       what happens
 a text file, a folder, a picture                   its text, its list of entries, or the picture goes along

@@ -1,4 +1,4 @@
-"""This module recalls turns for a message by itself, where `[context] auto_recall` says so."""
+"""Recall turns for a message automatically, if `[context] auto_recall` says so."""
 
 from __future__ import annotations
 

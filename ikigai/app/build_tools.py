@@ -1,5 +1,4 @@
-"""This module builds the tools of one agent. Their modules are large, and a start avoids them: `builtin_specs`
-describes the tools.
+"""Build the tools of one agent. Their modules are large, and a start avoids them: `builtin_specs` describes the tools.
 
 Tools that act on files, processes and the web are built for each agent, which remembers the files it has read and its
 directory. Its background processes are its own, and still there when it is opened again.

@@ -1,4 +1,4 @@
-"""This module implements `ikigai usage --cache` and its part of /cost: what caches served, and why they missed."""
+"""Carry out `ikigai usage --cache` and its part of /cost: the tokens that caches served, and why they missed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module keeps the output of the user's commands in files until the log has it, so that a kill loses nothing.
+"""Keep the output of the user's commands in files until the log has it, so that a kill loses nothing.
 
 A file has the id that its message is stored under, so that the output joins the conversation only once.
 """

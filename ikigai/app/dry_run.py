@@ -1,4 +1,4 @@
-"""This module does what the start of a run does, without a database and an agent, and reports what would go wrong."""
+"""Do the start of a run, without a database and an agent, and report what would go wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module counts how often agents have answered each other within open turns.
+"""Count how often agents have answered each other within open turns.
 
     message                                                its number (`MailSent.answers`)
     the first ones of a turn, before a `wait` returned     0

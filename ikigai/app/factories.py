@@ -1,6 +1,4 @@
-"""This module builds from the configuration: the models and their prices, the project, the tools, and the RunConfig of
-a run.
-"""
+"""Build from the configuration: the models and their prices, the project, the tools, and the RunConfig of a run."""
 
 from __future__ import annotations
 

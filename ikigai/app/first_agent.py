@@ -1,4 +1,4 @@
-"""This module finds the agent that a program starts with, and opens its log while other modules are being imported."""
+"""Find the agent that a program starts with, and open its log while other modules are being imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module follows an agent that another program writes: its events, its streaming reply and the lock owner."""
+"""Follow an agent that another program writes: its events, its streaming reply and the lock owner."""
 
 from __future__ import annotations
 

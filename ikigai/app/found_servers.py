@@ -1,4 +1,4 @@
-"""This module makes the servers of models on this machine known, and words the offer of each, once."""
+"""Register the model servers found on this machine, and word the offer of each, once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""This module implements the commands that only show information, at the terminal and in print mode, as text and as
-JSON.
-"""
+"""Carry out the commands that only show information, at the terminal and in print mode, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module limits lists that are printed: how long they are by default, and what --limit makes of that."""
+"""Limit printed lists: their default length, and the effect of --limit."""
 
 import argparse
 

@@ -1,6 +1,4 @@
-"""This module delivers the mail of the agents that one program has open: notifies them of mail and begins turns with
-it.
-"""
+"""Deliver the mail of the agents that one program has open: notify them of mail and begin turns with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module implements the port `core.agents.subagent_port.Subagents` with the agent manager, and the limits.
+"""Implement the port `core.agents.subagent_port.Subagents` with the agent manager, and apply the limits.
 
     depth below the user's agent              2     SubagentLimits
     agents made in a tree                     50    SubagentLimits

@@ -1,4 +1,4 @@
-"""This module makes the MCP servers of a run from the user's configuration and a trusted project's `.mcp.json`."""
+"""Make the MCP servers of a run from the user's configuration and a trusted project's `.mcp.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module lists models with their limits and prices, for `ikigai models` and the picker of /model."""
+"""List models with their limits and prices, for `ikigai models` and the picker of /model."""
 
 from __future__ import annotations
 

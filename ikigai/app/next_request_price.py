@@ -1,6 +1,4 @@
-"""This module computes the price of an agent's next request for /context, the picker of models and the notice of a cold
-cache.
-"""
+"""Compute the price of an agent's next request for /context, the picker of models and the notice of a cold cache."""
 
 from __future__ import annotations
 

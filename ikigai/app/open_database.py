@@ -1,4 +1,4 @@
-"""This module opens the database of a configuration: locates or starts it, connects, and migrates its schema."""
+"""Open the database of a configuration: locate or start it, connect, and migrate its schema."""
 
 from __future__ import annotations
 

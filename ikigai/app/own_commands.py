@@ -1,4 +1,4 @@
-"""This module finds the user's own commands, each a Markdown file, and writes the messages that they stand for."""
+"""Find the user's own commands, each a Markdown file, and write the messages that they stand for."""
 
 from __future__ import annotations
 

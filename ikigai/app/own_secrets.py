@@ -1,4 +1,4 @@
-"""This module collects ikigai's own secrets, API keys and database passwords, and provides their redactor."""
+"""Collect ikigai's own secrets, API keys and database passwords, and provide their redactor."""
 
 from __future__ import annotations
 

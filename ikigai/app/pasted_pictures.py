@@ -1,4 +1,4 @@
-"""This module keeps pictures that were pasted from the clipboard, and finds pictures whose paths were dropped.
+"""Keep pictures that were pasted from the clipboard, and find pictures whose paths were dropped.
 
 A pasted picture is a file of the data folder that only the user reads. A message mentions it by its name alone. What is
 sent stands in the log; the file stays a week for the input that mentions it: a draft, an earlier message, /edit.

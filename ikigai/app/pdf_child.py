@@ -1,5 +1,4 @@
-"""This module reads a PDF from standard input and writes its pages and text as JSON: a program of its own, which may be
-killed.
+"""Read a PDF from standard input and write its pages and text as JSON, in a process that may be killed.
 
     python -P pdf_child.py MAX_PAGES MAX_CHARACTERS MAX_BYTES_OF_MEMORY MAX_SECONDS
 

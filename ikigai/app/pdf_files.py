@@ -1,4 +1,4 @@
-"""This module attaches PDF files: their bytes for models that take them, and their text for all others.
+"""Attach PDF files: their bytes for models that take them, and their text for all others.
 
 A PDF is read by a process of its own (`pdf_child`), which has a limit for its time and its memory.
 """

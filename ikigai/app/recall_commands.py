@@ -1,6 +1,4 @@
-"""This module implements recall from the whole log: `ikigai history recall`, /recall, the excerpts of the tool, and
-/quote.
-"""
+"""Recall from the whole log: `ikigai history recall`, /recall, the excerpts of the tool, and /quote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module builds the profiles of a run from the configuration, and formats them for /profile."""
+"""Build the profiles of a run from the configuration, and format them for /profile."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""This module implements `ikigai history` and /search: finds events by words or id, and formats them as text and as
-JSON.
-"""
+"""Carry out `ikigai history` and /search: find events by words or id, and format them as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module provides the composition root: combines the results of `open_database` and `factories`.
+"""Composition root: combine the results of `open_database` and `factories`.
 
 Only these three modules, and `agent_services`, know all adapters but the screen. Heavy modules (psycopg, the embedded
 server, SDKs, the local model) are imported and started in threads, so that a visible prompt goes on taking keys.

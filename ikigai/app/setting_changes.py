@@ -1,6 +1,4 @@
-"""This module judges changes of an agent's settings: which ones its models and its budget allow, and what the user is
-told.
-"""
+"""Judge changes of an agent's settings: if its models and its budget allow them, and the message to the user."""
 
 from __future__ import annotations
 

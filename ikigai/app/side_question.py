@@ -1,6 +1,4 @@
-"""This module implements /btw: asks the model a question about the present context, of which the log keeps the usage
-alone.
-"""
+"""Carry out /btw: ask the model a question about the present context, of which the log keeps the usage alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module implements /limit: shows the spending caps and what they count, and changes them for this run."""
+"""Carry out /limit: show the spending caps and the spending under them, and change them for this run."""
 
 from __future__ import annotations
 

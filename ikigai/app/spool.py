@@ -1,4 +1,4 @@
-"""This module keeps events in a file of the state folder if the database does not store them."""
+"""Keep events in a file of the state folder if the database does not store them."""
 
 from __future__ import annotations
 

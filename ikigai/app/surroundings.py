@@ -1,4 +1,4 @@
-"""This module finds out where a turn runs, for the default system prompt."""
+"""Find out where a turn runs, for the default system prompt."""
 
 import platform
 from datetime import date

@@ -1,4 +1,4 @@
-"""This module provides the tools of one run: their specs at the start, the tools themselves with the first call."""
+"""Tools of one run: their specs at the start, the tools themselves with the first call."""
 
 from __future__ import annotations
 

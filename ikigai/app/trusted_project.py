@@ -1,5 +1,4 @@
-"""This module reads the project files of a trusted working directory: AGENTS.md, its tools, its settings and its MCP
-servers.
+"""Read the project files of a trusted working directory: AGENTS.md, its tools, its settings and its MCP servers.
 
 Until the folder is trusted, no file is read: only the names are looked up. After that each file is used as long as its
 content is the one that the user trusted; the user is asked about a new or changed file. Instructions are also those of

@@ -1,5 +1,4 @@
-"""This module recovers events that an earlier run could not save: into the log when their agent is opened, or into a
-fork of it.
+"""Recover events that an earlier run could not save: into the log when their agent is opened, or into a fork of it.
 
 `spool` has written them to files. A file is deleted once the log has its events. The next start finds out that the log
 has the events of a file that a killed program left.

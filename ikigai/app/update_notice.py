@@ -1,4 +1,4 @@
-"""This module asks the package index once a day if there is a newer version of the installed distribution."""
+"""Ask the package index once a day if there is a newer version of the installed distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module implements `ikigai usage` and /cost: adds up rows of the ledger and formats the totals as tables."""
+"""Carry out `ikigai usage` and /cost: add up rows of the ledger and format the totals as tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module manages the calls that wait for agents: each is woken after a change and checks the state again.
+"""Manage the calls that wait for agents: each is woken after a change and checks the state again.
 
 An agent whose calls have all checked the newest state in vain only waits: without another change it sends nothing more.
 So agents that wait for each other are detected, and an agent that was just sent a message is not counted among them.

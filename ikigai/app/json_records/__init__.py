@@ -1,4 +1,4 @@
-"""This package defines every JSON object that the program prints, and prints it: one object a line, its kind in `type`.
+"""Every JSON object that the program prints: one object a line, its kind in `type`.
 
 The schema in docs/reference/json-schema.json is made from these classes, see tests/support/json_schema.py. Exported
 histories are not among them: their format is that of `ikigai.export.json_export`.

@@ -1,4 +1,4 @@
-"""This module defines the objects about agents."""
+"""Objects about agents."""
 
 from __future__ import annotations
 

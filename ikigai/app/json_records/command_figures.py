@@ -1,4 +1,4 @@
-"""This module defines the figures of slash commands."""
+"""Figures of slash commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module defines the objects about the history: events, hits of a search, recalled turns."""
+"""Objects about the history: events, hits of a search, recalled turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module defines the objects about models, settings, MCP servers, the doctor's findings and the database."""
+"""Objects about models, settings, MCP servers, the doctor's findings and the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module prints JSON objects, one a line."""
+"""Print JSON objects, one a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module defines the objects of a subcommand that changed something, and of an error."""
+"""Objects of a subcommand that changed something, and of an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module defines the base of all JSON objects, and the types of their fields."""
+"""Base of all JSON objects, and the types of their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module defines what print mode prints: the events and deltas of a turn, and its result."""
+"""Objects that print mode prints: the events and deltas of a turn, and its result."""
 
 from __future__ import annotations
 

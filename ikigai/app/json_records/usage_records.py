@@ -1,4 +1,4 @@
-"""This module defines the objects about usage: the ledger, providers' caches, costs, spending caps."""
+"""Objects about usage: the ledger, providers' caches, costs, spending caps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module implements `ikigai usage --plot` and /cost --plot: plots in the terminal."""
+"""Carry out `ikigai usage --plot` and /cost --plot: plots in the terminal."""
 
 from __future__ import annotations
 

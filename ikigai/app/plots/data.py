@@ -1,4 +1,4 @@
-"""This module gathers the data of a plot of the ledger: the bars, and the window of one agent."""
+"""Gather the data of a plot of the ledger: the bars, and the window of one agent."""
 
 from __future__ import annotations
 

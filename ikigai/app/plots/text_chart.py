@@ -1,5 +1,4 @@
-"""This module draws plots with characters for a terminal of any width, or describes them in words. No meaning is only
-in colors.
+"""Draw plots with characters for a terminal of any width, or describe them in words. No meaning is only in colors.
 
 A bar is exact to an eighth of a cell; its cached part is hatched. The window has a column for each turn.
 """

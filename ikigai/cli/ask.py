@@ -1,4 +1,4 @@
-"""This module asks questions at the terminal; a signal ends them at once and leaves the terminal as it was."""
+"""Ask questions at the terminal; a signal ends them at once and leaves the terminal as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module puts examples, exit codes, files and variables under `--help`, one page for each command.
+"""Put examples, exit codes, files and variables under `--help`, one page for each command.
 
 The words are in `help_pages.toml`, which is read when help is printed. Everything fits into 80 columns, however wide
 the terminal.

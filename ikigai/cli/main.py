@@ -1,4 +1,4 @@
-"""This module parses the command line, runs what it names, and returns the exit code."""
+"""Parse the command line, run what it names, and return the exit code."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""This module finds what was meant by a mistyped word: a subcommand, which would go to a model as a message, or an
-option.
-"""
+"""Find the meaning of a mistyped word: a subcommand, which would go to a model as a message, or an option."""
 
 import argparse
 import re

@@ -1,4 +1,4 @@
-"""This module provides the options of a run: their parser, the checks that argparse cannot make, and the message."""
+"""Options of a run: their parser, the checks that argparse cannot make, and the message."""
 
 import argparse
 import contextlib

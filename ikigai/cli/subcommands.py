@@ -1,4 +1,4 @@
-"""This module parses and runs the subcommands; most of them are a few lines."""
+"""Parse and run the subcommands; most of them are a few lines."""
 
 from __future__ import annotations
 

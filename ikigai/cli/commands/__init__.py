@@ -1,1 +1,1 @@
-"""This package holds the subcommands of `ikigai` that need more than a few lines."""
+"""Subcommands of `ikigai` that need more than a few lines."""

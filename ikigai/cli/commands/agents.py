@@ -1,4 +1,4 @@
-"""This module carries out `ikigai agents`: it prints the tree of agents and changes it without opening any."""
+"""Carry out `ikigai agents`: print the tree of agents, and change it without opening any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module runs `ikigai config`: it shows settings, writes one, and has the file edited and checked."""
+"""Carry out `ikigai config`: show settings, write one, and have the file edited and checked."""
 
 from __future__ import annotations
 

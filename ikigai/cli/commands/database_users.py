@@ -1,4 +1,4 @@
-"""This module carries out `ikigai db users`: it adds, lists and removes the roles of people and their schemas."""
+"""Carry out `ikigai db users`: add, list and remove the roles of people and their schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module carries out `ikigai login`: it reads a key, tries it, and stores it in a private file."""
+"""Carry out `ikigai login`: read a key, try it, and store it in a private file."""
 
 from __future__ import annotations
 

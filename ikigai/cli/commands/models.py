@@ -1,4 +1,4 @@
-"""This module carries out `ikigai models`: it lists the models available with your keys."""
+"""Carry out `ikigai models`: list the models available with your keys."""
 
 from __future__ import annotations
 

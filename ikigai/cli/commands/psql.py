@@ -1,4 +1,4 @@
-"""This module carries out `ikigai db psql`: it runs psql on ikigai's database."""
+"""Carry out `ikigai db psql`: run psql on ikigai's database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module carries out `ikigai db purge`: it shows what would go, asks for a word, and reports what is gone."""
+"""Carry out `ikigai db purge`: show what would go, ask for a word, and report what is gone."""
 
 from __future__ import annotations
 

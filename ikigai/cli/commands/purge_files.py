@@ -1,6 +1,4 @@
-"""This module deletes the files of unsent input, of unsaved events and of unfinished writes that hold a purged text,
-after a question.
-"""
+"""Delete the files of unsent input, unsaved events and unfinished writes that hold a purged text, after a question."""
 
 from __future__ import annotations
 

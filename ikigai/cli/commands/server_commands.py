@@ -1,4 +1,4 @@
-"""This module carries out `ikigai mcp`: it adds, lists, tests and removes MCP servers, and logs in to them."""
+"""Carry out `ikigai mcp`: add, list, test and remove MCP servers, and log in to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module carries out `ikigai setup`: it prepares database and model, and asks nothing.
+"""Carry out `ikigai setup`: prepare database and model, without questions.
 
 With --model it installs a local model: a GGUF file that is here, or one that it downloads.
 """

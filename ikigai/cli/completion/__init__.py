@@ -1,4 +1,4 @@
-"""This package carries out `ikigai completion`: it generates shell completions from the command line's parsers.
+"""Carry out `ikigai completion`: generate shell completions from the command line's parsers.
 
 Nothing is said twice: subcommands, options, their values and their help are read from the parsers that parse them. The
 scripts get names when Tab is pressed, from `ikigai completion --names KIND`, see `completion.offered_names`.

@@ -1,4 +1,4 @@
-"""This module writes the script that makes bash complete a tree of commands. It needs bash 4 and nothing else."""
+"""Write the script that makes bash complete a tree of commands. It needs bash 4 and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module writes the script that makes fish complete a tree of commands."""
+"""Write the script that makes fish complete a tree of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module defines the tree of commands that the scripts of all shells are written from."""
+"""Tree of commands from which the scripts of all shells are written."""
 
 from __future__ import annotations
 

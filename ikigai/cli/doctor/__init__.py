@@ -1,4 +1,4 @@
-"""This package carries out `ikigai doctor`: it checks what ikigai needs and prints what to do about each problem.
+"""Carry out `ikigai doctor`: check what ikigai needs, and print what to do about each problem.
 
     terminal   the abilities of the terminal
     start      what stops runs with this configuration, or does not work in them

@@ -1,4 +1,4 @@
-"""This module holds the result of a check: a finding with its state and remedy."""
+"""Result of a check: a finding with its state and remedy."""
 
 from typing import NamedTuple
 

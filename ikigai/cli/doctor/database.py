@@ -1,4 +1,4 @@
-"""This module checks that the database can be reached, has the right version, and keeps what it confirms."""
+"""Check that the database can be reached, has the right version, and keeps what it confirms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module checks the models: keys, answers of their providers, the local model, and the default model."""
+"""Check the models: keys, answers of their providers, the local model, and the default model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module checks programs, ikigai's own files, versions, and the configuration."""
+"""Check programs, ikigai's own files, versions, and the configuration."""
 
 from __future__ import annotations
 

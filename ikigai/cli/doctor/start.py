@@ -1,4 +1,4 @@
-"""This module checks what a run with this configuration would meet: settings that stop it, own tools, certificates."""
+"""Check what a run with this configuration would meet: settings that stop it, own tools, certificates."""
 
 from __future__ import annotations
 

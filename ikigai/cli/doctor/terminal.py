@@ -1,4 +1,4 @@
-"""This module checks the terminal: its kind, size, colors and modes, and what lies in between."""
+"""Check the terminal: its kind, size, colors and modes, and the programs in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This package builds one frozen Config out of defaults ← file ← environment ← flags, each value with its origin.
+"""Build one frozen Config out of defaults ← file ← environment ← flags, each value with its origin.
 
     load               the Config of this run
     with_profile       the Config for the agents of a profile

@@ -1,6 +1,4 @@
-"""This module builds the error of an unusable setting: its place, key, value, the allowed values, and the
-nearest key.
-"""
+"""Build the error of an unusable setting: its place, key, value, the allowed values, and the nearest key."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""This module checks and resolves what a configuration adds to requests: headers of a provider, body fields of a model.
+"""Check and resolve what a configuration adds to requests: headers of a provider, body fields of a model.
 
 A text "env:NAME" stands for the value of that variable, so that no key has to stand in a file.
 """

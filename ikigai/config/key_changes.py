@@ -1,4 +1,4 @@
-"""This module checks the keys that the table [keys] gives to actions; it is loaded only where there are some.
+"""Check the keys that the table [keys] gives to actions; loaded only if there are some.
 
 A key that cannot be used is no reason to stop: the action keeps its default keys, and the user is told at start.
 """

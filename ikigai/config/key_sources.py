@@ -1,4 +1,4 @@
-"""This module decides where the API key of each provider comes from: its environment variable, else `ikigai login`.
+"""Decide where the API key of each provider comes from: its environment variable, else `ikigai login`.
 
 A source is "environment VARIABLE" or "login". A configured `api_key_env` takes the place of the vendor's own variables.
 """

@@ -1,4 +1,4 @@
-"""This module provides the table of keys, and the frozen Config that holds their values.
+"""Table of keys, and the frozen Config that holds their values.
 
 A field of Config, and of the records of `config.records` and `config.terminal`, is a key, its default the key's. Its
 type (of `config.value_types`) checks the value, with a `title` that names the allowed values. Names of variables,

@@ -1,4 +1,4 @@
-"""This module stores the API keys of `ikigai login` in one private file, and reads a key only for its use.
+"""Store the API keys of `ikigai login` in one private file, and read a key only for its use.
 
     providers_with_key    the providers that have a key in it
     find                  the key of one

@@ -1,4 +1,4 @@
-"""This module resolves profiles, [profiles.NAME] in a file: their own and inherited keys, and the settings under one.
+"""Resolve profiles, [profiles.NAME] in a file: their own and inherited keys, and the settings under one.
 
 A profile goes over the configuration, and below flags, variables and an agent's own choices.
 """

@@ -1,5 +1,4 @@
-"""This module opens the files that a project brings only if they are its own, and identifies them by a digest of their
-content.
+"""Open the files that a project brings only if they are its own, and identify them by a digest of their content.
 
 A link or a hard link could bring in a file from elsewhere, such as a key, and have it sent to a model.
 """

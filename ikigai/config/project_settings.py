@@ -1,4 +1,4 @@
-"""This module applies the settings of a trusted project (.ikigai/config.toml): they only tighten the user's own.
+"""Apply the settings of a trusted project (.ikigai/config.toml): they only tighten the user's own.
 
 Everybody who can write to a repository can write this file, and trust in a folder is not trust in each of its commits.
 So nothing that could loosen a setting has a place in it: no keys, addresses and databases, no allow-list, no hosts, no

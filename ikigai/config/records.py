@@ -1,6 +1,5 @@
-"""This module defines the settings of agents, a record for each table: [context], [database], [providers], [models],
-[tools] and [profiles.NAME]. `config.key_table` makes each field a key; config.example.toml says what it is
-for.
+"""Settings of agents, a record for each table: [context], [database], [providers], [models], [tools] and
+[profiles.NAME]. `config.key_table` makes each field a key; config.example.toml explains its purpose.
 """
 
 import msgspec

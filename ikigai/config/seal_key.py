@@ -1,4 +1,4 @@
-"""This module holds the key of the seals by which this user's programs know what they have chosen themselves.
+"""Key of the seals by which this user's programs recognize their own choices.
 
 The key is random, made when settings are stored for the first time, and lies in a private file in the data folder. It
 leaves the machine with no dump and no export: what it sealed has to be chosen again elsewhere.

@@ -1,4 +1,4 @@
-"""This module shows single settings, and writes them to the user's configuration file with its comments kept.
+"""Show single settings, and write them to the user's configuration file with its comments kept.
 
     find_key        the path of a key as typed
     describe_key    a key with its value, origin, help and what is allowed

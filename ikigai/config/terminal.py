@@ -1,5 +1,5 @@
-"""This module defines the looks and the terminal's abilities, a record for each table: [terminal] and [themes.NAME].
-`config.key_table` makes each field a key.
+"""Looks and abilities of the terminal, a record for each table: [terminal] and [themes.NAME]. `config.key_table` makes
+each field a key.
 """
 
 from ikigai.config.value_types import (

@@ -1,4 +1,4 @@
-"""This module reads a TOML file as settings with their line numbers, and describes its errors plainly."""
+"""Read a TOML file as settings with their line numbers, and describe its errors plainly."""
 
 import re
 from collections.abc import Iterator

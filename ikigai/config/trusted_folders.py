@@ -1,4 +1,4 @@
-"""This module stores the folders that the user trusts: others have no project settings, tools and AGENTS.md.
+"""Store the folders that the user trusts: others have no project settings, tools and AGENTS.md.
 
     trusted_digests   the files that may be used, each by its digest
     trust             trust from now on

@@ -1,5 +1,5 @@
-"""This module defines the types of values: they check a key's value. Each has a title that names the allowed ones,
-but for a Literal, which names them itself.
+"""Types of values, which check a key's value. Each has a title that names the allowed ones, except a Literal, which
+names them itself.
 """
 
 import re

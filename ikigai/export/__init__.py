@@ -1,4 +1,4 @@
-"""This package exports and imports histories: /export, `ikigai history export` and `ikigai history import`.
+"""Export and import histories: /export, `ikigai history export` and `ikigai history import`.
 
 json_export       the format that can be imported again: JSON and JSONL, written
 json_import       that format, read: nothing of a file is believed

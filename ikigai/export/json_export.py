@@ -1,4 +1,4 @@
-"""This module exports histories as JSON and as JSON lines: the whole log, for programs, and to be imported again.
+"""Export histories as JSON and as JSON lines: the whole log, for programs, and to be imported again.
 
 Both have an event on each line. JSONL begins with a line of metadata. It ends with a line that has the count and the
 checksum of the events, so that a truncated file is recognized. In JSON these are the fields around the list `events`.

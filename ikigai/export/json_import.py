@@ -1,5 +1,4 @@
-"""This module reads exports of `json_export` and files that claim to be one: each event is checked before it is
-believed.
+"""Read exports of `json_export` and files that claim to be one: each event is checked before it is believed.
 
 A file that another program has laid out anew is read, too, but as a whole. Every refusal names the line, but that of a
 wrong checksum.

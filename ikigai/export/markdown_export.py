@@ -1,4 +1,4 @@
-"""This module exports a history as Markdown: turns as headings, questions quoted, replies as they are, the rest folded.
+"""Export a history as Markdown: turns as headings, questions quoted, replies as they are, the rest folded.
 
 No text can get out of its place. Tool results and thoughts stand in fences longer than any in them. Of questions and
 replies HTML is shown as text, and a fence left open is closed. A picture becomes "!" and a link to it, because a viewer

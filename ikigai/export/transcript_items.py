@@ -1,4 +1,4 @@
-"""This module turns events into the items of an export for people, turn by turn, as `views.transcript` does.
+"""Turn events into the items of an export for people, turn by turn, as `views.transcript` does.
 
 Every text that leaves here is safe for a terminal: exports are looked at in one, too.
 """

@@ -1,4 +1,4 @@
-"""This package answers once without a screen: print mode."""
+"""Answer once without a screen: print mode."""
 
 # Imports inside functions: a prompt without mentions, own commands and a schema loads nothing of them. The services
 # import the driver of the database while they connect, so `store.agents` is imported after them.

@@ -1,6 +1,4 @@
-"""This module writes standard output and standard error in a thread of its own: a pipe that is full stops only that
-thread.
-"""
+"""Write standard output and standard error in a thread of its own: a pipe that is full stops only that thread."""
 
 from __future__ import annotations
 

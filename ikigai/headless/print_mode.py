@@ -1,4 +1,4 @@
-"""This module composes print mode: it opens the agent, sends one message, prints, and returns the exit code.
+"""Compose print mode: open the agent, send one message, print, and return the exit code.
 
 A read-only command is answered instead, without a model and without the agent's write lock.
 """

@@ -1,4 +1,4 @@
-"""This module prints what comes of a turn or a command without a terminal."""
+"""Print the results of a turn or a command without a terminal."""
 
 from __future__ import annotations
 

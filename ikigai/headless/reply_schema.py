@@ -1,4 +1,4 @@
-"""This module reads the JSON schema of --schema and checks replies against it."""
+"""Read the JSON schema of --schema, and check replies against it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module runs turns or one command without a terminal, and chooses the exit code."""
+"""Run turns or one command without a terminal, and choose the exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module carries out the commands of print mode that change the tree of agents."""
+"""Carry out the commands of print mode that change the tree of agents."""
 
 from __future__ import annotations
 

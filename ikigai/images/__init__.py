@@ -1,4 +1,4 @@
-"""This package turns an image file into a picture that every vendor takes, without metadata and no larger than needed.
+"""Turn an image file into a picture that every vendor takes, without metadata and no larger than needed.
 
     file                                       result
     PNG, JPEG or WebP that fits                its pixels byte for byte, without all else in the file

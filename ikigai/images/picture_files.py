@@ -1,6 +1,4 @@
-"""This module recognizes the files that pictures are in, and reads them: only ordinary files, with a size limit, never
-waiting.
-"""
+"""Recognize the files that pictures are in, and read them: only ordinary files, with a size limit, never waiting."""
 
 import errno
 import os

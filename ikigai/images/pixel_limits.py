@@ -1,4 +1,4 @@
-"""This module limits the pixels of a picture, so that its decoder takes no more than 300 MB with all of the program.
+"""Limit the pixels of a picture, so that its decoder takes no more than 300 MB with all of the program.
 
 file                             bytes that its decoder holds for each pixel
 PNG, 8 bits, not interlaced      none: it is decoded in strips

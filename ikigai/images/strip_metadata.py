@@ -1,4 +1,4 @@
-"""This module strips image files of metadata: the pixels stay byte for byte, place and author go.
+"""Strip image files of metadata: the pixels stay byte for byte, place and author go.
 
 Chunks that a decoder needs are kept by name. Everything else is dropped, also unknown chunks, and all behind the end:
 phones hide films there, editors cropped parts. Formats: PNG (W3C, third edition), JPEG (ITU T.81, annex B), WebP (RFC

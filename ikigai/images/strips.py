@@ -1,6 +1,4 @@
-"""This module draws a large picture smaller strip by strip, so that few copies of its pixels are in memory, and of a
-PNG none.
-"""
+"""Draw a large picture smaller strip by strip, so that few copies of its pixels are in memory, and of a PNG none."""
 
 import math
 import struct

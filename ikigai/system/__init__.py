@@ -1,1 +1,1 @@
-"""This package wraps this process and this machine: paths, private files, stdout, progress."""
+"""Wrappers of this process and this machine: paths, private files, stdout, progress."""

@@ -1,4 +1,4 @@
-r"""This module parses Markdown in one way for the screen and for exports: CommonMark with tables and strikethrough.
+r"""Parse Markdown in one way for the screen and for exports: CommonMark with tables and strikethrough.
 
 Prose about code has characters that CommonMark takes for markup, and they would be lost: 2*3*4, src/*.py, __init__,
 C:\.config, \d+\.\d+. With `prose` they stay, by rules that ordinary Markdown does not meet.

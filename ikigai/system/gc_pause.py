@@ -1,8 +1,7 @@
-"""This module pauses Python's cyclic collector while many lasting objects are made: an agent's memory, an SDK's
-modules.
+"""Pause Python's cyclic collector while many lasting objects are made: an agent's memory, an SDK's modules.
 
-It would look through all of them again and again, and hold every thread meanwhile: 70 ms in the middle of loading an
-SDK, with keys waiting.
+The collector would look through all of them again and again, and hold every thread meanwhile: 70 ms in the middle of
+loading an SDK, with keys waiting.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""This module names the command that installs a distribution into the running installation of ikigai."""
+"""Name the command that installs a distribution into the running installation of ikigai."""
 
 import importlib.util
 import shlex

@@ -1,4 +1,4 @@
-"""This module writes the output of commands: lines that are safe for a terminal, and tables."""
+"""Write the output of commands: lines that are safe for a terminal, and tables."""
 
 from __future__ import annotations
 

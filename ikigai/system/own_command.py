@@ -1,4 +1,4 @@
-"""This module says how the user can start the program again."""
+"""Word the command that starts the program again."""
 
 import shutil
 import sys

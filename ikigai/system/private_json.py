@@ -1,4 +1,4 @@
-"""This module reads and changes small JSON objects in private files: one program at a time, replaced whole.
+"""Read and change small JSON objects in private files: one program at a time, replaced whole.
 
     read              the object in a file
     open_for_change   the object, to be changed in a `with`

@@ -1,6 +1,4 @@
-"""This module protects the memory and the environment of ikigai, where API keys stand, from other processes of the same
-user.
-"""
+"""Protect the memory and the environment of ikigai, where API keys stand, from other processes of the same user."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""This module shows the progress of long work: one line on the terminal behind standard error, drawn over itself, and
-gone at the end.
+"""Show the progress of long work: one line on the terminal behind standard error, redrawn in place, and gone at the
+end.
 
-This is the one place with the rule. Nothing is drawn for work of less than a moment, nothing where standard error is no
+The rule is here and nowhere else. Nothing is drawn for work of less than a moment, nothing where standard error is no
 terminal or the output is for programs. On a terminal that cannot draw over a line it is said once. No mode of the
 terminal is changed, so that nothing has to be restored after Ctrl+C.
 """

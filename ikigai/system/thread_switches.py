@@ -1,4 +1,4 @@
-"""This module lets threads take turns more often than Python does by itself."""
+"""Let threads take turns more often than Python does by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module gives tests databases: one server for all test processes, and an empty database for each test."""
+"""Give tests databases: one server for all test processes, and an empty database for each test."""
 
 import gc
 import itertools

@@ -1,4 +1,4 @@
-"""This module states random usage in the format of each vendor, and prices it as the vendor's price list does."""
+"""State random usage in the format of each vendor, and price it as the vendor's price list does."""
 
 from collections.abc import Callable
 from decimal import Decimal

@@ -1,1 +1,1 @@
-"""This package measures speed as ratios, both sides side by side in one run: `python -m tests.bench`."""
+"""Measure speed as ratios, both sides side by side in one run: `python -m tests.bench`."""

@@ -1,4 +1,4 @@
-"""This module is the command line of the bench: it selects rows, sets their sizes, and writes the figures.
+"""Command line of the bench: select rows, set their sizes, and write the figures.
 
     python -m tests.bench [S1 S2 …] [--json FILE] [--quick] [--data FOLDER]
 

@@ -1,4 +1,4 @@
-"""This module runs the smallest prompt: prompt_toolkit alone; with a DSN as its argument, after connecting to that."""
+"""Run the smallest prompt: prompt_toolkit alone; with a DSN as its argument, after connecting to that."""
 
 import sys
 

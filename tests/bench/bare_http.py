@@ -1,4 +1,4 @@
-"""This module runs the smallest exchange: a line read, a request with httpx, the words of the stream written.
+"""Run the smallest exchange: read a line, send a request with httpx, write the words of the stream.
 
 python -m tests.bench.bare_http URL [DSN]
 

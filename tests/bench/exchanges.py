@@ -1,4 +1,4 @@
-"""This module runs a server that speaks every format, and records when a request came and its first byte went out."""
+"""Run a server that speaks every format, and record when a request came and its first byte went out."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""This module holds the results of the bench: figures beside their references, as a table and as JSON."""
+"""Results of the bench: figures beside their references, as a table and as JSON."""
 
 from collections.abc import Iterable, Sequence
 from statistics import median

@@ -1,4 +1,4 @@
-"""This module makes a long conversation of one agent: events that the machine itself decides, as rows for COPY.
+"""Make a long conversation of one agent: events that the machine itself decides, as rows for COPY.
 
 Nothing here knows how big a turn is or what its totals are: the generator says what happened, `decide` makes the events
 and `evolve` folds them, as they do when somebody types. Marks, clears and rewinds come early, as in real logs, where

@@ -1,5 +1,4 @@
-"""This module makes databases with a long history once and keeps them: an embedded server each, in a cache
-folder.
+"""Make databases with a long history once and keep them: an embedded server each, in a cache folder.
 
 The folder is `$IKIGAI_BENCH_CACHE`, or `ikigai-bench` among the user's caches. A history is made anew if the generator
 would write another one by now, or to another schema.

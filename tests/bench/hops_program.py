@@ -1,4 +1,4 @@
-"""This module runs ikigai and writes down the modules on two ways: python … FILE [ARGUMENT …]
+"""Run ikigai and write down the modules on two ways: python … FILE [ARGUMENT …]
 
 A line in FILE is the name of a way and the modules on it:
 

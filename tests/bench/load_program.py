@@ -1,4 +1,4 @@
-"""This module runs ikigai and writes down when the SDK of a provider is loaded: python … FILE [ARGUMENT …]
+"""Run ikigai and write down when the SDK of a provider is loaded: python … FILE [ARGUMENT …]
 
 A line in FILE is the time of `time.perf_counter` at which a provider had its client.
 """

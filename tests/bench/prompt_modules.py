@@ -1,4 +1,4 @@
-"""This module runs ikigai and writes down the modules loaded at its prompt: python … FILE [ARGUMENT …]
+"""Run ikigai and write down the modules loaded at its prompt: python … FILE [ARGUMENT …]
 
 The prompt is drawn twice: early, when the terminal is taken, and again by prompt_toolkit, which then takes keys. Both
 moments become a line of names in FILE. Everything that reaches the terminal goes through os.write.

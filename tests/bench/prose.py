@@ -1,5 +1,4 @@
-"""This module makes words for conversations: prose with a Zipf vocabulary, Markdown, code, commands and their
-output.
+"""Make words for conversations: prose with a Zipf vocabulary, Markdown, code, commands and their output.
 
 A text is cut out of a long tape of words made once, so that a million of them take seconds; numbers and hashes that
 occur nowhere else stand between them, as they do in real logs.

@@ -1,4 +1,4 @@
-"""This module measures recall in a log of 250,000 turns: seconds of a question, and the bytes of the index.
+"""Measure recall in a log of 250,000 turns: seconds of a question, and the bytes of the index.
 
 The log is made once and kept in the bench's cache with its index. Its segments are joined, and its table is
 rewritten, as an open program leaves it. The reference of a question is what PostgreSQL does best by itself there: a GIN

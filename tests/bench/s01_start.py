@@ -1,4 +1,4 @@
-"""This module measures S1: the start as the user sees it, until the prompt takes keys and the last turns are shown."""
+"""Measure S1: the start as the user sees it, until the prompt takes keys and the last turns are shown."""
 
 import sys
 from pathlib import Path

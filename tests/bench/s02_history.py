@@ -1,4 +1,4 @@
-"""This module measures S2: S1 with a million events against ten, as a long history must not slow the start."""
+"""Measure S2: S1 with a million events against ten, as a long history must not slow the start."""
 
 from tests.bench import histories
 from tests.bench.figures import Figure

@@ -1,4 +1,4 @@
-"""This module measures S3: one event through the loop and the log, from input to view, against a bare INSERT.
+"""Measure S3: one event through the loop and the log, from input to view, against a bare INSERT.
 
 Both sides write the same row into the same table of the embedded server, one after the other. The bare side is psycopg
 without asyncio, on a connection that commits by itself: one round trip and one flush, less is not possible.

@@ -1,5 +1,4 @@
-"""This module measures S4: opening an agent with a 100,000-token window out of 1,000,000 events, and replaying
-100,000.
+"""Measure S4: opening an agent with a 100,000-token window out of 1,000,000 events, and replaying 100,000.
 
 The agent is opened for writing. The reference is the very same rows as libpq hands them over, undecoded: the same
 statements on a bare connection, without a look at their results.

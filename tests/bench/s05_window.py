@@ -1,4 +1,4 @@
-"""This module measures S5: one more turn in a full window, whose accounting and pruning are O(1), exact to the byte."""
+"""Measure S5: one more turn in a full window, whose accounting and pruning are O(1), exact to the byte."""
 
 import time
 from random import Random

@@ -1,4 +1,4 @@
-"""This module measures S6: CPU to show a Markdown answer while it streams in, against drawing it once when complete."""
+"""Measure S6: CPU to show a Markdown answer while it streams in, against drawing it once when complete."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""This module measures S7: from a key to its echo, during a stream and the load of an SDK, against the same
-when idle.
+"""Measure S7: from a key to its echo, during a stream and the load of an SDK, against an idle program.
 
 The stream has a thousand tokens a second. Each key is a sign of its own, so that its echo is no earlier one drawn
 again. The program that streams is idle first: both sides are of one process, in turns.

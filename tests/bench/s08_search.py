@@ -1,4 +1,4 @@
-"""This module measures S8: any search in a million events, against a GIN probe that stops at 1,000 hits.
+"""Measure S8: any search in a million events, against a GIN probe that stops at 1,000 hits.
 
 The probe for a common word is what PostgreSQL does best by itself: an index over `to_tsvector` of the log, 1,000 hits
 in any order, the newest twenty of those. Both sides ask in turns. The log is a copy of the history the other rows use,

@@ -1,4 +1,4 @@
-"""This module measures S9: the most resident memory when the prompt stands and the last turns are on screen."""
+"""Measure S9: the most resident memory when the prompt stands and the last turns are on screen."""
 
 from tests.bench import histories
 from tests.bench.figures import Figure

@@ -1,4 +1,4 @@
-"""This module counts S10: modules loaded at the first prompt that takes keys; psycopg and rich may load behind it."""
+"""Count S10: modules loaded at the first prompt that takes keys; psycopg and rich may load behind it."""
 
 import subprocess
 import sys

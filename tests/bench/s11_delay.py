@@ -1,4 +1,4 @@
-"""This module measures S11: the program's delay from Enter to the request, and from the answer to the screen.
+"""Measure S11: the program's delay from Enter to the request, and from the answer to the screen.
 
 Both count from first byte to first byte. A server on this machine reports when bytes came and went, a terminal when the
 word of the answer was written; against the same exchange with httpx and nothing else. The program has run for a while:

@@ -1,5 +1,4 @@
-"""This module computes S12: the cost of a full window with a provider's prompt cache, by the way in which turns
-leave.
+"""Compute S12: the cost of a full window with a provider's prompt cache, by the way in which turns leave.
 
 A conversation of 300 turns of about 1,200 tokens each, that begins with a full window under a ceiling of 100,000
 tokens. One request a turn, as the core makes it. The part that a request shares with the one before, message by message

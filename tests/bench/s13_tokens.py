@@ -1,5 +1,4 @@
-"""This module measures S13: the difference of the token figure from the provider's count, estimated and
-calibrated.
+"""Measure S13: the difference of the token figure from the provider's count, estimated and calibrated.
 
 The estimate is by bytes, the calibration by one report. The provider is llama.cpp with the small model, which reports
 its count with every reply. Its vocabulary is small and made for English: the figure has more to make up for than with

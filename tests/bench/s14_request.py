@@ -1,4 +1,4 @@
-"""This module measures REQ: building the body of a request with a large window, which costs only what is new."""
+"""Measure REQ: building the body of a request with a large window, which costs only what is new."""
 
 import time
 from collections.abc import Callable, Iterator

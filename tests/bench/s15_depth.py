@@ -1,4 +1,4 @@
-"""This module measures FORK: opening an agent at the end of 200 forks, against the same turns in one agent.
+"""Measure FORK: opening an agent at the end of 200 forks, against the same turns in one agent.
 
 Each fork has a turn of its own, and both have the same turns in the window. The ancestry query alone, which no line of
 forks can do without, is a figure of its own.

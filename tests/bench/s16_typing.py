@@ -1,4 +1,4 @@
-"""This module measures TYPE: the wait of a key in a folder of 100,000 files, and the time until all are searched."""
+"""Measure TYPE: the wait of a key in a folder of 100,000 files, and the time until all are searched."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""This module measures PLAN: what the planner does not know about the log.
+"""Measure PLAN: the effect of missing statistics about the log.
 
 An agent of 50,000 short turns is opened without statistics, against with them. They are missing where other programs
 filled the database, or its server never ran for the minute that autovacuum wants. And an agent is looked at that was

@@ -1,4 +1,4 @@
-"""This module measures RECALL: evidence that recall finds in conversations of LongMemEval's format, without a model.
+"""Measure RECALL: evidence that recall finds in conversations of LongMemEval's format, without a model.
 
 Each file holds one question and the sessions in which its evidence stands; messages with `has_answer` are the evidence.
 Every conversation goes into a schema of its own, one agent each, indexed as the program does it. The baseline is a

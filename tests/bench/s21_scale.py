@@ -1,4 +1,4 @@
-"""This module measures SCALE: what users do at ten times as many events, agents and days, against the smaller database.
+"""Measure SCALE: users' commands at ten times as many events, agents and days, against the smaller database.
 
 The full size, 10,000,000 events against 1,000,000, needs about 25 GB on the disk of the bench's cache, and hours to
 make. `--size N` compares 10 N with N. Both databases are kept, and are asked in turns.

@@ -1,4 +1,4 @@
-"""This module makes databases of any number of events for SCALE: a few conversations, copied on the server.
+"""Make databases of any number of events for SCALE: a few conversations, copied on the server.
 
 Each copy is an agent of its own, which follows on the one before it, and has a word of its own. The index of words is
 built in bulk, by the program's own keys; the sums of usage grow with each row. A conversation twice as long spans twice

@@ -1,5 +1,4 @@
-"""This module streams an answer to the screen, run in a terminal: python -m tests.bench.streaming SHORT LONG ROUNDS
-FILE
+"""Stream an answer to the screen, run in a terminal: python -m tests.bench.streaming SHORT LONG ROUNDS FILE
 
 Deltas come at the pace of a fast model, all of a frame's at once, as they do when several are read together, and the
 screen is told what is saved as often as the loop does it. FILE gets the seconds of CPU: a list for each round, for

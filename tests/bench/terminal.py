@@ -1,4 +1,4 @@
-"""This module starts programs in terminals of their own, and measures seconds until something appears there."""
+"""Start programs in terminals of their own, and measure seconds until something appears there."""
 
 import os
 import sys

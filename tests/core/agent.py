@@ -1,4 +1,4 @@
-"""This module drives one agent over a log in memory by hand, as the loop does."""
+"""Drive one agent over a log in memory by hand, as the loop does."""
 
 from typing import TypeVar
 

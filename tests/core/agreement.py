@@ -1,4 +1,4 @@
-"""This module asserts invariants of every memory, and its agreement with a naive reading of the log."""
+"""Assert invariants of every memory, and its agreement with a naive reading of the log."""
 
 from itertools import count, pairwise
 

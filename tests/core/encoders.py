@@ -1,4 +1,4 @@
-"""This module provides two small encoders that measure real JSON bodies, and the bodies to compare with.
+"""Two small encoders that measure real JSON bodies, and the bodies to compare with.
 
 `Chat` writes the results of tools as messages of their own and arguments as text. `Blocks` writes lists of blocks, the
 results inside a user's message, and arguments as objects, which makes them shorter than the model wrote them. For an

@@ -1,4 +1,4 @@
-"""This module plays people, models, tools and accidents against the core and a log, and checks memory after each step.
+"""Play people, models, tools and accidents against the core and a log, and check memory after each step.
 
 `Life` runs over a log in memory; a subclass with another `open_log` runs over that one.
 """

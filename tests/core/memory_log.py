@@ -1,7 +1,7 @@
-"""This module provides the double of the store: rows in a list, through the real codec, each question answered naively.
+"""Double of the store: rows in a list, through the real codec, each question answered naively.
 
-It holds many agents and keeps them by the same rules as the database: ids ascend over all agents, `seq` counts within
-one, text that the database cannot hold is replaced. `LogOf` is the asynchronous face that the loop sees.
+The log holds many agents and keeps them by the same rules as the database: ids ascend over all agents, `seq` counts
+within one, text that the database cannot hold is replaced. `LogOf` is the asynchronous face that the loop sees.
 """
 
 import hashlib

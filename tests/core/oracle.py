@@ -1,7 +1,7 @@
-"""This module computes memory a second time: slowly, from every row, without the code of the core.
+"""Compute memory a second time: slowly, from every row, without the code of the core.
 
-It keeps only lists from row to row, and finds the window by serializing whole requests. The incremental results of the
-core have to agree with it.
+The oracle keeps only lists from row to row, and finds the window by serializing whole requests. The incremental results
+of the core have to agree with it.
 """
 
 import json

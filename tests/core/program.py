@@ -1,4 +1,4 @@
-"""This module provides a program with one agent open over any log: it acts like the loop, and checks every step."""
+"""Program with one agent open over any log: it acts like the loop, and checks every step."""
 
 from collections.abc import Callable
 from typing import Any

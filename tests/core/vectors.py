@@ -1,4 +1,4 @@
-"""This module reads the test vectors of two other programs, copied into tests/golden."""
+"""Read the test vectors of two other programs, copied into tests/golden."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""This module generates conditions for agents: configurations, texts and images, replies, and counts of providers."""
+"""Generate conditions for agents: configurations, texts and images, replies, and counts of providers."""
 
 from hypothesis import strategies as st
 from msgspec.structs import replace

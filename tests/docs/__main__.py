@@ -1,4 +1,4 @@
-"""This program writes all generated files of the documentation: python -m tests.docs."""
+"""Write all generated files of the documentation: python -m tests.docs."""
 
 from tests.docs.generated import GENERATED
 

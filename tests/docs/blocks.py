@@ -1,4 +1,4 @@
-"""This module reads the fenced blocks of the README and of the pages that people write."""
+"""Read the fenced blocks of the README and of the pages that people write."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""This module names every generated file of the documentation and the function that makes it."""
+"""Name every generated file of the documentation and the function that makes it."""
 
 from collections.abc import Callable
 from pathlib import Path

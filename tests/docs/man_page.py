@@ -1,4 +1,4 @@
-"""This module generates the man page from the parsers and the pages of `--help`."""
+"""Generate the man page from the parsers and the pages of `--help`."""
 
 import argparse
 import re

@@ -1,4 +1,4 @@
-"""This module provides the pieces that generated Markdown pages are made of."""
+"""Pieces of which generated Markdown pages are made."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""This module draws stored screens as SVG: one as a picture, or a walk of them as an animation.
+"""Draw stored screens as SVG: one as a picture, or a walk of them as an animation.
 
 The screens are those that `tests.e2e.test_tour` compares with the running program.
 """

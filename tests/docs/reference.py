@@ -1,4 +1,4 @@
-"""This module generates the reference pages from the tables that the program itself reads."""
+"""Generate the reference pages from the tables that the program itself reads."""
 
 import argparse
 import json

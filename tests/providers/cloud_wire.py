@@ -1,4 +1,4 @@
-"""This module speaks as clouds do: AWS's binary framing and its signatures, and endpoints that hand out tokens."""
+"""Speak as clouds do: AWS's binary framing and its signatures, and endpoints that hand out tokens."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""This module says if bubblewrap works on this machine, and marks the tests that need it."""
+"""Tell if bubblewrap works on this machine, and mark the tests that need it."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""This module runs a primary with standbys of the embedded binaries: asynchronous replication, crashes, promotions."""
+"""Run a primary with standbys of the embedded binaries: asynchronous replication, crashes, promotions."""
 
 import os
 import signal

@@ -1,5 +1,4 @@
-"""This module observes programs from outside while they run, and checks invariants of their log however they
-ended.
+"""Observe programs from outside while they run, and check invariants of their log however they ended.
 
 The numbers are those of the invariants: I1 nothing that was acknowledged is missing, there twice, or changed; I2 no gap
 in `seq`; I3 requests are sound; I4 no command ran twice, or before its approval and its start were stored; I5 replayed

@@ -1,4 +1,4 @@
-"""This module says how many examples and random lives tests try: few in the ordinary run, all of them in long ones."""
+"""Choose how many examples and random lives tests try: few in the ordinary run, all of them in long ones."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase

@@ -1,4 +1,4 @@
-"""This module serves a file over HTTP as hosts of large files do, and as broken ones do; it records the requests."""
+"""Serve a file over HTTP as hosts of large files do, and as broken ones do; record the requests."""
 
 import re
 import threading

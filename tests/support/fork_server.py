@@ -1,5 +1,4 @@
-"""This module runs a Python interpreter with the program and its libraries loaded, which forks for each run of the
-program.
+"""Run a Python interpreter with the program and its libraries loaded, which forks for each run of the program.
 
 A start of the program spends nine tenths of its CPU time in imports. Here they are paid once per test process: each run
 is a fork of an interpreter that has imported what most runs need. From there on the run is a real one: its own process,

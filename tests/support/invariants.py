@@ -1,4 +1,4 @@
-"""This module checks the invariants of a log after every fault."""
+"""Check the invariants of a log after every fault."""
 
 import time
 

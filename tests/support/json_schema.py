@@ -1,4 +1,4 @@
-"""This module makes the JSON Schema of all that the program prints, and checks output against the published one.
+"""Make the JSON Schema of all that the program prints, and check output against the published one.
 
 python -m tests.support.json_schema      writes docs/reference/json-schema.json anew
 """

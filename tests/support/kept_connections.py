@@ -1,4 +1,4 @@
-"""This module keeps the connections by which tests look at their databases.
+"""Keep the connections by which tests look at their databases.
 
 A look takes 0.3 ms of the processor, and 9 with a new one: the server makes a process for it. Tests look many times.
 """

@@ -1,4 +1,4 @@
-"""This module gives tests the local model's weights, which are fetched once and kept between runs."""
+"""Give tests the local model's weights, which are fetched once and kept between runs."""
 
 import os
 from functools import cache

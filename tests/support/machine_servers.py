@@ -1,4 +1,4 @@
-"""This module answers as the servers of models on one's own machine do: Ollama, LM Studio, llama.cpp and vLLM.
+"""Answer as the servers of models on one's own machine do: Ollama, LM Studio, llama.cpp and vLLM.
 
 The answers have the fields that their documentation shows (docs.ollama.com/api, lmstudio.ai/docs/developer/rest,
 llama.cpp's tools/server/README.md, vLLM's ModelCard), for `WireServer.answer`.

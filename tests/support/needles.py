@@ -1,4 +1,4 @@
-"""This module measures what condensing leaves of early events in a long conversation, and at which cost.
+"""Measure what condensing leaves of early events in a long conversation, and at which cost.
 
 The same conversation goes through ikigai (its loop, its database, a model behind real HTTP) and through the two rules
 of Roo-Code, simulated: to hide half of the messages, and to put a summary in the place of everything. All ask the same

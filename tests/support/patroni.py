@@ -1,4 +1,4 @@
-"""This module runs PostgreSQL under Patroni: three servers on this machine, each with a Patroni and an etcd of its own.
+"""Run PostgreSQL under Patroni: three servers on this machine, each with a Patroni and an etcd of its own.
 
     Node 0:  PostgreSQL ◄── Patroni ──► etcd ─┐
     Node 1:  PostgreSQL ◄── Patroni ──► etcd ─┼ one etcd cluster

@@ -1,4 +1,4 @@
-"""This module writes small PDFs for tests."""
+"""Write small PDFs for tests."""
 
 
 def make_pdf(*pages: str, content: bytes = b"", filters: str = "") -> bytes:

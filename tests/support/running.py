@@ -1,4 +1,4 @@
-"""This module runs an agent loop while a test talks to it."""
+"""Run an agent loop while a test talks to it."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,5 +1,4 @@
-"""This module compares the screens of a terminal with stored text files, and their styles with others beside
-them.
+"""Compare the screens of a terminal with stored text files, and their styles with others beside them.
 
     tests/golden/screens/WALK/STATE.txt               the text of the screen
     tests/golden/screens/WALK/STATE.VARIANT.styles    its styles in one variant: row, style, the text that has it

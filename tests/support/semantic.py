@@ -1,4 +1,4 @@
-"""This module switches the word vectors of the extra `semantic` on and off."""
+"""Switch the word vectors of the extra `semantic` on and off."""
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -1,8 +1,8 @@
-"""This program stands for the program in a shell: it has a shared interpreter fork the run, and ends as that does.
+"""Stand for the program in a shell: have a shared interpreter fork the run, and end as that does.
 
-It takes the address of the interpreter, the variables that were set when that started, the module and its arguments.
-Without standard streams, or with other variables, the run has an interpreter of its own. It is started without `site`,
-and imports little: it takes a twentieth of the processor time of a start of the program.
+The arguments are the address of the interpreter, the variables that were set when that started, the module and its
+arguments. Without standard streams, or with other variables, the run has an interpreter of its own. It is started
+without `site`, and imports little: it takes a twentieth of the processor time of a start of the program.
 """
 
 import marshal

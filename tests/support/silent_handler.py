@@ -1,4 +1,4 @@
-"""This module provides a screen handler that does nothing; a test overrides what it needs."""
+"""Screen handler that does nothing; a test overrides what it needs."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""This module starts the program: as a fork of an interpreter that has loaded it, or with its own one."""
+"""Start the program: as a fork of an interpreter that has loaded it, or with its own one."""
 
 import marshal
 import os

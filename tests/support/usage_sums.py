@@ -1,4 +1,4 @@
-"""This module compares the sums of usage with the log that they are made of."""
+"""Compare the sums of usage with the log that they are made of."""
 
 from ikigai.store.sql.usage import COUNT_HOURS, SUMMED
 from tests.support.kept_connections import query

@@ -1,4 +1,4 @@
-"""This module stands in for servers on the internet: a proxy that answers requests to their hosts itself, over TLS."""
+"""Stand in for servers on the internet: a proxy that answers requests to their hosts itself, over TLS."""
 
 import asyncio
 import os

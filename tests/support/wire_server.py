@@ -1,4 +1,4 @@
-"""This module serves scripted Chat Completions over HTTP and records the requests; in a test, or on its own:
+"""Serve scripted Chat Completions over HTTP and record the requests; in a test, or on its own:
 
     python -m tests.support.wire_server --port 0 --script FILE [--record FILE]
 

@@ -1,9 +1,9 @@
-"""This module adds the alternate screen to pyte's, which pyte does not know: what is drawn there goes away with it.
+"""Add the alternate screen to pyte's, which pyte does not know: anything drawn there goes away with it.
 
-It also draws what follows a joiner, a variation selector or a vowel sign in the same write, where pyte stops. It reads
-the rows of the screen once for each change: tests look many times, and pyte takes 5 ms for each look. It draws
-text of one cell a character at once, and has no pages: pyte asks about them at each event and attribute, which is half
-of the time of a feed.
+The screen also draws the characters after a joiner, a variation selector or a vowel sign in the same write, where pyte
+stops. It reads the rows of the screen once for each change: tests look many times, and pyte takes 5 ms for each look.
+It draws text of one cell a character at once, and has no pages: pyte asks about them at each event and attribute, which
+is half of the time of a feed.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""This module runs a program on a pseudo-terminal, with the screen it draws (pyte) and every byte it wrote."""
+"""Run a program on a pseudo-terminal, with the screen it draws (pyte) and every byte it wrote."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""This module finds modes that a program has set in a terminal and not reset, in the bytes that it wrote."""
+"""Find modes that a program has set in a terminal and not reset, in the bytes that it wrote."""
 
 import re
 

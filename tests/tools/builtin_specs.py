@@ -1,4 +1,4 @@
-"""This script writes `ikigai/tools/builtin_specs.json`, the specifications of the tools that come with ikigai."""
+"""Write `ikigai/tools/builtin_specs.json`, the specifications of the tools that come with ikigai."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""This module finds the child processes that the tests of tools leave running."""
+"""Find the child processes that the tests of tools leave running."""
 
 import asyncio
 import contextlib

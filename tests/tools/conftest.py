@@ -1,4 +1,4 @@
-"""This module holds the fixtures of the tests of tools: a working directory with one beside it, and a witness."""
+"""Fixtures of the tests of tools: a working directory with one beside it, and a witness."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""This module makes a small project with files that must not be read or run, and programs that record their calls."""
+"""Make a small project with files that must not be read or run, and programs that record their calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This table of the state machine names, for each state and input, the events, the next status and the wanted jobs."""
+"""Table of the state machine: for each state and input, the events, the next status and the wanted jobs."""
 
 import itertools
 import re

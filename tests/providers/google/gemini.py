@@ -1,4 +1,4 @@
-"""This module makes the Gemini API's answers: events of streamGenerateContent and errors."""
+"""Make the Gemini API's answers: events of streamGenerateContent and errors."""
 
 import json
 from typing import Any

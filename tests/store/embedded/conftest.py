@@ -1,4 +1,4 @@
-"""This module gives tests a server of their own: they share its cluster, which takes two seconds to make."""
+"""Give tests a server of their own: they share its cluster, which takes two seconds to make."""
 
 import shutil
 import time

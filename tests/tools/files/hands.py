@@ -1,4 +1,4 @@
-"""This module calls file tools over a real directory as a registry does."""
+"""Call file tools over a real directory as a registry does."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""This module has the process for MCP servers forked: to load the SDK takes it more than a second of the processor."""
+"""Fork the process for MCP servers: loading the SDK takes more than a second of processor time."""
 
 import os
 

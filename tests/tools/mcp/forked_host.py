@@ -1,4 +1,4 @@
-"""This program stands for the process for MCP servers: an interpreter that has loaded the SDK forks that process."""
+"""Stand for the process for MCP servers: an interpreter that has loaded the SDK forks that process."""
 
 import os
 import sys

@@ -73,7 +73,7 @@ def test_typed_before_the_first_paint(tmp_path: Path):
 def test_typed_while_loading(tmp_path: Path):
     with Console(tmp_path) as console:
         console.until("❯")
-        console.send("at once\rthen this")
+        console.send(f"at once{ENTER}then this")
         console.until(lambda: console.prompt == "then this")
         assert console.sent == ["at once"]
 

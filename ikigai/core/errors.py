@@ -14,7 +14,7 @@
     └── StoreError           the database
         ├── BadDatabase      wrong DSN, schema newer, server too old          exit code 2
         │   ├── CorruptLineage  this agent's ancestors are not a line: reading only
-        │   ├── NewerSchema  reading only, too
+        │   ├── NewerSchema  also reading only
         │   └── Misconfigured  password, rights, role or database: may be mended while we run
         ├── Unavailable      unreachable, disk full, cut: may come back       exit code 75
         └── AgentLocked      another program writes to this agent             exit code 75

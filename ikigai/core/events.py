@@ -189,9 +189,9 @@ class Summarized(Record, frozen=True):
     """Everything at or before the event `upto` leaves memory, and this text stands for it; the newest one stands.
 
     `covers` are the whole turns that the text was made from, first event and turn_end; `of` are the earlier summaries
-    that went into it. It stands for `turns` turns in all: those, those of the earlier summaries, and `unseen` ones that
-    no model read. `before` and `after` are tokens of the request as it stood and stands. `cost` is in US dollars, None
-    if unknown. `focus` is the user's wish for the summary, `automatic` says that nobody asked for it.
+    that went into it. It replaces `turns` turns in all: its own, those that earlier summaries replaced, and `unseen`
+    ones that no model read. `before` and `after` are tokens of the request as it stood and stands. `cost` is in US
+    dollars, None if unknown. `focus` is the user's wish for the summary, `automatic` says that nobody asked for it.
 
     With `closed`, the id of a clear, it summarizes the part that the clear ended: it is stored for reading, and memory
     stays as it is.
@@ -318,8 +318,8 @@ class PromptPrefix(Record, frozen=True):
     """The beginning of a request as a provider's cache tells it from others.
 
     `tools`, `system` and `history` are digests: of the tools, of the system prompt, and of what was taken out of memory
-    within the window. `base` is the id of the clear or summary that memory begins behind, `start` that of the first
-    event of the window, `cut` counts the results that left the open turn or are masked in it. The cache keeps it for
+    within the window. `base` is the id of the clear or summary that memory begins behind, `start` the id of the
+    window's first event, `cut` counts the results that left the open turn or are masked in it. The cache keeps it for
     `ttl` seconds at least after it was used.
     """
 
@@ -345,8 +345,8 @@ class UsageReported(Record, frozen=True):
 
     Tokens are the provider's own count; `seconds` end with the reply. `attempt` counts from 1. `failure` is the reason
     of a failure, "" for success. `cost` is in US dollars by the prices, or by the provider, named in `priced_by`, None
-    where there is no price. `purpose` is "" for a turn, else that of a side call ("summary", "matching", "title" …).
-    `size` is the size of the request in bytes as measured then (`memory.plain_size`), and `out` the number of turns
+    where there is no price. `purpose` is "" for a turn, else the purpose of a side call ("summary", "matching", "title"
+    …). `size` is the size of the request in bytes as measured then (`memory.plain_size`), and `out` the number of turns
     left out of it; both are 0 for side calls. With `is_minimum` the request can have cost more than `cost`: its reply
     was cut off before the provider had counted it. `most` is what caps count for it, where `cost` is not certain.
     `prefix` is what the cache of the next request depends on, `miss` why this one read less than it could have.

@@ -55,7 +55,7 @@ KEY_ACTIONS: tuple[KeyAction, ...] = (
 
 
 def active_keys(changes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return the keys of every action by its name: those of `changes`, else its default ones."""
+    """Return the keys of every action by its name: from `changes`, else its default keys."""
     return {action.name: changes.get(action.name, action.keys) for action in KEY_ACTIONS}
 
 

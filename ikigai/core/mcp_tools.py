@@ -151,7 +151,7 @@ def clean_definition(server: str, tool: str, description: str, schema: str, take
 
 def _clean_descriptions(schema: Any, levels: int) -> None:
     """Clean the texts in a schema that only tell models something; all others say which arguments are valid. Raise
-    RecursionError for more than so many levels: what is read here has to be read on a fuller stack, too.
+    RecursionError for more than so many levels: text that is read here has to be readable on a fuller stack.
     """
     if not levels:
         raise RecursionError

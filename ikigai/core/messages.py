@@ -103,10 +103,10 @@ class ToolCall(Record, frozen=True, tag="tool_call"):
 class ToolResult(Record, frozen=True, tag="tool_result"):
     """The result of a tool call; block of a message and event of the log in one.
 
-    `name` is the tool's: in a message it is always that of the call (`build.append_event`), in the log it may be
+    `name` is the tool's: in a message it is always the name in the call (`build.append_event`), in the log it may be
     missing. `images` are shown to a model that sees. `diff` is the change of a file, for people and no model. `whole`
-    is never stored: the bytes of all of a long text of which only the ends were read. The result of a `hosted` call
-    has in `opaque` what its vendor wants back, as JSON text.
+    is never stored: the bytes of all of a long text of which only the ends were read. The result of a `hosted` call has
+    in `opaque` what its vendor wants back, as JSON text.
     """
 
     call_id: str
@@ -121,7 +121,7 @@ class ToolResult(Record, frozen=True, tag="tool_result"):
 
 
 ReplyBlock: TypeAlias = Text | Thinking | ToolCall | ToolResult
-"""A part of a model's reply; a ToolResult is that of a hosted call."""
+"""A part of a model's reply; a ToolResult belongs to a hosted call."""
 Block: TypeAlias = Text | Image | Document | Thinking | ToolCall | ToolResult
 
 
@@ -172,7 +172,7 @@ class Message(Record, frozen=True, cache_hash=True):
 class StopReason(StrEnum):
     """The reason why a model stopped: said all, wants tools run, reached its output limit, or refused.
 
-    PAUSED is that of a vendor that ran many hosted calls: the reply goes on with the next request.
+    PAUSED comes from a vendor that ran many hosted calls: the reply goes on with the next request.
     """
 
     END = "end"

@@ -1,7 +1,7 @@
 """Replace secrets in texts by markers: ikigai's own keys, and tokens of well-known formats.
 
 A `Redactor` has the keys and passwords that ikigai itself uses. `own` replaces those alone; `foreign`, for text from
-tools and files, replaces tokens of other programs, too. A `StreamRedactor` does the work of `own` for a text that
+tools and files, also replaces tokens of other programs. A `StreamRedactor` does the work of `own` for a text that
 arrives in pieces. Secrets are found in what a terminal would show, since colors, overstriking and characters without
 width may divide one, and then in the text as it is, since an address that a terminal does not show may hold one.
 """
@@ -38,7 +38,7 @@ def find_markers(text: str) -> set[str]:
 
 
 def looks_like_key(text: str) -> str | None:
-    """Return the name of the first token of a well-known format in `text`, None if there is none."""
+    """Return the name of the first token of a well-known format in `text`, or None."""
     from ikigai.core.token_search import find_tokens
 
     found = find_tokens(ShownText(text).text)
@@ -101,7 +101,7 @@ class Redactor:
         return _replaced(text, _tokens) if self._formats else text
 
     def key_in(self, text: str) -> str:
-        """Return the name of a secret in `text`, of ikigai's own or of a known format; "" if there is none."""
+        """Return the name of a secret in `text`, of ikigai's own or of a known format, or ""."""
         if self._pattern is not None and (found := self._pattern.search(ShownText(text).text)):
             return self._names[found[0]]
         return looks_like_key(text) or ""

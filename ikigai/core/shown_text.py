@@ -48,8 +48,8 @@ def has_hidden(text: str) -> bool:
 
 
 def find_partial_hidden(text: str) -> int:
-    """Return the place of an escape sequence, or of an overstruck character, that the end of the text cuts off; its
-    length if there is none.
+    """Return the place of an escape sequence, or of an overstruck character, that the end of the text cuts off, or the
+    text's length.
     """
     if has_hidden(text):
         for start in _BEGINNINGS.finditer(text, max(0, len(text) - _MAX_PAYLOAD - 3)):

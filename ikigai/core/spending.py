@@ -64,7 +64,7 @@ class ReservedAmount(Record, frozen=True):
 
 class SpendingQuery(Record, frozen=True):
     """The sums to read: for a request in the turn that begins with event `turn` (None: in none), of the day since
-    `since` in seconds since 1970; with `agents` those of the whole agent, too. `writer` is the id of this run.
+    `since` in seconds since 1970; with `agents` also the sums of the whole agent. `writer` is the id of this run.
     """
 
     writer: str
@@ -105,7 +105,8 @@ class Caps(Record, frozen=True):
 
 
 class RequestBound(Record, frozen=True):
-    """The most that a request can take: tokens of input, their price at its dearest, and that of a token of output.
+    """The most that a request can take: tokens of input, their price at its dearest, and the price of a token of
+    output.
 
     Both prices are None if one is unknown. `output` is the output limit, `fixed` says that it cannot be lowered.
     """
@@ -154,7 +155,7 @@ class Refusal(Record, frozen=True):
 def admit(
     bound: RequestBound, caps: Caps, spent: Mapping[CapScope, Money], waived: Iterable[CapScope] = ()
 ) -> Admission | Refusal:
-    """Return the output limit with which the request fits under every cap but those of the scopes `waived`.
+    """Return the output limit with which the request fits under every cap outside the scopes `waived`.
 
     `spent` has, for each scope of this request, what was spent and is reserved by others; a scope that is missing does
     not apply to it.
@@ -211,7 +212,7 @@ def priced_bound(
 
 def reply_bound(bound: RequestBound, reserved: Money, input: int, output: int) -> Money:
     """Return the most that a request can have cost whose reply was cut off: its `input` as the provider counted it, or
-    that of the bound, and `output` tokens seen, with a margin for what was under way.
+    the input of the bound, and `output` tokens seen, with a margin for what was under way.
     """
     most = math.ceil(output * INPUT_MARGIN) + MIN_OUTPUT_TOKENS
     least = bound.at(most)
@@ -227,7 +228,7 @@ def format_money(cap: Cap, amount: Money, in_tokens: bool) -> str:
 
 
 def dollars(amount: Decimal) -> str:
-    """Return an amount to the cent, or below a cent as exactly as it is; never less than it is."""
+    """Format an amount, rounded up to the cent; below one cent, exactly."""
     cents = amount.quantize(Decimal("0.01"), ROUND_CEILING)
     if cents == amount or amount >= 1:
         return f"${cents:,.2f}"
@@ -261,7 +262,9 @@ def refusal_words(refusal: Refusal, model: str, takes_commands: bool) -> tuple[s
 
 
 def is_near(cap: Cap, used: Money) -> bool | None:
-    """Return True if four fifths of the cap in tokens are used, False if it is those of dollars; None if neither."""
+    """Return True if four fifths of the cap in tokens are used, False if four fifths of the cap in dollars are, None if
+    neither.
+    """
     if cap.usd > 0 and used.usd >= WARNING_SHARE * cap.usd:
         return False
     if cap.tokens and used.tokens >= WARNING_SHARE * cap.tokens:

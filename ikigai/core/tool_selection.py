@@ -10,13 +10,13 @@ from ikigai.core.vendor_search import VENDOR_SEARCH
 
 EVERY_SET = "*"
 EXTERNAL_SET = "external"
-"""The tool set of the user's own tools and those of a project."""
+"""The tool set of the user's own tools and a project's tools."""
 CHOSEN_SETS = (VENDOR_SEARCH,)
 """Tool sets that are off until the user switches them on."""
 
 
 class ToolSelection(Record, frozen=True):
-    """The tool sets that are switched off, by name; EVERY_SET stands for all that there are. `on` are those of
+    """The tool sets that are switched off, by name; EVERY_SET stands for all that there are. `on` has the sets of
     CHOSEN_SETS that are switched on.
     """
 
@@ -47,7 +47,7 @@ class ToolSelection(Record, frozen=True):
 
     @property
     def sets_off(self) -> frozenset[str]:
-        """The names of the sets that are off, EVERY_SET among them, and those of CHOSEN_SETS that are not on."""
+        """The names of the sets that are off, EVERY_SET among them, and the sets of CHOSEN_SETS that are not on."""
         return frozenset((*self.off, *(name for name in CHOSEN_SETS if name not in self.on)))
 
     def is_off(self, name: str) -> bool:
@@ -55,7 +55,7 @@ class ToolSelection(Record, frozen=True):
         return not self.sets_off.isdisjoint((name, EVERY_SET))
 
     def named(self, known: Iterable[str]) -> frozenset[str]:
-        """Return the names of the sets that are off; those of `known` where all are."""
+        """Return the names of the sets that are off, or `known` if all are."""
         return frozenset(known if EVERY_SET in self.off else self.off)
 
     def switched(self, name: str, on: bool, known: Iterable[str]) -> "ToolSelection":

@@ -14,8 +14,8 @@ class VendorInfo(Record, frozen=True):
     address (`config.records.ProviderSettings.api`). `default_model` is its general model, neither the largest nor the
     smallest. `model_prefixes` are the beginnings of its models' names. `thinking` is the form in which its interface
     takes a level (`providers.models.ModelTraits`). `own_models` is the beginning of the words of its own models' names
-    (`providers.bundled_models.ModelFamily`): "" where other models behind that interface take the level in that form,
-    too.
+    (`providers.bundled_models.ModelFamily`): "" where other models behind that interface also take the level in that
+    form.
     """
 
     title: str
@@ -85,8 +85,8 @@ class ServerPreset(Record, frozen=True):
     but thinking disabled at off), "extremes" (reasoning_effort, none or high).
     `cost_field` is the field of its usage that names the cost, `demands` are the forms that it insists on. `key_path`,
     behind the address, answers good keys alone, where the list of models is public.
-    `models_path`, behind the host, is that of the list where it is not /models behind the address. `prices` is the name
-    of the server in genai-prices, where its address does not say it.
+    `models_path`, behind the host, is the path of the list where it is not /models behind the address. `prices` is the
+    name of the server in genai-prices, where its address does not say it.
     """
 
     base_url: str
@@ -243,7 +243,7 @@ CLOUDS: dict[str, CloudInfo] = {
 def vendor_of_model(platform: str, model: str) -> str:
     """Return the vendor whose API a platform (an `api`, or the name of a provider) speaks for this model.
 
-    A cloud speaks several: that of Claude to Claude, and its own choice to all others.
+    A cloud speaks several: Claude's to Claude, and its own choice to all others.
     """
     if platform not in CLOUDS:
         return platform

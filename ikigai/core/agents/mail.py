@@ -13,7 +13,7 @@ MAX_MESSAGE_CHARACTERS = 50_000
 
 
 class Mail(Record, frozen=True):
-    """A message that was sent and has not arrived yet. `id` is that of its event, `sender` the id of an agent, called
+    """A message that was sent and has not arrived yet. `id` is the id of its event, `sender` the id of an agent, called
     `name` now. The other fields are as in `MailSent`.
     """
 

@@ -14,7 +14,7 @@ from ikigai.core.record import Record
 
 
 class Subagent(Record, frozen=True):
-    """A descendant: `depth` is 1 for a child. `state` is in words; `tokens` are those of its last request and reply."""
+    """A descendant: `depth` is 1 for a child. `state` is in words; `tokens` counts its last request and reply."""
 
     name: str
     depth: int

@@ -28,10 +28,10 @@ class AgentLink(Record, frozen=True):
 class AgentInfo(AgentLink, frozen=True):
     """An agent as the newest rows of its log show it, without loading it.
 
-    `turns` have ended, inherited ones not counted. `model` is "" where none of its own rows names one. `tokens` are
-    those of its last request and reply that have figures, `last_words` the last ones said. `in_turn` says that a turn
-    is open, `failed` that the newest one failed. `holder` is the lock owner: "" none, THIS_PROGRAM this process, else
-    "host, pid N".
+    `turns` have ended, inherited ones not counted. `model` is "" where none of its own rows names one. `tokens` counts
+    its last request and reply that have figures, `last_words` are its last words. `in_turn` says that a turn is open,
+    `failed` that the newest one failed. `holder` is the lock owner: "" none, THIS_PROGRAM this process, else "host, pid
+    N".
     """
 
     forked_at: int | None
@@ -69,7 +69,7 @@ PARENT_UNLISTED = "child of {}, which is not listed"
 def build_tree(links: Sequence[_Link], names: dict[str, str] | None = None) -> list[TreeNode[_Link]]:
     """Return each agent once, parents before their children, siblings by age.
 
-    `names` are those of all agents by id, also of unlisted ones. Without it, an unlisted parent counts as missing.
+    `names` has the names of all agents by id, also of unlisted ones. Without it, an unlisted parent counts as missing.
     """
     children: dict[str, list[_Link]] = {}
     listed = {link.id for link in links}

@@ -12,7 +12,7 @@ MAX_TOKENS = 1_000_000_000
 
 
 class CapChange(NamedTuple):
-    """A change of one cap: both amounts None take it away, else the one that is given replaces that of its unit."""
+    """A change of one cap: both amounts None remove it, else the given one replaces the amount in its unit."""
 
     scope: CapScope
     usd: Decimal | None = None

@@ -254,7 +254,7 @@ def summary_defect(memory: Memory, text: str, of: SummaryScope) -> str:
 
 
 class SummaryList(Record, frozen=True):
-    """The summaries of an agent: the one in force, None without one, and those of cleared epochs, oldest first."""
+    """Summaries of an agent: the one in force, or None, and the summaries of cleared epochs, oldest first."""
 
     in_force: StoredEvent | None
     closed: tuple[StoredEvent, ...]

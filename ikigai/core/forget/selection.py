@@ -38,7 +38,7 @@ class EndedTurn(Record, frozen=True):
     """An ended turn of the log: its rows of TURN_KINDS without those that filters removed; `piece` is its live piece.
 
     The user's message at its beginning stays in `rows`. If a filter removed it, `removed` is True, and it is not sent.
-    Recalled excerpts of what is forgotten stay there, too, so that the turn is measured without them: see `unsent`.
+    Recalled excerpts of forgotten events also stay there, so that the turn is measured without them: see `unsent`.
     """
 
     rows: tuple[StoredEvent, ...]
@@ -70,7 +70,7 @@ class EndedTurn(Record, frozen=True):
 
 
 class TurnSelection(Record, frozen=True):
-    """The selected part of one turn: single events `ids`, or the whole turn if there are none."""
+    """The selected part of one turn: single events `ids`, or the whole turn if `ids` is empty."""
 
     turn: EndedTurn
     ids: tuple[int, ...]
@@ -143,7 +143,7 @@ def load_window_turns(
 ) -> Reading[tuple[Memory, tuple[EndedTurn, ...]]]:
     """Return memory without its turns, to measure turns in, and the ended turns in memory from the event `since` on.
 
-    `first_turn` is the first event of an earlier turn that is sent, too; 0 for none.
+    `first_turn` is the first event of an earlier turn that is also sent, or 0.
     """
     reach = yield from find_reach(run, agent)
     first = (yield from _turns_within(reach, first_turn, first_turn)) if first_turn else ()
@@ -164,7 +164,7 @@ def load_ranges_before(run: RunConfig, agent: str, id: int) -> Reading[tuple[tup
 
 
 def turn_of(run: RunConfig, agent: str, id: int) -> Reading[int]:
-    """Return the id of the turn_end of the event's turn in memory. Raise Rejected if there is none."""
+    """Return the id of the turn_end of the event's turn in memory. Raise Rejected if none exists."""
     reach = yield from find_reach(run, agent)
     turns = yield from _turns_within(
         replace(reach, pieces=reach.pieces_with_summarized), id, id

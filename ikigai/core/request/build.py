@@ -53,11 +53,11 @@ class Request(Record, frozen=True):
     """One request to a model, in no vendor's format: `model` is the vendor's own name, without the provider.
 
     With a JSON `schema` the reply should be one object of that form. Not every model can be held to it, so the prompt
-    has to ask for it, too. A `schema_required` is never left out: a model that refuses it fails the request.
+    also has to ask for it. A `schema_required` is never left out: a model that refuses it fails the request.
     `cache_ttl` is how long the vendor's cache should live, "5m" or "1h", where it lets one choose. `max_output` is the
-    wanted output limit in tokens; with an `output_cap` no body may ask for more than that.
-    With `has_fallback` another model answers soon if this one is down. `previous_reply` is the provider's id of the
-    reply before this request, with which it is compared if its cache misses.
+    wanted output limit in tokens; with an `output_cap` no body may ask for more than that. With `has_fallback` another
+    model answers soon if this one is down. `previous_reply` is the provider's id of the reply before this request, with
+    which it is compared if its cache misses.
     """
 
     model: str

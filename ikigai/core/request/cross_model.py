@@ -3,7 +3,7 @@
 in the message                               sent
 thinking of this model, signed               itself, byte for byte
 any other thinking                           not at all: another model cannot read it, and vendors refuse it
-a hosted call of this model with its result  themselves, and the citations of a text, too
+a hosted call of this model with its result  themselves, with the citations of a text
 any other hosted call                        a text of both; the texts around citations are joined
 a call id or tool name the vendor refuses    a name made of it, the same for the call and its result
 an image for a model that sees none          a line that says so, also within a result
@@ -51,7 +51,7 @@ class CrossModelFormat(Record, frozen=True):
     back.
 
     "" means none. A vendor's second kind of thinking has a suffix behind a # ("anthropic/claude-x#redacted"). With
-    `short_ids` calls have ids of nine letters and digits. Without `searches` hosted calls of its own are texts, too.
+    `short_ids` calls have ids of nine letters and digits. Without `searches` even its own hosted calls are texts.
     """
 
     thinking_vendor: str = ""

@@ -50,7 +50,7 @@ def _trailers(pdf: str) -> Iterator[bytes]:
 
 
 def _trailer_at(pdf: str, place: int) -> bytes:
-    """Return the trailer of the cross-references at this place; b"" if there are none."""
+    """Return the trailer of the cross-references at this place, or b""."""
     start = _bytes_at(pdf, place, MAX_TRAILER_BYTES)
     if _OBJECT.match(start):
         trailer = start.partition(b"stream")[0]

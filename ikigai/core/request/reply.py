@@ -50,7 +50,7 @@ class CitationDelta(Record, frozen=True):
 class RetryScheduled(Record, frozen=True):
     """The request failed in a way that may pass; attempt number `attempt` of `max_attempts` starts in `seconds`.
 
-    `failure` and `request_id` are those of the attempt that failed. `max_attempts` is 0 if it is not known.
+    `failure` and `request_id` describe the attempt that failed. `max_attempts` is 0 if it is not known.
     """
 
     seconds: float
@@ -69,7 +69,7 @@ def describe_retry(waiting: RetryScheduled, left: float) -> str:
 
 
 class UsageUpdate(Record, frozen=True):
-    """The provider's usage so far; the last report is valid, and that of StreamFinished takes precedence."""
+    """The provider's usage so far; the last report is valid, and StreamFinished's takes precedence."""
 
     usage: Usage
     request_id: str = ""

@@ -10,14 +10,14 @@ openai      oneOf, anyOf, allOf, enum, const or not at the top   "schema must ha
 google      a parameter's name that does not begin with a        the reference of FunctionDeclaration.parameters
             letter or _, has more than 64 characters, or others
             than letters, digits, _, . and -
-            a type that there is none of                         the reference of Schema.type
+            a type that does not exist                            the reference of Schema.type
             no description                                       the reference of FunctionDeclaration.description
 
-A tool with such a schema is left out. A description is cut or, where there is none, the tool's name takes its place.
-The words of Anthropic and OpenAI are those of their answers with status 400 (anthropics/claude-code issues 24631, 5319
-and 7365; nspady/google-calendar-mcp issue 39; getsentry/sentry-mcp issue 106). Google's reference is
-cloud.google.com/vertex-ai/generative-ai/docs.
-Names of tools are made so that all vendors take them (`core.mcp_tools.tool_name`).
+A tool with such a schema is left out. A description is cut. The tool's name replaces a missing one. The words of
+Anthropic and OpenAI are from their answers with status 400 (anthropics/claude-code issues 24631, 5319 and 7365;
+nspady/google-calendar-mcp issue 39; getsentry/sentry-mcp issue 106). Google's reference is
+cloud.google.com/vertex-ai/generative-ai/docs. Names of tools are made so that all vendors take them
+(`core.mcp_tools.tool_name`).
 """
 
 import re

@@ -29,7 +29,7 @@ holds it, has its letters.
 
 
 def match_names(typed: str, known: Iterable[str]) -> list[str]:
-    """Return the names that begin with `typed` as it is written, then those that hold it; if there are none, with
+    """Return the names that begin with `typed` as it is written, then those that hold it, else those that hold it with
     letters between.
 
     Within each the order of `known` is kept; each text comes once.
@@ -110,8 +110,8 @@ class FuzzySearch:
     """The search for `typed` in `names`; every step of the iteration looks through one slice.
 
     Best first: `typed` begins the last part of the path, stands in it, its letters do, it stands anywhere in the path,
-    its letters do. Among equals, those with the very accents, those of `recent` in its order, then the tightest, then
-    the shortest path.
+    its letters do. Among equals the order is: paths with the same accents, paths in `recent` in its order, the tightest
+    match, the shortest path.
     """
 
     def __init__(self, names: PathIndex, typed: str, recent: Mapping[str, int]) -> None:

@@ -50,8 +50,8 @@ class IndexKey(Record, frozen=True):
 
 
 class Term(Record, frozen=True):
-    """One part of a query that every hit holds, folded. `words` are those of `text`; a phrase leaves open what is
-    between them.
+    """One part of a query that every hit holds, folded. `words` are the words of `text`; a phrase leaves open the
+    characters between them.
 
     `begins` and `ends` say that it does so where a word does.
     """
@@ -157,7 +157,7 @@ def _literal(text: str) -> Term | None:
 
 
 def widen_terms(terms: tuple[Term, ...]) -> tuple[Term, ...]:
-    """Return the terms so that they match within words, too; phrases stay whole."""
+    """Return the terms so that they also match within words; phrases stay whole."""
     return tuple(
         Term(term.text, term.words, begins=False, ends=term.ends) if term.words and not term.phrase else term
         for term in terms

@@ -18,8 +18,8 @@ CLEAR_SHARE = 0.68
 """Least score of a turn that is suggested, as a share of what the message weighs.
 
 Measured on 60 conversations of LongMemEval with 490 messages each (2026-11-26): at 0.68 something is suggested for 80 %
-of the questions that the conversation answers, and the answer is in it for 72 %; for 15 % of questions and 9 % of
-messages of other conversations something is suggested, too. At 0.5 these are 93, 78, 35 and 26 %.
+of the questions that the conversation answers, and the answer is in it for 72 %; something is also suggested for 15 %
+of questions and 9 % of messages of other conversations. At 0.5 these are 93, 78, 35 and 26 %.
 """
 RECALL_SHARE = 0.25
 """Least score of a turn whose excerpts are sent along. The model judges them, so they need not match clearly."""

@@ -5,10 +5,9 @@
     the profile, the configuration, the default
 
 Choices that another user stored let no more run without a question than `ask` does, or than the user's own
-configuration. A trusted project's limits make the result stricter, but not that of a flag or variable
+configuration. A trusted project's limits make the result stricter, but not a result of a flag or variable
 (`RunConfig.resolve`): of two budgets the smaller one holds. Under it a request may take no more than the model has room
-for (`Memory.ceiling`).
-`RunConfig` describes all that a run gives to memory: tools and rules of the window, too.
+for (`Memory.ceiling`). `RunConfig` describes all that a run gives to memory, also tools and rules of the window.
 """
 
 from collections.abc import Callable, Collection
@@ -94,7 +93,7 @@ class RunConfig(Record, frozen=True):
         return msgspec.structs.replace(self, above=self.above | self.overridden, overridden={})
 
     def with_profile(self, profile: str) -> "RunConfig":
-        """Return the run with the rules of this profile; with those of the configuration if it does not exist."""
+        """Return the run with the rules of this profile, or of the configuration if the profile does not exist."""
         chosen = self.profiles.get(profile) or self.profiles.get("")
         if not chosen:
             return self
@@ -109,7 +108,7 @@ class RunConfig(Record, frozen=True):
         return "" if self.counter == "bytes" else f"{self.counter} {model}"
 
     def resolve(self, own: Choices) -> Choices:
-        """Return the settings in force: within the project's limits, but those of flags and variables first."""
+        """Return the settings in force: within the project's limits, but settings from flags and variables first."""
         return {**apply_limits(self.resolve_unlimited(own), self.project_limits), **self.above}
 
     def resolve_unlimited(self, own: Choices) -> Choices:
@@ -137,7 +136,7 @@ class RunConfig(Record, frozen=True):
     def _effective_choices(self, own: Choices) -> Choices:
         """Return the agent's own choices, without a profile that does not exist any more.
 
-        The level is left out, too, if this run names another model than the agent's own.
+        The level is also left out if this run names another model than the agent's own.
         """
         if own.get("profile", "") not in ("", *self.profiles):
             own = {key: value for key, value in own.items() if key != "profile"}

@@ -212,7 +212,7 @@ def settings_in_force(run: RunConfig, own: Choices, recorded: Choices) -> Choice
 
 
 def unconfirmed_notice(unconfirmed: Choices) -> str:
-    """Return the notice about choices that do not count here, "" if there are none."""
+    """Return the notice about choices that do not count here, or ""."""
     if not unconfirmed:
         return ""
     pins = sum(key.startswith(PIN_PREFIX) for key in unconfirmed)

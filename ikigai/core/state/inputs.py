@@ -272,7 +272,7 @@ class CommandFinished(Record, frozen=True):
 
 
 class Undo(Record, frozen=True):
-    """Undo the newest clear, rewind, filter or summary; or the event `id`, which may be an undo, too."""
+    """Undo the newest clear, rewind, filter or summary; or the event `id`, which may itself be an undo."""
 
     id: int = 0
 

@@ -7,7 +7,7 @@
     undo      the recalled excerpts that it names; else no event: it puts the event that it names out of force, see
               `lineage.undone_ids`
 
-A rewind to before a summary takes that summary out of force, too. Recalled excerpts of an event that a filter excludes
+A rewind to before a summary also takes that summary out of force. Recalled excerpts of an event that a filter excludes
 are excluded with it, wherever they stand: see `Memory.quotes_forgotten`.
 """
 

@@ -302,7 +302,7 @@ class _BackwardReader:
         return self._turns[::-1], self._open or []
 
     def _finish_turn(self) -> None:
-        """Fold the rows read since the last turn_end: the next row is a turn_end, or there is none."""
+        """Fold the rows read since the last turn_end: the next row is a turn_end, or the log ends."""
         rows, self._rows, self._least = self._rows[::-1], [], None
         if rows:
             self.oldest = rows[0].id
@@ -333,9 +333,9 @@ class _BackwardReader:
 class _LeastBytes:
     """The `bytes` that the rows of one turn, read from its end, add to a request at the least.
 
-    A count stored with the turn's end is exact, unless a filter removed something of the turn since. Something that the
-    turn recalls may be forgotten, too: rows that are not read yet would tell, so the count or the rows may hold then,
-    and the less of the two is sure. Of the rows only the newest iteration is, for older ones may have been dropped. A
+    A count stored with the turn's end is exact, unless a filter removed something of the turn since. Excerpts that the
+    turn recalls may also be forgotten. Only rows that are not read yet would tell, so count and rows may both be right,
+    and the smaller one is certain. Of the rows only the newest iteration is, for older ones may have been dropped. A
     result may have been cut to no less than `most` characters. It may have been masked, to no less than MASK_START, but
     for the last few.
     """

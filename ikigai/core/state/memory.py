@@ -159,7 +159,7 @@ class Memory(Record, frozen=True):
 
     @property
     def excluded(self) -> tuple[Interval, ...]:
-        """The intervals of `excluded_intervals`, and those of the summary that reaches furthest."""
+        """The intervals of `excluded_intervals` and of the summary that reaches furthest."""
         furthest = max(self.summaries, key=lambda summary: summary.upto, default=None)
         return (*self.excluded_intervals, *furthest.intervals) if furthest else self.excluded_intervals
 
@@ -230,7 +230,7 @@ class Memory(Record, frozen=True):
 
     @property
     def has_forgotten(self) -> bool:
-        """True if filters exclude something: then recalled excerpts of it may be excluded, too."""
+        """True if filters exclude something: then recalled excerpts of it may also be excluded."""
         return bool(self.forgotten_intervals or self.removed_ids)
 
     def quotes_forgotten(self, stored: StoredEvent) -> bool:

@@ -47,11 +47,10 @@ class OpenTurn(Record, frozen=True):
 
     Hosted calls, and their results, are part of `messages` alone. `results` counts the results so far. Those before
     `edge` are masked but for the first few. `dropped` of them left with the `iterations` that were dropped. `planning`
-    and `criteria` are those of a planning talk, `plan` is its filter. `alone` says that no reply is wanted. `sender` is
+    and `criteria` belong to a planning talk, `plan` is its filter. `alone` says that no reply is wanted. `sender` is
     the name of the agent whose message began the turn, "" also where another program stored that message. `reply_to`
     are the ids of the agents whose work the turn has taken from mail. `attended` says that the user asked for the turn,
-    by a message or through an agent above.
-    `recalled` and `lacks_recalled` are as in `Turn`.
+    by a message or through an agent above. `recalled` and `lacks_recalled` are as in `Turn`.
     """
 
     first: int

@@ -92,7 +92,7 @@ def key_notice(event: Event, id: int, redactor: Redactor) -> str:
 
 
 def _typed(event: Event) -> str:
-    """Return the words of the user in an event, "" if there are none."""
+    """Return the words of the user in an event, or ""."""
     match event:
         case UserMessage(text, sender=""):
             return text

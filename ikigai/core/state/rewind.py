@@ -21,7 +21,7 @@ def find_mark(memory: Memory, label: str) -> Mark | None:
 
 
 def rewind_to_mark(memory: Memory, label: str) -> Rewound:
-    """Return the rewind to the newest mark with this label. Raise Rejected if there is none."""
+    """Return the rewind to the newest mark with this label. Raise Rejected if none exists."""
     if mark := find_mark(memory, label):
         return Rewound(mark.id, mark.label)
     choose = "Esc Esc chooses a message to go back to, /rewind ID names one."
@@ -91,7 +91,7 @@ def undo_change(memory: Memory, id: int) -> Undone:
 def redo_change(memory: Memory) -> Undone:
     """Return the undo of the newest undo that is no redo itself, so that repeating it goes on.
 
-    Raise Rejected if there is none.
+    Raise Rejected if none exists.
     """
     undos = [change for change in memory.changes if change.kind == "undo"]
     if not undos:

@@ -28,7 +28,7 @@ def settings_of_run(memory: Memory) -> tuple[Event, ...]:
 def _differing(memory: Memory, own: Choices) -> tuple[Choices, dict[str, str]]:
     """Return the settings that these own choices change, and the origin of each."""
     resolved = memory.run.resolve(own)
-    keys = {**memory.recorded, **resolved}  # a setting that no place names any more ends, too
+    keys = {**memory.recorded, **resolved}  # a setting that no place names any more also ends
     for key in (DEFAULT_SYSTEM_KEY, MCP_TOOLS_KEY):  # they go with the turns, not with the run
         keys.pop(key, None)
     changed = {key: resolved.get(key) for key in keys if memory.recorded.get(key) != resolved.get(key)}
@@ -45,7 +45,7 @@ def changed_instructions(memory: Memory, value: str) -> tuple[Event, ...]:
 def with_choices(memory: Memory, values: Choices) -> Memory:
     """Return memory with the run and the own choices as they will be once `values` are chosen, all else unchanged.
 
-    A choice wins over flags and variables. A profile wins, too, over earlier choices of what it sets.
+    A choice wins over flags and variables. A profile also wins over earlier choices of the settings that it sets.
     """
     profile = memory.run.profiles.get(str(values.get("profile") or ""), RunProfile())
     # A profile names the level "" with each model of its own: a level that was chosen goes on if that model has it.

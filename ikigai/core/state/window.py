@@ -44,7 +44,7 @@ class Turn(Record, frozen=True):
 class SentTurns(NamedTuple):
     """The messages of successive turns, and the ids of the calls in them.
 
-    The first `left_messages` and `left_ids` are those of turns that have left.
+    The first `left_messages` and `left_ids` belong to turns that have left.
     """
 
     messages: tuple[Message, ...]
@@ -153,7 +153,7 @@ class MemoryOrigin(Record, frozen=True):
 
 
 class Window(Record, frozen=True):
-    """The turns that are sent, their sizes in bytes as those of `Turn`, and the totals of live memory.
+    """The turns that are sent, their sizes in bytes as in `Turn`, and the totals of live memory.
 
     `turns` is the run of newest turns. `first` is the first live turn, if it is kept apart from them. `total` is all
     live memory up to the newest turn, `before_newest` all before it; both survive when turns leave. `origin` None means

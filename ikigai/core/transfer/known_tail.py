@@ -46,11 +46,11 @@ class KnownTail:
 
     @property
     def newest(self) -> int:
-        """The id of the newest event; 0 if there is none."""
+        """The id of the newest event, or 0."""
         return self._stored[-1].rows[-1].id if self._stored else 0
 
     def unsaved(self, agent: str, name: str) -> Unsaved | None:
-        """Return the events of the agent as unsaved ones; None if there are none."""
+        """Return the events of the agent as unsaved ones, or None."""
         if not self._stored:
             return None
         rows = [row for stored in self._stored for row in stored.rows]

@@ -1,7 +1,7 @@
 """Find the rows that histories of one import have in common, because one agent is a fork of another.
 
-A history has the rows of the ancestors before those of its agent. Where an earlier history of the import had them, they
-are stored already, and the agent becomes a fork.
+A history has the ancestors' rows before its agent's. Where an earlier history of the import had them, they are stored
+already, and the agent becomes a fork.
 """
 
 from array import array
@@ -21,7 +21,7 @@ class ForkPoint(NamedTuple):
 
 
 class ConflictingRow(Exception):
-    """A row differs from that of another history, between two that are equal."""
+    """A row differs from the row of another history, between two that are equal."""
 
 
 class SharedRows:

@@ -1,7 +1,7 @@
 """End the turns of an imported history that has no turn ends, such as one from another program.
 
 A log whose turns never end is one turn, which no window can leave out. So a message that comes behind a reply ends the
-turn of that reply. An event that stands between turns (a clear, a mark) ends it, too. In an export of ikigai every turn
+turn of that reply. An event that stands between turns (a clear, a mark) also ends it. In an export of ikigai every turn
 has its end already, and nothing is added.
 """
 
@@ -33,7 +33,7 @@ from ikigai.core.transfer.renumber import RawRow
 EVENTS_BETWEEN_TURNS = (Cleared, Marked, Rewound, Filtered, Summarized, Undone)
 """Events that stand between turns."""
 BLOCK_OVERHEAD_BYTES = 32
-"""The bytes of a block beside its words: about those of its JSON."""
+"""Bytes of a block besides its words: about the size of its JSON."""
 
 
 class _ImportedTurn:
@@ -106,7 +106,7 @@ class TurnEnds:
         return isinstance(event, EVENTS_BETWEEN_TURNS)
 
     def _stored_row(self, raw: RawRow, event: Event) -> RawRow:
-        """Return the row as it is stored: an end without totals gets those of its place."""
+        """Return the row as it is stored: an end without totals gets the totals up to there."""
         match event:
             case UserMessage() if self._turn is None:
                 self._turn = _ImportedTurn(raw.id, event.alone)

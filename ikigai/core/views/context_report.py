@@ -55,8 +55,8 @@ class CountComparison(Record, frozen=True):
 class ContextRecord(Record, frozen=True, tag="context"):
     """The window in numbers, in tokens: /context.
 
-    `price` is that of the next request's input without a cache, `cached_price` with one. `cache_seconds` is how long
-    the provider's cache is kept from now on: 0 if it has expired, null if there is none.
+    `price` is the price of the next request's input without a cache, `cached_price` with one. `cache_seconds` is how
+    long the provider's cache is kept from now on: 0 if it has expired, null without a cache.
     """
 
     model: str
@@ -101,8 +101,8 @@ def build_report(
     last: UsageReported | None = None,
     price: NextPrice = UNKNOWN_PRICE,
 ) -> ContextRecord:
-    """Return the report of this memory; `last` is the agent's newest request with a provider's count, `price` that of
-    its next one.
+    """Return the report of this memory; `last` is the agent's newest request with a provider's count, `price` the price
+    of its next one.
     """
     older, rules = memory.window.older, memory.run.rules
     pictures, images = _attached(memory, Image)

@@ -18,7 +18,7 @@ HOUR_TTL = 3_600
 class NextPrice(Record, frozen=True):
     """The price of the next request's input of about `tokens`: `warm` with the cache, `cold` without; None is unknown.
 
-    `seconds` is how long the cache is kept from now on at least: 0 if it has expired, None if there is none.
+    `seconds` is how long the cache is kept from now on at least: 0 if it has expired, None without a cache.
     """
 
     tokens: int

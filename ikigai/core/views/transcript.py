@@ -63,12 +63,12 @@ class TranscriptBlock(Record, frozen=True):
 
     `name` is a tool's name, or the agent's that sent a message; the result of a call that the user refused together
     with others has `tool_denial.DENIED_TOGETHER`. `failed` marks an error; `remembered` says that the model still sees
-    it. `thoughts` are those of a model's message, in order; a message with thoughts before a tool call and no words has
-    no text. `diff` is the change of a file by a tool. Where `text` is only the beginning of a long result, `whole` is
-    the size of it all in bytes. `hosted` marks a call that the vendor ran, and its result. `sources` are cited pages,
-    numbered from 1 in `text`. `call` is the id of a tool call, also in its result; `of` is the call of a result that is
-    drawn in one line with it (`call_words`). `excluded` is the word for what the user did to take it out of the
-    context, if it is to be shown.
+    it. `thoughts` are the thoughts of a model's message, in order; a message with thoughts before a tool call and no
+    words has no text. `diff` is the change of a file by a tool. Where `text` is only the beginning of a long result,
+    `whole` is the size of it all in bytes. `hosted` marks a call that the vendor ran, and its result. `sources` are
+    cited pages, numbered from 1 in `text`. `call` is the id of a tool call, also in its result; `of` is the call of a
+    result that is drawn in one line with it (`call_words`). `excluded` is the word for what the user did to take it out
+    of the context, if it is to be shown.
     """
 
     id: int

@@ -23,7 +23,7 @@ class UsageTotals(Record, frozen=True):
     """The sum of some rows of the ledger. Tokens and searches as in `Usage`; `cost` in US dollars.
 
     `failed` leaves out the requests that the user `interrupted`; `retried` are requests that were sent again.
-    `unpriced` are those of unknown cost: they are not in `cost`. The replies of those that cost `at_least`
+    `unpriced` counts the requests of unknown cost, which are not in `cost`. The replies of those that cost `at_least`
     what `cost` has were cut off before they were counted. `prunes` counts the requests before which turns had left the
     window, `pruned` these turns. Both are sums over groups, and no row of the ledger has them by itself.
     """
@@ -120,5 +120,5 @@ def describe_unpriced(count: int) -> str:
 
 
 def at_least(amount: str, of: UsageTotals) -> str:
-    """Return the amount as the cost of these requests: a lower bound where that of some is not known, or not whole."""
+    """Return the amount as the cost of these requests: a lower bound where the cost of some is not known whole."""
     return f"≥{amount}" if of.unpriced or of.at_least else amount

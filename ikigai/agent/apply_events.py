@@ -46,7 +46,7 @@ def warn_of_keys(view: View, rows: Sequence[StoredEvent], redactor: Callable[[],
 def show_rule(view: View, memory: Memory, earlier: Memory, used: int | None = None, again: bool = False) -> None:
     """Draw the context rule if it moved since memory was `earlier`, or unconditionally with `again`.
 
-    The context had `used` tokens before, those of `earlier` by default.
+    The context had `used` tokens before, by default the tokens of `earlier`.
     """
     before, now = context_rule(earlier), context_rule(memory)
     if now and ((again and not now.cleared) or before is None or now.before != before.before):

@@ -109,7 +109,7 @@ class InputQueue:
         self.show()
 
     def unqueue(self) -> str:
-        """Remove and return the newest waiting message or line; "" if there is none."""
+        """Remove and return the newest waiting message or line, or ""."""
         if self.before_open:
             line = self.before_open.pop()
             self.show()
@@ -123,7 +123,7 @@ class InputQueue:
         return ""
 
     def unsent(self, inbox: asyncio.Queue[Input | None]) -> list[Submitted | Quote]:
-        """Remove and return the messages that no turn took and the results of commands, those of `inbox` last."""
+        """Remove and return the messages that no turn took and the results of commands; items of `inbox` come last."""
         left: list[Input] = [*self.steering, *self.follow_up]
         self.steering.clear()
         self.follow_up.clear()

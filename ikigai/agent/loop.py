@@ -161,7 +161,7 @@ class AgentLoop:
             await self._handle(MailDelivered(mails))
 
     async def _is_waiting_for_user(self) -> bool:
-        """Wait for a task of the user, then put None back into the inbox; False if there is none."""
+        """Wait for a task of the user, then put None back into the inbox; return False if no task runs."""
         if self.memory.open and self.memory.open.alone:  # its end is coming, and more of its kind may wait for it
             await asyncio.sleep(0)
             self.inbox.put_nowait(None)
@@ -271,7 +271,7 @@ class AgentLoop:
         """
         events = decide(self.memory, incoming)
         if not (events and self._prompt and isinstance(incoming, BEGINS_TURN)):
-            return events  # a refused input leaves the run as it is, so that the next turn finds the change, too
+            return events  # a refused input leaves the run as it is, so that the next turn also finds the change
         self.memory, changed = change_prompt(self.memory, self._prompt)
         return (*changed, *events)
 

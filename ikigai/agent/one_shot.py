@@ -47,7 +47,7 @@ async def complete(
 
     `purpose` names the call in the ledger, `max_output` is in tokens, `level` is a thinking level. With a JSON
     `schema` the vendor is asked to follow it where it can; the caller still checks the text. Raise only
-    CancelledError. `on_usage` gets every usage row as it comes, also that of a cancelled request.
+    CancelledError. `on_usage` gets every usage row as it comes, also for a cancelled request.
     """
     request = Request(
         model.partition("/")[2],

@@ -23,7 +23,7 @@ DRAFT_EVERY = 0.3
 class ReplyDraftSaver:
     """Saves a streaming reply while it grows, one save at a time, and tells the view how much text is saved.
 
-    Thinking that comes before saved text is saved, too. `on_lock_lost` is called when another program has the write
+    Thinking that comes before saved text is also saved. `on_lock_lost` is called when another program has the write
     lock: the rest of the reply could not be stored either.
     """
 

@@ -15,7 +15,7 @@ KNOWN_EDITORS = ("sensible-editor", "editor", "nano", "vim", "vi")
 
 
 def editor_command() -> list[str]:
-    """Return the editor and its arguments. Raise Rejected when there is none."""
+    """Return the editor and its arguments. Raise Rejected if no editor is found."""
     if command := os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         try:
             return shlex.split(command)

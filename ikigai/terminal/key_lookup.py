@@ -41,7 +41,7 @@ _LEFT_OUT: frozenset[KeysTuple] = frozenset(
 
 
 class KeyLookup(KeyBindingsBase):
-    """The default bindings of prompt_toolkit, and before them those of `bind`. The layout has none of its own.
+    """The default bindings of prompt_toolkit, after the bindings of `bind`. The layout has none of its own.
 
     Those of vi are here only with `vi`: else they are hundreds that no key would reach.
     """
@@ -74,7 +74,7 @@ class KeyLookup(KeyBindingsBase):
 
 
 def default_bindings(vi: bool) -> KeyBindingsBase:
-    """Return the bindings of prompt_toolkit's `load_key_bindings`, without those of vi's search."""
+    """Return the bindings of prompt_toolkit's `load_key_bindings`, without vi's search."""
     editing = [load_basic_bindings(), load_emacs_bindings()]
     editing += [load_emacs_search_bindings(), load_emacs_shift_selection_bindings()]
     if vi:
@@ -84,13 +84,13 @@ def default_bindings(vi: bool) -> KeyBindingsBase:
 
 
 def _is_left_out(binding: Binding) -> bool:
-    """Return True if the binding loses text; those of vi's modes, and those that do nothing, stay."""
+    """Return True if the binding loses text; bindings of vi's modes, and bindings that do nothing, stay."""
     handler = binding.handler
     return binding.keys in _LEFT_OUT and handler.__name__ != "_ignore" and not handler.__module__.endswith(".vi")
 
 
 def _in_one(bindings: list[Binding]) -> KeyBindings:
-    """Return a set with all these bindings, which remembers those of each key."""
+    """Return a set with all these bindings, which remembers the bindings of each key."""
     keys = KeyBindings()
     keys.bindings.extend(bindings)
     return keys

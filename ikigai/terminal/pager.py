@@ -13,7 +13,7 @@ KNOWN_PAGERS = (("less", "-R", "-c"), ("more",))
 
 
 def pager_command() -> list[str]:
-    """Return the pager and its arguments. Raise Rejected when there is none."""
+    """Return the pager and its arguments. Raise Rejected if no pager is found."""
     if command := os.environ.get("PAGER", "").strip():
         try:
             return shlex.split(command)

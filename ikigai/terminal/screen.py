@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class ScreenOptions(NamedTuple):
     """The user's choices.
 
-    `thinking` says how thoughts are shown: "fold" (in a row, once the model speaks), "full" or "hide". `parts` are
-    those of the status line. With `vi` its keys edit. `key_changes`
-    are the keys that the user gave to actions of `core.key_actions`.
+    `thinking` says how thoughts are shown: "fold" (in a row, once the model speaks), "full" or "hide". `parts` are the
+    parts of the status line. With `vi` its keys edit. `key_changes` are the keys that the user gave to actions of
+    `core.key_actions`.
     """
 
     thinking: str = "fold"
@@ -41,8 +41,8 @@ class ScreenOptions(NamedTuple):
 
 
 class Screen:
-    """The terminal as the program behind `handler` uses it. Agents and commands write to `view`; `status` has what is
-    around the `input`; `actions` are those of the keys.
+    """The terminal as the program behind `handler` uses it. Agents and commands write to `view`; `status` has the rows
+    around the `input`; `actions` are the actions of keys.
     """
 
     def __init__(self, tty: Tty, theme: Theme, handler: ScreenHandler, options: ScreenOptions) -> None:

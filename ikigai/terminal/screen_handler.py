@@ -20,7 +20,7 @@ class ScreenHandler(Protocol):
         ...
 
     def take_back(self) -> str:
-        """Return the newest queued message and remove it from the queue; "" if there is none."""
+        """Return the newest queued message and remove it from the queue, or ""."""
         ...
 
     def interrupt(self) -> None:
@@ -36,7 +36,7 @@ class ScreenHandler(Protocol):
         ...
 
     def at_work(self) -> str:
-        """Return who would be interrupted by leaving now, in words; "" if nobody would be."""
+        """Describe the work that leaving now would interrupt; "" if none."""
         ...
 
     def question_closed(self) -> None:
@@ -90,7 +90,7 @@ class ScreenHandler(Protocol):
         ...
 
     def history(self) -> "HistoryPages | None":
-        """Return the history to look through; None while there is none."""
+        """Return the history to look through; None while no agent is open."""
         ...
 
     def search(self, typed: str, found: "Callable[[Sequence[SentPrompt]], object]") -> Callable[[], object]:

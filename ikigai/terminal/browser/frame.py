@@ -18,7 +18,7 @@ def draw_head(text: str, width: int, theme: Theme) -> str:
 
 
 def draw_typed(sign: str, typed: str, width: int, theme: Theme, hint: str = "") -> str:
-    """Draw the text that is being typed behind `sign`: its end, if it is long; `hint` where there is none."""
+    """Draw the text that is being typed behind `sign`: its end, if it is long; `hint` if nothing is typed."""
     shown, room = clean_line(typed), width - cell_width(sign) - 2
     while cell_width(shown) > max(room, 1):
         shown = shown[1:]

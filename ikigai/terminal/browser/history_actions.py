@@ -133,7 +133,7 @@ class HistoryActions:
             self._browser.copy(item.words)
 
     def fork(self) -> None:
-        if item := self._item():  # an agent that is read-only here can be forked, too
+        if item := self._item():  # an agent that is read-only here can also be forked
             self._browser.leave(f"/fork at {item.id}")
 
     def edit(self) -> None:

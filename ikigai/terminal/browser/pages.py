@@ -27,7 +27,9 @@ class EventPages:
         self.first, self.last = first, last
 
     def add_before(self, events: Sequence[StoredEvent], seen: int) -> None:
-        """Add the page before the held events; an empty one means that there are none. Keep the events up to `seen`."""
+        """Add the page before the held events; an empty one means that these are the first. Keep the events up to
+        `seen`.
+        """
         self.first = not events
         self.events[:0], self._weights[:0] = events, map(_weight, events)
         needed = sum(event.id <= seen for event in self.events)
@@ -37,7 +39,7 @@ class EventPages:
             self.last = False
 
     def add_after(self, events: Sequence[StoredEvent], seen: int) -> None:
-        """Add the page after the held events; an empty one means that there are none. Keep events from `seen` on."""
+        """Add the page after the held events; an empty one means that these are the last. Keep those from `seen` on."""
         known = self.events[-1].id if self.events else 0
         new = [event for event in events if event.id > known]
         self.last = not new

@@ -85,7 +85,7 @@ class HistoryReader:
         self._add_controls(events)
 
     def _add_controls(self, events: Sequence[StoredEvent]) -> None:
-        """Take note of control events among those read: they decide about the context, too."""
+        """Take note of control events among those read: they also decide about the context."""
         self._version += 1
         if controls := [event for event in events if isinstance(event.event, CONTROL_EVENTS)]:
             self._reasons = Exclusions((*self._reasons.controls, *controls))

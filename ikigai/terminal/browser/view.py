@@ -32,7 +32,7 @@ RowPosition = tuple[int, int]
 
 
 class BrowserView:
-    """The rows on the screen. `width` and `height` are those of the rows that `frame` returns.
+    """The rows on the screen. `width` and `height` are the size of the rows that `frame` returns.
 
     Items are drawn GUTTER_COLUMNS columns narrower.
     """
@@ -179,7 +179,7 @@ class BrowserView:
             self._settle()
 
     def turn(self, direction: int) -> bool:
-        """Go to the next message of the user in this direction; return False if there is none among the items."""
+        """Go to the next message of the user in this direction; return False if the items have none."""
         index = self._cursor[0] + direction
         if direction < 0 and self._cursor[1]:
             index = self._cursor[0]

@@ -97,7 +97,7 @@ class Menu:
         return True
 
     def close(self) -> bool:
-        """Close the menu; return False if there is none."""
+        """Close the menu; return False if it is not open."""
         self._offered = None
         is_open = self._buffer.complete_state is not None
         self._buffer.complete_state = None

@@ -112,7 +112,7 @@ class InputActions:
     # ── the input ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def take_back(self) -> bool:
-        """Put the newest queued message into the input; return False if there is none."""
+        """Put the newest queued message into the input; return False if the queue is empty."""
         text = self.handler.take_back()
         if text:
             self._input.put(text)

@@ -59,7 +59,7 @@ class InputLine:
 
     @property
     def typed(self) -> str:
-        """The text that the user has typed: that of the input now, or before a search or an answer."""
+        """The text that the user has typed: the input now, or before a search or an answer."""
         if self._aside is not None:
             return self.pastes.expanded(self._aside)
         return self.pastes.expanded(self._finder.before) if self._finder else self.text

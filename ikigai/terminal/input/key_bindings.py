@@ -1,4 +1,4 @@
-"""Bind keys to actions: prompt_toolkit's Emacs keys, and over them those of `core.key_actions`.
+"""Bind keys to actions: prompt_toolkit's Emacs keys, and over them the actions of `core.key_actions`.
 
 Esc and Ctrl+C stop what is under way: a menu, a question, a command, the reading of attachments, or the turn. The agent
 gets the input Interrupted: the turn ends with the part of the reply so far, running tools are cancelled, and messages

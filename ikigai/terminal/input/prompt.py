@@ -19,7 +19,7 @@ from ikigai.terminal.render.theme import USER
 from ikigai.terminal.tty import Tty
 
 MIN_SUGGESTION_CELLS = 4
-"""Cells for a suggestion below which there is none."""
+"""Fewest cells in which a suggestion is shown."""
 
 
 class VisibleControls(Processor):

@@ -29,7 +29,7 @@ LEADING_CHARACTERS = 12
 """Characters shown before the first word found, where the beginning of the text has no room beside it."""
 
 ABOVE_ALL_IDS = 1 << 62
-"""An id above those of all events: prompts at hand are taken to be newer."""
+"""An id above the ids of all events: prompts at hand are taken to be newer."""
 
 StartSearch = Callable[[str, Callable[[Sequence[SentPrompt]], object]], Callable[[], object]]
 """Begins to search for a text in everything ever sent, calls back with matches, and returns a function that ends it."""

@@ -34,7 +34,7 @@ _LATIN = {
 
 
 def is_known(sequence: str) -> bool:
-    """Return True if a whole sequence without parameters is that of a key, or reports the focus."""
+    """Return True if a whole sequence without parameters stands for a key, or reports the focus."""
     return sequence in ANSI_SEQUENCES or sequence in ("\x1b[I", "\x1b[O")
 
 

@@ -40,7 +40,7 @@ _STRINGS = ("\x1b]", "\x1bP", "\x1bX", "\x1b^", "\x1b_")
 _SEQUENCE = re.compile(
     r"\x1b(?:"
     r"\x1b?\[(?:\[[A-E]|M(?:[^\x1b]{3}|[^\x1b]{0,2}(?=\x1b))|(?!M)[0-?]*[ -/]*[@-Z\\-~])"  # function keys of the Linux
-    # console, an old report of the mouse, CSI; all with Alt, too
+    # console, an old report of the mouse, CSI; each also with Alt
     r"|\x1b?O[ -~]"  # SS3
     r"|[\]PX^_][^\x07\x1b\x9c\udc9c]*(?:\x07|\x1b\\|[\x9c\udc9c]|(?=\x1b[^\\]))"  # OSC, DCS, SOS, PM, APC
     r"|[^\x1b\[O\]PX^_]"  # Alt+key

@@ -51,7 +51,7 @@ class TerminalApp:
     """A runner of prompt_toolkit's application over a Painter.
 
     `handler` gets INT, TERM, HUP and QUIT; a terminal that goes away is a HUP. `last_words` is awaited when the screen
-    closes, for CLOSING_SECONDS at most. With `vi` its keys edit, instead of those of Emacs.
+    closes, for CLOSING_SECONDS at most. With `vi` its keys edit, instead of Emacs's.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Hold the lines of tool calls until it is known how they are shown.
 
 a question about the call     names it, so the line is dropped
-the call starts to run        the line is printed; that of a tool that only reads waits for the result
+the call starts to run        the line is printed; for a tool that only reads it waits for the result
 its result                    of a tool that only reads: one line for both
 the end of the turn           what is left is printed
 """

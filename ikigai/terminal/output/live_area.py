@@ -86,7 +86,7 @@ class LiveArea:
         self.parts: Sequence[str] = status_line.STATUS_PARTS  # of the status line
         self.normal: Callable[[], bool] = lambda: False  # keys are vi's commands
         self.hint = ""  # takes the place of the status line
-        self.recalled: Sequence[str] = ()  # names of earlier turns that a key adds; they take its place, too
+        self.recalled: Sequence[str] = ()  # names of earlier turns that a key adds; they also take its place
         self.before_turn: Callable[[Memory], Memory] = lambda memory: memory  # as the meter counts it
         self.first_lines: Callable[[Memory], Sequence[str]] | None = None  # until the first message
         self.shown: TranscriptBlock | None = None  # the last that went into the scrollback
@@ -107,7 +107,7 @@ class LiveArea:
 
     @property
     def stoppable(self) -> bool:
-        """True if this program itself runs the turn or command: it cannot stop those of another program."""
+        """True if this program itself runs the turn or command: it cannot stop another program's."""
         return bool(self.command) or (self.busy and not self.following)
 
     @property

@@ -40,7 +40,7 @@ class PromptMarks:
         return entry._replace(text=mark + entry.text)
 
     def ended(self) -> str:
-        """Return the mark after the answer to the last message; "" where there is none to set."""
+        """Return the mark after the answer to the last message; "" if it needs none."""
         mark = f"\x1b]133;D;{self._status}\x1b\\" if self._open else ""
         self._asked = self._open = False
         self._status = 0

@@ -52,7 +52,7 @@ def speak_menu(choices: Sequence[Completion]) -> str:
 
 
 def speak_status(area: LiveArea) -> str:
-    """Return rows like those of /status."""
+    """Return rows like /status."""
     return "\n".join(f"{name:<12} {clean_line(value)}" for name, value in _status(area) if value)
 
 

@@ -377,7 +377,7 @@ def _rows(
 
 
 def _rows_and_end(text: str, width: int, hint: str) -> list[str]:
-    """Return the rows of what a command answered. If they are too many, its last line stays: that of /recall names its
+    """Return the rows of what a command answered. If they are too many, its last line stays: /recall's names its
     sources.
     """
     last = text.rstrip("\n")[-MAX_SCANNED_CHARACTERS:].rpartition("\n")[2]

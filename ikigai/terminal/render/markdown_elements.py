@@ -1,8 +1,7 @@
 """Draw each Markdown block: rich's elements, redrawn for light and dark screens, narrow ones, and copying.
 
-Colors are those of the theme (`render.theme`). Nothing is padded: a line ends where its text does. Links are text
-followed by their target. Where the terminal makes links of text, a safe target is hidden behind words that are honest
-about it.
+Colors come from the theme (`render.theme`). Nothing is padded: a line ends where its text does. Links are text followed
+by their target. Where the terminal makes links of text, a safe target is hidden behind words that are honest about it.
 """
 
 import io
@@ -51,7 +50,7 @@ _MARKDOWN = {
     "table.border": "{border}",
     "table.header": "bold",
 }
-"""rich's styles, after its prefix, made of those of the theme."""
+"""rich's styles, after its prefix, made of the theme's styles."""
 
 
 def draw(block: Iterable[Token], width: int, color: bool, styles: Styles, linked: bool = False) -> str:

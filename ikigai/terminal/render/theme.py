@@ -118,7 +118,7 @@ def terminal_theme(
 ) -> Theme:
     """Return the theme for this terminal. `color` is auto, always or never; the variables for that override it.
 
-    `name` is that of a theme, or auto; `own` are the user's themes: some elements, and the `base` of others.
+    `name` is the name of a theme, or auto; `own` are the user's themes: some elements, and the `base` of others.
     """
     term = environ.get("TERM", "dumb")
     colored = _color_variables(environ)

@@ -61,8 +61,8 @@ class ServerAddress(NamedTuple):
 
 
 def connection_parameters(dsn: str) -> dict[str, str]:
-    """Return the parameters for libpq: those of `dsn` override ikigai's defaults. "" leaves all to libpq's variables
-    and files.
+    """Return the parameters for libpq: parameters in `dsn` override ikigai's defaults. "" leaves all to libpq's
+    variables and files.
 
     Raise BadDatabase if `dsn` cannot be read.
     """

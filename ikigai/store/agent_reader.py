@@ -57,7 +57,7 @@ class AgentReader:
             return await paging.read_lineage(cursor, self._agent)
 
     async def result(self, call_id: str) -> str | None:
-        """Return the whole result of this tool call of the agent or an ancestor; None if there is none."""
+        """Return the whole result of this tool call of the agent or an ancestor, or None."""
         async with self._session.use() as cursor:
             return await history.read_result(cursor, self._agent, call_id)
 

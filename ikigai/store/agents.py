@@ -94,7 +94,7 @@ class Agents:
 
     async def find(self, name_or_id: str) -> Agent:
         """Return the agent with this name, id, or unique start of an id (at least four characters). Raise Rejected if
-        there is none.
+        none exists.
         """
         name_or_id = storable(name_or_id)
         if found := await self._select(agents.AGENT_BY_NAME, name_or_id):
@@ -137,7 +137,7 @@ class Agents:
 
     @repeat_on_conflict
     async def last_or_new(self, directory: str, anywhere: bool = True) -> Agent:
-        """Return the agent that this role used last, in `directory` unless `anywhere`; create one if there is none.
+        """Return the agent that this role used last, in `directory` unless `anywhere`; create one if necessary.
 
         Processes that start at once create only one between them.
         """

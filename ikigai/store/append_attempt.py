@@ -53,7 +53,7 @@ class AppendAttempt:
         return self.after + len(self.rows)
 
     async def store(self, cursor: Cursor, ends_reply: bool) -> tuple[StoredEvent, ...]:
-        """Store the events and return them; return those of an earlier try if it was stored. With `ends_reply` delete
+        """Store the events and return them; if an earlier try was stored, return its events. With `ends_reply` delete
         the reply draft. Raise EventsElsewhere.
         """
         target = self._target

@@ -29,15 +29,15 @@ UNANSWERED_SECONDS = 3.0
 class DatabaseSession:
     """One connection for everything that this process does in a database, one statement at a time.
 
-    `parameters` are those of libpq, the password included, for programs that connect by themselves. `lost` holds the
-    server processes of connections that were dropped without a farewell: they may still hold locks. `revive` runs
-    before each reconnect and returns the address: an embedded server may have to be started. `newest` is the newest
-    schema version that may be written; on a newer one every write raises NewerSchema. The connection is closed after
-    `idle` seconds without a use; the next use makes one. `on_lost` is called when the connection was lost,
-    `on_reconnected` with a new one before anything else uses it. `schema` is the name of the one schema on the
-    search_path: nothing that others put elsewhere is taken for a table or function of ikigai. While `unlisted`, agents
-    that are made are archived, and none becomes the one that the user used last. With `replicated` each commit waits
-    for a synchronous standby. `seal` seals rows that grant something.
+    `parameters` are libpq's, the password included, for programs that connect by themselves. `lost` holds the server
+    processes of connections that were dropped without a farewell: they may still hold locks. `revive` runs before each
+    reconnect and returns the address: an embedded server may have to be started. `newest` is the newest schema version
+    that may be written; on a newer one every write raises NewerSchema. The connection is closed after `idle` seconds
+    without a use; the next use makes one. `on_lost` is called when the connection was lost, `on_reconnected` with a new
+    one before anything else uses it. `schema` is the name of the one schema on the search_path: nothing that others put
+    elsewhere is taken for a table or function of ikigai. While `unlisted`, agents that are made are archived, and none
+    becomes the one that the user used last. With `replicated` each commit waits for a synchronous standby. `seal` seals
+    rows that grant something.
     """
 
     seal: Callable[[bytes], str] | None = None

@@ -220,7 +220,7 @@ class Database:
         self._replica = ReplicaSession(self._beside, replica)
 
     async def replica_lag(self) -> ReplicaLag | None:
-        """Return how far the replica is behind; None if there is none. Raise StoreError if it is away."""
+        """Return how far the replica is behind, or None. Raise StoreError if it is away."""
         return await self._replica.lag() if self._replica else None
 
     def keep_unlisted(self) -> None:
@@ -261,7 +261,7 @@ class Database:
         return PromptLookup(self._session, self._replica or self._beside, typed, here)
 
     async def last_event_id(self) -> int:
-        """Return the id of the newest event of all agents; 0 if there is none."""
+        """Return the id of the newest event of all agents, or 0."""
         async with self._session.use() as cursor:
             await cursor.execute(queries.LAST_EVENT)
             ((newest,),) = await cursor.fetchall()

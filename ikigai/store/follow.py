@@ -30,7 +30,7 @@ from ikigai.store.replica import ReadingSession
 from ikigai.store.sql import agents
 
 FOLLOWER_LOCK = int.from_bytes(b"ikif")
-"""The first number of the lock that followers share; the second is that of the write lock."""
+"""The first number of the lock that followers share; the second is the write lock's."""
 POLL_SECONDS = 1.0
 """Seconds between two reads without a notification."""
 MIN_READ_INTERVAL = 0.05
@@ -155,7 +155,7 @@ class Follower:
         return tuple(reading.decode_row(self._agent, row) for row in await cursor.fetchall())
 
     async def _draft(self, cursor: Cursor) -> Draft | None:
-        """Return the new part of the draft; None if there is none."""
+        """Return the new part of the draft, or None."""
         asked_by, text, thinking = self._returned
         known = {"agent": self._uuid, "known": asked_by, "text": text, "thinking": thinking}
         await cursor.execute(agents.DRAFT_NEWS, known)

@@ -132,7 +132,7 @@ class AgentTree:
             attempt += 1
 
     async def lineage_defect(self, agent: Agent) -> str:
-        """Return the defect in the path from the agent to its root, in words; "" if there is none."""
+        """Return the defect in the path from the agent to its root, in words, or ""."""
         if agent.parent is None:
             return ""
         async with self._session.use() as cursor:
@@ -223,7 +223,7 @@ class AgentTree:
         }
 
     async def holder(self, id: str) -> str:
-        """Return the lock owner of this agent; "" if there is none."""
+        """Return the lock owner of this agent, or ""."""
         return (await self.holders()).get(write_lock.lock_key(UUID(id), self._session.schema), "")
 
     async def owners(self, ids: Iterable[str]) -> dict[str, str]:
@@ -295,7 +295,7 @@ class AgentTree:
         return AgentPage(found, (used, id) if used else None)
 
     async def to_choose(self, ids: Sequence[str], everything: bool = False) -> list[AgentSummary]:
-        """Return those of these agents that can be chosen, as `page` has them."""
+        """Return the agents among these that can be chosen, as `page` has them."""
         async with self._session.use() as cursor:
             which = {"ids": [UUID(id) for id in ids]}
             await cursor.execute(agent_lists.agents_to_choose(everything), which, prepare=False)

@@ -15,9 +15,7 @@ NewConnection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
 class ConnectionGreeting(NamedTuple):
-    """The server's greeting on a new connection: the pid of its process, and the number of ikigai's schema, 0 if there
-    is none.
-    """
+    """Greeting of the server on a new connection: the pid of its process, and the schema's number, or 0."""
 
     backend: int
     schema_version: int
@@ -66,7 +64,7 @@ async def greet(
 
 
 async def _wait_for_standbys(connection: NewConnection, place: ServerAddress, again: bool) -> None:
-    """Let each commit of the connection wait for a standby. Raise Misconfigured if there is none to wait for,
+    """Let each commit of the connection wait for a standby. Raise Misconfigured if no schema is to be expected,
     Unavailable if there was one before: a server that took over may not have found it yet.
     """
     ((_, names),) = await (await connection.execute(agents.REPLICATED)).fetchall()

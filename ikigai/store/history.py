@@ -54,7 +54,7 @@ async def search_prompts(
     """Return prompts before the event `before` that match `typed`, from one stretch, and where the next stretch begins
     (None at the end).
 
-    `most` limits the texts of agents in the directory `here`, and those of others.
+    `most` limits the texts of agents in the directory `here`, and of others.
     """
     from ikigai.core.search.prompt_history import MATCHED_PREFIX, SentPrompt, loose_pattern, split_words
 
@@ -86,7 +86,7 @@ async def read_sent_prompts(cursor: Cursor, ids: Sequence[int], here: str) -> li
 
 
 async def read_result(cursor: Cursor, agent: str, call_id: str) -> str | None:
-    """Return the whole newest result of the call `call_id` in the agent's lineage; None if there is none."""
+    """Return the whole newest result of the call `call_id` in the agent's lineage, or None."""
     await cursor.execute(reading.RESULT, (agent, call_id), prepare=False)
     rows = await cursor.fetchall()
     return (rows[0][0] or "") if rows else None

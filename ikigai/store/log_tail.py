@@ -3,8 +3,8 @@
 A promoted standby may lack what the lost server confirmed last. This program knows those events, because it stored or
 read them:
 
-    connection lost ──► they are written to a file, in case that this program ends, too
-    connected again ──► write lock ──► compared with the log by `event_id` (`core.transfer.position`)
+    connection lost ──► they are written to a file, in case this program also ends connected again ──► write lock ──►
+    compared with the log by `event_id` (`core.transfer.position`)
                     ──► the missing ones in one transaction ──► the reply draft ──► the file is removed
 
 The events keep `event_id` and `seq`, and their ids unless other events have those by now. The next start treats a file
@@ -93,7 +93,7 @@ class LogTail:
         return self._known.newest
 
     def unsaved(self, name: str) -> Unsaved | None:
-        """Return the known events as unsaved ones; None if there are none."""
+        """Return the known events as unsaved ones, or None."""
         return self._known.unsaved(self._agent.id, name)
 
     def on_lost(self, name: str) -> None:
@@ -110,7 +110,7 @@ class LogTail:
     async def make_agent(self, cursor: Cursor) -> bool:
         """Make the agent again; return False if too little of its log is known.
 
-        Raise Unavailable if its parent is missing, too: the program that knows the parent may still bring it back.
+        Raise Unavailable if its parent is also missing: the program that knows the parent may still bring it back.
         """
         if self._known.behind is not None or not self.newest:
             return False

@@ -26,7 +26,7 @@ def find(name: str, binaries: Path | None) -> str:
 def find_newest(name: str, folder: Path | None) -> str:
     """Return the path of the newest program of this name, in `folder` and on the PATH.
 
-    A program works with servers and archives of its own version and older ones. Raise BadDatabase if there is none.
+    A program works with servers and archives of its own version and older ones. Raise BadDatabase if none exists.
     """
     found = [path for place in (folder, None) if (path := _which(name, place))] if folder else []
     return max(found, key=_version, default="") or find(name, None)

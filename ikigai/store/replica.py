@@ -84,7 +84,7 @@ class ReplicaSession:
             async with AsyncExitStack() as trying:
                 cursor = await trying.enter_async_context(self._replica.use(patient))
                 while time.monotonic() < until:
-                    with suppress(psycopg.errors.UndefinedTable):  # it is behind the migration, too
+                    with suppress(psycopg.errors.UndefinedTable):  # it is also behind the migration
                         await cursor.execute(queries.HOLDS, position)
                         if await cursor.fetchall() == [(True,)]:
                             using.push_async_exit(trying.pop_all())

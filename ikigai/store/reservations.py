@@ -12,7 +12,7 @@ from ikigai.store.sql import caps
 from ikigai.store.write_lock import WRITE_LOCK, lock_key
 
 SPENDING_LOCK = int.from_bytes(b"ikis")
-"""The first number of the lock under which programs check their caps in turn; the second is that of the schema."""
+"""The first number of the lock under which programs check their caps in turn; the second is the schema's."""
 
 
 async def read_spent(

@@ -33,7 +33,7 @@ async def make_current(
     write: bool,
     on_progress: MigrationProgress = ignore_progress,
 ) -> int:
-    """Make the schema if there is none, and `write`; return its number.
+    """Make the schema if it does not exist and `write` is set; return its number.
 
     Each new connection returns the number with its greeting, so a schema that is there takes no further query. Raise
     NewerSchema for a newer one that is to be written, or BadDatabase if there is no schema to read, an older one, or no
@@ -121,7 +121,7 @@ async def analyze_tables(session: DatabaseSession) -> None:
 
 
 async def read_version(connection: psycopg.AsyncConnection) -> int:
-    """Return the number of the schema in the database now; 0 if there is none."""
+    """Return the number of the schema in the database now, or 0."""
     ((exists,),) = await (await connection.execute(agents.HAS_MIGRATIONS)).fetchall()
     if not exists:
         return 0
@@ -139,7 +139,7 @@ async def _no_schema(connection: psycopg.AsyncConnection, where: ServerAddress, 
 
 
 def _creation_error(error: psycopg.DatabaseError, file: Path, session: DatabaseSession) -> BadDatabase | None:
-    """Return the error for failures that only the making of a schema has; None for those of any statement."""
+    """Return the error for failures that only the making of a schema has; None for failures of any statement."""
     where, schema = session.place, quoted(session.schema)
     match error:
         case psycopg.errors.InsufficientPrivilege():

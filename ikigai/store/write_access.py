@@ -106,6 +106,6 @@ class OpenLogs:
             logs = self._open()
             await log_tail.reserve_ids(cursor, max((log.tail.newest for log in logs if log.tail), default=0))
             for log in logs:
-                with suppress(StoreError, Rejected):  # its own next use raises it, too
+                with suppress(StoreError, Rejected):  # its own next use also raises it
                     await log.resume(cursor)
         self._answered_by = now

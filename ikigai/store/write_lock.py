@@ -19,7 +19,7 @@ from ikigai.store.sql import agents
 WRITE_LOCK = int.from_bytes(b"ikig")
 """The first of the lock's two numbers; the second is made of the agent's id."""
 WAITING_LOCK = int.from_bytes(b"ikia")
-"""The first number of the lock that marks an owner that waits for its user; the second is that of the write lock."""
+"""The first number of the lock that marks an owner that waits for its user; the second is the write lock's."""
 
 DEAD_OWNER_TIMEOUT = 5.0
 """Seconds to wait for the lock of a process that is known to be dead; a living one fails at once."""
@@ -108,7 +108,7 @@ async def release(session: DatabaseSession, cursor: Cursor, agent: UUID) -> None
 
 
 async def read_owner(session: DatabaseSession, cursor: Cursor, agent: UUID) -> LockOwner | None:
-    """Return the lock owner, None if there is none."""
+    """Return the lock owner, or None."""
     await cursor.execute(agents.LOCK_OWNER, (WAITING_LOCK, WRITE_LOCK, lock_key(agent, session.schema)))
     rows = await cursor.fetchall()
     return LockOwner(*rows[0]) if rows else None

@@ -20,7 +20,7 @@ OWN_SERVER = "set IKIGAI_DATABASE_URL to a server of your own."
 
 
 class Account(NamedTuple):
-    """The account of the server's processes; uid and gid are -1 if it is that of this process."""
+    """The account of the server's processes; uid and gid are -1 for the account of this process."""
 
     uid: int = -1
     gid: int = -1

@@ -118,7 +118,7 @@ class _StartWait:
 
 
 def start(data_dir: Path, is_given_up: Callable[[], bool] = lambda: False) -> Lease:
-    """Make the database if there is none, start the server if it is not running, and return the right to use it.
+    """Make the database if it does not exist, start the server if it is not running, and return the right to use it.
 
     It takes a fraction of a millisecond when the server runs, about 50 ms to start it, a second or two to make it, on a
     busy machine minutes. When a connection breaks, call `Lease.renew`: the server may have been killed. Raise

@@ -89,7 +89,7 @@ order by page.n
 
 
 def agents_to_choose(everything: bool) -> LiteralString:
-    """Return the statement for those of some agents that can be chosen, the newest first."""
+    """Return the statement for the agents among some that can be chosen, the newest first."""
     return f"""
 select {_COLUMNS_TO_CHOOSE}
 from unnest(%(ids)s::uuid[]) as wanted (id)

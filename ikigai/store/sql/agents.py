@@ -36,7 +36,7 @@ select set_config('search_path', %s, false),
 
 
 def greet(schema: str) -> bytes:
-    """Return the statement that applies the settings of a connection to this schema; it fails if there is none.
+    """Return the statement that applies the settings of a connection to this schema; it fails without a schema.
 
     The search_path is the user's own here. So functions get the types that they take: one of `public` that took others
     would fit better.
@@ -156,12 +156,12 @@ returning coalesce((select max(seq) from messages where agent_id = agents.id), 0
 # The log ------------------------------------------------------------------------------------------------------------
 
 
-# Followers are notified of stored rows; see `follow`. A notification would make all commits wait for one another, so
-# without followers there is none: a follower shares a lock, and taking it exclusively fails then.
+# Followers are notified of stored rows; see `follow`. A notification would make all commits wait for one another, so it
+# is sent to followers only: a follower shares a lock, and taking it exclusively fails then.
 _NOTIFY = "case when not pg_try_advisory_xact_lock({}, {}) then pg_notify(current_schema(), agent_id || ' ' || {}) end"
 _NOTIFY_ALL = _NOTIFY.format("%(following)s", "%(key)s", "seq")
 
-# The order of the identity values is that of the rows; an event_id that is there already says that all of them are.
+# The identity values follow the order of the rows; an event_id that is there already says that all of them are.
 APPEND = f"""
 with forgotten as (delete from drafts where agent_id = %(agent)s::uuid and %(forget)s)
 insert into messages (agent_id, seq, event_id, kind, content, data)
@@ -171,7 +171,7 @@ from unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s:
 order by n
 on conflict (event_id) do nothing returning {ROW}, {_NOTIFY_ALL}
 """
-# A commit that waits for the standbys waits for all commits before it, too.
+# A commit that waits for the standbys also waits for all commits before it.
 WAIT_FOR_STANDBYS = "update agents set last_used_at = last_used_at where id = %s"
 STORED_BEFORE = f"select {ROW} from messages where event_id = any(%s) and agent_id = %s order by seq"
 

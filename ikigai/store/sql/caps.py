@@ -7,7 +7,7 @@ LOCK = "select pg_advisory_xact_lock(%s, %s)"
 # The agents whose caps a request of `agent` counts for, itself and those above it while tools made them, each with the
 # agents that tools made below it; then the sums of each, of which the largest is decisive. The turn of an agent above
 # is its open one. A reservation whose write lock nobody holds is what a dead writer had sent. Requests are looked up
-# agent by agent: joined, those of all agents would be read where there are few, 21 ms for each request at 40,000.
+# agent by agent: a join would read the requests of all agents where agents are few, 21 ms for each request at 40,000.
 _DEAD_OUTPUT = "coalesce((octet_length(drafts.text) + octet_length(drafts.thinking)) / 4, 0)"
 SPENT = f"""
 with recursive chain (id, parent, made) as (

@@ -90,7 +90,7 @@ _COUNTER = "pg_get_serial_sequence('messages', 'id')::regclass"
 SKIP_IDS = f"""
 select count(nextval({_COUNTER})) from generate_series(coalesce(pg_sequence_last_value({_COUNTER}), 0) + 1, %(upto)s)
 """
-# The highest id that was given, and those of a list that events have.
+# The highest id that was given, and the ids of a list that events have.
 IDS_IN_USE = f"""
 select coalesce(pg_sequence_last_value({_COUNTER}), 0),
        array(select id from messages where id = any(%s))

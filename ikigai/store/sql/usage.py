@@ -100,7 +100,7 @@ order by created_at desc, id desc limit 10
 _NEWEST_REQUESTS = (
     f"select * from messages where {events_between('%(agent)s', '0', MAX_ID)} and kind = 'usage' {NEWEST_FIRST}"
 )
-# The provider's own count is worth comparing only if the request was measured, too.
+# The provider's own count is worth comparing only if the request was also measured.
 LAST_COUNTED = f"""
 select {ROW} from (
   {_NEWEST_REQUESTS} limit 20

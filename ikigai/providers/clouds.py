@@ -35,7 +35,7 @@ def require_package(cloud: CloudInfo) -> None:
 
 
 def aws_session(region: str, with_credentials: bool) -> Any:
-    """Return boto3's session, whose profile and region are those of the environment and of `aws configure`.
+    """Return boto3's session, whose profile and region come from the environment and `aws configure`.
 
     Raise IkigaiError if it has no region, or with `with_credentials` no credentials.
     """

@@ -52,7 +52,7 @@ class BodyEncoder(ABC):
     tool_rule = ""
     """The vendor's rule for schemas of tools, a name of `core.request.tool_rules.TOOL_RULES`; "" for none."""
     extra: Mapping[str, Any] = MappingProxyType({})
-    """Fields that every body has besides its own; those of an object join it."""
+    """Fields that every body has besides its own; the fields of an object are merged into it."""
 
     def __init__(self, cross_model: CrossModelFormat) -> None:
         self._cross_model = cross_model
@@ -143,8 +143,8 @@ class BodyEncoder(ABC):
     ) -> list[bytes]:
         """Return the body up to the messages, as `body_entries` does.
 
-        `left_out` are the fields of `extra`, and in them, that it does not have: those of the tail, and output limits
-        where the request asks for what spending caps leave.
+        `left_out` are the fields of `extra`, and in them, that it does not have: the fields of the tail, and output
+        limits where the request asks for what spending caps leave.
         """
         for name, value in self.extra.items():
             if name in left_out:

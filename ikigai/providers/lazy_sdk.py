@@ -72,7 +72,7 @@ class _ExportLoader(SourceFileLoader):
 
 def split_exports(file: Path) -> tuple[CodeType, dict[str, str]]:
     """Return the code of an `__init__` that has to be executed, and where each name that it re-exports comes from, as
-    a relative module name. Without such names the code is that of the whole file.
+    a relative module name. Without such names the code is the whole file's.
     """
     tree = ast.parse(file.read_bytes(), file)
     needed = _needed_names(tree)

@@ -53,7 +53,7 @@ def keeps_connections(base_url: str) -> bool:
 
 
 def tls_context(base_url: str) -> ssl.SSLContext:
-    """Return the certificates that a client of this address trusts: those of the machine, or of the variables.
+    """Return the certificates that a client of this address trusts: the machine's, or the variables'.
 
     An address without TLS gets none, and so no TLS at all: to read them takes 35 ms of the processor.
     """

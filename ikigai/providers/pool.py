@@ -195,7 +195,7 @@ class ProviderPool:
         return RetryingProvider(vendor)
 
     def _find_encoder(self, client: ClientKey) -> Callable[[str], Encoder]:
-        if client.provider not in {"local", *self._endpoints}:  # a script's, or that of a provider that is gone
+        if client.provider not in {"local", *self._endpoints}:  # a script's, or a removed provider's
             return lambda _: FALLBACK_ENCODER
         try:
             return self._vendor(client.provider, "", client.vendor).encoder
@@ -203,7 +203,8 @@ class ProviderPool:
             return lambda _: FALLBACK_ENCODER
 
     def _vendor(self, name: str, key: str, vendor: str = "") -> Vendor:
-        """Return the vendor's client; of a cloud with several, that of `vendor`, "" for the one that lists models.
+        """Return the vendor's client; of a cloud with several, the client of `vendor`, "" for the one that lists
+        models.
 
         Its module is imported here, so that unused vendors are never imported.
         """

@@ -77,9 +77,9 @@ class StreamingProvider(ABC):
 
     An empty `base_url` is OWN_ADDRESS. `first` and `idle` are seconds, as FIRST_PIECE_TIMEOUT and PIECE_TIMEOUT.
     `traits` returns the abilities of a model. `headers` go with every request, and a query in `base_url` does; `body`
-    returns fields that requests to a model have besides their own. `region` and `project` are those of a cloud.
-    `key_variable` is the environment variable that the key came from, "" for none. Raise ConfigError for a key or an
-    address that cannot work.
+    returns fields that requests to a model have besides their own. `region` and `project` are a cloud's. `key_variable`
+    is the environment variable that the key came from, "" for none. Raise ConfigError for a key or an address that
+    cannot work.
     """
 
     OWN_ADDRESS: ClassVar[str]
@@ -185,7 +185,7 @@ class StreamingProvider(ABC):
         return network.client_options(self.base_url) | {"params": self._query, "event_hooks": hooks}
 
     async def _add_headers(self, request: Any) -> None:
-        """Set the configured headers, which go before those of the SDK."""
+        """Set the configured headers, which override the SDK's."""
         request.headers.update(self._more_headers)
 
     def extended(self, encoder: E, model: str) -> E:
@@ -195,7 +195,7 @@ class StreamingProvider(ABC):
         return encoder
 
     def move_to(self, base_url: str) -> None:
-        """Use another address from now on: that of a region that is known only when the SDK is loaded."""
+        """Use another address from now on: the address of a region that is known only when the SDK is loaded."""
         self.base_url = base_url
         self.host, self.address = network.check_address(self.name, base_url)
 
@@ -320,7 +320,7 @@ class _StreamWatch:
                 size = sum(len(each.url) + len(each.title) + len(each.opaque) for each in citations)
             case TextDelta() | ThinkingDelta():
                 size = len(event.text)
-        self.thinking = isinstance(event, ThinkingDelta | HostedDelta)  # a search sends nothing, too
+        self.thinking = isinstance(event, ThinkingDelta | HostedDelta)  # a search also sends nothing
         self._size += size
         if self._size > MAX_REPLY_CHARACTERS:
             raise UnusableAnswer(f"sent a reply of more than {MAX_REPLY_CHARACTERS >> 20} million characters")

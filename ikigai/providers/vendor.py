@@ -1,6 +1,6 @@
 """Interface of every vendor's class; `StreamingProvider` implements most of it.
 
-The base of providers without a server stands here, too.
+The base of providers without a server also stands here.
 """
 
 from typing import Protocol
@@ -23,7 +23,7 @@ MACHINE_HEADERS = tuple(
 
 
 class Vendor(Provider, Protocol):
-    """A provider of one vendor's models, or of those of a server with the API of one."""
+    """A provider of one vendor's models, or of the models of a server with that vendor's API."""
 
     def encoder(self, model: str) -> Encoder: ...
 
@@ -31,7 +31,7 @@ class Vendor(Provider, Protocol):
 
 
 class ServerlessProvider:
-    """The part of a `Provider` that prepares requests for a server, where there is none."""
+    """The part of a `Provider` that prepares requests for a server, for providers without one."""
 
     async def count(self, request: Request) -> int | None:
         return None

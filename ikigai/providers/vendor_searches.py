@@ -8,8 +8,8 @@ def search_problem(
 ) -> str:
     """Return why ikigai cannot use a web search of the vendor of "provider/name"; "" if it can.
 
-    `api` and `platform` are those of its `pool.Endpoint`, `has_address` says that it names an address, `thinking` is
-    that of the model's `ModelTraits`. `configured` is what the configuration says of the search, None for nothing.
+    `api` and `platform` come from its `pool.Endpoint`, `has_address` says that it names an address, `thinking` comes
+    from the model's `ModelTraits`. `configured` is what the configuration says of the search, None for nothing.
     """
     provider, _, name = model.partition("/")
     if configured is False:

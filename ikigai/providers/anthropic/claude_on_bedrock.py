@@ -19,7 +19,9 @@ from ikigai.providers.open_stream import OpenStream
 
 
 class BedrockProvider(AnthropicProvider):
-    """Claude on Amazon Bedrock (`StreamingProvider`); `region` "" is that of the environment or of `aws configure`."""
+    """Claude on Amazon Bedrock (`StreamingProvider`); `region` "" takes the region of the environment or of `aws
+    configure`.
+    """
 
     OWN_ADDRESS = "https://bedrock-runtime.us-east-1.amazonaws.com"
     SIGN_IN = CLOUDS["bedrock"].sign_in

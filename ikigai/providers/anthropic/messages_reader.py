@@ -45,7 +45,8 @@ USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input
 
 class _OpenBlock(msgspec.Struct):
     """A content block that has begun: the number of its call (-1 for none), and what remains to be passed on when it
-    ends. `hosted` is the id of a hosted call, `pieces` are those of its arguments, `citations` those of a text.
+    ends. `hosted` is the id of a hosted call, `pieces` are the pieces of its arguments, `citations` the citations of a
+    text.
     """
 
     call: int = -1

@@ -91,7 +91,7 @@ class AnthropicProvider(StreamingProvider):
         http = anthropic.DefaultAsyncHttpxClient(**options)
         shared = {"max_retries": 0, "timeout": options["timeout"], "open_telemetry": False, "http_client": http}
         client = client_class(**shared, **arguments)
-        client._custom_headers = self._headers()  # not those of ANTHROPIC_CUSTOM_HEADERS, which would go to any address
+        client._custom_headers = self._headers()  # not from ANTHROPIC_CUSTOM_HEADERS, which would go to any address
         return client, http
 
     def sdk_client(self) -> tuple[Callable[..., Any], dict[str, Any]]:
@@ -102,7 +102,7 @@ class AnthropicProvider(StreamingProvider):
         return anthropic.AsyncAnthropic, {"api_key": self.key or "none", "base_url": address}  # else it looks for a key
 
     def _headers(self) -> dict[str, Any]:
-        """Return the headers that every request has besides the SDK's, and those of the SDK that none has."""
+        """Return the headers to add to every request, and the SDK's headers to drop."""
         import anthropic
 
         headers: dict[str, Any] = dict.fromkeys(MACHINE_HEADERS, anthropic.Omit())

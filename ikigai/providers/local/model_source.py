@@ -55,7 +55,7 @@ def read_source(text: str, models: Path, environ: Mapping[str, str]) -> ModelDow
         return _from_address(text, models)
     if re.match(r"[a-z][a-z0-9+.-]+://", text, re.IGNORECASE):
         raise Rejected(f"{text.partition('://')[0]}:// is not an address that ikigai can download from.", USAGE)
-    file = Path(os.path.expanduser(text)).absolute()  # noqa: PTH111 - that of pathlib raises for an unknown user
+    file = Path(os.path.expanduser(text)).absolute()  # noqa: PTH111 - pathlib's raises for an unknown user
     try:
         is_file, exists = file.is_file(), file.exists()
     except OSError as error:  # a folder that may not be searched, or a name that is too long

@@ -47,7 +47,7 @@ def _parameters(xllamacpp: Any, options: dict[str, Any]) -> Any:
     params.cpuparams.n_threads = max(1, cores // 2)
     params.cache_ram_mib = 0  # else up to 8 GiB of old prompts are kept beside the slot's own
     cpu = xllamacpp.ggml_backend_dev_type.GGML_BACKEND_DEVICE_TYPE_CPU
-    # Sizing a model to a GPU loads it twice; where there is none that would only double the wait.
+    # Sizing a model to a GPU loads it twice; without a GPU that would only double the wait.
     params.fit_params = any(device["type"] != cpu for device in xllamacpp.get_device_info())
     params.hostnames = ["127.0.0.1"]
     params.port = 0

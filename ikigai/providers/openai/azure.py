@@ -33,7 +33,7 @@ KNOWN_PATH = re.compile(r"/openai(/v1|/deployments/.*)?/*$")
 
 
 class AzureProvider(OpenAIProvider):
-    """A resource of Azure OpenAI (`StreamingProvider`); the name of a model is that of its deployment."""
+    """A resource of Azure OpenAI (`StreamingProvider`); a model is named by its deployment."""
 
     OWN_ADDRESS = ""
     SIGN_IN = CLOUDS["azure"].sign_in

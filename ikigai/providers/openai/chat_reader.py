@@ -72,7 +72,7 @@ class ChatReader:
         self._vendor = chat_vendor(target.name, target.model)
         self._tags = ThinkTags()
         self._field = ""  # the place of the thinking under way
-        self._empty_field = ""  # that of thinking without words
+        self._empty_field = ""  # the place of thinking without words
         self._details: list[dict[str, Any]] = []
         self._has_content = False
 

@@ -46,7 +46,7 @@ def chat_vendor(provider: str, model: str) -> str:
 
 
 def join_details(details: list[dict[str, Any]], pieces: Iterable[dict[str, Any]]) -> None:
-    """Add pieces of `reasoning_details` in place: those of one type and index are one text, except encrypted ones."""
+    """Add pieces of `reasoning_details` in place: pieces of one type and index are one text, except encrypted ones."""
     for piece in pieces:
         last = details[-1] if details else {}
         kind = as_string(piece.get("type"))

@@ -10,7 +10,9 @@ from ikigai.providers.openai.provider import OpenAIProvider
 
 
 class BedrockOpenAIProvider(OpenAIProvider):
-    """Models of Amazon Bedrock other than Claude (`StreamingProvider`); `region` "" is that of the environment."""
+    """Models of Amazon Bedrock other than Claude (`StreamingProvider`); `region` "" takes the region of the
+    environment.
+    """
 
     OWN_ADDRESS = "https://bedrock-mantle.us-east-1.api.aws/openai/v1"
     SIGN_IN = CLOUDS["bedrock"].sign_in

@@ -44,8 +44,8 @@ class ResponsesEncoder(BodyEncoder):
     """Bodies of requests for one model: `vendor` is the `Thinking.vendor` of its own thoughts.
 
     `official` servers (OpenAI's own) have a key for their cache; `left_out` are the parts that the server refuses. With
-    `diagnoses` the server says why its cache missed. It sets a breakpoint at the end of a request, looks for those of
-    80 requests before, and keeps them for half an hour at least: neither is asked for.
+    `diagnoses` the server says why its cache missed. It sets a breakpoint at the end of a request, looks for the
+    breakpoints of the last 80 requests, and keeps them for half an hour at least. Neither has to be asked for.
     """
 
     array = "input"
@@ -216,6 +216,6 @@ def _is_plain(item: dict[str, Any]) -> bool:
 
 
 def _place(items: list[dict[str, Any]], id: str) -> int:
-    """Return the place of a reasoning item among those before it: that of the same one before its signature came."""
+    """Return the index of a reasoning item among `items`: where the same item stood before its signature came."""
     same = (at for at, item in enumerate(items) if id and _is_plain(item) and item["id"] == id)
     return next(same, len(items))

@@ -42,7 +42,7 @@ class ResponseOutputs:
         return {id: output for id, output in self._named.items() if output.unsigned}
 
     def about(self, event: dict[str, Any], kind: str = "") -> ResponseOutput:
-        """Return the output that an event is about; make it if there is none yet.
+        """Return the output that an event is about; make it if it does not exist yet.
 
         Some servers leave out its index, or give the same one to all. There the id decides, or else it is the last of
         its kind.
@@ -70,7 +70,7 @@ class ResponseOutputs:
         return output
 
     def _make_output(self, kind: str, place: int | None) -> ResponseOutput:
-        """Return a new output at this place, or after all others if there is none or it is taken."""
+        """Return a new output at this index, or after all others if the index is missing or taken."""
         output = ResponseOutput(kind, self.calls)
         self.calls += kind == "function_call"
         if place is None or place in self._placed:

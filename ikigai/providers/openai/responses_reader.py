@@ -70,8 +70,8 @@ class ResponsesReader:
     """The state of one stream so far (`open_stream.StreamReader`): the outputs, the end marker, the usage.
 
     `vendor` signs the model's thoughts, `taken` are ids of earlier calls. A call without an id of its own, or with one
-    that is taken, gets a new one. With `diagnoses` the server says why its cache missed. With `plain` thinking
-    that is not encrypted goes back, too.
+    that is taken, gets a new one. With `diagnoses` the server says why its cache missed. With `plain` thinking that is
+    not encrypted also goes back.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class ResponsesReader:
         output.known = True
 
     def _finish_output(self, output: ResponseOutput, item: dict[str, Any]) -> StreamFailed | None:
-        """Take what is missing of an output from the whole of it."""
+        """Fill gaps in a streamed output from its final version."""
         if output.done or output.kind != item.get("type"):
             return None
         self._start_output(output, item)

@@ -173,7 +173,7 @@ def _on_task_ended(task: asyncio.Task[ExternalTool]) -> None:
 
 
 def _result(task: asyncio.Task[ExternalTool]) -> ExternalTool:
-    """Return the tool that the task has described. Raise NotATool if there is none."""
+    """Return the tool that the task has described. Raise NotATool if none exists."""
     if not task.done() or task.cancelled():
         raise NotATool(f"it did not describe itself within {DESCRIBE_TIMEOUT:g} s")
     return task.result()

@@ -14,7 +14,7 @@ from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 
 Whole: TypeAlias = Callable[[str], Awaitable[str | None]]
-"""Function from the id of a tool call to the whole text of its result in the log, None if there is none."""
+"""Function from the id of a tool call to the whole text of its result in the log, or None."""
 
 PAGE_TOKENS = 8000
 """Maximum tokens of a page."""

@@ -30,10 +30,10 @@ NOT_DECIDED = "Not run: nothing in this program has approved this call."
 class ToolRegistry:
     """Tools of an agent; implements the port `core.ports.Tools`.
 
-    The order is that of their names, so that a request with the same tools begins with the same bytes. Every outcome
-    becomes a result of at most `max_result_bytes` bytes. A call runs only if `start` has let this very call run. `gate`
-    is called at the first call and returns the approval gate; without one `start` lets every call run. `find` returns
-    further tools, which come and go while the program runs.
+    They are ordered by name, so that a request with the same tools begins with the same bytes. Every outcome becomes a
+    result of at most `max_result_bytes` bytes. A call runs only if `start` has let this very call run. `gate` is called
+    at the first call and returns the approval gate; without one `start` lets every call run. `find` returns further
+    tools, which come and go while the program runs.
     """
 
     def __init__(

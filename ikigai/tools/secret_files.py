@@ -68,7 +68,7 @@ def relative_path(root: str, path: str) -> str:
 
 
 def is_secret(root: str, path: str) -> bool:
-    """Return True if a file's name, or that of a folder above it, looks like one that holds keys or passwords."""
+    """Return True if the name of a file, or of a folder above it, looks like one that holds keys or passwords."""
     return _secret_names().search(relative_path(root, path).casefold()) is not None
 
 

@@ -27,7 +27,7 @@ def describe_remedy(mode: ApprovalMode, call: ToolCall, effect: Effect, scope: P
         setting = '[tools] approval = "edits"'
     elif takes_rule(call, effect):
         setting = _name_rules(mode, effect, scope, allowlist)
-    if effect.origin:  # that asks in the mode yolo, too
+    if effect.origin:  # that also asks in the mode yolo
         return f"Allow it: {setting}, and --yolo."
     return f"Allow it: {setting}; --yolo allows everything." if setting else "--yolo allows everything."
 

@@ -45,7 +45,7 @@ def build_question(
     """Return the question about a call: the whole command or diff with all characters visible, its place, the reasons.
 
     `number` and `of` are its position among several calls, which can be answered `together`. `rule` is offered for
-    later, `remedy` is that of `Question`.
+    later, `remedy` as in `Question`.
     """
     described = build_call_lines(call, effect, why)
     lines = (*described.lines, *((CHANGED_SINCE_SHOWN,) if changed else ()))
@@ -113,8 +113,8 @@ def build_rule_question(rule: str, effect: Effect) -> Question:
 
 
 def build_batch_question(others: tuple[PendingApproval, ...], kind: EffectKind, number: int, of: int) -> Question:
-    """Return the question that shows the other pending calls in full and takes one answer for all. `kind` is that of
-    the call which was shown before them.
+    """Return the question that shows the other pending calls in full and takes one answer for all. `kind` is the kind
+    of the call which was shown before them.
     """
     lines, headings, subject, diffs = list[str](), list[int](), list[int](), list[tuple[int, int]]()
     for position, each in enumerate(others, number + 1):

@@ -126,5 +126,5 @@ class ApprovalBatch:
         return len(others)
 
     def take_answer(self, id: str) -> BatchAnswer | None:
-        """Return the answer given for this call together with others, once; None if there is none."""
+        """Return the answer given for this call together with others, once, or None."""
         return self._answers.pop(id, None)

@@ -88,7 +88,7 @@ class ApprovalGate:
     async def _ask_until_allowed(
         self, pending: PendingApproval, settings: LiveSettings, ask: Ask, batch: ApprovalBatch
     ) -> StartDecision:
-        """Ask about the call. A change of the settings that allows it meanwhile is an answer, too."""
+        """Ask about the call. A change of the settings that allows it meanwhile is also an answer."""
         tasks = (
             asyncio.ensure_future(self._ask_user(pending, ApprovalMode.of(settings.values), ask, batch)),
             asyncio.ensure_future(self._wait_until_allowed(pending, settings)),

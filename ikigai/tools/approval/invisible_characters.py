@@ -36,7 +36,7 @@ def reveal(text: str) -> str:
 
 
 def describe_hidden(text: str) -> str:
-    """Return the characters of `text` that an eye would miss, as sentences for the user; "" if there are none.
+    """Return the characters of `text` that an eye would miss, as sentences for the user, or "".
 
     "Hidden characters: 2 × U+202E RIGHT-TO-LEFT OVERRIDE." or 'Look-alikes: U+0443 CYRILLIC SMALL LETTER U in
     "pуthon".' A letter is named with the first word that has it.
@@ -51,7 +51,8 @@ def describe_hidden(text: str) -> str:
 
 
 def hidden_in_diff(diff: str) -> str:
-    """Return the characters hidden in the added lines of a unified diff, less those of the removed ones, as a sentence.
+    """Return the characters hidden in the added lines of a unified diff, less the characters of the removed ones, as a
+    sentence.
 
     Only characters that turn or hide text count. Joiners and fillers that a script or an emoji needs, odd spaces and
     line ends CR LF are text.

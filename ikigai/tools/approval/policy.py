@@ -19,7 +19,7 @@ that other programs run or obey (.git, shell start files, CI …). The user's co
 servers. A standing approval, for exactly this call and with the same scripts, answers the question, and so does a rule
 that the command follows (see `star_rules`), unless it is to run in the background. No edit comes twice, so its approval
 is for the file, or for all ordinary files inside. Calls about subagents run, as each call of a subagent is judged like
-those of the agent itself.
+the agent's own calls.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def decide_approval(
     standing: Mapping[str, Approval],
     rules: Sequence[str] = (),
 ) -> Verdict:
-    """Return the verdict on a call. `standing` are the lasting approvals by fingerprint, `rules` those of its place.
+    """Return the verdict on a call. `standing` are the lasting approvals by fingerprint, `rules` the rules of its
+    folder.
 
     Decide again right before the call runs: an earlier edit, or another program, may have changed what its paths mean.
     """
@@ -156,7 +157,7 @@ def _by_mode(mode: ApprovalMode, call: ToolCall, effect: Effect, scope: PathScop
 
 
 def _judge_edit(mode: ApprovalMode, effect: Effect, scope: PathScope, standing: Mapping[str, Approval]) -> Verdict:
-    """Return the verdict on an edit. A yes for the session holds for a file that asks each time, too, but for no hidden
+    """Return the verdict on an edit. A yes for the session also holds for a file that asks each time, but for no hidden
     characters; all others hold for an ordinary file.
     """
     doubts = edit_doubts(effect, scope)

@@ -51,7 +51,7 @@ def read_whole(file: BinaryIO, encoding: str = "", known: Encoding | None = None
 
 
 def read_present(path: Path, known: Encoding | None = None) -> Content | None:
-    """Return the content of the file at this resolved path, None if there is none. Raise OSError as `open_file`."""
+    """Return the content of the file at this resolved path, or None. Raise OSError as `open_file`."""
     try:
         with open_file(path) as file:
             return read_whole(file, known=known)

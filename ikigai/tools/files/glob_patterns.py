@@ -25,7 +25,7 @@ class Glob:
         self._alternatives = [_compile(each) for each in _expand_braces(pattern)]
         last = pattern.rpartition("/")[2]
         self.name = last if re.fullmatch(r"[\w.*?-]+", last) and "**" not in last and "{" not in pattern else ""
-        """Glob for the last name of each matching path, valid in every dialect of globs; "" if there is none."""
+        """Glob for the last name of each matching path, valid in every dialect of globs, or ""."""
 
     def matches(self, path: str) -> bool:
         names = path.split("/")

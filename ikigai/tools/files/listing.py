@@ -65,7 +65,7 @@ async def list_paths(folder: Path, depth: int = 0) -> AsyncGenerator[list[str]]:
 
 
 def find_program(name: str, path: str, folder: Path) -> str:
-    """Return the absolute path of a program, "" if there is none or it lies in the project in `folder`."""
+    """Return the absolute path of a program, or "" if it is missing or lies in the project in `folder`."""
     program = shutil.which(name, path=path) or ""
     is_inside = not Path(program).is_absolute() or Path(program).resolve().is_relative_to(folder)
     return "" if is_inside else program

@@ -20,7 +20,9 @@ MAX_REMEMBERED = 5_000
 
 
 class FileState(NamedTuple):
-    """State of a file at one moment. `digest` is that of its whole content, "" if it is too large to be read whole."""
+    """State of a file at one moment. `digest` is the digest of its whole content, "" if it is too large to be read
+    whole.
+    """
 
     stamp: tuple[int, int, int, int]
     digest: str = ""

@@ -28,7 +28,7 @@ def program() -> str:
 
 
 def _script_folders() -> Iterator[Path]:
-    """Yield the folders in which pip puts programs, that of this Python first."""
+    """Yield the folders in which pip puts programs, this Python's first."""
     yield Path(sys.executable or "/").parent
     yield Path(sysconfig.get_path("scripts"))
     yield Path(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user")))

@@ -53,7 +53,7 @@ def resolve_path(name: str, directory: Path, *, alike: bool = True) -> Path:
     if not name or "\0" in name:
         raise ValueError(f"{name!r} is not a path: it is empty or contains a NUL.")
     try:
-        path = Path(os.path.realpath(directory / os.path.expanduser(name)))  # noqa: PTH111 - that of Path raises for an unknown user
+        path = Path(os.path.realpath(directory / os.path.expanduser(name)))  # noqa: PTH111 - Path raises for unknown users
         return _find_alike(path, directory) if alike and may_have_alike(name) else path
     except AmbiguousName:
         raise

@@ -104,7 +104,7 @@ def _write(out: int, data: bytes) -> None:
 
 
 def main() -> None:
-    logging.basicConfig(level=logging.CRITICAL)  # its words would be those of no server
+    logging.basicConfig(level=logging.CRITICAL)  # its words would belong to no server
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         asyncio.run(run())
 

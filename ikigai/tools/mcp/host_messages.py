@@ -21,7 +21,7 @@ class McpMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag=True):
 class ServerLaunch(msgspec.Struct, frozen=True, omit_defaults=True):
     """How to reach a server: a `command` to run in `directory`, or a `url`. Times are in seconds.
 
-    `token_file` keeps the tokens of OAuth, under the name of the server. The fields after it are for OAuth, too:
+    `token_file` keeps the tokens of OAuth, under the name of the server. The fields after it are also for OAuth:
     `client_key` is the file with a private key, `issuer` the only authorization server that gets client credentials.
     With an issuer the login needs no user.
     """

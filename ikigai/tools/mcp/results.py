@@ -27,7 +27,7 @@ def resource_result(id: str, result: types.ReadResourceResult) -> CallResult:
 
 
 def prompt_result(id: str, result: types.GetPromptResult) -> CallResult:
-    """Return the messages of a prompt as one text; those of another role than the user's are headed by it."""
+    """Return the messages of a prompt as one text; messages of another role than the user's are headed by the role."""
     parts, pictures = list[str](), list[ResultPicture]()
     for message in result.messages:
         text, more = _read_blocks([message.content])

@@ -245,7 +245,7 @@ class ServerConnection:
     # ── calls ──
 
     async def carry_out(self, order: CallTool | ReadResource | GetPrompt) -> CallResult:
-        """Return the result of an order; a failure is a result, too. Cancellation tells the server."""
+        """Return the result of an order; a failure is also a result. Cancellation tells the server."""
         if not await self._wait_until_ready():
             why = self._with_errors("it is not connected")
             return CallResult(order.id, f"The MCP server {self.launch.name} cannot be used: {why}.", failed=True)
@@ -380,7 +380,7 @@ def _leaf(error: BaseException) -> BaseException:
 
 
 def _find(error: BaseException | None, kind: type[Exception]) -> BaseException | None:
-    """Return the first error of this kind among an error, its group and its causes; None if there is none."""
+    """Return the first error of this kind among an error, its group and its causes, or None."""
     waiting = [error]
     while waiting:
         each = waiting.pop()

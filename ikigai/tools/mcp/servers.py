@@ -97,7 +97,8 @@ class _RunningCall:
 class McpServers:
     """The servers of one run. `cache` is the file of the definitions known from earlier runs.
 
-    `on_notice` gets sentences for the user, `on_login` the page of a login. `environment` is that of the process.
+    `on_notice` gets sentences for the user, `on_login` the page of a login. `environment` is the environment of the
+    process.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class McpServers:
     # ── what turns are offered ──
 
     def definitions(self, name: str) -> tuple[McpDefinition, ...] | None:
-        """Return the definitions of a server, those of an earlier run until it is ready; None for unknown ones."""
+        """Return the definitions of a server, from an earlier run until it is ready; None for unknown ones."""
         status = self.statuses[name]
         return status.definitions if status.state == "ready" else self._known[name]
 
@@ -348,7 +349,7 @@ class McpServers:
     async def carry_out(
         self, order: ServerOrder, progress: Callable[[str], None] = lambda text: None, ask: Ask | None = None
     ) -> CallResult:
-        """Return the result of an order; a failure is a result, too. Cancellation cancels it at the server."""
+        """Return the result of an order; a failure is also a result. Cancellation cancels it at the server."""
         self.start()
         call = self._calls[order.id] = _RunningCall(order, progress, ask)
         try:

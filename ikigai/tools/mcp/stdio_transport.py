@@ -69,7 +69,7 @@ class StdioServer:
         try:
             for line in self._lines.feed(data):
                 if not line.lstrip().startswith(b"{"):
-                    continue  # many servers print words there, too
+                    continue  # many servers also print words there
                 with contextlib.suppress(ValueError):
                     self._to_session.send_nowait(SessionMessage(_read_message(line)))
         except ValueError as error:

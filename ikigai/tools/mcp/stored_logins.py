@@ -28,7 +28,7 @@ class StoredLogin(msgspec.Struct):
 
 
 def read_login(file: Path, server: str, url: str) -> StoredLogin:
-    """Return the login to a server, an empty one if there is none for this address. Raise ConfigError."""
+    """Return the login to a server, an empty one without a login for this address. Raise ConfigError."""
     stored = private_json.read(file, StoredLogin, *_DAMAGED).get(server)
     return stored if stored and stored.url == url else StoredLogin(url)
 

@@ -95,8 +95,8 @@ def command_environment(
 ) -> dict[str, str]:
     """Return the variables of `environment` that a command gets.
 
-    `secret` are further names that hold keys (`api_key_env`). `env` are further names that pass, those of `[tools]
-    env`: a name passes whatever it holds; a start of names with a * behind it passes those that hold no secret.
+    `secret` are further names that hold keys (`api_key_env`). `env` are further names that pass, from `[tools] env`: an
+    exact name always passes; `PREFIX*` passes matching names except secrets.
     """
     starts = (*_PASSED_STARTS, *(each.removesuffix("*") for each in env if each.endswith("*")))
 

@@ -78,7 +78,7 @@ class Sandbox:
         return PROBE_FAILURES.get(finished.status) or said or f"bwrap: {describe_exit(finished)}"
 
     def wrap(self, argv: Sequence[str], directory: str, visible: Sequence[Path] = ()) -> list[str]:
-        """Return the command that runs `argv` in the sandbox, in that directory. Raise Rejected if there is none.
+        """Return the command that runs `argv` in the sandbox, in that directory. Raise Rejected if none exists.
 
         `visible` are folders that stay readable though they lie in hidden ones.
         """
@@ -131,7 +131,7 @@ class Sandbox:
 
 
 def find_bwrap(path: str | None = None) -> str:
-    """Return the bwrap to use: the system's, that of the extra `sandbox`, or one in `path`; "" if there is none.
+    """Return the bwrap to use: the system's, the extra `sandbox`'s, or one in `path`, or "".
 
     `path` has the form of PATH and is tried last: it may name folders that a command in the sandbox can write to.
     """

@@ -35,7 +35,7 @@ class ShellArguments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ShellTool:
-    """Tool that runs commands. `directory` is that of the next command; a `cd` changes it."""
+    """Tool that runs commands. `directory` is the next command's; a `cd` changes it."""
 
     name, set, arguments = "shell", "shell", ShellArguments
 

@@ -90,7 +90,7 @@ class Supervisor:
             pass  # ikigai is gone
 
     def _wait(self, seconds: float | None) -> bytes:
-        """Wait until a child ends, an order comes or `seconds` are over; return the order, b"" if there is none."""
+        """Wait until a child ends, an order comes or `seconds` are over; return the order, or b""."""
         ready, _, _ = select.select([self._wakeup, *self._control_fds], [], [], seconds)
         order = b""
         if self._wakeup in ready and set(os.read(self._wakeup, 4096)) != {signal.SIGCHLD}:

@@ -1,4 +1,4 @@
-"""Tell addresses on the public internet from those of this machine, its network, or reserved ones."""
+"""Tell addresses on the public internet from addresses of this machine, its network, or reserved ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MORE = tuple(map(ipaddress.ip_network, ("0.0.0.0/8", "100.64.0.0/10", "192.0.0.
 
 
 def is_public(address: str) -> bool:
-    """Return True if this IP address can be that of a server on the internet; False also for an invalid address."""
+    """Return True if this IP address can belong to a server on the internet; False also for an invalid address."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

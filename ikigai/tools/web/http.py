@@ -2,7 +2,7 @@
 
 The name of a host is resolved once for each request. Its addresses are checked, and the connection goes to one of them.
 A connection by name would resolve it again, which could yield another address by then. The Host header and the TLS
-server name stay those of the host. Each redirect is a new request of this kind.
+server name keep the name of the host. Each redirect is a new request of this kind.
 """
 
 from __future__ import annotations

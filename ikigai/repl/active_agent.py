@@ -209,7 +209,7 @@ class ActiveAgent:
         chosen = open_agent.agent_loop.memory
         for notice in opening_notices(services, chosen):
             self._view.notice(notice)
-        if not (self._is_new or chosen.run.resolve(chosen.own).get("model")):  # the first screen says so, too
+        if not (self._is_new or chosen.run.resolve(chosen.own).get("model")):  # the first screen also says so
             from ikigai.repl.first_screen import missing_model, way_to_a_model
 
             for notice in missing_model(way_to_a_model(services.config.keys, services.known_models())):
@@ -304,7 +304,7 @@ class ActiveAgent:
         return [*unstored, *filter(None, [self._being_read])]
 
     def _draw(self, agent: Agent, history: list[StoredEvent], memory: Memory, is_switch: bool) -> None:
-        skipped = max(0, agent.events - len(history))  # a fork's history holds its ancestors' events, too
+        skipped = max(0, agent.events - len(history))  # a fork's history also holds its ancestors' events
         self._status.set_agent(agent.name, ephemeral=agent.ephemeral)
         if is_switch:
             self._view.show_other_agent(agent.name)

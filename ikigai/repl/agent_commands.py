@@ -61,7 +61,7 @@ class AgentCommands:
         return ProgramCommand(command.name, id) if id else None
 
     async def go_to_relative(self, way: str) -> None:
-        """Go to a relative, as the keys for that do, or show a hint that there is none."""
+        """Go to a relative, as the keys for that do, or show a hint that it has no such relative."""
         with self._router.switching():
             try:
                 await self._switch_to(switching.choose_relative(self._services, self._active_agent, way))
@@ -159,7 +159,7 @@ class AgentCommands:
         self._session.run(self._session.show_running(line, wait_for_agents, manager, agent.id, names))
 
     def _on_screen(self) -> Agent:
-        """Return the agent on screen. Raise NotReady while there is none."""
+        """Return the agent on screen. Raise NotReady while no agent is on screen."""
         if self._active_agent.agent is None:
             raise NotReady()
         return self._active_agent.agent

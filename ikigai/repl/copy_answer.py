@@ -14,7 +14,7 @@ from ikigai.terminal.render.markdown import code_blocks
 def choose_copy(memory: Memory, argument: str) -> tuple[str, str]:
     """Return the last answer, or the code block of it that `argument` numbers from 1, safe to copy; and its name.
 
-    Raise Rejected if there is none. A code block comes without its last line break: pasted into a shell it waits for
+    Raise Rejected if none exists. A code block comes without its last line break: pasted into a shell it waits for
     Enter.
     """
     if argument and not (argument.isascii() and argument.isdecimal() and int(argument[:9])):
@@ -40,7 +40,7 @@ def list_code_blocks(memory: Memory | None) -> dict[str, str]:
 
 
 def last_answer(memory: Memory) -> str:
-    """Return the newest text of the model in the context, or "" if there is none; our own placeholders are none."""
+    """Return the newest text of the model in the context, or "". Our own placeholders do not count."""
     turns = (*(turn.messages for turn in memory.window.turns), memory.open.messages if memory.open else ())
     texts = (each.text for messages in reversed(turns) for each in reversed(messages) if each.role is Role.ASSISTANT)
     return next((text for text in texts if text.strip() and text not in REPLY_PLACEHOLDERS.values()), "")

@@ -54,7 +54,7 @@ class DraftFiles:
     async def take(self, agent: str) -> tuple[str, float]:
         """Take over the draft that a program which has died left for `agent`.
 
-        Return its text ("" if there is none), and when it was written, in seconds since 1970.
+        Return its text, or "", and when it was written, in seconds since 1970.
         """
         async with self._lock:
             return await asyncio.to_thread(self._take_over, agent)

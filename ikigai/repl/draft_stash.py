@@ -27,7 +27,7 @@ STASH = "stash"
 
 class DraftStash:
     """The drafts of the user, the newest last. `key` returns the key that puts them aside and brings them back: it may
-    change. With `is_kept` false they end with this program, and those of others are left to the next one.
+    change. With `is_kept` false they end with this program, and drafts of other programs are left to the next one.
     """
 
     def __init__(self, screen: Screen, key: Callable[[], str], is_kept: bool = True) -> None:
@@ -50,7 +50,7 @@ class DraftStash:
         return f"Draft brought back{self._count()}."
 
     def put_aside(self, text: str) -> None:
-        """Keep this draft, too."""
+        """Add this draft to the stash."""
         self._drafts.append(text)
         self._save()
 

@@ -23,7 +23,8 @@ ReadEvents: TypeAlias = Callable[[int | None, int], Awaitable[Sequence[StoredEve
 SAVE_INTERVAL = 0.5
 """Seconds from a key until the draft is saved, which a kill may lose. A line that is queued is saved at once."""
 STORE_SECONDS = 0.05
-"""Seconds from Enter until the message is saved in a file, too, unless the log has it: ten times what that takes."""
+"""Seconds from Enter until the message is also saved in a file, unless the log has it: ten times as long as that takes.
+"""
 CLOCK_SKEW = 5.0
 """Seconds by which a message in the log may seem older than its draft: the clocks are two."""
 MAX_SEARCHED_EVENTS = 50

@@ -147,7 +147,7 @@ class Opening:
             from ikigai.app import pasted_pictures
 
             await asyncio.to_thread(pasted_pictures.remove_old)
-            with contextlib.suppress(IkigaiError):  # those of a program that was killed
+            with contextlib.suppress(IkigaiError):  # left by a program that was killed
                 await services.purge_ephemeral(LEFT_BEHIND_AFTER)
             await asyncio.to_thread(importlib.import_module, "ikigai.store.search.indexer")
             self._session.track(asyncio.create_task(services.database.indexer.run(), name="index"))

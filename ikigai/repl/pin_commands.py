@@ -188,7 +188,7 @@ def _check_room(memory: Memory, values: Choices, subject: str) -> None:
 
 
 def _find_pin(argument: str, settings: Choices, folder: Path) -> Pin:
-    """Return the pin that `argument` names, by the path as shown or whole. Raise Rejected if there is none."""
+    """Return the pin that `argument` names, by the path as shown or whole. Raise Rejected if none exists."""
     if not argument:
         raise Rejected("Which file?", "/pin lists what is pinned.")
     known = {each.path: each for each in list_pins(settings)}

@@ -192,7 +192,7 @@ class ProgramCommands:
             self._active_agent.answer(command.argument)
         except Rejected:
             if command.argument and self._session.services:
-                await self._session.services.database.agents.find(command.argument)  # it tells if there is none
+                await self._session.services.database.agents.find(command.argument)  # it tells if it finds none
             raise
 
     async def _quote(self, command: ProgramCommand) -> None:

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from ikigai.terminal.browsable_history import HistoryPages
 
 PRELOAD_DELAY_SECONDS = 0.3
-"""Seconds after the history is on screen until the SDK is loaded, at most: whoever types sooner may send sooner."""
+"""Upper limit in seconds of the delay between the history on screen and the load of the SDK; the first key ends it
+early.
+"""
 PURGE_WITHIN = 10.0
 """Seconds that purging an ephemeral conversation may take when leaving; else the next start does it."""
 CLOSE_WITHIN = 3.0
@@ -210,7 +212,7 @@ class Repl:
         return None if loop is None or self._active_agent.busy or self._view.bare else loop.memory
 
     async def _choose_rewind(self, memory: Memory) -> None:
-        """Let the user choose a mark, or a message where there is none."""
+        """Let the user choose a mark, or a message if there are no marks."""
         from ikigai.repl.mark_picker import MarkSource
 
         try:
@@ -305,7 +307,7 @@ class Repl:
             open_agent.agent_loop.jobs.retry_now()
 
     def history(self) -> HistoryPages | None:
-        """Return the history of the agent on screen, or None while there is none."""
+        """Return the history of the agent on screen, or None while no agent is open."""
         from ikigai.repl.history_source import HistorySource
 
         services = self._session.services

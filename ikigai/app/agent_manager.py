@@ -111,7 +111,7 @@ class AgentManager:
     `subagents` returns the subagents of an agent, by its id. `on_change` is called when the state of a detached agent
     changed; `on_usage` gets the usage of its requests. `on_lost` gets an agent whose loop has ended by itself, and the
     message about it. With `can_ask` false, questions of detached agents are answered with their default, and no agent
-    is opened for mail. `options` are those of every loop, but for mail and outputs.
+    is opened for mail. `options` hold for every loop, except mail and outputs.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class AgentManager:
     async def close(self, last: OpenAgent | None = None) -> str:
         """Unload all agents in parallel, and `last` after the others: it will be the agent used last.
 
-        Return the messages about unsaved events, also about those of loops that had ended by themselves.
+        Return the messages about unsaved events, also from loops that had ended by themselves.
         """
         await self.mailbox.close()
         if ending := {task for task in (self._evicting, self._closing) if task}:

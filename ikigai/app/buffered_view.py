@@ -120,7 +120,7 @@ class BufferedView:
         self._on_change()
 
     def show_question(self, asked: PendingQuestion, front: AttachedView, who: str = "") -> None:
-        """Show a waiting question. `who` names a detached agent; its questions until its next reply are shown, too."""
+        """Show a waiting question. `who` names a detached agent; its questions until its next reply are also shown."""
 
         async def show() -> None:
             question = asked.question

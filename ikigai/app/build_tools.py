@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 class ToolContext(NamedTuple):
     """The part of a run that the tools of all its agents share.
 
-    `directory` is where the program was started, `environment` that of commands, without secrets. Without `brave_key`
-    there is no web search. `gate` returns the one gate of the run; it is loaded with the first call.
+    `directory` is where the program was started, `environment` the environment of commands, without secrets. Without
+    `brave_key` there is no web search. `gate` returns the one gate of the run; it is loaded with the first call.
     """
 
     config: Config

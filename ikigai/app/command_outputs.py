@@ -74,5 +74,5 @@ class CommandOutputs:
                 self._notice(f"{file} cannot be deleted ({error.strerror}); it is no longer needed.")
 
     def message(self, quote: Quote) -> str:
-        """Return the message about the file that has the output; "" if there is none."""
+        """Return the message about the file that has the output, or ""."""
         return self._files.get(quote.id, (None, ""))[1]

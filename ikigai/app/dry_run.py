@@ -40,7 +40,7 @@ class RunProblem(NamedTuple):
 async def find_problems(config: Config, own_tools: bool = True) -> list[RunProblem]:
     """Return the problems of runs with this configuration in the working directory.
 
-    With `own_tools` the user's own tools and those of a trusted project are asked for their schemas, as at every start.
+    With `own_tools` the user's own tools and a trusted project's are asked for their schemas, as at every start.
     """
     problems: list[RunProblem] = []
     project = make_project()
@@ -69,7 +69,7 @@ async def find_problems(config: Config, own_tools: bool = True) -> list[RunProbl
 
 
 def tool_problems(run: RunConfig, runtime: ToolRuntime) -> Iterator[RunProblem]:
-    """Yield the tools that the vendor of the model refuses; those of an MCP server as it gave them last."""
+    """Yield the tools that the vendor of the model refuses, an MCP server's as it gave them last."""
     memory = empty_memory(run, "")
     known = [each.spec for each in runtime.mcp.all_definitions()] if runtime.mcp else []
     tools = [*known, *(tool for tool in run.tools if tool.set == EXTERNAL_SET)]

@@ -142,7 +142,7 @@ def parse_flags(arguments: argparse.Namespace) -> ExportRequest:
 
 
 async def named_or_last(database: Database, name: str | None) -> Agent:
-    """Return the agent of this name, without one that which the user used last. Raise ConfigError if there is none."""
+    """Return the agent of this name, without one that which the user used last. Raise ConfigError if none exists."""
     with as_config_error():
         agent = await (database.agents.find(name) if name else database.agents.last())
     if agent is None:

@@ -83,7 +83,7 @@ def _body(settings: ModelSettings) -> Mapping[str, Any]:
 
 
 def server_address(config: Config, provider: str) -> str:
-    """Return the address of a provider; "" is that of its vendor."""
+    """Return the address of a provider; "" is its vendor's."""
     preset = PRESETS.get(provider)
     return config.providers.get(provider, ProviderSettings()).base_url or (preset.base_url if preset else "")
 
@@ -160,7 +160,7 @@ def _price_book(config: Config, provider: str, address: str) -> str:
 
 
 def make_caps(limits: LimitSettings) -> Caps | None:
-    """Return the spending caps; None if there are none."""
+    """Return the spending caps, or None."""
     if limits == LimitSettings():
         return None
     from ikigai.core.spending import CAP_SCOPES, Cap, Caps

@@ -29,7 +29,7 @@ class AgentChoice(NamedTuple):
     last: bool = False
 
     def start_with(self, config: Config) -> str:
-        """Return these flags as a value of `start_with`, which counts where there are none."""
+        """Return these flags as a value of `start_with`, which counts without flags."""
         return "new" if self.new else "last" if self.last else config.start_with
 
 
@@ -88,7 +88,7 @@ async def close_opened(opening: asyncio.Task[OpenedDatabase]) -> None:
 
 
 async def find_agent(database: Database, config: Config, choice: AgentChoice) -> Agent | None:
-    """Return the chosen agent; None if that is a new one, or there is none yet. Raise ConfigError."""
+    """Return the chosen agent; None for a new one, or before one exists. Raise ConfigError."""
     if choice.resume:
         with as_config_error():
             found = await database.agents.find(choice.resume)

@@ -239,7 +239,7 @@ class Mailbox:
             self.calls.wake()
 
     def _notify_user(self, recipient: Recipient, own: str, others: str, more: Iterable[str] = ()) -> None:
-        """Notify the user on the view of an agent; if it is detached also on those of its ancestors and `more`."""
+        """Notify the user on the view of an agent; if it is detached also on the views of its ancestors and `more`."""
         recipient.view.notice(own)
         if recipient.view.attached_view:
             return

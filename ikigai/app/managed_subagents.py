@@ -3,7 +3,7 @@
     depth below the user's agent              2     SubagentLimits
     agents made in a tree                     50    SubagentLimits
     of these, running at once                 8     SubagentLimits
-    tool sets                                 those of the parent, or fewer
+    tool sets                                 the parent's, or fewer
     answers to answers within open turns      16    MAX_ANSWERS in `exchanges`
     turns in a row begun by mail              8     MAX_UNATTENDED_TURNS in `mailbox`
 

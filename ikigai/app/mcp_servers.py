@@ -41,10 +41,10 @@ def make_servers(
     secrets: Callable[[str], bool],
     problems: list[str],
 ) -> McpServers | None:
-    """Return the servers that are switched on; None if there are none. Sentences about unusable ones go to `problems`.
+    """Return the servers that are switched on, or None. Sentences about unusable ones go to `problems`.
 
-    `environment` is that of commands. `secrets` returns True for a variable that may hold a key: a project does not get
-    it.
+    `environment` is the environment of commands. `secrets` returns True for a variable that may hold a key: a project
+    does not get it.
     """
     found = dict[str, McpServer]()
     for name, settings in config.mcp_servers.items():

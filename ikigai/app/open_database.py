@@ -71,7 +71,7 @@ def is_first(config: Config) -> bool:
 async def open_database(
     config: Config, write: bool = True, on_progress: Far = lambda done, total: None
 ) -> tuple[Lease | None, Database]:
-    """Connect to the database of this configuration and, with `write`, make its schema where there is none.
+    """Connect to the database of this configuration and, with `write`, make its schema if it has none.
 
     `on_progress` gets the versions of the migration.
     """

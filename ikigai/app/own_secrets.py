@@ -46,7 +46,7 @@ class Redaction:
         return self._cached[1]
 
     def _file_version(self) -> tuple[int, ...]:
-        """Return what changes with the content of the file of keys; () if there is none."""
+        """Return what changes with the content of the file of keys, or ()."""
         try:
             status = self._file.stat()
         except OSError:
@@ -111,7 +111,7 @@ class Redaction:
 
 
 def _password(address: str) -> str:
-    """Return the password in the address of a database, "" if there is none."""
+    """Return the password in the address of a database, or ""."""
     if "password" not in address and "@" not in address:
         return ""
     from ikigai.core.errors import BadDatabase

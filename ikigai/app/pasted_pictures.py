@@ -31,7 +31,7 @@ def pasted_folder() -> Path:
 
 
 def find_pasted(name: str) -> Path | None:
-    """Return the resolved path of the pasted picture of this name, None if there is none."""
+    """Return the resolved path of the pasted picture of this name, or None."""
     if not _NAME.fullmatch(name):
         return None
     folder = pasted_folder().resolve()

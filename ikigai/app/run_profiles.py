@@ -37,7 +37,7 @@ PROFILE_SETTINGS = {
 def make_profiles(config: Config, below: Choices, lacking: Callable[[Choices], str]) -> dict[str, RunProfile]:
     """Return the profiles by name, "" for the configuration without one; empty if none is configured.
 
-    A level that the model of a profile lacks (`lacking` returns a message) is left out, like that of the file.
+    A level that the model of a profile lacks (`lacking` returns a message) is left out, like a level in the file.
     """
     profiles: dict[str, RunProfile] = {}
     for name in ("", *config.profiles) if config.profiles else ():

@@ -241,7 +241,7 @@ def _first_rows(head: str, text: str, most: int, width: int, id: int) -> list[st
 def events_record(
     agent: str, agent_id: str, events: Sequence[StoredEvent], names: Mapping[str, str] | None = None
 ) -> EventsRecord:
-    """Return the events of an agent as a JSON object; `names` has those of agents by id, if there are several."""
+    """Return the events of an agent as a JSON object; `names` has the names of agents by id, if there are several."""
 
     def readable(event: StoredEvent) -> ReadableEvent:
         block = transcript.event_block(event)

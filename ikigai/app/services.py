@@ -196,7 +196,7 @@ class Services:
         return " · ".join(filter(None, ("bwrap" if self.tool_runtime.sandbox else "", self.database_name)))
 
     def known_models(self) -> tuple[str, ...]:
-        """Return the models to offer: the current, local and configured ones, and those of all available keys."""
+        """Return the models to offer: the current, local and configured ones, and the models of all available keys."""
         models = [self.config.model]
         with contextlib.suppress(ConfigError):  # weights are configured but missing
             models += [self.pool.default_model(self.config.keys), self.pool.local_model()]

@@ -34,7 +34,7 @@ stays in the conversation, and the work under way goes on as it was.]
 async def ask_side_question(services: Services, loop: AgentLoop, question: str, on_text: Callable[[str], None]) -> str:
     """Return the answer; `on_text` gets it as it comes. Raise Rejected without a model, IkigaiError for a failure.
 
-    The usage goes to the loop, also that of a cancelled request.
+    The usage goes to the loop, also for a cancelled request.
     """
     memory = loop.memory
     if not memory.model:

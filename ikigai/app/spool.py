@@ -41,14 +41,14 @@ def spool(unsaved: Unsaved) -> SpoolResult:
 
 
 def spool_rest(log: AgentLog, events: Sequence[Event]) -> SpoolResult | None:
-    """Write what a log that is given up did not take: these events, behind those that it has lost. Return None if there
-    are none.
+    """Write what a log that is given up did not take: these events, behind those that it has lost. Return None without
+    any.
     """
     if not events and not log.has_diverged:
         return None
     result = spool(log.unsaved(events))
     if result.is_complete and log.has_diverged and log.tail:
-        log.tail.on_confirmed()  # this file has those events, too
+        log.tail.on_confirmed()  # this file also has those events
     return result
 
 

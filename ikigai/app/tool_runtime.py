@@ -208,7 +208,7 @@ class ToolRuntime:
         self._loading.result()
 
     async def open(self, project: Project | None = None) -> None:
-        """Check the sandbox and discover the user's tools and those of a trusted project.
+        """Check the sandbox and discover the tools of the user and of a trusted project.
 
         Raise IkigaiError if the configuration demands a sandbox that does not work.
         """
@@ -297,7 +297,7 @@ class ToolRuntime:
         return folders
 
     async def read_resource(self, server: str, uri: str) -> ToolOutput:
-        """Read a resource of an MCP server; a failure is an output, too."""
+        """Read a resource of an MCP server; a failure is also an output."""
         from ikigai.images import read_picture
         from ikigai.tools.mcp.host_messages import ReadResource
         from ikigai.tools.mcp.tools import read_result
@@ -339,7 +339,7 @@ class ToolRuntime:
 
 
 def _with_vendor_search(specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Return the specs with that of the vendors' search, in the order of their names."""
+    """Return the specs with the vendors' search among them, in the order of their names."""
     return tuple(sorted((*specs, VENDOR_SEARCH_SPEC), key=lambda spec: spec.name))
 
 

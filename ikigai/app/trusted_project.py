@@ -1,8 +1,8 @@
 """Read the project files of a trusted working directory: AGENTS.md, its tools, its settings and its MCP servers.
 
 Until the folder is trusted, no file is read: only the names are looked up. After that each file is used as long as its
-content is the one that the user trusted; the user is asked about a new or changed file. Instructions are also those of
-the folders above, each if that folder is trusted (see `instruction_files`).
+content is the one that the user trusted; the user is asked about a new or changed file. Instructions also come from the
+folders above, each if that folder is trusted (see `instruction_files`).
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def installed_distribution() -> Distribution | None:
 async def find_update(found: Distribution | None, file: Path | None = None, index: str = "") -> str:
     """Return the notice about a newer version; "" for none, and when there was a check today. Errors are logged.
 
-    `index` is the address of the index; "" for that of `index_address`.
+    `index` is the address of the index; "" for the result of `index_address`.
     """
     if found is None:
         return ""

@@ -80,7 +80,7 @@ class SummaryFields(JsonObject):
 
 
 class SummariesRecord(JsonObject, tag="summaries"):
-    """The summary in force, and those of cleared turns: /summary."""
+    """The summary in force, and the summaries of cleared turns: /summary."""
 
     in_force: SummaryFields | None
     cleared: tuple[SummaryFields, ...]

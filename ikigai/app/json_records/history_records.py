@@ -60,7 +60,8 @@ class RecalledMessageFields(JsonObject):
 
 
 class RecalledTurnFields(AgentObject):
-    """A turn that a question recalls: `id` is the event that matches best, `first` and `last` are those of the turn.
+    """A turn that a question recalls: `id` is the event that matches best, `first` and `last` the first and last event
+    of the turn.
 
     `last` is null while the turn is open.
     """

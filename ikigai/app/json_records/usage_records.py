@@ -70,7 +70,7 @@ class MissCauseFields(JsonObject):
 
 
 class CacheFields(JsonObject):
-    """The input tokens of some requests: those `cached` were read from a cache, those `missed` could have been, too."""
+    """The input tokens of some requests: `cached` were read from a cache, `missed` could have been."""
 
     requests: Count
     input: Count
@@ -132,7 +132,7 @@ class CostRecord(JsonObject, tag="cost"):
 
 
 class CapFields(JsonObject):
-    """A spending cap, null where there is none, and what it counts: spent, and reserved for requests under way."""
+    """A spending cap, or null, and the amounts that it counts: spent, and reserved for requests under way."""
 
     usd: float | None
     tokens: int | None

@@ -16,7 +16,7 @@ from ikigai.terminal.render.text_width import cell_width, cut, wrap
 from ikigai.terminal.render.theme import Theme
 
 MIN_CHART_CELLS, MAX_CHART_CELLS = 24, 120
-"""Width of a plot in cells; a narrower terminal gets the minimum, too."""
+"""Width of a plot in cells; a narrower terminal also gets the minimum."""
 MIN_WIDTH_SIDE_BY_SIDE = 72
 """Width in cells from which cost stands beside tokens instead of below."""
 MAX_LABEL_WIDTH = 24

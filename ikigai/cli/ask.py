@@ -81,7 +81,7 @@ def read_hidden(question: str) -> tuple[str, bool]:
             termios.tcsetattr(terminal, termios.TCSAFLUSH, hidden)
             os.write(terminal, question.encode())
             line = os.read(terminal, MAX_LINE_BYTES)
-            hidden[3] &= ~termios.ICANON  # a last line without its end can be read, too
+            hidden[3] &= ~termios.ICANON  # a last line without its end can also be read
             termios.tcsetattr(terminal, termios.TCSANOW, hidden)
             rest = b""
             while select.select([terminal], [], [], PASTE_PAUSE)[0] and (more := os.read(terminal, MAX_LINE_BYTES)):

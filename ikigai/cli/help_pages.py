@@ -110,7 +110,7 @@ def make_parser(**options: Any) -> argparse.ArgumentParser:
 
 
 def exit_codes(page: HelpPage, content: HelpPages) -> dict[str, str]:
-    """Return the exit codes of a page with their meanings; those of its own replace those of all."""
+    """Return the exit codes of a page with their meanings; its own meanings replace the common ones."""
     shared = (code for code in PAGE_CODES if code is not ExitCode.TRY_AGAIN or not page.is_local)
     own = dict(content.shared[each] if isinstance(each, str) else each for each in page.codes)
     return {str(int(code)): EXIT_CODES[code] for code in shared} | own

@@ -82,7 +82,7 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
 
 
 def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Return the arguments; those of psql stand in `rest`, in their order.
+    """Return the arguments, with psql's in `rest` in their order.
 
     An empty option is refused: a script has one where its variable is not set, and means no other agent or database.
     """
@@ -275,7 +275,7 @@ async def _embedded_binaries() -> Path | None:
 
 @contextlib.asynccontextmanager
 async def locate_server(config: Config) -> AsyncIterator[tuple[str, Path | None]]:
-    """Yield the DSN and the folder of the embedded programs of PostgreSQL, None if there are none."""
+    """Yield the DSN and the folder of the embedded programs of PostgreSQL, or None."""
     async with show_waiting(PREPARING_DATABASE):
         lease, dsn = await locate_database(config)
     try:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ikigai.app.dry_run import RunProblem
 
 OF_FILE = ("path", "init", "set", "edit", "validate")
-"""The actions that need no settings: they work, too, where the file is wrong."""
+"""The actions that need no settings: they also work where the file is wrong."""
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:

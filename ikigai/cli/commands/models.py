@@ -59,8 +59,8 @@ async def run_models(config: Config, arguments: argparse.Namespace) -> int:
 
 
 def _usable_providers(config: Config, pool: ProviderPool, only: str) -> list[str]:
-    """Return the providers that can be asked, or `only` that one. Raise IkigaiError if there is none, or not
-    that one.
+    """Return the providers that can be asked, or `only` that one. Raise IkigaiError if the provider has no models, or
+    not this one.
     """
     if only and only != "local":
         pool.require(only)

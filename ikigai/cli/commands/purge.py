@@ -71,7 +71,7 @@ async def purge(config: Config, arguments: argparse.Namespace) -> int:
     text = _read_text(arguments.match)
     target = PurgeTarget(text) if text else None
     async with show_waiting(PREPARING_DATABASE) as on_waiting:
-        async with contextlib.AsyncExitStack() as closing:  # a purge makes no schema where there is none
+        async with contextlib.AsyncExitStack() as closing:  # a purge never makes a schema
             lease, database = await open_database(config, write=False)
             closing.callback(lease.close if lease else lambda: None)
             closing.push_async_callback(database.close)

@@ -45,7 +45,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--model",
-        dest="model_source",  # `model` is that of a run
+        dest="model_source",  # `model` is the flag of a run
         nargs="?",
         const="",
         metavar="FILE|URL|hf:OWNER/REPO/FILE.gguf",

@@ -7,9 +7,9 @@
     mask_passwords     an address without its password
     unused_address     a variable that names another program's database
 
-`layers` divides the settings of agents into those above and below their own choices. `project_settings` adds those of a
-trusted project; nothing else is read from the working directory. API keys stay where they are: only their places are
-kept here.
+`layers` divides the settings of agents into those above and below their own choices. `project_settings` adds the
+settings of a trusted project; nothing else is read from the working directory. API keys stay where they are: only their
+places are kept here.
 """
 
 # Imports inside functions: a start without a file, logins or settings reads none.
@@ -69,7 +69,7 @@ ADDRESS_VARIABLES = {
     "DATABASE_URL": "env:DATABASE_URL",
     **dict.fromkeys(("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE"), "libpq"),
 }
-"""Variables that name the database of another program, each with the `url` that takes it for ikigai, too."""
+"""Variables that name the database of another program, each with the `url` that makes ikigai use it as well."""
 
 TABLES_OF_TABLES: frozenset[KeyPath] = frozenset(
     {("providers",), ("models",), ("mcp_servers",), ("profiles",), ("themes",)}
@@ -333,7 +333,7 @@ def _built(settings: dict[KeyPath, Setting]) -> Config:
 
 
 def _at_home(name: str, api: str) -> bool:
-    """Return True if a provider without an address has a vendor's own: that of its name, else that of its `api`.
+    """Return True if a provider without an address has a vendor's own: by its name, else by its `api`.
 
     A vendor's key goes to no other vendor.
     """

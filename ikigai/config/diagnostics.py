@@ -60,11 +60,13 @@ def all_of(errors: Sequence[ConfigError]) -> ConfigError:
 
 
 OTHER_VARIABLES = ("IKIGAI_PROCESS",)
-"""Variables that begin like those of keys and are none: the mark of the commands that tools start."""
+"""Variables that begin like the variables of keys but set no key: the mark of the commands that tools start."""
 
 
 def unknown_variables(environ: Iterable[str], providers: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each variable that begins like those of keys and sets none, with these `providers`."""
+    """Yield a sentence for each variable that begins like the variables of keys but sets no key, with these
+    `providers`.
+    """
     variables = [*OTHER_VARIABLES, *(name for path in all_paths(providers, ()) for name in variables_of(path))]
     known = [name.removeprefix(VARIABLE_PREFIX) for name in variables if name.startswith(VARIABLE_PREFIX)]
     removed = {name: how for path, how in REMOVED_KEYS.items() if "*" not in path for name in variables_of(path)}
@@ -133,7 +135,7 @@ REMOVED_KEYS: dict[KeyPath, str] = {
 
 
 def unknown_key(setting: Setting, allowed: Iterable[KeyPath] = ()) -> ConfigError:
-    """Return the error for a key that there is not; `allowed` are those of a project, one of which it has alone."""
+    """Return the error for an unknown key; `allowed` are a project's keys, one of which no other file has."""
     name = dotted_path(setting.path)
     if remedy := REMOVED_KEYS.get(path_pattern(setting.path)):
         return ConfigError(f"{setting.place}: there is no key {name} any more.", remedy)

@@ -43,7 +43,7 @@ def variable_of(source: str) -> str:
 
 
 def read_key(source: str, provider: str, environ: Mapping[str, str]) -> str:
-    """Return the key of a provider as it is now, "" if there is none. Raise ConfigError when the file of logins cannot
+    """Return the key of a provider as it is now, or "". Raise ConfigError when the file of logins cannot
     be read.
     """
     from ikigai.config import login_keys

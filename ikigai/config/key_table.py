@@ -178,8 +178,8 @@ USUAL_VARIABLES: dict[KeyPath, str] = {
 
 
 def path_pattern(path: KeyPath) -> KeyPath:
-    """Return the path as in the table, with a * for the name of a provider or model; for a profile's key, that of the
-    key it sets.
+    """Return the path as in the table, with a * for the name of a provider or model; for a profile's key, the path of
+    the key it sets.
     """
     if path[0] == "profiles" and len(path) > 1:
         return (
@@ -191,7 +191,7 @@ def path_pattern(path: KeyPath) -> KeyPath:
 
 
 def all_paths(providers: Iterable[str], models: Iterable[str]) -> Iterator[KeyPath]:
-    """Yield every key in the order of the table, those of [providers.NAME] and [models.NAME] by name; none of profiles,
+    """Yield every key in the order of the table, keys of [providers.NAME] and [models.NAME] by name; none of profiles,
     MCP servers and themes.
     """
     names: dict[str, list[str]] = {table: [] for table in (*NAMED_TABLES, "profiles")}

@@ -1,4 +1,4 @@
-"""Give agents their settings: those above and below their own choices, and those of a profile."""
+"""Give agents their settings: above and below their own choices, and from a profile."""
 
 from ikigai.config import with_profile, with_settings
 from ikigai.config.key_table import PROFILE_KEYS, Config, KeyPath, Setting

@@ -28,7 +28,7 @@ def providers_with_key(file: Path) -> list[str]:
 
 
 def find(file: Path, provider: str) -> str:
-    """Return the key of a provider, "" if there is none. Raise ConfigError when the file cannot be read."""
+    """Return the key of a provider, or "". Raise ConfigError when the file cannot be read."""
     return _read(file).get(provider, "")
 
 

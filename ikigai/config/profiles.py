@@ -45,13 +45,13 @@ def profile_settings(config: Config, name: str) -> dict[str, Setting]:
     for each in reversed(_line(config, name)):
         own = {key: config.settings["profiles", each, key] for key in config.profiles.get(each, ())}
         if "model" in own:
-            found.pop("level", None)  # it was that of another model
+            found.pop("level", None)  # it belonged to another model
         found |= {key: setting for key, setting in own.items() if key != "inherits" and not is_left(setting)}
     return found
 
 
 def settings_with_profile(config: Config, name: str) -> dict[KeyPath, Setting]:
-    """Return all settings of the run under this profile; those of flags and variables stay."""
+    """Return all settings of the run under this profile; settings from flags and variables stay."""
     settings = dict(config.settings)
     for key, setting in profile_settings(config, name).items():
         if key in PROFILE_KEYS and config.kind(path := PROFILE_KEYS[key]) not in ("environment", "flag"):

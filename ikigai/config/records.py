@@ -184,7 +184,7 @@ class LimitSettings(Record, frozen=True):
 
 
 class ProfileSettings(Record, frozen=True):
-    """[profiles.NAME]: its own keys; its other keys are those of PROFILE_KEYS."""
+    """[profiles.NAME]: its own keys; PROFILE_KEYS has its other keys."""
 
     inherits: ProfileName = ""
     level: Level = ""

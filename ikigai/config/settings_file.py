@@ -85,7 +85,7 @@ def _split_path(text: str) -> KeyPath:
 
 
 def pending_value(config: Config, path: KeyPath) -> str:
-    """Return the value in the file that is not in force yet, or is overruled; "" if there is none such."""
+    """Return the value in the file that is not in force yet, or is overruled, or ""."""
     with contextlib.suppress(ConfigError):
         file = Path(config.file)
         written = validate(file, toml_file.read_bytes(file, must_exist=False)).settings.get(path)

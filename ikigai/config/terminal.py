@@ -39,7 +39,7 @@ class ThemeSettings(Record, frozen=True):
 
 
 THEME_NAMES = ("auto", "light", "dark", "light-high-contrast", "dark-high-contrast")
-"""Themes there are without a table, and the word for that of the terminal's background."""
+"""Built-in themes, and the word for the theme that fits the terminal's background."""
 ELEMENTS = ("user", "dim", "warning", "error", "added", "removed")
 """The elements that a theme gives a look; "" leaves the look to the base. The other elements follow these or the base:
 people change a theme for the contrast of text, and to tell red from green.

@@ -103,7 +103,7 @@ def list_trusted(file: Path) -> dict[str, float]:
 
 
 def _real(folder: Path) -> str | None:
-    """Return the real path; None where there is none, or none that a JSON file can hold."""
+    """Return the resolved path, or None if it does not resolve or is not valid UTF-8."""
     try:
         path = str(folder.resolve())
         path.encode()

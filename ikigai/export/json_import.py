@@ -1,6 +1,6 @@
 """Read exports of `json_export` and files that claim to be one: each event is checked before it is believed.
 
-A file that another program has laid out anew is read, too, but as a whole. Every refusal names the line, but that of a
+A file that another program has laid out anew is also read, but as a whole. Every refusal names the line, except for a
 wrong checksum.
 """
 

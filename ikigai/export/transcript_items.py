@@ -1,6 +1,6 @@
 """Turn events into the items of an export for people, turn by turn, as `views.transcript` does.
 
-Every text that leaves here is safe for a terminal: exports are looked at in one, too.
+Every text that leaves here is safe for a terminal: people also look at exports in one.
 """
 
 from __future__ import annotations

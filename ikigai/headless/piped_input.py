@@ -167,8 +167,8 @@ def has_producer() -> bool:
     """Return True for a pipe that another program can write to than those that started this one.
 
     A shell gives the end of a pipe that is written to the program before the bar alone. A supervisor that starts
-    programs with an open pipe, and writes nothing, has that end itself. Return True, too, if the writers cannot be
-    seen: without /proc, or when they are another user's or in another container.
+    programs with an open pipe, and writes nothing, has that end itself. Also return True if the writers cannot be seen:
+    without /proc, or when they are another user's or in another container.
     """
     status = os.fstat(0)
     if not stat.S_ISFIFO(status.st_mode):

@@ -99,7 +99,7 @@ def run(config: Config, arguments: argparse.Namespace, typed: str) -> int:
 
 
 class Prompt(NamedTuple):
-    """The message to send, or the command that was typed: `name` is that of the command.
+    """The message to send, or the command that was typed: `name` is the command's.
 
     `mentions` are the files that a message names. `asks_model` is False for a command that needs no model of its own.
     """

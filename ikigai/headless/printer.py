@@ -110,7 +110,7 @@ class PrintView:
         self._words: list[str] = []
         self._sources: tuple[Citation, ...] = ()
         self._shown = ""  # the end of the words that were written
-        self._between = False  # the next words are those of a further reply
+        self._between = False  # the next words belong to a further reply
         self._last_failure = ""
         self.refused = False
         self._structured: Any = None

@@ -58,7 +58,7 @@ class ReplySchema:
 
 
 def _missing_reference(schema: dict[str, Any]) -> str:
-    """Return the first reference to something that is not in the schema; "" if there is none."""
+    """Return the first reference to something that is not in the schema, or ""."""
     resolver = Registry().resolver_with_root(DRAFT202012.create_resource(schema))
     for reference in _references(schema):
         try:

@@ -49,7 +49,7 @@ def _jpeg(data: bytes) -> bytes:
 
 
 def jpeg_segments(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the marker and the bytes of each segment, those of a scan with its pixels. Raise ValueError, IndexError and
+    """Yield the marker and the bytes of each segment, a scan's with its pixels. Raise ValueError, IndexError and
     struct.error where the file is damaged.
     """
     at = 2

@@ -1,7 +1,7 @@
 """Replacement of a file's content in one step, or in place where the system lets no other file take its name.
 
     stage         open new content for a name in a folder
-    StagedFile    give it that name: a free one, or that of the present file
+    StagedFile    give it that name: a free one, or the present file's
     write_file    replace a small file of the user, links followed
     open_folder   a folder for these
 
@@ -202,8 +202,8 @@ def sync_folder(directory: int) -> None:
 
 
 def overwrite(old: int, new: int, place: Path) -> Path | None:
-    """Write the content of one open file over that of another, which is at `place`; return the copy that an earlier
-    write left. Raise OSError; then the old content is there again, or the error names its copy.
+    """Write the content of one open file over the content of another, which is at `place`; return the copy that an
+    earlier write left. Raise OSError; then the old content is there again, or the error names its copy.
     """
     copy, path, left = _open_copy(place)
     try:

@@ -63,10 +63,7 @@ _T = TypeVar("_T")
 
 
 class AgentLoop:
-    """Drives one agent. Put inputs into `inbox`; None ends the loop. `memory` is the fold of the log so far.
-
-    `provider` returns the provider of a model "provider/name".
-    """
+    """Drives one agent. `provider` returns the provider of a model "provider/name"."""
 
     def __init__(
         self,
@@ -78,25 +75,32 @@ class AgentLoop:
         options: LoopOptions = DEFAULTS,
     ) -> None:
         self.memory = memory
+        """The fold of the log so far."""
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
+        """Inputs of the agent; None ends the loop."""
         self._log, self._provider, self._view = store, provider, view
         self.services, self._options = options.services, options
         self._prompt, self._mail, self._outputs = options.prompt, options.mail, options.outputs
         self.billing = Billing(self.services.price)
         self._condenser = LazyCondenser(self.forget_context, view, self._condense_options)
         self.queue = InputQueue(view, lambda: self.unsaved)
+        """Input that no turn has taken yet."""
         self._db_status = DatabaseStatus(view)
         shown = self.queue.show, self.queue.sent.clear
         self.until_available = RetryUntilAvailable(self._db_status, view, options.db_timeout, *shown)
+        """Repeats a call of the log while the database is away."""
         terms = self.billing, options.max_requests, self.services
         self.jobs = Jobs(self, store, provider, tools, view, self._db_status, *terms)
         self._writer = EventWriter(store, self.until_available, self.queue, self._outputs)
         self._recalled = RecalledTurns(store, self.until_available, self.services, self.queue)
         self._refused = RefusedRequests(self.services, view, self._reload, self.jobs.discard)
         self.can_ask = options.can_ask
-        self.opened = asyncio.Event()  # turns that an ended program left open are closed
-        self.idle = asyncio.Event()  # nothing that was sent is left to do
-        self.checks_mail = False  # which may begin a turn
+        self.opened = asyncio.Event()
+        """Set when the turns that an ended program left open are closed."""
+        self.idle = asyncio.Event()
+        """Set while no input waits and no turn is under way."""
+        self.checks_mail = False
+        """True while the loop looks for mail, which may begin a turn."""
 
     def put_input(self, incoming: Input) -> None:
         """Put an input into the inbox; while the database is away, show what the user sent as waiting."""

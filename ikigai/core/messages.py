@@ -183,25 +183,28 @@ class StopReason(StrEnum):
 
 
 class Usage(Record, frozen=True):
-    """Tokens as the provider counted them for one request.
-
-    `input` and `output` are everything that went in and came out. `cached` (read from the provider's cache) and
-    `written` (put into it, `written_1h` of it for an hour) are parts of input, `thinking` is a part of output.
-    `searches` counts the web searches of the vendor that it charges for.
-    `cost` is what the provider charges, in US dollars, where it says so. `reply` is its id of the reply, by which the
-    next request asks why its cache missed; `diagnosis` is the answer, in the provider's word.
-    """
+    """Tokens as the provider counted them for one request."""
 
     input: int = 0
+    """All tokens that went in."""
     output: int = 0
+    """All tokens that came out."""
     cached: int = 0
+    """Part of `input` that was read from the provider's cache."""
     thinking: int = 0
+    """Part of `output`."""
     written: int = 0
+    """Part of `input` that was put into the provider's cache."""
     cost: float | None = None
+    """The charge in US dollars, where the provider names it."""
     written_1h: int = 0
+    """Part of `written` that was put there for an hour."""
     reply: str = ""
+    """The provider's id of the reply, by which the next request asks why its cache missed."""
     diagnosis: str = ""
+    """The answer to that question, in the provider's word."""
     searches: int = 0
+    """Web searches of the vendor that it charges for."""
 
 
 class ToolSpec(Record, frozen=True):

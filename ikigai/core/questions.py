@@ -12,28 +12,30 @@ class Choice(Record, frozen=True):
 
 
 class Question(Record, frozen=True):
-    """A question to the user. `lines` explain it and are shown whole. `default` is the answer of Esc, and the one where
-    nobody can be asked. `yes` is the key for users who have agreed beforehand. `subject` are the indexes of the lines
-    that the question is about: a command, an address. While a question `of_command` is open, what the user enters waits
-    for the answer.
-
-    A question about tool calls: `about` is the call in a few words, `remedy` says what would allow it where nobody can
-    be asked, and `calls` are the ids of the calls. `headings` are the indexes of the lines that name one, `diffs` the
-    ranges of lines, from and up to an index, that are a unified diff.
-    """
+    """A question to the user."""
 
     title: str
     lines: tuple[str, ...]
+    """The explanation, which is shown whole."""
     choices: tuple[Choice, ...]
     default: str
+    """The answer of Esc, and where nobody can be asked."""
     yes: str = ""
+    """The key for users who have agreed beforehand."""
     subject: tuple[int, ...] = ()
+    """Indexes of the lines that the question is about: a command, an address."""
     of_command: bool = False
+    """True for a command's question: while it is open, the user's input waits for the answer."""
     about: str = ""
+    """The tool call that the question is about, in a few words."""
     remedy: str = ""
+    """Advice that would allow the call where nobody can be asked."""
     headings: tuple[int, ...] = ()
+    """Indexes of the lines that name a call."""
     calls: tuple[str, ...] = ()
+    """Ids of the calls."""
     diffs: tuple[tuple[int, int], ...] = ()
+    """Ranges of lines, from and up to an index, that are a unified diff."""
 
 
 class QuestionAnswer(Record, frozen=True):

@@ -76,30 +76,31 @@ CostField: TypeAlias = Literal["", "cost", "cost_in_usd_ticks"]
 
 
 class ServerPreset(Record, frozen=True):
-    """A server with OpenAI's Chat Completions. It is a provider once it has a key, or is named with a model.
-
-    `source` is the page of its documentation that the row was made from, `keys_page` the one where its users create
-    keys. Without `key_variables` it runs on this machine and needs no key. `keeps_thinking` says that it refuses a call
-    that comes back without its thinking (what else it wants back is seen in its replies). `effort` is the form in which
-    it takes a level: "effort" (reasoning_effort), "reasoning" (an object with the effort), "switch" (reasoning_effort,
-    but thinking disabled at off), "extremes" (reasoning_effort, none or high).
-    `cost_field` is the field of its usage that names the cost, `demands` are the forms that it insists on. `key_path`,
-    behind the address, answers good keys alone, where the list of models is public.
-    `models_path`, behind the host, is the path of the list where it is not /models behind the address. `prices` is the
-    name of the server in genai-prices, where its address does not say it.
-    """
+    """A server with OpenAI's Chat Completions. It is a provider once it has a key, or is named with a model."""
 
     base_url: str
     key_variables: tuple[str, ...]
+    """Variables with its key; without any it runs on this machine and needs no key."""
     source: str
+    """The page of its documentation that the row was made from."""
     keeps_thinking: bool = False
+    """True if it refuses a call that comes back without its thinking. Its replies show what else it wants back."""
     effort: str = "effort"
+    """The form in which it takes a level: "effort" (reasoning_effort), "reasoning" (an object with the effort),
+    "switch" (reasoning_effort, but thinking disabled at off), "extremes" (reasoning_effort, none or high).
+    """
     cost_field: CostField = ""
+    """The field of its usage that names the cost."""
     demands: tuple[ChatDemand, ...] = ()
+    """The forms that it insists on."""
     key_path: str = ""
+    """Path behind the address that answers good keys alone, where the list of models is public."""
     models_path: str = ""
+    """Path of the list of models behind the host, where it is not /models behind the address."""
     keys_page: str = ""
+    """The page where its users create keys."""
     prices: str = ""
+    """Name of the server in genai-prices, where its address does not say it."""
 
 
 PRESETS: dict[str, ServerPreset] = {

@@ -29,28 +29,32 @@ LOCAL_MODEL = "local/smollm2-135m"
 
 
 class Endpoint(Record, frozen=True):
-    """The address of a provider ("" is its vendor's own) and its API.
-
-    `api` is "chat", "responses", "anthropic", "google", or "" for the default of the provider's name. `key` returns its
-    key on first need. `first` and `idle` are how long it may be silent, in seconds, as for `StreamingProvider`. A
-    `preset` names what is special about the server. With `needs_key` it serves nobody without a key. `headers` go
-    with every request, `body` fields with those to a model. `platform` is the cloud behind it, a name of CLOUDS, with a
-    `region` and a `project` there. `key_variable` is the environment variable with the key, "" for none.
-    """
+    """The address of a provider and its API."""
 
     base_url: str
+    """The address; "" is the vendor's own."""
     key: Callable[[], str]
+    """Function that returns the key, on first need."""
     api: str = ""
+    """"chat", "responses", "anthropic", "google", or "" for the default of the provider's name."""
     first: float = FIRST_PIECE_TIMEOUT
+    """Seconds that it may be silent before the first piece, as for `StreamingProvider`."""
     idle: float = PIECE_TIMEOUT
+    """Seconds that it may be silent between two pieces."""
     preset: ServerPreset | None = None
+    """Peculiarities of the server."""
     needs_key: bool = False
+    """True if it serves nobody without a key."""
     headers: Callable[[], Mapping[str, str]] = dict
+    """Headers of every request."""
     body: Callable[[str], Mapping[str, Any]] = lambda model: {}
+    """Fields in the body of requests to a model."""
     platform: str = ""
+    """The cloud behind it, a name of CLOUDS, with a `region` and a `project` there."""
     region: str = ""
     project: str = ""
     key_variable: str = ""
+    """The environment variable with the key; "" for none."""
 
 
 class ProviderPool:

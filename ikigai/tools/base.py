@@ -23,31 +23,35 @@ class EffectKind(StrEnum):
 
 
 class Effect(Record, frozen=True):
-    """Effect of a call, known before it runs: approval and the schedule of calls depend on it.
-
-    `shown` is the whole command, URL or path in plain text. `directory` is where it happens. `paths` are the real
-    absolute paths (symlinks resolved) that are read or written. `inside` is True if all of them lie in the working
-    directory. `diff` is the unified diff of an edit. `background` is True if the command goes on after the call.
-    `scripts` are the files that a command runs: pairs of path and digest of the content; for a tool of a server its
-    name and the digest of its definition. `agents` is True for a call about other agents. `rule` is the name by which
-    all later calls of the tool can be approved, "" for none. `approved_by` is the setting or the reason that approves
-    the call, `setting` names one that would. `origin` is the scheme, host and port of a page on this machine or its
-    network.
-    """
+    """Effect of a call, known before it runs: approval and the schedule of calls depend on it."""
 
     kind: EffectKind
     shown: str
+    """The whole command, URL or path in plain text."""
     directory: str = ""
+    """The directory where it happens."""
     paths: tuple[str, ...] = ()
+    """The real absolute paths (symlinks resolved) that are read or written."""
     inside: bool = True
+    """True if all `paths` lie in the working directory."""
     diff: str = ""
+    """The unified diff of an edit."""
     background: bool = False
+    """True if the command goes on after the call."""
     scripts: tuple[tuple[str, str], ...] = ()
+    """The files that a command runs: pairs of path and digest of the content. For a tool of a server: its name and the
+    digest of its definition.
+    """
     agents: bool = False
+    """True for a call about other agents."""
     rule: str = ""
+    """The name by which all later calls of the tool can be approved; "" for none."""
     approved_by: str = ""
+    """The setting or the reason that approves the call."""
     setting: str = ""
+    """A setting that would approve the call."""
     origin: str = ""
+    """Scheme, host and port of a page on this machine or its network."""
 
 
 class ToolOutput(Record, frozen=True):

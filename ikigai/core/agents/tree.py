@@ -26,23 +26,24 @@ class AgentLink(Record, frozen=True):
 
 
 class AgentInfo(AgentLink, frozen=True):
-    """An agent as the newest rows of its log show it, without loading it.
-
-    `turns` have ended, inherited ones not counted. `model` is "" where none of its own rows names one. `tokens` counts
-    its last request and reply that have figures, `last_words` are its last words. `in_turn` says that a turn is open,
-    `failed` that the newest one failed. `holder` is the lock owner: "" none, THIS_PROGRAM this process, else "host, pid
-    N".
-    """
+    """An agent as the newest rows of its log show it, without loading it."""
 
     forked_at: int | None
     last_used_at: float
     turns: int
+    """Ended turns, without inherited ones."""
     model: str
+    """The model in its own rows, or ""."""
     tokens: int
+    """Tokens of its last request and reply that have figures."""
     last_words: str
+    """The last words of the conversation."""
     in_turn: bool
+    """True if a turn is open."""
     failed: bool
+    """True if the newest turn failed."""
     holder: str = ""
+    """The lock owner: "" for none, THIS_PROGRAM for this process, else "host, pid N"."""
 
 
 THIS_PROGRAM = "here"

@@ -50,28 +50,28 @@ def is_planning(text: str) -> bool:
 
 
 class Request(Record, frozen=True):
-    """One request to a model, in no vendor's format: `model` is the vendor's own name, without the provider.
-
-    With a JSON `schema` the reply should be one object of that form. Not every model can be held to it, so the prompt
-    also has to ask for it. A `schema_required` is never left out: a model that refuses it fails the request.
-    `cache_ttl` is how long the vendor's cache should live, "5m" or "1h", where it lets one choose. `max_output` is the
-    wanted output limit in tokens; with an `output_cap` no body may ask for more than that. With `has_fallback` another
-    model answers soon if this one is down. `previous_reply` is the provider's id of the reply before this request, with
-    which it is compared if its cache misses.
-    """
+    """One request to a model, in no vendor's format."""
 
     model: str
+    """The vendor's own name, without the provider."""
     messages: tuple[Message, ...] = ()
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     level: str = ""
     max_output: int = 0
+    """The wanted output limit in tokens."""
     schema: str = ""
+    """JSON schema of the reply, one object. Not every model can be held to it, so the prompt also has to ask for it."""
     schema_required: bool = False
+    """True if `schema` is never left out: a model that refuses it fails the request."""
     output_cap: int = 0
+    """Limit in tokens that no body may exceed; 0 for none."""
     cache_ttl: str = ""
+    """Lifetime of the vendor's cache, "5m" or "1h", where the vendor offers a choice."""
     has_fallback: bool = False
+    """True if another model answers soon if this one is down."""
     previous_reply: str = ""
+    """The provider's id of the reply before this request, with which it is compared if its cache misses."""
 
 
 def append_event(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:

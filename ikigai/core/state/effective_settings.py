@@ -47,35 +47,41 @@ class RunProfile(Record, frozen=True):
 
 
 class RunConfig(Record, frozen=True):
-    """The configuration of one run, its tools, and how to measure for a model.
-
-    `above` (flags, environment) wins over the choices that an agent made up to the event `since`, the last one before
-    this run. A later choice was typed in this run and wins: `choose` takes its keys from `above` to `overridden`.
-    `below` (profile, configuration, defaults) yields to all choices. `origins` names for each key of both where its
-    value came from. `limits` and `encoder` take a model as settings name it, "provider/name". `planning` gives the
-    tools of a planning talk. `counter` says how ended turns are counted: "bytes", "provider" or "calibrated".
-    `fallback` are the models, each with its level, that answer one after the other when the chosen one is down.
-    `profiles` go by their names, "" stands for no profile. The setting `profile` says which is in force, and
-    `with_profile` applies it.
-    `seal` makes and proves the seals of rows that grant something. Without one all rows count, and settings are as they
-    were recorded: so a follower sees them.
-    """
+    """The configuration of one run, its tools, and how to measure for a model."""
 
     below: Choices
+    """Settings of profile, configuration and defaults, which yield to all choices."""
     limits: Callable[[str], ModelLimits]
+    """Function from a model as settings name it, "provider/name", to its limits."""
     encoder: Callable[[str], Encoder]
+    """Function from a model, "provider/name", to its encoder."""
     above: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
+    """Settings of flags and environment, which win over the choices that an agent made up to the event `since`. A later
+    choice was typed in this run and wins: `choose` moves its keys to `overridden`.
+    """
     origins: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every record its own)
+    """Origin of the value of each key in `below` and `above`."""
     tools: tuple[ToolSpec, ...] = ()
     planning: Callable[[], tuple[ToolSpec, ...]] = tuple
+    """Return the tools of a planning talk."""
     counter: str = "bytes"
+    """Way to count ended turns: "bytes", "provider" or "calibrated"."""
     rules: WindowRules = WindowRules()
     profiles: dict[str, RunProfile] = {}  # noqa: RUF012  (msgspec gives every record its own)
+    """Profiles by their names; "" stands for no profile. The setting `profile` says which one is in force, and
+    `with_profile` applies it.
+    """
     project_limits: ProjectLimits = ProjectLimits()
     fallback: tuple[tuple[str, str], ...] = ()
+    """Models, each with its level, that answer one after the other when the chosen one is down."""
     since: int = 0
+    """The last event before this run."""
     overridden: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
+    """Settings that were in `above` until the user chose others in this run."""
     seal: Callable[[bytes], str] | None = None
+    """Function that makes and proves the seals of rows that grant something. Without one all rows count, and settings
+    are as they were recorded: so a follower sees them.
+    """
 
     def choose(self, keys: Collection[str], at: int) -> "RunConfig":
         """Return the run after a choice of these settings by the event `at`. A level ends with the model it was for."""

@@ -80,40 +80,48 @@ class MemoryStart(Record, frozen=True):
 
 
 class Memory(Record, frozen=True):
-    """The meaning of the log now. Status and pending calls are derived; sizes are bytes.
-
-    `window` are the turns that are sent. `full_window` are those before the open turn grew: turns that made room for it
-    are sent again if it takes less once it has ended. `excluded_intervals` are the open id intervals that rewinds and
-    filters exclude, `forgotten_intervals` those of filters alone. `removed_ids` are the single events that filters
-    exclude, ascending. `changes` are the changes since the clear that are in force and this agent's own. `cleared` is
-    the clear that memory begins behind. `stale` says that the past changed and memory has to be loaded before the next
-    decision. `limits` are the model's limits as known when memory was loaded. A caller that learns others loads memory
-    again, for the fold must not change under the turns that it has folded. `turn_room` is the number of bytes that an
-    open turn may take by them. `summaries` are those that no rewind went behind. The newest one is sent, and counts
-    with `envelope`. `settings` are in force, `recorded` are those that the log says were. `unconfirmed` are choices
-    that another program stored, and that do not count.
-    """
+    """The meaning of the log now. Status and pending calls are derived; sizes are bytes."""
 
     run: RunConfig
     agent: str
     settings: Choices
+    """The settings in force."""
     envelope: int
+    """Bytes of the request without its turns: system prompt, tools, and the newest summary."""
     own: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
+    """The agent's own choices."""
     window: Window = Window()
+    """The turns that are sent."""
     full_window: Window = Window()
+    """The turns before the open turn grew: turns that made room for it are sent again if it takes less once it has
+    ended.
+    """
     open: OpenTurn | None = None
     marks: tuple[Mark, ...] = ()
     excluded_intervals: tuple[Interval, ...] = ()
+    """Open id intervals that rewinds and filters exclude."""
     forgotten_intervals: tuple[Interval, ...] = ()
+    """Open id intervals that filters alone exclude."""
     removed_ids: tuple[int, ...] = ()
+    """The single events that filters exclude, ascending."""
     summaries: tuple[Summary, ...] = ()
+    """The summaries that no rewind went behind. The newest one is sent, and counts with `envelope`."""
     changes: tuple[UndoableChange, ...] = ()
+    """The changes since the clear that are in force and this agent's own."""
     cleared: int | None = None
+    """The clear that memory begins behind."""
     stale: bool = False
+    """True if the past changed, and memory has to be loaded before the next decision."""
     limits: ModelLimits = ModelLimits(0, 0)
+    """The model's limits as known when memory was loaded. A caller that learns others loads memory again, for the fold
+    must not change under the turns that it has folded.
+    """
     turn_room: int = 0
+    """Bytes that an open turn may take by `limits`."""
     recorded: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
+    """The settings that were in force according to the log."""
     unconfirmed: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
+    """Choices that another program stored, and that do not count."""
 
     @property
     def status(self) -> AgentStatus:

@@ -43,36 +43,46 @@ IDLE, WAITING, RUNNING_TOOLS = AgentStatus.IDLE, AgentStatus.WAITING, AgentStatu
 
 
 class OpenTurn(Record, frozen=True):
-    """The turn under way. `calls` are its tool calls with the ids of their events, `last` its newest message event.
-
-    Hosted calls, and their results, are part of `messages` alone. `results` counts the results so far. Those before
-    `edge` are masked but for the first few. `dropped` of them left with the `iterations` that were dropped. `planning`
-    and `criteria` belong to a planning talk, `plan` is its filter. `alone` says that no reply is wanted. `sender` is
-    the name of the agent whose message began the turn, "" also where another program stored that message. `reply_to`
-    are the ids of the agents whose work the turn has taken from mail. `attended` says that the user asked for the turn,
-    by a message or through an agent above. `recalled` and `lacks_recalled` are as in `Turn`.
-    """
+    """The turn under way. Hosted calls, and their results, are part of `messages` alone."""
 
     first: int
+    """Id of its first event."""
     last: int
+    """Id of its newest message event."""
     messages: tuple[Message, ...] = ()
     size: int = 0
     calls: tuple[tuple[int, ToolCall], ...] = ()
+    """Its tool calls with the ids of their events."""
     started: frozenset[str] = frozenset()
+    """Ids of the calls whose start is stored."""
     answered: frozenset[str] = frozenset()
+    """Ids of the calls that have a result."""
     results: int = 0
+    """Number of results so far."""
     edge: int = 0
+    """Index of the first result that is not masked; the first few results never are."""
     dropped: int = 0
+    """Number of results that left with dropped iterations."""
     iterations: int = 0
+    """Number of iterations that were dropped."""
     planning: str = ""
+    """Kind of the filter, "forget" or "remember", in a planning talk."""
     criteria: str = ""
+    """The criteria of that filter, as the user typed them."""
     plan: FilterPlanned | None = None
+    """The filter of a planning talk."""
     alone: bool = False
+    """True if no reply is wanted."""
     sender: str = ""
+    """Name of the agent whose message began the turn; "" also where another program stored that message."""
     reply_to: tuple[str, ...] = ()
+    """Ids of the agents whose work the turn has taken from mail."""
     attended: bool = True
+    """True if the user asked for the turn, by a message or through an agent above."""
     recalled: int = 0
+    """As in `Turn`."""
     lacks_recalled: bool = False
+    """As in `Turn`."""
 
     @property
     def not_started(self) -> frozenset[str]:

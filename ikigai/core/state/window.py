@@ -22,23 +22,25 @@ from ikigai.core.request.build import call_ids
 
 
 class Turn(Record, frozen=True):
-    """One ended turn as a model is sent it. `id` and `end` are its first event and its turn_end, `size` the bytes that
-    it counts for, `plain_size` those that it has: with some counters the tokens stored with its end count.
-
-    `before`, `before_previous` and `after` place it in live memory since the last clear (see `TurnEnded`). `recalled`
-    is the event of its newest recalled excerpts, 0 for none; it `lacks_recalled` ones if they quote what is forgotten.
-    """
+    """One ended turn as a model is sent it."""
 
     id: int
+    """Its first event."""
     end: int
+    """Its turn_end."""
     messages: tuple[Message, ...]
     size: int
+    """Bytes that it counts for; with some counters the tokens stored with its end decide."""
     before: Totals
+    """With `before_previous` and `after` its position in live memory since the last clear (see `TurnEnded`)."""
     before_previous: Totals
     after: Totals
     recalled: int = 0
+    """The event of its newest recalled excerpts, or 0."""
     lacks_recalled: bool = False
+    """True if those excerpts quote forgotten events, and are left out."""
     plain_size: int = 0
+    """Bytes that it has."""
 
 
 class SentTurns(NamedTuple):

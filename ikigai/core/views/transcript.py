@@ -59,32 +59,37 @@ class Thought(Record, frozen=True):
 
 
 class TranscriptBlock(Record, frozen=True):
-    """One event on the screen. `text` is as stored: the view that draws it makes it safe.
-
-    `name` is a tool's name, or the agent's that sent a message; the result of a call that the user refused together
-    with others has `tool_denial.DENIED_TOGETHER`. `failed` marks an error; `remembered` says that the model still sees
-    it. `thoughts` are the thoughts of a model's message, in order; a message with thoughts before a tool call and no
-    words has no text. `diff` is the change of a file by a tool. Where `text` is only the beginning of a long result,
-    `whole` is the size of it all in bytes. `hosted` marks a call that the vendor ran, and its result. `sources` are
-    cited pages, numbered from 1 in `text`. `call` is the id of a tool call, also in its result; `of` is the call of a
-    result that is drawn in one line with it (`call_words`). `excluded` is the word for what the user did to take it out
-    of the context, if it is to be shown.
-    """
+    """One event on the screen."""
 
     id: int
     speaker: Speaker
     text: str
+    """The text as stored: the view that draws it makes it safe. Only the beginning if `whole` is set."""
     name: str = ""
+    """A tool's name, or the agent's that sent a message. The result of a call that the user refused together with
+    others has `tool_denial.DENIED_TOGETHER`.
+    """
     failed: bool = False
+    """True for an error."""
     remembered: bool = True
+    """True if the model still sees the event."""
     thoughts: tuple[Thought, ...] = ()
+    """The thoughts of a model's message, in order. A message with thoughts before a tool call and no words has no text.
+    """
     diff: str = ""
+    """The change of a file by a tool."""
     whole: int = 0
+    """Size in bytes of the whole result, where `text` is only its beginning."""
     hosted: bool = False
+    """True for a call that the vendor ran, and its result."""
     sources: tuple[Citation, ...] = ()
+    """Cited pages, numbered from 1 in `text`."""
     call: str = ""
+    """Id of a tool call, also in its result."""
     of: TranscriptBlock | None = None
+    """The call of a result that is drawn in one line with it (`call_words`)."""
     excluded: str = ""
+    """The word for the action of the user that took the event out of the context, if it is to be shown."""
 
     @property
     def parts(self) -> Iterator[str | Thought]:

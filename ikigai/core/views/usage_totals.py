@@ -20,18 +20,15 @@ NO_PRICE = "no price known"
 
 
 class UsageTotals(Record, frozen=True):
-    """The sum of some rows of the ledger. Tokens and searches as in `Usage`; `cost` in US dollars.
-
-    `failed` leaves out the requests that the user `interrupted`; `retried` are requests that were sent again.
-    `unpriced` counts the requests of unknown cost, which are not in `cost`. The replies of those that cost `at_least`
-    what `cost` has were cut off before they were counted. `prunes` counts the requests before which turns had left the
-    window, `pruned` these turns. Both are sums over groups, and no row of the ledger has them by itself.
-    """
+    """The sum of some rows of the ledger. Tokens and searches are as in `Usage`."""
 
     requests: int = 0
     failed: int = 0
+    """Failed requests, without `interrupted` ones."""
     interrupted: int = 0
+    """Requests that the user interrupted."""
     retried: int = 0
+    """Requests that were sent again."""
     input: int = 0
     cached: int = 0
     written: int = 0
@@ -39,10 +36,15 @@ class UsageTotals(Record, frozen=True):
     thinking: int = 0
     searches: int = 0
     cost: Decimal = ZERO
+    """US dollars."""
     unpriced: int = 0
+    """Requests of unknown cost, which are not in `cost`."""
     at_least: int = 0
+    """Requests whose replies were cut off before they were counted, so that `cost` is a lower bound."""
     prunes: int = 0
+    """Requests before which turns had left the window. A sum over groups: no row of the ledger has it by itself."""
     pruned: int = 0
+    """Turns that had left the window before `prunes` requests."""
 
     def __add__(self, other: "UsageTotals") -> "UsageTotals":
         return UsageTotals(*(getattr(self, name) + getattr(other, name) for name in UsageTotals.__struct_fields__))

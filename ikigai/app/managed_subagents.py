@@ -7,7 +7,7 @@
     answers to answers within open turns      16    MAX_ANSWERS in `exchanges`
     turns in a row begun by mail              8     MAX_UNATTENDED_TURNS in `mailbox`
 
-The approval mode, the spending caps and the limit of requests in a turn are those of the run.
+The approval mode, the spending caps and the limit of requests in a turn come from the run.
 """
 
 from __future__ import annotations

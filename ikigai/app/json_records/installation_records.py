@@ -69,8 +69,8 @@ class DatabaseRecord(PrintedRecord, tag="database"):
     """Where the database is and what is in it: `ikigai db status`. Sizes are bytes, `agents` and `events` estimates
     once there are many.
 
-    `schema_version` is that of the tables, `program_version` that of this ikigai. `index_behind`
-    counts the events that are not in the index of words yet, by which searches and recall find.
+    `schema_version` is the version of the tables, `program_version` the version of this ikigai. `index_behind` counts
+    the events that are not in the index of words yet, by which searches and recall find.
     """
 
     server: str

@@ -117,7 +117,7 @@ def with_proven_forks(seal: Seal | None, line: Sequence[Ancestor], rows: Sequenc
     Whoever may change the table agents could give an agent other ancestors. So choices above a fork lose their seals
     where no sealed row of the child says that it was forked there. Where such a row names events that are not in the
     lineage, what was chosen there may have been stricter than all else: nothing runs until the user chooses anew.
-    A row loses its seal, too, where a later one of its agent stands before it.
+    A row also loses its seal where a later one of its agent stands before it.
     """
     if not seal:
         return list(rows)
@@ -167,7 +167,7 @@ def _without_seal(row: StoredEvent) -> StoredEvent:
 
 
 def _unsealed(row: StoredEvent, choices: Choices) -> StoredEvent:
-    """Return choices in the place of this row that count as those of another program: the stricter ones."""
+    """Return choices in the place of this row that count as another program's: the stricter ones."""
     return msgspec.structs.replace(row, event=SettingsChanged(choices, dict.fromkeys(choices, AGENT_ORIGIN)))
 
 

@@ -68,7 +68,7 @@ SET_KILLED = "update agents set killed_at = case when %s then clock_timestamp() 
 
 # Archived agents -----------------------------------------------------------------------------------------------------
 
-# The agent and all below it, each at the same moment: `LIST_AGAIN` brings back those of that moment.
+# The agent and all below it, each at the same moment: `LIST_AGAIN` brings back the agents of that moment.
 ARCHIVE = f"""
 {BELOW}
 update agents set archived_at = moment.now from (select statement_timestamp() as now) moment

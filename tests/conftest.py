@@ -51,8 +51,8 @@ begin
 end
 $$
 """
-# Connections of the tests find the tables by their plain names; those of the program have their own search_path. No
-# commit waits for the disk: no test stops this server, and what a killed process has committed stays.
+# Connections of the tests find the tables by their plain names; the program's have their own search_path. No commit
+# waits for the disk: no test stops this server, and what a killed process has committed stays.
 FILL = """
 do $$
 begin

@@ -40,7 +40,7 @@ def test_declared_distributions_of_the_product_are_used() -> None:
 
 
 def test_declared_distributions_of_the_tests_are_used() -> None:
-    of_the_product = {name(line) for line in PRODUCT}  # an extra that the tests need, too
+    of_the_product = {name(line) for line in PRODUCT}  # an extra that the tests also need
     lines = [line for line in TESTS if name(line) not in of_the_product]
     assert unused(lines, "tests") == set()
 

@@ -98,7 +98,7 @@ def longest(statements: set[str]) -> list[str]:
 
 
 def late() -> Iterator[str]:
-    """The imports that each function does while the program runs; not those of the programs that it starts."""
+    """The imports that each function does while the program runs; not the imports of programs that it starts."""
     for file in (ROOT / "ikigai").rglob("*.py"):
         if file.stem.endswith("_child"):
             continue

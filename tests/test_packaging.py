@@ -86,7 +86,7 @@ def test_metadata_say_all_that_an_index_shows(wheel: Path) -> None:
 
 
 def test_installed_program_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    """The dependencies are those of the running Python, so that none is fetched."""
+    """The dependencies come from the running Python, so that none is fetched."""
     venv.create(tmp_path / "venv", symlinks=True)
     bin = tmp_path / "venv" / "bin"
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")

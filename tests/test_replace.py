@@ -13,7 +13,7 @@ def is_alias(node: ast.AnnAssign) -> bool:
 
 
 def find_fields(trees: list[ast.Module]) -> dict[str, set[str]]:
-    """Return the fields of each class whose name is no alias, too; a record that is instantiated has no subclass."""
+    """Return the fields of each class whose name is not also an alias; an instantiated record has no subclass."""
     nodes = [node for tree in trees for node in ast.walk(tree)]
     aliases = {
         node.target.id
@@ -58,8 +58,8 @@ def _called(function: ast.expr) -> str:
 
 
 def find_wrong(sources: list[str]) -> tuple[list[str], int]:
-    """Return the calls whose keywords are no fields: of the annotated class, else of any one class. Return the number
-    of calls, too.
+    """Return the calls whose keywords are no fields: of the annotated class, else of any one class. Also return the
+    number of calls.
     """
     trees = [ast.parse(source) for source in sources]
     fields = find_fields(trees)

@@ -645,7 +645,7 @@ async def test_outcomes(talking: Talking, case: dict[str, Any]):
     """Errors of the server leave failed requests paid for and reported.
 
     Where they leave the summary alone in the context, the newest two turns stay beside it. Where they refuse soon after
-    a summary, two new turns have to come first. The new size is that of the whole request.
+    a summary, two new turns have to come first. The new size is the size of the whole request.
     """
     turns, answer, why = OUTCOMES[case["id"]]
     theirs = case["expected"]

@@ -551,7 +551,7 @@ async def test_more_parts_under_more_pressure(talking: Talking, share: float, le
 
 
 async def test_window_so_full_that_the_talk_has_no_room_beside_it(talking: Talking):
-    """Turns that leave the window only for the planning turn are searched, too: they return after it."""
+    """Turns that leave the window only for the planning turn are also searched: they return after it."""
     talk = talking().said(many(100))
     full = replace(talk.agent.memory, open=None).used
     talk.limits = ModelLimits(-(-(full + 20) * 10 // 9), 10)

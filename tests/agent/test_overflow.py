@@ -164,7 +164,7 @@ async def test_after_three_smaller_ones_the_turn_fails():
         reason = session.events(TurnEnded)[-1].reason
         assert reason.startswith("Too long. The largest part is ") and "/model" in reason
         assert session.view.told("stopped") == [reason]
-        # Learned is what the fourth refusal showed, too.
+        # The limit that the fourth refusal showed is also learned.
         assert await session.ask("again?") is Ending.FAILED
         assert session.sizes(1)[0] < sizes[0]
     requests = session.requests[TURNS:]

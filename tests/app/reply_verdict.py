@@ -53,7 +53,7 @@ class Called(NamedTuple):
 
 
 class Verdict:
-    """`logs` are those of the boss and its workers by name, read when all is at rest; `boss` is its id, `dead` the
+    """`logs` has the logs of the boss and its workers by name, read when all are idle; `boss` is its id, `dead` the
     workers that were killed.
     """
 

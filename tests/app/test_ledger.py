@@ -87,7 +87,7 @@ class Bookkeeper:
         return Answer(vendor.stream(reply), end="hang" if outcome == "hang" else "clean")
 
     def _reply(self, vendor: Vendor, outcome: str) -> Reply:
-        """Return a reply with random usage; part of it may be stated at the beginning of the stream, too."""
+        """Return a reply with random usage; part of it may already be stated at the beginning of the stream."""
         usage = vendor.draw(self.draw, self.share)
         begun = replace(usage, output=1, thinking=0, cost=None, searches=0)
         says = {"lost": "", "call": UNKNOWN_CALL["name"]}.get(outcome, TEXT)

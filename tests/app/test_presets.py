@@ -96,7 +96,7 @@ LOCAL_ADDRESSES = {
     "vllm": "http://localhost:8000/v1",
     "llamacpp": "http://localhost:8080/v1",
 }
-"""The usual addresses of servers without a key. A test that listened there would meet those of this machine."""
+"""The usual addresses of servers without a key. A test that listened there would meet this machine's servers."""
 
 
 @pytest.mark.parametrize("name", SITES)

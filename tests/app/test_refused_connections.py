@@ -134,7 +134,7 @@ REALLY = [
 """Statements that make a real server refuse connections, and those that undo them."""
 
 
-# The codes of those that are for long runs are among those of test_start_says_what_may_pass_and_what_has_to_be_mended.
+# The codes of servers in long runs are also in test_start_says_what_may_pass_and_what_has_to_be_mended.
 @pytest.mark.ordinary("alter role * nologin-*", "revoke *", "alter table *", "*read_only = on-*")
 @pytest.mark.parametrize(("off", "on"), REALLY)
 async def test_agent_goes_on_when_a_real_server_lets_it(dsn: str, server: str, role: str, off: str, on: str) -> None:

@@ -1,7 +1,7 @@
 """No sum of real costs passes a cap, over random lives of agents in several programs that run, are killed and restart.
 
 The database, its connections and locks are real. Of a model there are only figures: a request really takes what its
-bound allows at most, and that of a killed program what had been streamed and saved when it died.
+bound allows at most, and a killed program's takes what had been streamed and saved when it died.
 
 IKIGAI_LONG_LIVES sets the number of lives of the long run (1,000).
 """

@@ -6,7 +6,7 @@ from ikigai.app.waiting_calls import WaitingCalls
 
 
 class Waiter:
-    """An agent whose call looks until all others only wait, too, or it is told to stop; `looks` says how often."""
+    """An agent whose call looks until all others also only wait, or it is told to stop; `looks` says how often."""
 
     def __init__(self, calls: WaitingCalls, name: str, others: list[str]) -> None:
         self.calls, self.name, self.others = calls, name, others

@@ -108,7 +108,7 @@ def chat(
 
 
 def responses(reply: Reply) -> bytes:
-    """Usage stands in the last event alone, also in that of a failure before the first word."""
+    """Usage stands in the last event alone, also after a failure before the first word."""
     usage = reply.usage
     stated = {
         "input_tokens": usage.input,
@@ -183,7 +183,7 @@ def messages(reply: Reply) -> bytes:
 
 
 def contents(reply: Reply) -> bytes:
-    """Thoughts stand besides the reply, and a tenth of the input is that of tools."""
+    """Thoughts stand besides the reply, and a tenth of the input belongs to tools."""
 
     def state(usage: Usage) -> dict[str, Any]:
         of_tools = usage.input // 10

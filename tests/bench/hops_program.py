@@ -10,8 +10,8 @@ A line in FILE is the name of a way and the modules on it:
 A way is followed as a reader follows it with "go to definition". A hand-off is a callback that the event loop gets: a
 task, the result of a wait, a reader of a socket, a timer. The functions on the stack at a hand-off that leads to the
 end are on the way. So are the functions that they call in their own module, and the generators that they read from.
-Counted are the modules of all these, and those of the functions that they call in other modules. What such a function
-calls in turn explains one step, and does not lead on.
+Counted are the modules of all these, and of the functions that they call in other modules. What such a function calls
+in turn explains one step, and does not lead on.
 
 A module is entered when a function of it is called in the main thread, where the loop runs. Bodies of modules and
 classes do not count: they run once, when something is imported.

@@ -2,7 +2,7 @@
 
 The log is made once and kept in the bench's cache with its index. Its segments are joined, and its table is
 rewritten, as an open program leaves it. The reference of a question is what PostgreSQL does best by itself there: a GIN
-probe that stops at 1,000 hits of a common word, as for S8. Processor time of this process is reported, too, because a
+probe that stops at 1,000 hits of a common word, as for S8. Processor time of this process is also reported, because a
 busy machine changes the latency alone. The collector does not look at the objects that the bench has made before, as in
 a program at its prompt.
 """

@@ -34,7 +34,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def compare(rounds: int, keys: int, environ: dict[str, str]) -> list[Figure]:
-    """Type `keys` keys in `rounds` programs each; `environ` says where the database is, too."""
+    """Type `keys` keys in `rounds` programs each; `environ` also says where the database is."""
     idle, streaming, loading = list[float](), list[float](), list[float]()
     for _ in range(rounds):
         with _running(environ, "scripted//{home}/script.json", keys) as terminal:

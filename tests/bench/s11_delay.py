@@ -7,7 +7,7 @@ been started, against a later request of theirs.
 
 Bare httpx keeps its connection from one exchange to the next, as ikigai has one open by the time that Enter is pressed:
 a new connection would flatter ikigai. The bar for the request is against psycopg in front of httpx: ikigai stores its
-message before it sends it, so that the least program would, too.
+message before it sends it, and so would the smallest program.
 """
 
 import time
@@ -45,8 +45,8 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def compare(formats: list[str], rounds: int, dsn: str, environ: dict[str, str], warm_up: int = WARM_UP) -> list[Figure]:
-    """Compare `rounds` exchanges over each format, in turns with the bare ones; `environ` says where the database is,
-    too.
+    """Compare `rounds` exchanges over each format, in turns with the bare ones; `environ` also says where the database
+    is.
     """
     taken: dict[str, list[Delay]] = {name: [] for name in (BARE, STORED, *formats)}
     with ExitStack() as stack:

@@ -9,7 +9,7 @@ machine.
 Halving is compared over several conversations, because where in its saw-tooth one ends moves both figures by some
 thousandths. Roo-Code keeps the first message, so it is set against keep_first_turn, at a fraction whose window is no
 smaller on average (SAME). prune_fraction is a share of the ceiling, system prompt and tools included, while Roo-Code
-halves messages alone: at 0.5 it keeps a little more on average, and pays for it. That is shown, too, as it is and as
+halves messages alone: at 0.5 it keeps a little more on average, and pays for it. That is also shown, as it is and as
 the same share of what messages may take; the difference of the windows beside the size of one turn.
 
 With pauses between the turns a cache expires. Five patterns of pauses show what the choice of its lifetime by evidence
@@ -39,10 +39,10 @@ TURNS, CEILING = 300, 100_000
 ASKED, SAID = 80, 710
 """Words of a question and of an answer: about 1,200 tokens together."""
 TALKS = 9
-"""Conversations over which halving is compared; the first is that of all other figures."""
+"""Conversations over which halving is compared; all other figures come from the first."""
 RECOMMENDED = 0.25
 SAME = 0.498
-"""The fraction whose window is as large as that of halving."""
+"""The fraction whose window is as large as with halving."""
 SYSTEM = "You are a careful assistant. " * 40
 TOOLS = tuple(ToolSpec(name, "Does a thing to a file. " * 10, '{"type":"object"}') for name in ("read", "write", "run"))
 ENCODER = ChatEncoder()
@@ -191,7 +191,7 @@ def _timed(requests: list[Request], pauses: list[float], fixed: CacheTtl | None,
 
 
 def _talk(turns: int, seed: int) -> list[tuple[str, str]]:
-    """Return questions and answers, of lengths that differ as those of people do."""
+    """Return questions and answers, of lengths that differ as people's do."""
     random = Random(seed)
     prose = Prose(random)
     return [

@@ -51,7 +51,7 @@ def measure(quick: bool, size: int | None = None) -> list[Figure]:
 
 @contextmanager
 def _filled(events: int) -> Iterator[str]:
-    """Yield the DSN of a database with so many events; make it if there is none of this generator and schema."""
+    """Yield the DSN of a database with so many events; make it unless this generator and schema have one."""
     with histories.history(10) as (_, dsn, _), psycopg.connect(histories._beside(dsn), autocommit=True) as admin:
         name = f"ikigai_scale_{events}"
         stamp = f"{histories._wanted(events)} scale {scale_data.VERSION}"
@@ -125,7 +125,7 @@ class _Side:
     async def open(cls, dsn: str, turns: int) -> "_Side":
         database = await Database.open(dsn, histories.MIGRATIONS)
         listed = await database.agents.all(limit=1_000)
-        agents = [each for each in listed if each.name.startswith("agent-")][:50]  # not those of earlier runs
+        agents = [each for each in listed if each.name.startswith("agent-")][:50]  # not of earlier runs
         status = await database.status()
         return cls(database, await _Talk.open(dsn, turns, name=""), agents, status.agents)
 

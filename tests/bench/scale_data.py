@@ -27,7 +27,7 @@ VERSION = 3
 TEMPLATES, TEMPLATE_EVENTS = 8, 1_000
 """Conversations that are copied, and the events of each."""
 GAP_SECONDS = 40_000
-"""Seconds from the beginning of one agent to that of the next."""
+"""Seconds from the beginning of one agent to the beginning of the next."""
 
 SEGMENT_AGENTS = 80
 """Agents whose documents share a segment of the index: about as many as the largest segments have."""

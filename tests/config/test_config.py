@@ -959,7 +959,7 @@ deep . er = { inline = 1, more = { yet = 2 } }
 
 
 def line_by_reading(text, path):
-    """Return the line at whose end the document, cut there, holds `path` for the first time, less those of its own
+    """Return the line at whose end the document, cut there, holds `path` for the first time, less the lines of its own
     value.
     """
     lines = text.split("\n")

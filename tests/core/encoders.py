@@ -111,7 +111,7 @@ LIMITS = {
 
 
 def encoder(model: str) -> Chat:
-    """Return the encoder of a model "chat/…" or "blocks/…"; without a model that of chat."""
+    """Return the encoder of a model "chat/…" or "blocks/…"; without a model chat's."""
     return ENCODERS[model.partition("/")[0] or "chat"]
 
 

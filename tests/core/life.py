@@ -806,7 +806,7 @@ def family_life(machine: type[Life]) -> None:
 
 
 def overriding_life(machine: type[Life]) -> None:
-    """Play one fixed life: a choice of the model ends that of a flag, and with it the level of the configuration."""
+    """Play one fixed life: a choice of the model ends a flag's choice, and with it the level of the configuration."""
     life = machine()
     run = next(each for each in RUNS if "level" in each.below and "model" in each.above)
     profile = RunProfile({"model": run.above["model"], "level": ""}, run.rules, run.counter)

@@ -122,8 +122,8 @@ def effective(run: RunConfig, own: ev.Choices) -> ev.Choices:
     """Return the settings in force of flags and variables, the agent's own choices and the configuration.
 
     A level holds with the model that it was given with, and one that the agent chose alone with any. It does not hold
-    with a model from another place. A profile's values replace those of the configuration. A choice of a profile that
-    does not exist does not count.
+    with a model from another place. A profile's values replace the configuration's. A choice of a profile that does not
+    exist does not count.
     """
     if "profile" in own and own["profile"] not in run.profiles:
         own = {key: value for key, value in own.items() if key != "profile"}
@@ -180,7 +180,7 @@ class Oracle:
                 self._read(row)
         since = [row for row in self.history if row.id >= (self.cleared or 0)]
         filters = [row.id for row in since if isinstance(row.event, ev.Filtered) and row.id not in undone]
-        # The totals stored with turns were those of their time: then they say what is older, and not the rows.
+        # The totals stored with turns belong to their time: then they say what is older, and not the rows.
         self.as_stored = bool(filters or self.summaries) or any(isinstance(row.event, ev.Undone) for row in since)
         acts = (ev.Cleared, ev.Rewound, ev.Filtered, ev.Summarized, ev.Undone)
         mine = [row for row in since if row.agent == self.history[-1].agent] if self.history else []

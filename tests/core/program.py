@@ -41,7 +41,7 @@ class Learned:
         self.contexts[model] = context
 
     def taught(self, run: RunConfig) -> RunConfig:
-        """Return the run with the learned limits; those of one configuration are always one function."""
+        """Return the run with the learned limits; the limits of one configuration are always one function."""
         known = run.limits
         if known in self._taught.values():
             return run

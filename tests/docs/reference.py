@@ -86,7 +86,7 @@ def keys() -> str:
 
 
 def exit_codes() -> str:
-    """Return the page of the exit codes: those of all commands, and those of one."""
+    """Return the page of the exit codes: of all commands, and of single ones."""
     content = help_pages.load()
     rows = [(f"`{int(each)}`", prose(meaning)) for each, meaning in EXIT_CODES.items()]
     own = [

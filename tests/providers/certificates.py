@@ -9,7 +9,9 @@ import pytest
 
 
 def signed_itself(folder: Path, *more: str) -> tuple[Path, ssl.SSLContext]:
-    """A certificate for 127.0.0.1, and a server's context with it; `more` is for openssl. Skips where there is none."""
+    """A certificate for 127.0.0.1, and a server's context with it; `more` is for openssl. Skips where openssl is
+    missing.
+    """
     if not shutil.which("openssl"):
         pytest.skip("needs openssl to make a certificate")
     key, certificate = folder / "key.pem", folder / "cert.pem"

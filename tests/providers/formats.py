@@ -20,7 +20,7 @@ from tests.support.wire_server import sse as data
 PIECE = 5
 """Characters that a piece of a stream has."""
 USAGE = Usage(input=120, output=20, cached=100, thinking=5)
-"""The usage that every stream here reports, as far as its format can: Anthropic's tells thinking apart, too."""
+"""The usage that every stream here reports, as far as its format can: Anthropic's also tells thinking apart."""
 
 Blocks = tuple[ReplyBlock, ...]
 
@@ -29,9 +29,9 @@ class Format(NamedTuple):
     """How one vendor's servers speak, and the adapter for it.
 
     `model` is "provider/name", `api` as in `pool.Endpoint`, `path` what stands behind a server's address. `stream`
-    makes the bytes of a reply, `late` those of a word more, `reported` those of an error in the middle (an overload),
-    `refusal` an answer that is one: of a status, a message and what it calls itself; `quota` is one that says that the
-    credit is used up. `read` and `validated` take a decoded body.
+    makes the bytes of a reply, `late` the bytes of a word more, `reported` the bytes of an error in the middle (an
+    overload), `refusal` an answer that is one: of a status, a message and what it calls itself; `quota` is one that
+    says that the credit is used up. `read` and `validated` take a decoded body.
     """
 
     model: str

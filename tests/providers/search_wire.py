@@ -1,7 +1,7 @@
 """Replies in which a vendor searched the web, as its server streams them, and what is stored of each.
 
-The parts that belong to a search are checked against the SDKs' own types; those of Anthropic by `check_claude`, since a
-module that makes such a stream is not to load the SDK with it.
+The parts that belong to a search are checked against the SDKs' own types; Anthropic's by `check_claude`, since a module
+that makes such a stream is not to load the SDK with it.
 """
 
 import json

@@ -47,7 +47,7 @@ SAID = (Text("Hello"), ToolCall("toolu_1", "ls", '{"path": "."}'))
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No credentials but those of a test: neither this machine's files nor its metadata server."""
+    """No credentials except a test's: neither this machine's files nor its metadata server."""
     for name in (
         "AWS_PROFILE",
         "AWS_REGION",

@@ -72,7 +72,7 @@ def talk_with(adapters: dict[str, Any], server: LocalServer, name: str) -> Talk:
 async def with_input(provider: Any, sent: Request, least: int = 0) -> tuple[list[Any], StreamFinished]:
     """Ask the model; the same again where llama.cpp leaves out `message_start`, which tells the tokens of the input.
     It does so for replies that begin with a character of several tokens, an emoji, and as good as never twice.
-    So it is, too, for a reply of less than so many pieces: the model draws its words by lot, and may have none.
+    The same holds for a reply of fewer pieces: the model draws its words by lot, and may have none.
     """
     for _ in range(20):
         found = await collect(provider, sent)

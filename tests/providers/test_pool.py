@@ -186,7 +186,7 @@ async def test_every_provider_can_be_warmed_and_prepared(tmp_path: Path, model: 
     pool.preconnect(model)
     await pool.preload(model)
     pool.preconnect(model)
-    provider = pool.provider(model)  # one that only says what is wrong, too
+    provider = pool.provider(model)  # also one that only says what is wrong
     await provider.preload()
     provider.preconnect()
     await pool.close()

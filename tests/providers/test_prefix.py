@@ -45,7 +45,7 @@ def bodies(run: RunConfig, seed: int) -> list[bytes]:
 
 
 def kept(sent: list[bytes]) -> float:
-    """Return the share of the bytes of each request with which the next one begins, too."""
+    """Return the share of the bytes of each request with which the next one also begins."""
     same = whole = 0
     for before, now in zip(sent, sent[1:], strict=False):
         first = next((n for n, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), len(before))

@@ -58,7 +58,7 @@ class Prompt:
         """Make `text` the input, wait for the pause and the search, and return the names that are shown then."""
         self.typed = text
         self.suggestions.changed()
-        await asyncio.sleep(PAUSE_SECONDS)  # its timer stands behind that of the suggestions
+        await asyncio.sleep(PAUSE_SECONDS)  # its timer stands behind the suggestions' timer
         await asyncio.gather(*self._tasks)
         return self.shown
 

@@ -18,8 +18,8 @@ class Proxy:
     """Passes everything on until `cut_after` or `refuse` say otherwise.
 
     `passed` counts bytes in each direction, `refused` connections. While it is `down` nothing passes: connections end,
-    and new ones, too. While it is `held` nothing passes, and nobody is told. `upstream` is the socket that new
-    connections go to.
+    also new ones. While it is `held` nothing passes, and nobody is told. `upstream` is the socket that new connections
+    go to.
     """
 
     def __init__(self, upstream: str) -> None:
@@ -43,7 +43,7 @@ class Proxy:
     def refuse(self, state: str = "", message: str = "") -> None:
         """Cut all connections; answer new ones with this error until it is called without one.
 
-        A server whose text is not in English has a word of its own for FATAL, too.
+        A server whose text is not in English also has a word of its own for FATAL.
         """
         severity = "FATAL" if message.isascii() else "ВАЖНО"
         fields = (b"S" + severity.encode(), b"VFATAL", b"C" + state.encode(), b"M" + message.encode())

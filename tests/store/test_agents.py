@@ -105,7 +105,7 @@ async def test_last_one_used(dsn: str) -> None:
     log = await database.open_agent(second, "/b")
     assert await order() == ["second", "first"]
     await log.close()
-    await database.close()  # puts down the write lock of the first, after that of the second
+    await database.close()  # puts down the write lock of the first, after the second's
     database = await Database.open(dsn, MIGRATIONS)
     last = await database.agents.last()
     assert last and last.name == "first" and await order() == ["first", "second"]

@@ -1,4 +1,4 @@
-"""Transactions that lock the same rows in different orders: the server ends that of ikigai, which runs again unseen."""
+"""Transactions that lock the same rows in different orders: the server ends ikigai's, which runs again unseen."""
 
 import asyncio
 import logging

@@ -160,7 +160,7 @@ async def test_file_that_fails_leaves_nothing(empty_dsn: str, tmp_path: Path) ->
 
 
 def statements(file: Path) -> list[str]:
-    """Return the statements of a file; bodies of functions hold semicolons, too."""
+    """Return the statements of a file; bodies of functions also hold semicolons."""
     text, found, begin = file.read_text(), list[str](), 0
     for end in re.finditer(r";\n", text):
         part = text[begin : end.end()]

@@ -170,7 +170,7 @@ async def test_pgbouncer_that_resets_no_sessions_gives_the_lock_of_a_killed_prog
 
 
 async def test_pgbouncer_in_transaction_mode_is_refused(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first connection finds it. The probe finds it, too, where the answers look like those of one session."""
+    """The first connection finds it. The probe also finds it where the answers look like answers of one session."""
     monkeypatch.setattr(server_probe, "NOTIFICATION_SECONDS", 0.1)
     with pgbouncer(empty_dsn, "transaction") as through:
         with pytest.raises(BadDatabase, match="pooler in transaction mode"):

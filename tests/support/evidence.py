@@ -1,9 +1,9 @@
 """Observe programs from outside while they run, and check invariants of their log however they ended.
 
-The numbers are those of the invariants: I1 nothing that was acknowledged is missing, there twice, or changed; I2 no gap
-in `seq`; I3 requests are sound; I4 no command ran twice, or before its approval and its start were stored; I5 replayed
-twice it is the same, and recovering a second time writes nothing; I6 a start ends at a prompt, with nothing under way;
-I7 nothing of a killed program is left; I8 the terminal is as it was before.
+The numbers name invariants: I1 nothing that was acknowledged is missing, there twice, or changed; I2 no gap in `seq`;
+I3 requests are sound; I4 no command ran twice, or before its approval and its start were stored; I5 replayed twice it
+is the same, and recovering a second time writes nothing; I6 a start ends at a prompt, with nothing under way; I7
+nothing of a killed program is left; I8 the terminal is as it was before.
 """
 
 import json

@@ -4,7 +4,7 @@ A start of the program spends nine tenths of its CPU time in imports. Here they 
 is a fork of an interpreter that has imported what most runs need. From there on the run is a real one: its own process,
 environment, working directory, streams and terminal. At its end Python would take all modules apart, and so copy the
 memory that the forks share, which costs as much as the run; that alone is left out. No module may read the environment
-while it is loaded here: it would be that of another run. Tests with the mark `own_interpreter` and long ones start
+while it is loaded here: it would belong to another run. Tests with the mark `own_interpreter` and long ones start
 without.
 
 A message on the socket is one run: a file with its marshaled `Run`, its three streams, and another socket. That

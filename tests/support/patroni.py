@@ -83,7 +83,7 @@ class Node:
     def start_patroni(self, settings: dict[str, Any]) -> None:
         """Start Patroni, which starts the server. `settings` count for the first Patroni of the cluster."""
         file = self._folder / f"{self.name}.yml"
-        file.write_text(json.dumps(self._configuration(settings)))  # JSON is YAML, too
+        file.write_text(json.dumps(self._configuration(settings)))  # JSON is also YAML
         self._start("patroni", PATRONI, str(file))
 
     def has_etcd(self) -> bool:
@@ -101,7 +101,7 @@ class Node:
         """Send a signal to the processes of "etcd", "patroni" or "postgres"; return their ids."""
         found = [pid for part in parts for pid in self._processes(part)]
         send_all(signal, found)
-        if signal is SIGSTOP:  # of a child that the server made meanwhile, too
+        if signal is SIGSTOP:  # also of a child that the server made meanwhile
             found += [pid for part in parts for pid in self._processes(part) if pid not in found]
             send_all(signal, found)
         return found

@@ -3,7 +3,8 @@
     tests/golden/screens/WALK/STATE.txt               the text of the screen
     tests/golden/screens/WALK/STATE.VARIANT.styles    its styles in one variant: row, style, the text that has it
 
-A walk is one run through many states. To make all of them anew, or those of some tests, and read them in `git diff`:
+A walk is one run through many states. To make all of them anew, or only some tests' screens, and read them in `git
+diff`:
 
     IKIGAI_RENEW_SCREENS=1 python -m pytest tests/e2e/test_screens.py
 """

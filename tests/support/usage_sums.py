@@ -13,7 +13,7 @@ select 'logged', * from (select * from logged except select * from kept) logged
 
 
 def check_sums(dsn: str) -> int:
-    """Check that the sums are those of the log; return the number of requests in them."""
+    """Check the sums against the log; return the number of requests in them."""
     assert query(dsn, _DIFFERENT) == []
     ((requests,),) = query(dsn, "select coalesce(sum(requests), 0) from usage_hours")
     return requests

@@ -8,7 +8,7 @@ import pytest
 from ikigai.system.output import print_lines
 
 
-@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # a locale of Latin-1, and that of C
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # a locale of Latin-1, and the C locale
 def test_characters_missing_in_the_encoding_are_written_as_question_marks(
     monkeypatch: pytest.MonkeyPatch, errors: str
 ) -> None:

@@ -144,7 +144,7 @@ class Console:
 
     @property
     def prompt(self) -> str:
-        """Return the text of the input, from the last ❯ down to the status line; "?" while there is none."""
+        """Return the text of the input, from the last ❯ down to the status line; "?" without a prompt."""
         start = max((index for index, line in enumerate(self.lines) if line.startswith("❯")), default=None)
         if start is None:
             return "?"

@@ -96,7 +96,7 @@ class Obedient(ScriptedProvider):
 
 
 class Page:
-    """Web server whose every page is `text`; `paths` are those of the requests."""
+    """Web server whose every page is `text`; `paths` are the paths of the requests."""
 
     def __init__(self) -> None:
         self.text, self.paths = "", list[str]()

@@ -231,7 +231,7 @@ def test_earlier_summary_goes_into_the_next_one() -> None:
 
 def test_condensing_after_the_window_has_pruned_frees_what_it_says() -> None:
     """Their program counts hidden messages as if they were sent: two rounds free nothing, and a third hides the
-    summary. Here turns leave by their own size, the figures are those of the real request, and the summary stays.
+    summary. Here turns leave by their own size, the figures describe the real request, and the summary stays.
     """
     (case,) = cases("truncate_after_condense", CONDENSING)
     agent = talked(case["input"]["messages_before_condense"] // 2, run_of(100_000))

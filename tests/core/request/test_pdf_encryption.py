@@ -25,7 +25,7 @@ def encrypted(algorithm: str, words: str = "Secret") -> bytes:
 
 
 def with_stream(pdf: bytes, entry: bytes) -> bytes:
-    """Return the PDF with an object in front of a last stream of cross-references, which has this entry, too."""
+    """Return the PDF with an object in front of a last stream of cross-references, which also has this entry."""
     place = len(pdf) + 1
     stream = b"\n99 0 obj\n<</Type/XRef/Size 100/W[1 2 1]/Root 1 0 R%b/Length 3>>stream\nabc\nendstream\nendobj" % entry
     return pdf + stream + b"\nstartxref\n%d\n%%%%EOF\n" % place

@@ -385,7 +385,7 @@ def asked(agent: Agent, late: bool) -> CallModel:
 
 
 def call(agent: Agent, id: str) -> tuple[int, ToolCall]:
-    """Return a call of the open turn with the id of its event; an unknown call if there is none."""
+    """Return a call of the open turn with the id of its event; an unknown call if the turn has none."""
     calls = agent.memory.open.calls if agent.memory.open else ()
     return next((found for found in calls if found[1].id == id), (1, ToolCall(id, "look")))
 
@@ -610,7 +610,9 @@ def test_table_has_every_input_in_every_state() -> None:
 
 
 def documented() -> tuple[dict[str, tuple[str, str]], str]:
-    """Return the patterns in the docstring of `decisions`: by input, while idle and in a turn; and that of `end`."""
+    """Return the patterns in the docstring of `decisions`: by input, while idle and in a turn; and the pattern of
+    `end`.
+    """
     table, end = (part.splitlines() for part in (decisions.__doc__ or "").split("\n\n")[1:3])
     lines = [re.split(r" {2,}", line.strip()) for line in table[1:]]
     patterns = {each: (idle, opened) for inputs, idle, opened in lines for each in inputs.split(", ")}

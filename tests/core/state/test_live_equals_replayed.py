@@ -1,4 +1,4 @@
-"""These tests check that live memory equals that of a restart, and that both follow the rules, in random lives."""
+"""Live memory equals memory after a restart, and both follow the rules, in random lives."""
 
 import pytest
 

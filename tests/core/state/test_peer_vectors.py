@@ -145,7 +145,8 @@ def test_output_reserve(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", cases("context_decision", TRUNCATION), ids=lambda case: case["id"])
 def test_when_turns_have_to_leave(case: dict[str, Any]) -> None:
     """Both take the context less reply less a tenth, but here the reply takes a quarter at most, and a request that
-    takes the room exactly fits. There are no thresholds in per cent: those of the vectors belong to condensing."""
+    takes the room exactly fits. There are no thresholds in per cent: the vectors' thresholds belong to condensing.
+    """
     given = case["input"]
     reply = 8_192 if given["max_tokens"] is None else given["max_tokens"]
     room = empty_memory(run_of(given["context_window"], reply), "a").room

@@ -43,7 +43,7 @@ def holds_numbers(kind: Any) -> bool:
 
 
 def test_every_field_that_can_name_an_event_is_thought_of() -> None:
-    """A new field with a whole number is listed here or in ID_FIELDS, as an id or not; a name of an agent, too."""
+    """A new field with a whole number is listed here or in ID_FIELDS, as an id or not; also a name of an agent."""
     for kind, (cls, _) in codec.CONTENT_FIELD.items():
         for field in msgspec.structs.fields(cls):
             place = kind, field.name

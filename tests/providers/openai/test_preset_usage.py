@@ -12,7 +12,7 @@ from tests.providers.conftest import KEY, collect
 from tests.support.wire_server import DONE, Answer, WireServer, chunk, sse
 
 STRAY = {"cost": 7.5, "cost_in_usd_ticks": 9_000_000}
-"""Fields that say nothing of dollars where they are not those of the server itself."""
+"""Fields that say nothing of dollars except in answers of the server itself."""
 COUNTS = {"prompt_tokens": 5_000, "completion_tokens": 40, "total_tokens": 5_040} | STRAY
 END = {"index": 0, "delta": {}, "finish_reason": "stop"}
 

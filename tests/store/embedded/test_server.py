@@ -732,7 +732,7 @@ def test_root_copies_binaries_that_the_account_cannot_reach(user: User, place: P
     hidden.chmod(0o700)
 
     def renewed() -> Path:
-        """Change the package; return the copy that belongs to it. Other tests have copies, too."""
+        """Change the package; return the copy that belongs to it. Other tests also have copies."""
         os.utime(hidden / package.name / "pginstall" / "bin" / "postgres")
         fingerprint = embedded_binaries._fingerprint(hidden / package.name / "pginstall")
         return embedded_account.SYSTEM_DIR / "binaries" / f"18-{fingerprint}"

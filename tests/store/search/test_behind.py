@@ -87,7 +87,7 @@ async def test_agents_behind_are_listed_once_for_many_steps(database: Database, 
 
 
 async def test_agents_that_are_indexed_are_not_looked_at(database: Database, dsn: str):
-    """The rows that the statements read are those of the list, however many agents there are."""
+    """The statements read only the rows of the list, however many agents there are."""
     await many(database, 40)
     with psycopg.connect(dsn, autocommit=True) as other:
         before = {name: rows_read(other, statement) for name, statement in statements().items()}

@@ -104,7 +104,7 @@ def test_corpus_is_large_and_says_nothing_twice():
 
 
 def test_daily_use_is_approved(world: tuple[PathScope, Path], tmp_path: Path):
-    """98 of the 100 run unasked; the two others match a link that leads out, and run where there is none."""
+    """98 of the 100 run unasked; the two others match a link that leads out, and run where it does not exist."""
     refused = {command: judged(command, world[0]).why for command in HARMLESS if not judged(command, world[0]).approved}
     assert refused == {
         "ls -d */": "'linked/' is outside the working directory",

@@ -34,7 +34,7 @@ MARK = "IKIGAI_TEST_KILLS"
 END_SECONDS = 60.0
 SERVERS = 24
 MAX_KILLS = 40
-"""Most kills of a round before that of ikigai."""
+"""Most kills of a round before ikigai itself is killed."""
 
 
 async def hold(folder: Path) -> None:

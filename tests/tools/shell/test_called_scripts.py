@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def named(command: str, folder: Path) -> list[str]:
-    """Those in the folder: an interpreter that is called by its path counts, too."""
+    """Those in the folder: an interpreter that is called by its path also counts."""
     paths = [Path(path) for path, _ in find_scripts(command, str(folder))]
     return [str(path.relative_to(folder)) for path in paths if path.is_relative_to(folder)]
 

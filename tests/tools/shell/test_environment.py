@@ -1,4 +1,4 @@
-"""Commands get the variables that a list names, and those of `[tools] env`."""
+"""Commands get the variables that a list names, and the variables of `[tools] env`."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ async def test_nothing_is_left_after_end_timeout_and_cancelling(
     assert (await box.run(f"{forks} echo x")).text == "x\n"
     assert witness.alive() == {} and time.monotonic() - began < 23
     done = await box.run(f"{forks} trap 'echo bye; exit 1' TERM; while :; do sleep 0.1; done 2>/dev/null", 4)
-    assert done.timed_out and "bye" in done.text and witness.alive() == {}  # there is time to tidy up in it, too
+    assert done.timed_out and "bye" in done.text and witness.alive() == {}  # there is also time to tidy up in it
     task = asyncio.create_task(box.run(f"{forks} sleep 600"))
     while list(witness.alive().values()).count("sleep 600") < 3:
         await asyncio.sleep(0.05)

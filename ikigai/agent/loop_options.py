@@ -38,7 +38,7 @@ class RunServices(Protocol):
         ...
 
     def request_cache(self) -> PromptCache | None:
-        """Return what is known of the provider's cache of the conversation; None for nothing."""
+        """Return the state of the provider's cache of the conversation; None if nothing is known."""
         ...
 
     def redactor(self) -> Redactor:
@@ -46,7 +46,7 @@ class RunServices(Protocol):
         ...
 
     async def recall_for(self, memory: Memory, message: str) -> TurnsRecalled | None:
-        """Return what this memory recalls for a message of the user; None for nothing."""
+        """Return the turns that this memory recalls for a message of the user, or None."""
         ...
 
 

@@ -155,7 +155,7 @@ class ModelCall:
         return Interrupted(blocks, usage)
 
     def abandon(self) -> None:
-        """Release what is reserved for a request that is not sent any more."""
+        """Release the reservation of a request that is not sent any more."""
         self._meter.abandon()
 
     async def fail(self, reason: str) -> Failed:

@@ -1,4 +1,4 @@
-"""Requests that a model refused for their size or their tools, and what is sent instead."""
+"""Requests that a model refused for their size or their tools, and the requests that replace them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class ReservationStore(Protocol):
 
 
 class Ticket:
-    """One admitted request: its bound, what is reserved for it, and once it has ended what it cost at most."""
+    """One admitted request: its bound, its reservation, and once it has ended its greatest possible cost."""
 
     def __init__(self, model: str, request: Request, bound: RequestBound, reserved: Money) -> None:
         self.model, self.request, self.bound = model, request, bound

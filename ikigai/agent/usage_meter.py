@@ -194,7 +194,7 @@ class UsageMeter:
         return await self._end(failure)
 
     def abandon(self) -> None:
-        """Release what is reserved for an attempt that has not been sent."""
+        """Release the reservation of an attempt that has not been sent."""
         if self._guard and self._ticket and (self._ended or time.monotonic() < self._began):
             self._guard.cancel(self._ticket)
 
@@ -257,7 +257,8 @@ class UsageMeter:
         """Return the usage to price, and True if it can have been more: the reply was cut off before it was counted.
 
         Then it is what came of the reply, and where the provider has not counted the input either, its size, all of it
-        taken as read from a cache. A row without any count gets the usage of a token each, which tells what is free.
+        taken as read from a cache. A row without any count gets the usage of a token each, which tells if they are
+        free.
         """
         usage, received = report.usage, int(self._received * MIN_TOKENS_PER_BYTE)
         if not report.failure or not (received or usage.input):

@@ -136,8 +136,8 @@ async def attach(
 ) -> Attached:
     """Return the attachments of a message, after the questions about them, with its pages fetched and keys replaced.
 
-    `on_wait` gets what is being waited for, and "" at the end. Raise Rejected where the user or the policy says no, for
-    a page that does not come, and for more than a message can hold.
+    `on_wait` gets the name of the awaited item, and "" at the end. Raise Rejected where the user or the policy says no,
+    for a page that does not come, and for more than a message can hold.
     """
     if local.doubtful:
         lines = (*local.doubtful, "Attached, it is stored in the log and sent to the model.")
@@ -203,7 +203,7 @@ def unknown_notice(unknown: Sequence[UnknownName]) -> str:
 
 
 def _find(mention: Mention, folder: Path) -> tuple[str, Path] | None:
-    """Return the name and the resolved path of what is mentioned, None for plain words. Raise Rejected if it is
+    """Return the name and the resolved path of the mentioned file, or None for plain words. Raise Rejected if it is
     missing.
     """
     for alike in (False, True):

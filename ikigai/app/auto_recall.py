@@ -48,7 +48,7 @@ FRAME_BYTES = 400
 async def recall_for(
     database: Database, memory: Memory, message: str, max_tokens: int = MAX_EXCERPT_TOKENS
 ) -> TurnsRecalled | None:
-    """Return what is recalled for a message; None if nothing matches, or the database takes too long."""
+    """Return the turns recalled for a message; None if nothing matches, or the database takes too long."""
     try:
         async with asyncio.timeout(RECALL_SECONDS):
             turns = await find_turns(database, memory, message, max_tokens, RECALL_SHARE, CATCH_UP_SECONDS)

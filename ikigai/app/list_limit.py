@@ -3,7 +3,7 @@
 import argparse
 
 MAX_PRINTED_ROWS = 100
-"""Rows that are printed as text by default. Of a tree of agents, those above the listed ones are not counted."""
+"""Rows that are printed as text by default. In a tree of agents, the ancestors of listed agents are not counted."""
 MAX_LIMIT_DIGITS = 9
 
 

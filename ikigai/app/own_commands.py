@@ -21,7 +21,7 @@ MAX_COMMANDS = 200
 MAX_USAGE_COLUMNS = 30
 """Columns of the usages in the list; the help of a longer one follows it directly."""
 PLACEHOLDER = re.compile(r"(\\?)\$(ARGUMENTS|[1-9](?![0-9]))")
-"""A place for what is typed; with a backslash before it, and with further digits ($100), it is text."""
+"""A placeholder for the typed arguments; with a backslash before it, and with further digits ($100), it is text."""
 UTF_16_MARKS = b"\xff\xfe", b"\xfe\xff"
 FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?\n", re.DOTALL | re.MULTILINE)
 """The head of a file: lines `KEY: VALUE` between two lines of three hyphens."""

@@ -67,8 +67,8 @@ def side_request(memory: Memory, prompt: Choices, question: str) -> Request:
     """Return the next request with the question behind it, under the settings of the system prompt `prompt`, with which
     the next turn begins.
 
-    It begins byte for byte like the next request, tools included, so that the provider's cache serves it. Of an open
-    turn it has all but calls that wait for their results; a planning talk is left out. A message of the user that waits
+    It begins byte for byte like the next request, tools included, so that the provider's cache serves it. It has all of
+    an open turn except calls that wait for their results; a planning talk is left out. A message of the user that waits
     for its reply takes in the question: many chat templates refuse two messages of the user in a row.
     """
     memory = replace(memory, settings={**memory.settings, **prompt})

@@ -41,7 +41,7 @@ def read_answer(question: str) -> str:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let signals end the question at once, by an exception, so that the terminal shows again what is typed."""
+    """Let signals end the question at once, by an exception, so that the terminal shows typed text again."""
 
     def end(signum: int, _: FrameType | None) -> None:
         for number in numbers:

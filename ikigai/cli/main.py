@@ -181,7 +181,7 @@ def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
     from ikigai.terminal.render.theme import USER, terminal_theme
     from ikigai.terminal.tty import Tty
 
-    gc.disable()  # looking through what is being imported, again and again, would take a tenth of the start
+    gc.disable()  # looking through the imported objects, again and again, would take a tenth of the start
     tty = Tty()
     reader = arguments.screen_reader or _is_switched_on("IKIGAI_TERMINAL_SCREEN_READER")
     early = terminal_theme(os.environ, words=reader)

@@ -14,12 +14,12 @@ SLASH_COMMANDS = ("exit", "quit")
 
 
 def explain_slash_command(word: str) -> tuple[str, str]:
-    """Return what is wrong with a word of SLASH_COMMANDS in the shell, and what to do instead."""
+    """Explain why a word of SLASH_COMMANDS does not work in the shell, and what to do instead."""
     return f"There is no command {word!r}.", f"/{word} leaves ikigai once it runs. To send the word: ikigai -p {word}"
 
 
 def explain_late_subcommand(word: str) -> tuple[str, str]:
-    """Return what is wrong with a subcommand behind options that it does not take there, and what to do instead."""
+    """Explain why a subcommand does not work behind options that it does not take there, and what to do instead."""
     return (
         f"The command {word} does not take the options before it.",
         f"Write the command first: ikigai {word} --help. To send the word as a message, write it after --.",

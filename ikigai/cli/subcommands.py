@@ -107,7 +107,7 @@ def _chosen_parser(parser: argparse.ArgumentParser, arguments: argparse.Namespac
 
 def run(config: Config, arguments: argparse.Namespace) -> int:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # stops what is under way, which then tidies up
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # stops the running work, which then tidies up
     return asyncio.run(arguments.act(config, arguments)) or 0
 
 

@@ -152,8 +152,8 @@ def list_table(config: Config, table: str, profile: str | None = None) -> str:
 
 
 def allowed_values(path: KeyPath) -> list[str]:
-    """Return the values to complete: those in quotes in what is allowed, sets of tools, or true and false; and the word
-    that unsets the key.
+    """Return the values to complete: quoted ones among the allowed values, sets of tools, or true and false; and the
+    word that unsets the key.
     """
     spec = KEY_SPECS[path_pattern(path)]
     if isinstance(spec.default, bool):

@@ -119,7 +119,7 @@ class Rejected(IkigaiError):
 
 @contextlib.contextmanager
 def as_config_error() -> Generator[None]:
-    """Raise a Rejected from inside as a ConfigError: a command line asked for what is refused."""
+    """Raise a Rejected from inside as a ConfigError: a command line asked for something refused."""
     try:
         yield
     except Rejected as refusal:

@@ -65,7 +65,7 @@ class Document(Record, frozen=True, tag="document"):
     resource of an MCP server.
 
     `name` is the path or URL as the user wrote it. `whole` is the size of the file in bytes where `text` is only its
-    beginning, else 0. Of a PDF of `pages` pages `data` is the file itself in base64, "" if it is too large to be sent.
+    beginning, else 0. `data` is a PDF of `pages` pages in base64, "" if it is too large to be sent.
     """
 
     name: str

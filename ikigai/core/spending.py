@@ -52,8 +52,8 @@ NOTHING = Money()
 
 
 class ReservedAmount(Record, frozen=True):
-    """All that an agent has under way: the `most` that it can take, what is `sent` even if the writer dies now, and
-    dollars for a token of output.
+    """All that an agent has under way: the `most` that it can take, the part that is `sent` even if the writer dies
+    now, and dollars for a token of output.
     """
 
     model: str

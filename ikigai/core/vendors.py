@@ -253,7 +253,7 @@ def vendor_of_model(platform: str, model: str) -> str:
 
 
 def sellers() -> "dict[str, VendorInfo | ServerPreset | CloudInfo]":
-    """Return what is known of every provider that needs no table in the configuration, by its name."""
+    """Return the data of every provider that needs no table in the configuration, by its name."""
     return {**VENDORS, **PRESETS, **CLOUDS}
 
 

@@ -1,7 +1,7 @@
 """Export a history as one HTML page that needs nothing else: no scripts, nothing from the network, an outline of the
 turns.
 
-Words of the user and of tools are escaped. Of replies Markdown is rendered, without HTML, and with links that lead to
+Words of the user and of tools are escaped. Markdown of replies is rendered, without HTML, and with links that lead to
 http, https or mailto alone. The page forbids the browser all but its own styles and the pictures in it, whatever got
 through.
 """

@@ -1,7 +1,7 @@
 """Export a history as Markdown: turns as headings, questions quoted, replies as they are, the rest folded.
 
-No text can get out of its place. Tool results and thoughts stand in fences longer than any in them. Of questions and
-replies HTML is shown as text, and a fence left open is closed. A picture becomes "!" and a link to it, because a viewer
+No text can get out of its place. Tool results and thoughts stand in fences longer than any in them. HTML in questions
+and replies is shown as text, and a fence left open is closed. A picture becomes "!" and a link to it, because a viewer
 would fetch it, and so tell its server that the file was opened.
 """
 

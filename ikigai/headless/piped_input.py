@@ -23,7 +23,7 @@ from ikigai.core.errors import ConfigError
 CHUNK_BYTES = 65_536
 """Bytes that are read at once."""
 NOTICE_SECONDS = 3.0
-"""Seconds without input until a notice says what is waited for."""
+"""Seconds without input until a notice says that the program waits for it."""
 SILENT_SECONDS = 10.0
 """Seconds that a message waits for input that no other program of a pipeline feeds."""
 WAITING = "Waiting for the end of standard input, which belongs to the message. To send the message alone: < /dev/null"

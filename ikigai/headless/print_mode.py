@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 DATABASE_TIMEOUT = 20.0
 """Seconds that print mode waits for a lost database before it gives up with exit code 75."""
 FLUSH_TIMEOUT = 0.2
-"""Seconds that the end of a run waits for what is still to be written to standard output and error."""
+"""Seconds that the end of a run waits for the rest of standard output and error to be written."""
 
 
 def run(config: Config, arguments: argparse.Namespace, typed: str) -> int:
@@ -166,7 +166,7 @@ async def _read_prompt(config: Config, arguments: argparse.Namespace, typed: str
 
 @contextlib.asynccontextmanager
 async def _open_services(config: Config, arguments: argparse.Namespace) -> AsyncIterator[Services]:
-    """Open the services of a run that may store events, and close them; what is ephemeral is purged by then."""
+    """Open the services of a run that may store events, and close them; ephemeral agents are purged by then."""
     async with show_waiting(PREPARING_DATABASE, is_first(config) and not arguments.output_format) as on_progress:
         services = await Services.open(config, on_progress=on_progress)
     try:

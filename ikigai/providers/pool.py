@@ -166,7 +166,7 @@ class ProviderPool:
             provider.preconnect()
 
     def renew(self, provider: str) -> None:
-        """Read the key of a provider again for its next request; what is under way goes on with the one before."""
+        """Read the key of a provider again for its next request; requests under way go on with the one before."""
         for client in [client for client in self._providers if client.provider == provider]:
             self._replaced.append(self._providers.pop(client))
 

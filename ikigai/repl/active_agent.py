@@ -69,7 +69,7 @@ class ActiveAgent:
 
     @cached_property
     def _own_queue(self) -> InputQueue:
-        """The queue of what is typed while no open agent is on screen."""
+        """The queue of input that is typed while no open agent is on screen."""
         from ikigai.agent.input_queue import InputQueue
 
         return InputQueue(self._own_view)
@@ -232,7 +232,7 @@ class ActiveAgent:
         followed: FollowedAgent | None = None,
         announced: str = "",
     ) -> None:
-        """Draw the agent's history, the context rule at its place, and what is under way.
+        """Draw the agent's history, the context rule at its place, and the work under way.
 
         At the start these are the last screenfuls, at a switch a rule and the last turn, for a fork one line.
         """
@@ -251,7 +251,7 @@ class ActiveAgent:
         view = open_agent.view if open_agent else self._own_view
         if followed:
             history = followed.known_rows(history)
-        if open_agent:  # no await from here on: what is drawn agrees with memory
+        if open_agent:  # no await from here on: the drawing agrees with memory
             history += view.drain_buffer(history[-1].id if history else 0)
             memory = open_agent.agent_loop.memory
             view.changed(memory)

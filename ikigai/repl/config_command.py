@@ -76,7 +76,7 @@ def _apply(session: Session, path: KeyPath, written: Config) -> str:
 
 
 def complete_config(config: Config, typed: str) -> Mapping[str, str]:
-    """Return completions of /config: the keys with their values, then what is allowed for one."""
+    """Return completions of /config: the keys with their values, then the allowed values of one."""
     name, space, _ = typed.partition(" ")
     if not space:
         paths = all_paths(config.providers, config.models)

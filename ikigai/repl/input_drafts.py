@@ -130,7 +130,7 @@ class InputDrafts:
         self.changed()  # also what has been typed meanwhile
 
     async def close(self, ending: Awaitable[str]) -> str:
-        """Save what is left for the next program, await `ending`, then save what the ending agents return."""
+        """Save the input left for the next program, await `ending`, then save the input that it returns."""
         self._cancel_timer()
         if self._save_task:
             self._save_task.cancel()

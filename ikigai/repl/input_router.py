@@ -110,7 +110,7 @@ class InputRouter:
     def forget(self, incoming: inputs.Forget, line: str) -> None:
         """Show the user what these ids name, and send the filter that the user confirms.
 
-        While the agent is busy the line waits, and what is entered behind it: the turn changes what "last 1" names.
+        While the agent is busy the line waits, with everything entered behind it: the turn changes what "last 1" names.
         """
         agent_loop = self._active_agent.agent_loop
         if agent_loop is None:

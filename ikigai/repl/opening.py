@@ -35,7 +35,7 @@ def _describe_opening(far: str) -> str:
 
 
 class Opening:
-    """Opens what the REPL of `session` needs, first what is on screen and then the rest."""
+    """Opens what the REPL of `session` needs, first the parts on screen and then the rest."""
 
     def __init__(self, session: Session, router: InputRouter, arguments: argparse.Namespace) -> None:
         self._session, self._router, self._arguments = session, router, arguments

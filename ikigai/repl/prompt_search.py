@@ -50,5 +50,5 @@ class PromptSearch:
                 for each in matches:
                     if match_rank(self._typed, each.text) == EXACTLY:
                         texts[each.here].add(each.text)
-        except IkigaiError as error:  # what is at hand is still offered
+        except IkigaiError as error:  # prompts at hand are still offered
             log.info("the log could not be searched: %s", error)

@@ -381,7 +381,7 @@ class Repl:
             self._view.notice(str(error))
 
     def go_to(self, where: str) -> None:
-        """Switch to a relative; what is in the input stays with this agent."""
+        """Switch to a relative; text in the input stays with this agent."""
         if self._session.services and not (self._router.is_holding or self._view.wording):
             self._active_agent.drafts.stash_current()
             self._commands.go_to_relative(where)

@@ -22,7 +22,7 @@ keys of their own.
 
 MAX_NAME_CHARACTERS = 64
 MAX_NAMES = 1_000
-"""Names that are read to complete or correct what is typed."""
+"""Names that are read to complete or correct a typed one."""
 MAX_SUGGESTED_NAMES = 5
 """Names of the most recently used agents that a message suggests when an agent is missing."""
 

@@ -36,7 +36,7 @@ class ServerProbe(Record, frozen=True):
     notifies: bool
 
     def check(self, place: ServerAddress) -> None:
-        """Raise BadDatabase with what is missing."""
+        """Raise BadDatabase with the missing features."""
         if not self.keeps_locks:
             raise BadDatabase(
                 f"The database {place} does not keep session locks, so two programs could write to one agent.",

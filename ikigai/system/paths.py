@@ -76,7 +76,7 @@ def own_folders() -> tuple[Path, ...]:
 
 
 def make_private(folder: Path) -> Path:
-    """Make `folder` (and what is missing above it) readable by its owner alone, and return it."""
+    """Make `folder` (and missing folders above it) readable by its owner alone, and return it."""
     make_folder(folder)
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)

@@ -55,7 +55,7 @@ class Keyboard(Vt100Input):
         return [*self.parser.feed(text, len(data) <= MAX_TYPED_AHEAD_BYTES), *self.parser.flush()]
 
     def drop(self, drops: bool) -> None:
-        """Drop what is typed from now on, or no longer; what has come and was not returned yet is dropped as well."""
+        """Drop typed text from now on, or no longer; text that has come and was not returned yet is dropped as well."""
         self.drops = drops
         self._reset_decoder()
         self.parser.clear()

@@ -100,7 +100,7 @@ class Screen:
         return await copy_through_tty(text, what, self._tty, os.environ)
 
     def drop_keys(self, drops: bool) -> None:
-        """Drop what is typed from now on, until this is called with False or a program that hides typing runs."""
+        """Drop typed text from now on, until this is called with False or a program that hides typing runs."""
         self._terminal_app.drop_keys(drops)
 
     def apply_theme(self, name: str, own: Mapping[str, Mapping[str, str]]) -> bool:
@@ -128,7 +128,7 @@ class Screen:
 
     @property
     def has_input(self) -> bool:
-        """True if a message is being typed: not an answer, nor what is searched for."""
+        """True if a message is being typed: not an answer, nor the text of a search."""
         return bool(self.input.buffer.text) and not (self.input.finding or self._area.dialog)
 
     @property

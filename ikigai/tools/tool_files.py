@@ -12,7 +12,7 @@ MAX_TOOLS = 64
 
 
 def tool_files(folder: Path) -> tuple[list[Path], list[str]]:
-    """Return the first `MAX_TOOLS` files that may be tools, by name, and sentences about what is left out."""
+    """Return the first `MAX_TOOLS` files that may be tools, by name, and sentences about files that are left out."""
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith(".") and not name.endswith("~"))  # noqa: PTH208
     except FileNotFoundError:

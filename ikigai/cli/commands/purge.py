@@ -1,4 +1,4 @@
-"""Carry out `ikigai db purge`: show what would go, ask for a word, and report what is gone."""
+"""Carry out `ikigai db purge`: show what would go, ask for a word, and report what went."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from ikigai.tools.shell.sandbox import find_bwrap
 
 LIBRARIES = ("prompt_toolkit", "rich", "psycopg", "msgspec", "httpx", "anthropic", "openai", "google-genai", "pillow")
 CLUSTER_PREFIX = "postgres-"
-"""Beginning of the name of the embedded server's folder; PostgreSQL checks what is in it."""
+"""Beginning of the name of the embedded server's folder; PostgreSQL checks its content."""
 SANDBOX_REMEDY = "Install bubblewrap, or ikigai with the extra `sandbox`."
 MAX_FILES, MAX_SHOWN = 20_000, 3
 
@@ -156,7 +156,7 @@ def _exposes_secret(path: Path) -> bool:
 
 
 def _own_files() -> Iterator[Path]:
-    """Yield ikigai's folders and what is in them, but not what is in the embedded server's."""
+    """Yield ikigai's folders and their content, except the content of the embedded server's."""
     seen = 0
     for top in paths.own_folders():
         if not top.is_dir():

@@ -48,7 +48,7 @@ PROVIDER_CAUSES: dict[str, MissCause] = {
     "input_changed": "history",
     "prompt_cache_key_changed": "history",
 }
-"""The words of Anthropic and OpenAI. The last four are less exact than what is known here about the conversation."""
+"""The words of Anthropic and OpenAI. The last four are less exact than the facts known here about the conversation."""
 
 
 class CacheUse(Record, frozen=True):

@@ -177,7 +177,7 @@ def reply_events(blocks: tuple[ReplyBlock, ...], stop: StopReason, model: str) -
 def _with_calls_apart(
     blocks: tuple[ReplyBlock, ...], stop: StopReason, model: str, interrupted: bool = False
 ) -> list[Event]:
-    """Return the blocks as events: calls and hosted results as such, what is between them as AssistantMessages."""
+    """Return the blocks as events: calls and hosted results as such, the blocks between them as AssistantMessages."""
     events: list[Event] = []
     message: list[Text | Thinking] = []
     for block in (*blocks, None):

@@ -213,7 +213,7 @@ class ReplyBuilder:
                 return block
 
     def _stored_hosted(self, block: ToolCall | ToolResult) -> ToolCall | ToolResult:
-        """Return a hosted call, or its result, as it is stored; what is changed is not sent back as it came."""
+        """Return a hosted call, or its result, as it is stored; a changed one is not sent back as it came."""
         own = self._redactor.own
         if isinstance(block, ToolCall):
             return replace(block, arguments=self._redactor.own_json(block.arguments))

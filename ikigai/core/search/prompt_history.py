@@ -65,7 +65,7 @@ class PromptMatches:
         self._matches: dict[str, tuple[tuple[int, bool, int], SentPrompt]] = {}
 
     def add(self, earlier: Iterable[SentPrompt]) -> None:
-        """Add prompts that may match. Of a text that was sent several times the best match counts, then the
+        """Add prompts that may match. A text that was sent several times counts once: by its best match, then the
         newest one.
         """
         for each in earlier:

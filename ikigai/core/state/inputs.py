@@ -68,7 +68,7 @@ class Opened(Record, frozen=True):
 class Submitted(Record, frozen=True):
     """A message; `sender` is the name of the agent that sent it, "" for the user; `attended` as in `UserMessage`.
 
-    The loop finds what is `recalled` for it, if that is switched on.
+    The loop fills in the turns `recalled` for it, if that is switched on.
     """
 
     text: str

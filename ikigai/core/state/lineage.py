@@ -61,7 +61,7 @@ def live_spans(spans: Iterable[Span], excluded: Iterable[Interval]) -> tuple[Spa
 
 
 def _without(span: Span, low: int, high: int) -> Iterable[Span]:
-    """Yield what is left of the span without the events low < id < high."""
+    """Yield the parts of the span outside the events low < id < high."""
     if (span.last is not None and span.last <= low) or span.first >= high:
         yield span
         return

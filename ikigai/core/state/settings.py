@@ -68,7 +68,7 @@ def default_system(memory: Memory, where: Surroundings) -> str:
 
 
 def changed_default_system(memory: Memory, value: str) -> tuple[Event, ...]:
-    """Return the change of the default system prompt, if it changes what is sent."""
+    """Return the change of the default system prompt, if it changes the request."""
     if (memory.settings.get(DEFAULT_SYSTEM_KEY) or "") == value or (not value and memory.settings.get("system")):
         return ()
     return (SettingsChanged({DEFAULT_SYSTEM_KEY: value or None}, {DEFAULT_SYSTEM_KEY: "default"}),)

@@ -1,4 +1,4 @@
-"""State what is wrong with a reply: a pause too many, tools that do not exist, calls cut off, no text."""
+"""State the defect of a reply: a pause too many, tools that do not exist, calls cut off, no text."""
 
 from ikigai.core.events import Event
 from ikigai.core.messages import ReplyBlock, Role, Text, ToolCall, ToolResult

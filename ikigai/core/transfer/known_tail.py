@@ -31,7 +31,7 @@ class KnownTail:
         self._size = 0
 
     def add(self, rows: Sequence[StoredEvent], ids: Sequence[str], size: int, now: float) -> None:
-        """Add events of `size` bytes that were stored `now`, and forget what is too old or too much.
+        """Add events of `size` bytes that were stored `now`, and forget events that are too old or too many.
 
         What was added last stays, however large it is.
         """

@@ -24,7 +24,7 @@ the body, after the last block, where the server puts it. So the bytes of a mess
 The fourth is at the end of the request before, where that lies further back than the server looks by itself.
 """
 SEARCHED_BLOCKS = 20
-"""Blocks before a breakpoint in which the server looks for what is in the cache (build-with-claude/prompt-caching)."""
+"""Blocks before a breakpoint in which the server looks for cached content (build-with-claude/prompt-caching)."""
 
 DEFAULT_TTL = "5m"
 """The lifetime of a cache where none was chosen."""

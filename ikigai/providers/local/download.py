@@ -314,7 +314,9 @@ def _write(file: BinaryIO, piece: bytes) -> None:
 
 
 def _merged(before: PartState, headers: Mapping[str, str], status: int, plain_etag: bool) -> PartState:
-    """Return what is named so far with what this answer names: the first checksum counts, and the last validator."""
+    """Return the checksum and validator named so far, with those that this answer names: the first checksum counts, and
+    the last validator.
+    """
     sha256 = before.sha256 or named_sha256(headers, status, plain_etag)
     linked = headers.get("x-linked-size", "")
     length = headers.get("content-length", "") if status == 200 else ""

@@ -24,7 +24,7 @@ MAX_STATE_BYTES = 4096
 
 
 class PartState(Record, frozen=True):
-    """The file that a part belongs to: its size in bytes (0 if unknown), SHA-256 and ETag, "" for what is unknown."""
+    """The file that a part belongs to: its size in bytes (0 if unknown), SHA-256 and ETag, "" if unknown."""
 
     size: int = 0
     sha256: str = ""

@@ -79,7 +79,7 @@ log = logging.getLogger(__name__)
 class OpenAIProvider(StreamingProvider):
     """A server that speaks OpenAI's formats (`StreamingProvider`).
 
-    `api` is "chat" or "responses"; "" chooses by the address. `preset` says what is special about a known server.
+    `api` is "chat" or "responses"; "" chooses by the address. `preset` has the peculiarities of a known server.
     """
 
     OWN_ADDRESS = "https://api.openai.com/v1"

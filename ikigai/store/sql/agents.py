@@ -188,7 +188,7 @@ DRAFT = "select asked_by, text, thinking, parts::text from drafts where agent_id
 
 
 def listen(schema: str) -> bytes:
-    """Return the statement that listens to what is stored in this schema."""
+    """Return the statement that listens to events stored in this schema."""
     return f"listen {quoted(schema)}".encode()
 
 

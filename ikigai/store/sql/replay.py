@@ -2,8 +2,8 @@
 
 from typing import LiteralString
 
-# The index is committed before it is on disk, so the end of what is written is not enough. Without events any id stands
-# for the newest.
+# The index is committed before it is on disk, so the end of the written part is not enough. Without events any id
+# stands for the newest.
 POSITION = """
 select pg_current_wal_insert_lsn()::text, newest.id, newest.event_id
 from (values (1)) as one (row) left join (

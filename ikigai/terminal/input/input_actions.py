@@ -63,7 +63,7 @@ class InputActions:
             self.handler.submit("/retry")
 
     def ask_to_leave(self, key: str) -> bool:
-        """Tell the user that `key` again leaves, and what is at work; return True if this was told just now."""
+        """Tell the user that `key` again leaves, and which work still runs; return True if this was told just now."""
         now = time.monotonic()
         if now - self._asked_to_leave < LEAVE_SECONDS:
             return True

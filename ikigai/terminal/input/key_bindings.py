@@ -1,8 +1,8 @@
 """Bind keys to actions: prompt_toolkit's Emacs keys, and over them the actions of `core.key_actions`.
 
-Esc and Ctrl+C stop what is under way: a menu, a question, a command, the reading of attachments, or the turn. The agent
-gets the input Interrupted: the turn ends with the part of the reply so far, running tools are cancelled, and messages
-that wait return to the prompt (`core/state/decisions` has the rule).
+Esc and Ctrl+C stop the activity under way: a menu, a question, a command, the reading of attachments, or the turn. The
+agent gets the input Interrupted: the turn ends with the part of the reply so far, running tools are cancelled, and
+messages that wait return to the prompt (`core/state/decisions` has the rule).
 """
 
 import time

@@ -78,7 +78,7 @@ class KeyParser:
         self._pasted_lines = False  # a moment ago: Enter is the end of a line, unless it comes alone after a flush
         self._flushed = True
         self._fed = 0.0
-        self._is_fast = False  # what is fed now came too soon after what came before to be typed
+        self._is_fast = False  # this text came too soon after the text before it to be typed
         self._on_answer: Callable[[str], object] | None = None
         self._until = 0.0  # an answer may come
         self._cut = 0  # characters of the rest behind which nothing came for a while: others in it may be typed text
@@ -140,7 +140,7 @@ class KeyParser:
             self._cut = self._cut or len(self._rest)
 
     def _continue(self, text: str, at_once: bool) -> Iterator[KeyPress]:
-        """Return the key presses of what is held and of `text`; `at_once` if little time has passed between the two."""
+        """Return the key presses of the held text and of `text`; `at_once` if little time lies between the two."""
         if self._cut and not self._goes_on(text, at_once):
             text, self._rest = self._rest[self._cut :] + text, ""
         if self._escaped and text.startswith(("]11;", "[?")):

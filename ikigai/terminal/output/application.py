@@ -251,7 +251,7 @@ class TerminalApp:
         self._tty.restore()
 
     def _take_again(self, waited: bool = True) -> None:
-        """Take the terminal again; `waited` if what is in there was typed while it was away."""
+        """Take the terminal again; `waited` if its text was typed while it was away."""
         self._tty.raw()
         if waited:
             data, self._typed_meanwhile = self._typed_meanwhile + self._tty.read_waiting(), b""

@@ -24,9 +24,9 @@ class Entries:
     """The entries, drawn in `theme`. `thinking` says how a model's thoughts are shown: "fold" (in a row), "full" or
     "hide".
 
-    `folded` is all of the newest thought, or of what is longer than its shown rows. `folded_in` is the event that holds
-    it, 0 while it is not stored. A caller that shows one calls `fold` first. `links` says if text may become a link.
-    `marks` sets marks for prompts, where they are wanted: then everything has to be drawn in its order.
+    `folded` is the whole text of the newest thought, or of an entry longer than its shown rows. `folded_in` is the
+    event that holds it, 0 while it is not stored. A caller that shows one calls `fold` first. `links` says if text may
+    become a link. `marks` sets marks for prompts, where they are wanted: then everything has to be drawn in its order.
     """
 
     def __init__(self, theme: Theme, thinking: str) -> None:
@@ -39,7 +39,7 @@ class Entries:
         self._denied = ""  # together with other calls, as the last result says
 
     def fold(self, shown: Shown | FinishedPiece, columns: int) -> None:
-        """Remember the text of the newest block that is going to be shown in part in so many columns."""
+        """Remember the full text of the newest block that will be folded at this width."""
         if isinstance(shown, TranscriptBlock) and shown.thoughts:
             self.folded, self.folded_in = shown.thoughts[-1].text, shown.id
         elif isinstance(shown, FoldedThinking):

@@ -60,7 +60,7 @@ def max_rows(rows: int, is_read: bool = False) -> int:
 
 
 def max_menu_rows(rows: int) -> int:
-    """Return the rows that the live area may take while a menu is open: it is read then, and what is above it waits."""
+    """Return the rows that the live area may take while a menu is open: it is read then, and the rows above it wait."""
     return max(min(rows, 4), rows * 2 // 3)
 
 
@@ -184,7 +184,7 @@ class LiveArea:
         return self._drawn[2]
 
     def _activity(self, columns: int) -> list[str]:
-        """Draw what is under way in a row; before another attempt also why the last one failed."""
+        """Draw the activity in a row; before another attempt also why the last one failed."""
         now = time.monotonic()
         if self.asking_elsewhere:
             return [DIALOG_INDENT + self.theme.paint("dim", cut(ASKING_ELSEWHERE, columns - len(DIALOG_INDENT)))]

@@ -301,7 +301,7 @@ def _interrupts(block: Token | None) -> bool:
 
 
 def _wrap(line: str, width: int, rows: int) -> Sequence[str]:
-    """Return the last rows of a line, broken between words. Of a very long line only the end is looked at."""
+    """Return the last rows of a line, broken between words. Only the end of a very long line is looked at."""
     width = max(width, 2)
     # Begun at a multiple of what fits, so that the rows stand still while the line grows.
     step = width * (rows + 1)

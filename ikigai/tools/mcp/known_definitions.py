@@ -30,7 +30,7 @@ class KnownServer(msgspec.Struct):
 
 
 def read(file: Path) -> Mapping[str, KnownServer]:
-    """Return what is known, by the names of the servers; nothing from a damaged file."""
+    """Return the known definitions, by the names of the servers; nothing from a damaged file."""
     with contextlib.suppress(IkigaiError):
         return private_json.read(file, KnownServer, *_DAMAGED)
     return {}

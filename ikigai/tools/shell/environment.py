@@ -1,7 +1,7 @@
 """Make the environment of a command: the listed variables of the user, without secrets, and nothing that waits.
 
-The list says what passes rather than what is removed: an unknown variable may hold a key, or change what an approved
-program does. CDPATH, RIPGREP_CONFIG_PATH, BASH_ENV, LD_PRELOAD, LD_LIBRARY_PATH, LESSOPEN, GIT_SSH_COMMAND and
+The list names the variables that pass, not the removed ones: an unknown variable may hold a key, or change what an
+approved program does. CDPATH, RIPGREP_CONFIG_PATH, BASH_ENV, LD_PRELOAD, LD_LIBRARY_PATH, LESSOPEN, GIT_SSH_COMMAND and
 their like pass only when `[tools] env` names them.
 """
 

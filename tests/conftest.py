@@ -64,7 +64,7 @@ create schema ikigai;
 set search_path = ikigai, pg_temp;
 """
 CLEAN = "select shobj_description(oid, 'pg_database') from pg_database where datname = current_database()"
-# A digest of everything in the database that is no row of a table: whoever makes or changes one of these renews its
+# A digest of everything in the database that is not a row of a table: whoever makes or changes one of these renews its
 # xmin. Not of pg_class, which TRUNCATE renews too.
 MADE = """
 select concat_ws(' ', count(*), sum(hashtextextended(concat_ws(' ', kind, id, made), 0))) from (

@@ -178,7 +178,7 @@ class ModelCall:
             return count if count <= measure(memory, messages) else 0
         except TimeoutError:
             return 0
-        except Exception:  # a figure for the window is no reason for a turn to fail
+        except Exception:  # a figure for the window is not a reason for a turn to fail
             log.exception("%s did not count", memory.model)
             return 0
 

@@ -255,7 +255,7 @@ def _log_file() -> Path:
 
 
 def _start_log() -> None:
-    """Log to the state folder; if that cannot be written, to nowhere: a log is no reason to stop."""
+    """Log to the state folder; if that cannot be written, to nowhere: a log is not a reason to stop."""
     logging.raiseExceptions = False
     root = logging.getLogger()
     try:

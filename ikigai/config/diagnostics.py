@@ -41,7 +41,7 @@ def bad_value(setting: Setting) -> ConfigError:
 
 
 def _culprit(setting: Setting) -> str:
-    """Return the first wrong item of an array; empty where the setting is no array, or wrong as a whole."""
+    """Return the first wrong item of an array; empty where the setting is not an array, or wrong as a whole."""
     expected = KEY_SPECS[path_pattern(setting.path)]
     if not (isinstance(setting.value, list) and isinstance(expected.default, tuple)):
         return ""

@@ -54,7 +54,7 @@ def check_address(url: str) -> None:
 
 
 def check_body(body: Mapping[str, Any]) -> None:
-    """Raise ValueError if a field is ikigai's own, is no JSON, or holds a secret itself."""
+    """Raise ValueError if a field is ikigai's own, is not JSON, or holds a secret itself."""
     import msgspec
 
     try:

@@ -1,6 +1,6 @@
 """Check the keys that the table [keys] gives to actions; loaded only if there are some.
 
-A key that cannot be used is no reason to stop: the action keeps its default keys, and the user is told at start.
+A key that cannot be used is not a reason to stop: the action keeps its default keys, and the user is told at start.
 """
 
 import re

@@ -67,7 +67,7 @@ def is_listed(file: Path, folder: Path) -> bool:
 def trust(file: Path, folder: Path, now: float, files: Mapping[str, str] | None = None) -> str:
     """Trust `folder` and these `files` from `now` on (seconds since 1970); return its real path.
 
-    Raise IkigaiError when the file cannot be written, Rejected for a path that is no folder.
+    Raise IkigaiError when the file cannot be written, Rejected for a path that is not a folder.
     """
     path = _real(folder)
     if path is None or not Path(path).is_dir():

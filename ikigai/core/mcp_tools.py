@@ -128,8 +128,8 @@ def choose_offer(
 def clean_definition(server: str, tool: str, description: str, schema: str, taken: Iterable[str]) -> McpDefinition:
     """Return the definition of a tool with a name that models can call, text that hides nothing, and a schema.
 
-    Raise ValueError, with the second half of a sentence, for a schema that is no object schema or too long, and for a
-    name that another tool has.
+    Raise ValueError, with the second half of a sentence, for a schema that is not an object schema or too long, and for
+    a name that another tool has.
     """
     name = tool_name(server, tool)
     if name in taken:

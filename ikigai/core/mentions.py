@@ -17,7 +17,7 @@ import re
 from ikigai.core.record import Record
 
 LONGEST_PATH = 4096
-"""Characters of a path or URL; a longer word is no mention."""
+"""Characters of a path or URL; a longer word is not a mention."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"

@@ -88,7 +88,7 @@ Attachment: TypeAlias = Image | Document
 class ToolCall(Record, frozen=True, tag="tool_call"):
     """A call of a tool by a model. `arguments` is the JSON text of an object, as the model wrote it.
 
-    Text of the model that is no JSON object stands in `malformed`, and `arguments` is `{}`: such a call is answered
+    Text of the model that is not a JSON object stands in `malformed`, and `arguments` is `{}`: such a call is answered
     with an error and never runs. A `hosted` call has been run by the vendor, within the reply: it is named as the
     `vendor` of thinking is. ikigai never runs it, and its result follows in the model's message.
     """

@@ -150,7 +150,7 @@ class View(Protocol):
         ...
 
     def notice(self, text: str) -> None:
-        """Show a sentence for the user that is no event: a refusal, a warning, the state of the database."""
+        """Show a sentence for the user that is not an event: a refusal, a warning, the state of the database."""
         ...
 
     def note(self, text: str) -> None:

@@ -102,7 +102,7 @@ class ImportReader:
     def rows(self) -> Iterator[RawRow]:
         """Yield the events, ascending.
 
-        Raise Rejected at the first item that is no event, at a wrong end, and for a wrong checksum.
+        Raise Rejected at the first item that is not an event, at a wrong end, and for a wrong checksum.
         """
         count = 0
         for text in self._texts():

@@ -91,7 +91,7 @@ async def _has_come(reading: asyncio.Future[bytes]) -> bool:
 
 
 async def read_turns() -> AsyncIterator[str]:
-    """Yield the message of each line. Raise ConfigError, with the number of the line, for one that is no turn."""
+    """Yield the message of each line. Raise ConfigError, with the number of the line, for one that is not a turn."""
     rest, number = b"", 0
     while chunk := await _start_reading():
         *lines, rest = (rest + chunk).split(b"\n")

@@ -128,7 +128,7 @@ def _orientation(picture: "Picture", data: bytes, kind: str) -> int:
             picture.info["exif"] = exif
         # Pillow's own method for PNG decodes the whole picture first: its chunk may stand behind the pixels.
         return int(Image.getexif(picture).get(_ORIENTATION, 1))
-    except Exception:  # damaged EXIF is no reason to refuse a picture
+    except Exception:  # damaged EXIF is not a reason to refuse a picture
         return 1
 
 

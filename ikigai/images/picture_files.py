@@ -34,7 +34,7 @@ class SpecialFile(OSError):
 def open_picture(path: Path) -> BinaryIO:
     """Open an ordinary file for reading; do not even open others, for that can wait or have effects.
 
-    Raise SpecialFile, another OSError, and ValueError for a text that is no path.
+    Raise SpecialFile, another OSError, and ValueError for a text that is not a path.
     """
     _ordinary(path.stat().st_mode)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

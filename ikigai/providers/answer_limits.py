@@ -3,7 +3,7 @@
 part of an answer                        at most             beyond that
 headers                                  about 100 KiB       the HTTP client's own limit: refused
 body of an error                         64 KiB              the rest is not read
-body of an answer that is no stream      16 MiB              refused
+body of an answer that is not a stream   16 MiB              refused
 line of a stream (`event_stream`)        32 MiB              refused
 text, thinking and calls of a reply      16 MiB              refused (`streaming`)
 

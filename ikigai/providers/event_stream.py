@@ -24,7 +24,7 @@ DRAIN_SECONDS = 0.25
 async def decode_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[object, None]:
     """Yield the decoded JSON of each event.
 
-    Raise ValueError or RecursionError for an event that is no JSON, UnusableAnswer for a line above the cap.
+    Raise ValueError or RecursionError for an event that is not JSON, UnusableAnswer for a line above the cap.
     """
     decoder = EventDecoder()
     async with aclosing(cast("AsyncGenerator[bytes, None]", pieces)):

@@ -261,7 +261,7 @@ def cut(target: RequestTarget, request_id: str) -> StreamFailed:
 
 
 def failure_without_stream(target: RequestTarget, body: object, request_id: str = "") -> StreamFailed:
-    """Return the failure of a success that is no stream of events: an error dressed as one, or a foreign page."""
+    """Return the failure of a success that is not a stream of events: an error dressed as one, or a foreign page."""
     if isinstance(body, dict) and body.get("error"):
         return failure_in_stream(target, body, request_id)
     text = f"The server at {target.address} is not a model API: it sent a web page instead of a stream."

@@ -162,7 +162,7 @@ SCRIPT_REMEDY = "Use demo, echo or the path of a JSON file with a list of replie
 
 
 def load(path: Path) -> tuple[Reply, ...]:
-    """Return the replies of a script. Raise OSError, or ValueError if it is no script."""
+    """Return the replies of a script. Raise OSError, or ValueError if it is not a script."""
     return msgspec.json.decode(path.read_bytes(), type=tuple[Reply, ...])
 
 

@@ -133,8 +133,8 @@ async def restore(
 ) -> int:
     """Fill a schema that has no agents yet; return how many events it has then.
 
-    The rows may come from a schema of any name. Raise ConfigError if the file cannot be read, Rejected if it is no dump
-    or the schema is not empty: then nothing is changed.
+    The rows may come from a schema of any name. Raise ConfigError if the file cannot be read, Rejected if it is not a
+    dump or the schema is not empty: then nothing is changed.
     """
     pg_restore = pg_programs.find_newest("pg_restore", binaries)
     await asyncio.to_thread(_check_archive, file)
@@ -182,7 +182,7 @@ async def _fill(
 
 
 def _check_archive(file: Path) -> None:
-    """Raise ConfigError if the file cannot be read, Rejected if it is no archive of pg_dump's."""
+    """Raise ConfigError if the file cannot be read, Rejected if it is not an archive of pg_dump's."""
     try:
         with file.open("rb") as archive:
             head = archive.read(len(ARCHIVE_MAGIC))

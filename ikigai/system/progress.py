@@ -1,8 +1,8 @@
 """Show the progress of long work: one line on the terminal behind standard error, redrawn in place, and gone at the
 end.
 
-The rule is here and nowhere else. Nothing is drawn for work of less than a moment, nothing where standard error is no
-terminal or the output is for programs. On a terminal that cannot draw over a line it is said once. No mode of the
+The rule is here and nowhere else. Nothing is drawn for work of less than a moment, nothing where standard error is not
+a terminal or the output is for programs. On a terminal that cannot draw over a line it is said once. No mode of the
 terminal is changed, so that nothing has to be restored after Ctrl+C.
 """
 

@@ -20,7 +20,7 @@ def tool_files(folder: Path) -> tuple[list[Path], list[str]]:
     except OSError as error:
         return [], [f"The tools in {clean_line(str(folder))} cannot be used: {error.strerror}."]
     paths = [folder / name for name in names if not (folder / name).is_dir()]
-    # Neither trust nor an approval can be stored for a name that is no text.
+    # Neither trust nor an approval can be stored for a name that is not text.
     named = [path for path in paths if storable(path.name) == path.name]
     problems = [
         f"{clean_line(str(path))} is not offered as a tool: its name is not valid UTF-8. Rename it."

@@ -150,7 +150,7 @@ async def test_usage_is_the_sum_of_what_servers_said(
 
 
 def compare(row: dict[str, Any], told: UsageTotals) -> None:
-    """Check a row to the token and to the millionth of a dollar; whether turns left the window is no server's word."""
+    """Check a row to the token and to the millionth of a dollar; if turns left the window is not a server's word."""
     for name in UsageTotals.__struct_fields__:
         if name not in ("cost", "prunes", "pruned"):
             assert row[name] == getattr(told, name), (row, name, told)

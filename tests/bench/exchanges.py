@@ -60,7 +60,7 @@ class Exchanges:
         with connection:
             while begun := connection.recv(65536):
                 came = time.perf_counter()
-                if begun.startswith(b"HEAD "):  # it opens the connection, and is no exchange
+                if begun.startswith(b"HEAD "):  # it opens the connection, and is not an exchange
                     connection.sendall(b"HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n")
                     continue
                 head, _, body = begun.partition(b"\r\n\r\n")

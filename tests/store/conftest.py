@@ -27,7 +27,7 @@ def patient_search() -> Iterator[None]:
 
 @pytest.fixture
 def role(dsn: str) -> Iterator[str]:
-    """DSN of the same database for a user of its own, who is no superuser and has no rights in it."""
+    """DSN of the same database for a user of its own, who is not a superuser and has no rights in it."""
     yield from _role(dsn)
 
 

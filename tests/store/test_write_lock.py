@@ -88,7 +88,7 @@ async def test_second_program_is_told_who_writes(dsn: str, monkeypatch: pytest.M
     finally:
         program.kill()
         await program.wait()
-    # A program that was killed is no holder, though the server may need a moment to see it.
+    # A program that was killed is not a holder, though the server may need a moment to see it.
     log = await first.open_agent(agent)
     await log.append((ev.UserMessage("mine"),))
     await first.close()

@@ -125,7 +125,7 @@ def _read_typed_key(provider: str) -> str:
 
 
 def _read_piped_key() -> str:
-    """Return standard input, as one key. Longer input is no key, and is refused rather than cut."""
+    """Return standard input, as one key. Longer input is not a key, and is refused rather than cut."""
     with interruptible():
         try:
             text = sys.stdin.buffer.read(2 * login_keys.MAX_KEY_CHARACTERS)

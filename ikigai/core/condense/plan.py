@@ -3,7 +3,7 @@
 choose_scope       the oldest turns, up to a target; never the newest two, never half a one
 join_into_parts    their text, in pieces that fit into a request to the condensing model
 appended_request   the request in which the agent's own model summarizes them, read from its cache
-summary_defect     the reason why an answer is no summary
+summary_defect     the reason why an answer is not a summary
 format_summaries   the summaries of an agent, as people read them
 """
 

@@ -1,8 +1,8 @@
 """Choose the model that a turn goes on with when its own is down, and return to the first one after the turn.
 
 The change is a settings event with the origin FALLBACK_ORIGIN, within the turn: so the room of the other model decides
-the window, and a replay arrives at the same memory. It is no choice of the agent. The setting FALLBACK_KEY counts the
-models of the list that the turn has come to.
+the window, and a replay arrives at the same memory. It is not a choice of the agent. The setting FALLBACK_KEY counts
+the models of the list that the turn has come to.
 """
 
 from ikigai.core.events import FALLBACK_KEY, Choices, SettingsChanged

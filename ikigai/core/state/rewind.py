@@ -89,7 +89,7 @@ def undo_change(memory: Memory, id: int) -> Undone:
 
 
 def redo_change(memory: Memory) -> Undone:
-    """Return the undo of the newest undo that is no redo itself, so that repeating it goes on.
+    """Return the undo of the newest undo that is not a redo itself, so that repeating it goes on.
 
     Raise Rejected if none exists.
     """

@@ -148,7 +148,7 @@ def renumber_row(row: Row, numbers: IdMap, same_log: bool = False) -> Row:
     its own one: mail and choices stay as they are.
 
     Fields of unexpected types stay as they are: such a row is an Unknown event there as well as here. Raise ValueError
-    where data is no JSON.
+    where data is not JSON.
     """
     named, choices = ID_FIELDS.get(row.kind, {}), SETTINGS_FIELDS.get(row.kind, "")
     if row.data is None or not (named or choices):

@@ -1,4 +1,4 @@
-"""Say in one line what an event that is no message did: a change of context, settings or the agent, mail, recall."""
+"""Say in one line what an event that is not a message did: a change of context, settings or the agent, mail, recall."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_NAMED_EVENTS = 6
 
 
 def note(id: int, event: object) -> str:
-    """Return what an event that is no message did; "" if it says nothing to a user."""
+    """Return what an event that is not a message did; "" if it says nothing to a user."""
     match event:
         case Cleared():
             return "Context cleared: the next request starts empty. The history stays. To undo this: /undo"

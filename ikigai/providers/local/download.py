@@ -329,7 +329,7 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 
 
 def _check_status(status: int, url: httpx2.URL, has_token: bool) -> None:
-    """Raise for an answer that is no file."""
+    """Raise for an answer that is not a file."""
     if status in (200, 206, 416):
         return
     if status in BUSY:

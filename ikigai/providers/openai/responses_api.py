@@ -23,8 +23,8 @@ COUNTED_FIELDS = frozenset({"model", "instructions", "tools", "reasoning", "text
 """Keys of the head that the endpoint for counting knows."""
 
 PHASE_SUFFIX = "#phase"
-"""Suffix of the vendor of a Thinking that is no thought: its signature is the phase of the text after it (commentary or
-final answer), which OpenAI wants back.
+"""Suffix of the vendor of a Thinking that is not a thought: its signature is the phase of the text after it (commentary
+or final answer), which OpenAI wants back.
 """
 
 

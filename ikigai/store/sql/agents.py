@@ -130,7 +130,7 @@ AGENT_BY_ID = _AGENT + "where id = %s"
 AGENT_BY_NAME = _AGENT + "where name = %s"
 AGENTS_BETWEEN_IDS = _AGENT + "where id between %s and %s limit 2"
 AGENTS = _AGENT + "where killed_at is null and archived_at is null or %s order by last_used_at desc limit %s"
-# An agent that a tool made is no place to begin: its results go to the agent that it works for.
+# An agent that a tool made is not a place to begin: its results go to the agent that it works for.
 _LAST = f"""
 join agent_uses uses on uses.agent_id = agents.id and uses.role = {ROLE}
 where killed_at is null and archived_at is null and not made and not ephemeral

@@ -71,7 +71,7 @@ class KeyParser:
         self.focused: bool | None = None  # the terminal is in front, as it has reported; None: it has not
         self._rest = ""  # the start of a sequence, or Enter behind text: more lines may follow
         self._paste: list[str] | None = None
-        self._has_marks = False  # the paste ends with a mark; else with a pause, or with a key that is no text
+        self._has_marks = False  # the paste ends with a mark; else with a pause, or with a key that is not text
         self._room = 0
         self._after: str | None = None  # what followed the paste's end mark: keys, unless another end mark comes
         self._typed_ahead = False

@@ -88,7 +88,7 @@ class Dialogs:
         self._typed = time.monotonic()
 
     def pressed(self, key: str, text: str) -> bool:
-        """Handle a key with `text` in the input; return True if the key answered and is no text."""
+        """Handle a key with `text` in the input; return True if the key answered and is not text."""
         dialog = self.current
         if dialog is None or dialog.choice or not dialog.since or dialog.answered.done():
             return False

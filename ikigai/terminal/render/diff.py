@@ -5,7 +5,7 @@
      2 +     return 2
 
 The hunks are read by the numbers in their headers, so that no line of a file passes for a header. The names of the file
-are left out: the call stands above. What is no line of a hunk is a note about the diff and is drawn as it is.
+are left out: the call stands above. What is not a line of a hunk is a note about the diff and is drawn as it is.
 """
 
 from __future__ import annotations

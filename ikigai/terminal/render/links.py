@@ -1,7 +1,7 @@
 """Decide which targets a link may hide behind its words (OSC 8), and if the words are honest about them.
 
 A model's text is foreign. A target becomes a link only when nothing in it can be misread. Where the words look like an
-address the target is shown beside them, unless it is that address. A target that is no link is always shown.
+address the target is shown beside them, unless it is that address. A target that is not a link is always shown.
 """
 
 import re

@@ -11,7 +11,7 @@ A rule is a command as text, or a table:
                      "-q" takes no value, "-k=" takes one, "--rootdir=path" a path inside the working directory,
                      "--color=?" may have one attached; "-#" is a number (head -5), "--" the end of options
     operands         its other arguments, in order: kinds divided by blanks, the last with ... for any number of it.
-                     "path" lies inside the working directory, "file" too and is no folder, "text" is anything,
+                     "path" lies inside the working directory, "file" too and is not a folder, "text" is anything,
                      "name" is a program, or a path inside if it has a /; "number", "+text" and "lines" (sed's 1,20p)
                      look so; "" is none, "path..." the default
     style            "letters" (the default): one dash, then letters in bundles; two dashes, then a word

@@ -8,7 +8,7 @@ A rule is program, subcommand and options, word for word. A command follows it i
     it begins with the rule's words       as the parser finds them, none with a wildcard
     all other words are plain operands    letters, digits and . / _ , + -: no option, wildcard, @file or NAME=VALUE
     a shape in the tables takes it whole  rules.toml (programs that only look) or star_rules.toml
-    its program is no file of the project, and it runs in the folder that the rule belongs to
+    its program is not a file of the project, and it runs in the folder that the rule belongs to
     no operand is protected, secret, ikigai's own or outside the working directory, links resolved
     a recursive search in it could read no file that looks like one with keys
 

@@ -112,7 +112,7 @@ async def test_calls_of_another_model_get_empty_thinking_once_it_is_wanted(
 async def test_server_that_wants_thinking_with_calls_gets_none_with_answers(
     mine: OpenAIProvider, wire_server: WireServer
 ):
-    """A refusal because of a call is no reason to send all thinking from then on, which costs tokens."""
+    """A refusal because of a call is not a reason to send all thinking from then on, which costs tokens."""
     wire_server.answer = deepseek()
     foreign = Message(Role.ASSISTANT, (ToolCall("c", "ls"),))
     messages = (USER, foreign, Message(Role.TOOL, (ToolResult("c", "4 files", name="ls"),)))

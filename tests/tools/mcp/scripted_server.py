@@ -8,7 +8,7 @@ huge        answers a call with one message of 40 MiB
 escapes     descriptions and results with escape sequences, invisible characters and half a surrogate pair
 many        10,000 tools, in pages
 strange     a schema that is too long, colliding and unspeakable names
-invalid     a schema that is none, a tool without a name, and what is no tool, beside a good one; likewise resources
+invalid     a schema that is none, a tool without a name, and what is not a tool, beside a good one; likewise resources
 odd         results of which a part does not follow the protocol: FILE has the result of each method, as JSON
 refused     a parameter that Anthropic refuses, and a schema that OpenAI refuses, beside a good tool
 children    starts a daemon in a session of its own and goes on as good, also behind the end of its input; FILE gets

@@ -93,7 +93,7 @@ class InputDrafts:
         asyncio.get_running_loop().call_later(STORE_SECONDS, self._save_unstored)
 
     def _save_unstored(self) -> None:
-        if self._unstored():
+        if self._unstored() or self._current_id() in self._saved_ids:  # a draft that was sent must not stay in its file
             self.changed(entered=True)
         elif self._has_changed:
             self.changed()

@@ -32,7 +32,7 @@ CHANGED_PER_STATEMENT = 5_000
 """Events that one statement changes."""
 STATISTICS_TABLE = "pg_statistic"
 """The server's table with samples of the columns."""
-MAX_REWRITES = 3
+MAX_REWRITES = 10
 """Times that a table is rewritten while other transactions can still see its old rows."""
 
 MAX_SEGMENTS = 1_000

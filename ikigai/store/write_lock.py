@@ -80,20 +80,19 @@ async def acquire(session: DatabaseSession, cursor: Cursor, agent: UUID, name: s
         if await cursor.fetchall() == [(True,)]:
             return
         owner = await read_owner(session, cursor, agent)
-        if owner is not None:
-            ours = owner.backend in session.lost and owner.program == session.parameters["application_name"]
-            if not ours and not owner.is_dead():
-                raise AgentLocked(
-                    f"Agent {name} is open in another ikigai ({owner}).",
-                    "Use it there, or use another agent: /new or /switch here, --new at the start.",
-                    str(owner),
-                )
-            if asyncio.get_running_loop().time() > until:
-                raise Unavailable(
-                    f"The database {session.place} has not yet closed a lost connection.", "Try again in a moment."
-                )
-            if ours:
-                await cursor.execute(agents.END_BACKEND, (owner.backend,))
+        ours = bool(owner and owner.backend in session.lost and owner.program == session.parameters["application_name"])
+        if owner and not ours and not owner.is_dead():
+            raise AgentLocked(
+                f"Agent {name} is open in another ikigai ({owner}).",
+                "Use it there, or use another agent: /new or /switch here, --new at the start.",
+                str(owner),
+            )
+        if asyncio.get_running_loop().time() > until:
+            raise Unavailable(
+                f"The database {session.place} has not yet closed a lost connection.", "Try again in a moment."
+            )
+        if owner and ours:
+            await cursor.execute(agents.END_BACKEND, (owner.backend,))
         await asyncio.sleep(0.05)
 
 
@@ -108,7 +107,7 @@ async def release(session: DatabaseSession, cursor: Cursor, agent: UUID) -> None
 
 
 async def read_owner(session: DatabaseSession, cursor: Cursor, agent: UUID) -> LockOwner | None:
-    """Return the lock owner, or None."""
+    """Return the lock owner, or None, also while the lock of a connection that has just ended is still listed."""
     await cursor.execute(agents.LOCK_OWNER, (WAITING_LOCK, WRITE_LOCK, lock_key(agent, session.schema)))
     rows = await cursor.fetchall()
     return LockOwner(*rows[0]) if rows else None

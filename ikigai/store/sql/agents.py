@@ -103,7 +103,7 @@ select held.pid, coalesce(activity.application_name, ''), exists (
   where asks.locktype = 'advisory' and asks.granted and asks.pid = held.pid and asks.database = held.database
     and asks.classid = %s::bigint::oid and asks.objid = held.objid and asks.objsubid = 2
 )
-from pg_locks held left join pg_stat_activity activity on activity.pid = held.pid
+from pg_locks held join pg_stat_activity activity on activity.pid = held.pid
 where held.locktype = 'advisory' and held.granted
   and held.database = (select oid from pg_database where datname = current_database())
   and held.classid = %s::bigint::oid and held.objid = %s::bigint::oid and held.objsubid = 2

@@ -4,6 +4,7 @@ Two transactions that lock the same rows in different orders wait for each other
 loses nothing by beginning anew. That need not reach the user.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -13,8 +14,8 @@ import psycopg
 
 from ikigai.core.errors import StoreError, Unavailable
 
-MAX_REPEATS = 2
-"""Times that such a transaction is run again."""
+REPEAT_SECONDS = (0.05, 0.2, 0.8)
+"""Pauses before such a transaction is run again: at once it might meet the other one where that still takes its locks."""
 CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
@@ -26,13 +27,14 @@ def repeat_on_conflict(call: F) -> F:
 
     @wraps(call)
     async def repeated(*arguments: Any, **named: Any) -> Any:
-        for _ in range(MAX_REPEATS):
+        for pause in REPEAT_SECONDS:
             try:
                 return await call(*arguments, **named)
             except StoreError as error:
                 if not isinstance(error.__cause__, CONFLICTS):
                     raise
                 log.debug("%s runs again: %s", getattr(call, "__qualname__", call), error.__cause__)
+            await asyncio.sleep(pause)
         return await call(*arguments, **named)
 
     return cast("F", repeated)

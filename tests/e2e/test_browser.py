@@ -15,6 +15,7 @@ from tests.e2e.account import ECHO, WIRE, Account, Wire
 from tests.e2e.program import Program
 from tests.e2e.test_context_commands import answer
 from tests.e2e.test_repl import first_kept
+from tests.terminal.modes import ENTER
 
 CTRL_T = "\x14"
 
@@ -118,8 +119,10 @@ def test_actions_do_what_they_say(account: Account, tmp_path: Path):
         assert b64decode(copied) == b"the first one"
         program.type("]")
         program.wait(lambda: "seq 60" in selected(program), "the next message")
-        program.type("\r")
-        program.type("]\x1b[A")
+        program.type(ENTER)
+        program.type("]")
+        program.wait(lambda: "the second one" in selected(program), "the message behind it")
+        program.type("\x1b[A")
         program.wait(lambda: selected(program).endswith("[exit status 0]"), "the last row of what is unfolded")
         program.type("o")
         program.wait(lambda: paged.exists() and paged.read_text().endswith("60\n[exit status 0]\n"), "the pager")

@@ -105,11 +105,22 @@ comment on column search_postings.numbers is
 comment on column search_postings.times is 'Compressed: for each word how often each of them has it, for recall; 0 if recall leaves it out.';
 
 create table search_vocabulary (
-  stem text collate "C",
   word text collate "C",
-  primary key (stem, word)
+  stem text collate "C",
+  block bigint not null,
+  primary key (word, stem)
 );
-create index search_vocabulary_word on search_vocabulary (word);
-comment on table search_vocabulary is 'The words of each stem in the index. A stem is a word of its own, too, without a row.';
-comment on column search_vocabulary.stem is 'The stem, folded.';
+create index search_vocabulary_stem on search_vocabulary (stem);
+comment on table search_vocabulary is 'Each word in the index, once with itself as the stem, and with each stem that recall finds it by.';
 comment on column search_vocabulary.word is 'The word, folded.';
+comment on column search_vocabulary.stem is 'The stem, folded.';
+comment on column search_vocabulary.block is 'The row of search_words with the word.';
+
+create table search_words (
+  block bigint primary key,
+  words text collate "C" not null
+);
+alter table search_words alter column words set storage external;
+comment on table search_words is 'The words of the vocabulary, for searches for parts of words: each is in one block.';
+comment on column search_words.block is 'The number of the documents with which its words came, in thousands.';
+comment on column search_words.words is 'The words, folded: a line each.';

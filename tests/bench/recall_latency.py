@@ -28,13 +28,13 @@ from tests.bench.figures import Figure, percentile
 from tests.bench.histories import MIGRATIONS
 from tests.bench.prose import Prose
 from tests.bench.s08_search import PROBE, PROBE_INDEX
+from tests.bench.s21_scale import INDEX_TABLES
 from tests.support import semantic
 
 TURNS = 250_000
 AGENTS = 50
 LOG = "ikigai_recall"
 QUESTION_WORDS = (2, 5, 9, 16, 40)
-INDEX_TABLES = "search_documents", "search_segments", "search_postings", "search_vocabulary", "search_progress"
 SIZE = "select coalesce(sum(pg_total_relation_size(name::regclass)), 0)::bigint from unnest(%s::text[]) as name"
 
 

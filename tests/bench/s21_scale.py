@@ -35,7 +35,9 @@ BAR = 1.2
 SEARCH_BAR = 2.0
 """Bar of searches: a larger database has more segments."""
 INDEX_SHARE_BAR = 0.25
-INDEX_TABLES = "search_documents", "search_segments", "search_postings", "search_vocabulary", "search_progress"
+INDEX_TABLES = (
+    "search_documents", "search_segments", "search_postings", "search_vocabulary", "search_words", "search_progress",
+)  # fmt: skip
 QUICK, MORE_ROUNDS = 0.002, 4
 """Seconds below which an act has so many times more rounds: noise is a large part of a median of 40 such."""
 MAX_STATEMENTS = 1_000

@@ -22,7 +22,7 @@ from ikigai.store.sql import dump as dump_queries
 from ikigai.store.sql import search
 from tests.bench import generator
 
-VERSION = 3
+VERSION = 4
 """Version of what `fill` writes. Databases of another version are made anew."""
 TEMPLATES, TEMPLATE_EVENTS = 8, 1_000
 """Conversations that are copied, and the events of each."""
@@ -128,6 +128,7 @@ def _index_words(connection: psycopg.Connection, templates: list[_Template], age
     """Write the segments as the program joins them."""
     rows = connection.execute("select n, id, began from bench_agents order by n").fetchall()
     number, total, languages = 0, Counter[str](), Counter[str]()
+    vocabulary = {pair for each in templates for _, document in each.documents for pair in document.vocabulary}
     for begin in range(0, agents, SEGMENT_AGENTS):
         segment: list[word_index.Analysis] = []
         for n, id, began in rows[begin : begin + SEGMENT_AGENTS]:
@@ -153,11 +154,12 @@ def _index_words(connection: psycopg.Connection, templates: list[_Template], age
         ((id,),) = connection.execute(search.ADD_SEGMENT, (number, last, *newest, lengths)).fetchall()
         columns = map(list, zip(*pack_words(word_index.postings(segment)), strict=True))
         connection.execute(search.ADD_BLOCKS, (id, *columns), prepare=False)
+        vocabulary |= {(f"own{n}word",) * 2 for n, *_ in rows[begin : begin + SEGMENT_AGENTS]} | {("own", "own")}
+        connection.execute(search.ADD_VOCABULARY, word_index.vocabulary_row(number, vocabulary), prepare=False)
+        vocabulary.clear()
         number = last + 1
         total.update(documents=sum(each.length > 0 for each in segment), stems=sum(each.length for each in segment))
         languages.update(each.language for each in segment if each.length)
-    vocabulary = sorted({pair for each in templates for _, document in each.documents for pair in document.vocabulary})
-    connection.execute(search.ADD_VOCABULARY, tuple(map(list, zip(*vocabulary, strict=True))), prepare=False)
     connection.execute(search.BEGIN_INDEX, (stems.ANALYSIS,))
     figures = number, total["documents"], total["stems"], json.dumps(languages)
     connection.execute(search.SET_FIGURES, figures)

@@ -372,9 +372,12 @@ async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database
     assert not (await database.search(SECRET)).hits and holding(dsn, SECRET) == []
     assert not rows(dsn, "select 1 from search_postings where words ~ 'canary'")
     assert not rows(dsn, "select 1 from search_vocabulary where word ~ 'canary' or stem ~ 'canary'")
+    assert not rows(dsn, "select 1 from search_words where words ~ 'canary'")
     assert rows(dsn, "select 1 from search_vocabulary where word = 'house'")
+    assert rows(dsn, r"select 1 from search_words where words ~ '\nhouse\n'")
     reading = await Database.open(dsn, MIGRATIONS, write=False)
     queries = {"keep": 9, '"kee"': 0, "strasse": 1, '"filler strasse"': 1, "*eedl*": 1, "=>": 1, "purged": 1, "key": 0}
+    queries |= {"*anar*": 0, "*ous*": 8}
     for query, count in queries.items():
         found = await reading.search(query)
         assert (len(found.hits), found.behind, found.reached) == (count, 0, None), query

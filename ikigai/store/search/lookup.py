@@ -19,7 +19,7 @@ from ikigai.core.search.query import IndexKey, MatchMode, Term
 from ikigai.core.search.snippets import TermFinder
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT
-from ikigai.store.search.postings import BREAK, Documents, read_numbers, unpack_numbers
+from ikigai.store.search.postings import BREAK, Documents, is_word, read_numbers, unpack_numbers
 from ikigai.store.sql import search as queries
 
 SEARCH_TIMEOUT = 2.0
@@ -28,6 +28,8 @@ MAX_AT_ONCE = 64
 """Segments that are asked at once, or rows that are opened: first one, then twice as many each time."""
 MAX_BLOCKS_AT_ONCE = 8
 """Blocks that are read without another thread: about a millisecond, less than the way to a busy thread and back."""
+MAX_PART_WORDS = 32
+"""Words with a part of words by which that is replaced. With more words, hits are in the newest segments."""
 MIN_TEXTS, MAX_TEXTS = 10, 200
 """Texts that are read at once."""
 MAX_SKIPPED_CHARACTERS = 5_000_000
@@ -145,9 +147,25 @@ class Lookup:
     async def _begin(self) -> None:
         which = self._which
         self._agents = None if which.agents is None else [UUID(agent) for agent in which.agents]
+        if not await self._know_words():
+            return
         await self._cursor.execute(queries.SEGMENTS, {"since": which.since, "agents": self._agents}, prepare=False)
         for first, last, newest, *parts in await self._cursor.fetchall():
             self._put(min(newest, which.before - 1), 0, _Segment(first, last, *parts))
+
+    async def _know_words(self) -> bool:
+        """Replace a part of words by the words with it, if they are few; return False if a key has no word at all."""
+        keys = [(n, key) for n, (key, *_) in enumerate(self._groups) if is_word(key.text)]
+        lows, highs = ([_bounds(key)[end] for _, key in keys] for end in (0, 1))
+        which = (MAX_PART_WORDS + 1, lows, highs, [key.text for _, key in keys])
+        await self._cursor.execute(queries.WORDS, which, prepare=False)
+        found = [words for (words,) in await self._cursor.fetchall()]
+        for (n, key), blocks in zip(keys, found, strict=True):
+            if key.how is MatchMode.PART and len(blocks) <= MAX_PART_WORDS:  # there is a different word in each
+                words = [word for block in blocks for word in block.split(BREAK) if key.text in word]
+                if len(words) <= MAX_PART_WORDS:
+                    self._groups[n] = [IndexKey(word, MatchMode.WHOLE) for word in words]
+        return all(found)
 
     async def _next_places(self, most: int) -> list[Place]:
         """Return the next pieces that may hold every term; fewer where the time is over."""

@@ -24,6 +24,11 @@ BREAK = "\n"
 _STEPS_BITS = 4  # a length has this many bits behind its first one in its code
 
 
+def is_word(key: str) -> bool:
+    """Return False for two words in a row, and for a kind of events."""
+    return PAIR_JOINER not in key and key[0] != "#"
+
+
 class Postings(NamedTuple):
     """The documents that have a word, ascending, and how often each has it."""
 
@@ -183,8 +188,7 @@ def read_numbers(words: str, numbers: bytes, key: IndexKey) -> list[bytes]:
             place
             for place, word in enumerate(words[1:-1].split(BREAK))
             if (word.startswith(text) if key.how is MatchMode.START else text in word)
-            and PAIR_JOINER not in word
-            and word[0] != "#"
+            and is_word(word)
         ]
     return _unpack_lists(numbers, words.count(BREAK) - 1, found)
 

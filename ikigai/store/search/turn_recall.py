@@ -180,7 +180,7 @@ class TurnRecall:
             await cursor.execute(queries.LENGTHS, binary=True)
             lengths = await cursor.fetchall()
             asked_stems = list({stem for word in words for stem in word.stems})
-            await cursor.execute(queries.POSTINGS, (asked_stems, asked_stems), binary=True, prepare=False)
+            await cursor.execute(queries.POSTINGS, (asked_stems,), binary=True, prepare=False)
             rows = await cursor.fetchall()
             average, most = total / documents, max(MIN_READ_DOCUMENTS, READ_PER_TURN * limit)
             figures = documents, average, runs

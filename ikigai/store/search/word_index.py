@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -25,6 +25,7 @@ from ikigai.store.search.postings import (
     Documents,
     IndexedDocument,
     PackedPostings,
+    is_word,
     length_code,
     pack,
     pack_documents,
@@ -67,10 +68,16 @@ async def add(cursor: Cursor, agent: UUID, pieces: Sequence[TextPiece]) -> None:
     await cursor.execute(search.ADD_SEGMENT, (first, first + len(analyzed) - 1, *newest, lengths))
     ((segment,),) = await cursor.fetchall()
     await segments.add_blocks(cursor, segment, await asyncio.to_thread(postings, analyzed))
-    if vocabulary := set[tuple[str, str]]().union(*(each.vocabulary for each in analyzed)):
-        await cursor.execute(search.ADD_VOCABULARY, tuple(map(list, zip(*sorted(vocabulary), strict=True))))
+    vocabulary = set[tuple[str, str]]().union(*(each.vocabulary for each in analyzed))
+    await cursor.execute(search.ADD_VOCABULARY, vocabulary_row(first, vocabulary), prepare=False)
     while await segments.join(cursor, segments.MAX_JOINED_AT_ONCE):
         pass
+
+
+def vocabulary_row(first: int, vocabulary: Set[tuple[str, str]]) -> dict[str, Any]:
+    """Return the values for adding words with their stems, which came with the documents from `first` on."""
+    pairs = sorted(vocabulary)
+    return {"block": first // 1_000, "words": [word for word, _ in pairs], "stems": [stem for _, stem in pairs]}
 
 
 def analyze(piece: TextPiece) -> Analysis | None:
@@ -80,14 +87,13 @@ def analyze(piece: TextPiece) -> Analysis | None:
     words = dict.fromkeys(lexer.index_keys(folded), 0)
     if not words and not piece.text.strip():
         return None
-    language, vocabulary, length = "", set[tuple[str, str]](), 0
+    language, vocabulary, length = "", {(word, word) for word in words if is_word(word)}, 0
     if event.kind in RECALLED_KINDS:
         language, counted = stems.count_words(piece.text)
         for word, stem, times in counted:
             words[word] = min(MAX_TIMES, words.get(word, 0) + times)
             length += times
-            if stem != word:
-                vocabulary.add((stem, word))
+            vocabulary |= {(word, word), (word, stem)}
     words[f"#{event.kind}"] = 0
     document = IndexedDocument(event.id, piece.start, len(piece.text), SEARCHED_KINDS.index(event.kind))
     return Analysis(document, event.at, words, vocabulary, language, length)

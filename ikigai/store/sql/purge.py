@@ -52,7 +52,7 @@ where data ?| '{tokens,counted}' and id in (
 """
 PURGE_DRAFT = "update drafts set text = %s, thinking = '', parts = '[]' where agent_id = any(%s)"
 # The tables whose rows hold messages, their words, or a name that was given.
-WRITTEN = ("messages", "drafts", "agents", "search_postings", "search_vocabulary")
+WRITTEN = ("messages", "drafts", "agents", "search_postings", "search_vocabulary", "search_words")
 FILE_OF = "select pg_relation_filenode(%s::regclass), pg_table_size(%s::regclass)"
 REWRITE = "vacuum (full, analyze, verbose) {}"
 # At the very beginning of a segment a switch does nothing, and the name of the segment is the one before.

@@ -79,7 +79,8 @@ BEGIN_INDEX = "insert into search_figures (analysis) values (%s) on conflict do 
 LOCK_INDEX = "select analysis, next_number, documents, stems, languages::text from search_figures for update"
 CLEAR_INDEX: tuple[LiteralString, ...] = (
     "delete from search_postings", "delete from search_segments", "delete from search_documents",
-    "delete from search_vocabulary", "delete from search_progress", "delete from search_figures",
+    "delete from search_vocabulary", "delete from search_words", "delete from search_progress",
+    "delete from search_figures",
     "insert into search_behind (agent_id) select id from agents on conflict do nothing",
 )  # fmt: skip
 SET_FIGURES = """
@@ -105,8 +106,15 @@ insert into search_postings (segment, first, words, numbers, times)
 select %s, first, words, numbers, times
 from unnest(%s::text[], %s::text[], %s::bytea[], %s::bytea[]) as block (first, words, numbers, times)
 """
-ADD_VOCABULARY = """
-insert into search_vocabulary (stem, word) select * from unnest(%s::text[], %s::text[]) on conflict do nothing
+ADD_VOCABULARY = r"""
+with new as (
+  insert into search_vocabulary (word, stem, block)
+  select word, stem, %(block)s from unnest(%(words)s::text[], %(stems)s::text[]) as pair (word, stem)
+  on conflict do nothing returning word, stem
+)
+insert into search_words (block, words)
+select %(block)s, E'\n' || string_agg(word, E'\n') || E'\n' from new where stem = word having count(*) > 0
+on conflict (block) do update set words = search_words.words || excluded.words
 """
 
 # Joining and purging segments ---------------------------------------------------------------------------------------
@@ -171,12 +179,18 @@ SET_LENGTHS = "update search_segments set lengths = %s where id = %s"
 BLOCKS_OF_SEGMENT = "select ctid::text, words, numbers, times from search_postings where segment = %s"
 # Words that no segment has any more.
 FORGET_WORDS = r"""
-delete from search_vocabulary where word = any(%s) and not exists (
-  select from search_segments cross join lateral (
-    select words from search_postings where segment = search_segments.id and first <= word order by first desc limit 1
-  ) block
-  where strpos(words, E'\n' || word || E'\n') > 0
+with lost as (
+  delete from search_vocabulary where word = any(%s) and not exists (
+    select from search_segments cross join lateral (
+      select words from search_postings where segment = search_segments.id and first <= word order by first desc limit 1
+    ) postings
+    where strpos(words, E'\n' || word || E'\n') > 0
+  ) returning word, block
 )
+update search_words set words = (
+  select coalesce(string_agg(word, E'\n'), '') from unnest(string_to_array(words, E'\n')) as word
+  where word not in (select word from lost)
+) where block in (select block from lost)
 """
 
 FORGET_FIGURES = "update search_figures set documents = documents - %s, stems = stems - %s"
@@ -206,6 +220,13 @@ where newest_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity') and (
   )
 )
 group by coalesce(target, id)
+"""
+# A word between two words that a key stands for; of a part of words, blocks of words that have it, up to a number. A
+# million words are read in blocks in 13 ms, in rows in 100.
+WORDS = """
+select case low when '' then array(select words from search_words where strpos(words, part) > 0 limit %s)
+       else array(select word from search_vocabulary where word between low and high limit 1) end
+from unnest(%s::text[], %s::text[], %s::text[]) with ordinality as key (low, high, part, n) order by n
 """
 # Blocks with words that match keys: those between two words that have a text in them.
 BLOCKS = """
@@ -260,11 +281,9 @@ FIGURES = "select documents, stems, languages::text from search_figures"
 LENGTHS = "select id, first, lengths from search_segments where target is null order by first"
 # The blocks with words of these stems. Words of a stem that begin alike stand near one another: they are one look-up.
 POSTINGS = r"""
-with word as (
-  select stem collate "C", stem collate "C" as word from unnest(%s::text[]) as asked (stem)
-  union select stem, word from search_vocabulary where stem = any(%s)
-), wanted as (
-  select stem, min(word) as low, max(word) as high, array_agg(word) as words from word group by stem, left(word, 3)
+with wanted as (
+  select stem, min(word) as low, max(word) as high, array_agg(word) as words
+  from search_vocabulary where stem = any(%s) group by stem, left(word, 3)
 )
 select coalesce(target, id), segment.first, stem, wanted.words, block.words, numbers, times
 from search_segments as segment cross join wanted cross join lateral (

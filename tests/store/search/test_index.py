@@ -16,7 +16,7 @@ from ikigai.core.search.query import parse
 from ikigai.core.search.snippets import TermFinder
 from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.database import Database
-from ikigai.store.search import postings, word_index
+from ikigai.store.search import lookup, postings, word_index
 from ikigai.store.search import segments as joining
 from ikigai.store.search.postings import Documents, concatenate, pack, unpack
 from ikigai.store.search.segments import segments_to_join
@@ -80,6 +80,7 @@ async def test_index_finds_what_a_look_at_every_text_finds(
             await database.indexer.words.index_some()
         elif act < 7:
             monkeypatch.setattr(joining, "MAX_JOINED_AT_ONCE", rng.choice((0, 8, 4_096)))
+            monkeypatch.setattr(lookup, "MAX_PART_WORDS", rng.choice((0, 1, 32)))
         elif act < 8:
             await database.indexer.join_some()
         elif act < 9 and texts:

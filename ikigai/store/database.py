@@ -355,7 +355,7 @@ class Database:
                 await cursor.execute(queries.COUNT_EVENTS)
                 ((rows,),) = await cursor.fetchall()
         where, version = str(self._session.place), self._session.greeting.schema_version
-        behind = await self.indexer.words.behind()
+        behind = await self.indexer.behind()
         fields = where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable
         return DatabaseInfo(*fields, behind)
 

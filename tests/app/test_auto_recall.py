@@ -82,7 +82,7 @@ async def with_secret(database: Database, run: RunConfig = SMALL, is_indexed: bo
     for n in range(12):
         await talk.turn(f"Filler {n} about nothing, " + "blah " * 100, "Fine. " + "yes " * 100)
     if is_indexed:
-        await database.indexer.words.catch_up(30)
+        await database.indexer.catch_up(30)
     assert "Gertrude" not in repr(next_request(talk.memory))
     return talk
 
@@ -296,7 +296,7 @@ async def slide(talk: Talk, database: Database) -> None:
     """Push all turns out of the window."""
     for n in range(12):
         await talk.turn(f"More {n}, " + "blah " * 100, "Fine. " + "yes " * 100)
-    await database.indexer.words.catch_up(30)
+    await database.indexer.catch_up(30)
 
 
 async def test_turn_beside_one_that_matches_is_not_recalled_for_a_word_of_it(database: Database):
@@ -437,7 +437,7 @@ async def test_needles_that_left_the_window_are_in_the_request_that_asks_for_the
             said += f" The code for the {THINGS[n % 12]} in the {PLACES[n // 12]} is {codes[n]}."
         await talk.turn(said, prose.text(60))
         sent += talk.memory.used
-    while await database.indexer.words.index_some():
+    while await database.indexer.index_some():
         pass
     assert not any(code in repr(next_request(talk.memory)) for code in codes)
     found, recalled = 0, sent

@@ -61,7 +61,7 @@ async def _make(dsn: str, turns: int) -> None:
     try:
         agents = [(await database.agents.create(f"agent{n}")).id for n in range(AGENTS)]
         await asyncio.to_thread(_fill, dsn, agents, turns)
-        while await database.indexer.words.index_some():
+        while await database.indexer.index_some():
             pass
     finally:
         await database.close()

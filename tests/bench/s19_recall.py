@@ -133,7 +133,7 @@ async def _ask_all(dsn: str, talks: Sequence[Conversation]) -> tuple[dict[str, S
         try:
             agent = await database.agents.create("talk")
             _store(dsn, schema, agent.id, talk)
-            while await database.indexer.words.index_some():
+            while await database.indexer.index_some():
                 pass
             found: dict[str, tuple[RecalledTurn, ...]] = {}
             for name, mode in semantic.modes().items():

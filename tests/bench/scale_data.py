@@ -16,8 +16,8 @@ import psycopg
 
 from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.store.search import stems, word_index
-from ikigai.store.search.fill import LoggedEvent, cut_pieces
 from ikigai.store.search.postings import length_code, pack_documents, pack_words
+from ikigai.store.search.word_index import LoggedEvent, cut_pieces
 from ikigai.store.sql import dump as dump_queries
 from ikigai.store.sql import search
 from tests.bench import generator

@@ -109,7 +109,7 @@ async def test_index_waits_out_a_deadlock(database: Database, dsn: str) -> None:
     await in_circle(dsn, INDEXING["rows"], database.indexer.index_some)
     while await database.indexer.index_some():
         pass
-    assert await database.indexer.words.behind() == 0
+    assert await database.indexer.behind() == 0
 
 
 async def test_purge_waits_out_a_deadlock(database: Database, dsn: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -23,7 +23,7 @@ from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.store import dump, purge
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
-from ikigai.store.search import fill, word_index
+from ikigai.store.search import word_index
 from tests.conftest import MIGRATIONS
 from tests.store.conftest import let_use
 from tests.store.talk import Talk
@@ -360,10 +360,10 @@ async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database
     for n in range(9):
         await talk.turn(f"my key is {SECRET}s" if n == 4 else f"house {n}", "keep it")
         if is_joined:
-            await database.indexer.words.catch_up(60)
+            await database.indexer.catch_up(60)
     (row,) = await stored(talk, ev.UserMessage(f"{long} needle => {long}"))
     await talk.log.close()
-    await database.indexer.words.catch_up(60)
+    await database.indexer.catch_up(60)
     while is_joined and await database.indexer.join_some():
         pass
     hits = [hit.id for hit in (await database.search(SECRET)).hits]
@@ -388,14 +388,13 @@ async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database
 async def test_long_event_that_is_purged_while_it_is_indexed_is_begun_anew(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (fill, word_index):
-        monkeypatch.setattr(module, "STRETCH_CHARACTERS", 40_000)
+    monkeypatch.setattr(word_index, "STRETCH_CHARACTERS", 40_000)
     talk = await Talk.open(database)
     await stored(talk, ev.UserMessage(f"{SECRET} {'filler ' * 20_000} farend"))
     await talk.log.close()
-    assert await database.indexer.words.index_some() and await database.indexer.words.behind() == 1
+    assert await database.indexer.index_some() and await database.indexer.behind() == 1
     await purged(database, SECRET)
-    await database.indexer.words.catch_up(60)
+    await database.indexer.catch_up(60)
     assert not (await database.search(SECRET)).hits
     (hit,) = (await database.search("purged")).hits
     assert hit.snippet.text.startswith("[purged]")

@@ -266,7 +266,7 @@ async def test_newer_schema_is_not_written_after_a_reconnect(dsn: str) -> None:
         ):
             with pytest.raises(NewerSchema, match="has schema 99, and this ikigai knows schemas up to"):
                 await write()
-        assert await database.indexer.words.catch_up(5) > 0, "nor is the index filled"
+        assert await database.indexer.catch_up(5) > 0, "nor is the index filled"
         assert other.execute("select count(*) from messages").fetchall() == before
         assert other.execute("select count(*) from search_documents").fetchall() == [(0,)]
     assert len(await database.reader(talk.agent).history(None, 50)) == before[0][0], "it can still be read"

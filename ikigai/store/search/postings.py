@@ -187,8 +187,7 @@ def read_numbers(words: str, numbers: bytes, key: IndexKey) -> list[bytes]:
         found = [
             place
             for place, word in enumerate(words[1:-1].split(BREAK))
-            if (word.startswith(text) if key.how is MatchMode.START else text in word)
-            and is_word(word)
+            if (word.startswith(text) if key.how is MatchMode.START else text in word) and is_word(word)
         ]
     return _unpack_lists(numbers, words.count(BREAK) - 1, found)
 

@@ -67,7 +67,7 @@ class EventSearch:
         seconds since 1970, `before` an event's id. Raise Rejected for an empty query, and StoreError.
         """
         terms = parse(query)
-        behind = await self._indexer.words.catch_up(CATCH_UP_SECONDS)
+        behind = await self._indexer.catch_up(CATCH_UP_SECONDS)
         async with self._session.use() as cursor, read_snapshot(cursor):
             which = await _which(cursor, agent, kinds, since, before)
             run = Lookup(cursor, terms, which)
@@ -83,7 +83,7 @@ class EventSearch:
         does.
         """
         terms = parse(query)
-        behind = await self._indexer.words.catch_up(CATCH_UP_SECONDS)
+        behind = await self._indexer.catch_up(CATCH_UP_SECONDS)
         async with self._session.use() as cursor:
             which = await _which(cursor, agent, (), None, None)
         return await SearchCursor.begin(self._session, terms, which, behind)

@@ -155,7 +155,7 @@ class TurnRecall:
         question = question[:MAX_QUESTION_CHARACTERS]
         if limit < 1 or not question.strip():
             return Recalled()
-        behind = await self._indexer.words.catch_up(catch_up)
+        behind = await self._indexer.catch_up(catch_up)
         with gc_pause.pause_gc():  # ranking makes thousands of objects, and none is in a cycle
             async with self._session.use() as cursor:
                 ranked = await self._rank(cursor, question, limit, scope)

@@ -4,22 +4,15 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from ikigai.core.codec import SEARCHED_KINDS
+from ikigai.core.search import lexer
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.search import segments, stems
-from ikigai.store.search.fill import (
-    STEP_CHARACTERS,
-    STEP_EVENTS,
-    STRETCH_CHARACTERS,
-    LoggedEvent,
-    TextPiece,
-    cut_pieces,
-)
 from ikigai.store.search.postings import (
     MAX_TIMES,
     Documents,
@@ -36,7 +29,26 @@ RECALLED_KINDS = ("user", "assistant", "tool_call", "tool_result")
 """Kinds of events that recall ranks."""
 DOCUMENTS_PER_ROW = 256
 """Documents of an agent that share a row, at most."""
-_Vocabulary: TypeAlias = set[tuple[str, str]]
+STEP_EVENTS, STEP_CHARACTERS = 400, 100_000
+"""Limits of one step of indexing."""
+STRETCH_CHARACTERS = 1_000_000
+"""Characters of a longer event in one step: the server unpacks all that is before them, each time."""
+
+
+class LoggedEvent(NamedTuple):
+    id: int
+    seq: int
+    kind: str
+    at: datetime
+    text: str | None
+
+
+class TextPiece(NamedTuple):
+    """A piece of the text of an event, from the character `start` on."""
+
+    event: LoggedEvent
+    start: int
+    text: str
 
 
 class Analysis(NamedTuple):
@@ -45,7 +57,7 @@ class Analysis(NamedTuple):
     document: IndexedDocument
     at: datetime
     words: dict[str, int]
-    vocabulary: _Vocabulary
+    vocabulary: set[tuple[str, str]]
     language: str
     length: int
 
@@ -81,8 +93,6 @@ def vocabulary_row(first: int, vocabulary: Set[tuple[str, str]]) -> dict[str, An
 
 
 def analyze(piece: TextPiece) -> Analysis | None:
-    from ikigai.core.search import lexer
-
     folded, event = lexer.fold(piece.text), piece.event
     words = dict.fromkeys(lexer.index_keys(folded), 0)
     if not words and not piece.text.strip():
@@ -139,6 +149,23 @@ async def take(cursor: Cursor, agent: UUID) -> int:
         await add(cursor, agent, pieces)
         await cursor.execute(search.SET, (seq, place, agent))
     return len(events)
+
+
+def cut_pieces(events: Sequence[LoggedEvent], place: int) -> tuple[list[TextPiece], int, int]:
+    """Return the pieces of these events, and the progress of the index; the first begins at `place`.
+
+    An event longer than one step is here alone, and its last piece is left for the next step.
+    """
+    pieces: list[TextPiece] = []
+    for event in events:
+        text = lexer.searchable_text(event.kind, event.text or "")
+        cut = list(lexer.split_pieces(text))
+        is_cut = len(text) == STRETCH_CHARACTERS and len(cut) > 1
+        pieces += [TextPiece(event, place + start, piece) for start, piece in (cut[:-1] if is_cut else cut)]
+        if is_cut:
+            return pieces, event.seq - 1, place + cut[-1][0]
+        place = 0
+    return pieces, events[-1].seq, 0
 
 
 async def renew_events(cursor: Cursor, ids: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.search.fill import Filler
+from ikigai.store.search.indexer import Indexer
 from ikigai.store.sql import search as queries
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
@@ -22,13 +22,13 @@ async def indexed(database: Database) -> None:
     """Index everything, and take out of the list whatever may go."""
     while await database.indexer.index_some():
         pass
-    await unlisted(database.indexer.words)
+    await unlisted(database.indexer)
 
 
-async def unlisted(filler: Filler) -> int:
-    filler._unlisted_at = None
+async def unlisted(indexer: Indexer) -> int:
+    indexer._unlisted_at = None
     count = 0
-    while some := await filler.unlist_some():
+    while some := await indexer.unlist_some():
         count += some
     return count
 
@@ -80,9 +80,9 @@ async def test_agents_behind_are_listed_once_for_many_steps(database: Database, 
     await many(database, 12)
     steps = 0
     monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
-    while await database.indexer.words.index_some():
+    while await database.indexer.index_some():
         steps += 1
-    assert (steps, await database.indexer.words.behind()) == (12, 0)
+    assert (steps, await database.indexer.behind()) == (12, 0)
     assert 0 < lists < steps
 
 
@@ -131,7 +131,7 @@ async def test_agent_that_is_opened_while_it_is_taken_out_is_listed_again(databa
         other.commit()
     log = await opening
     assert listed(dsn) == {agent.id}
-    assert await unlisted(database.indexer.words) == 0
+    assert await unlisted(database.indexer) == 0
     await log.append((ev.UserMessage("said meanwhile"),))
     assert len((await database.search("said meanwhile")).hits) == 1
     await log.close()

@@ -77,7 +77,7 @@ async def test_index_finds_what_a_look_at_every_text_finds(
                 texts[row.id], owner[row.id] = text, agent.id
             await log.close()
         elif act < 6:
-            await database.indexer.words.index_some()
+            await database.indexer.index_some()
         elif act < 7:
             monkeypatch.setattr(joining, "MAX_JOINED_AT_ONCE", rng.choice((0, 8, 4_096)))
             monkeypatch.setattr(lookup, "MAX_PART_WORDS", rng.choice((0, 1, 32)))
@@ -150,7 +150,7 @@ async def run(dsn, migrations):
     database = await Database.open(dsn, Path(migrations))
     while True:
         print("step", flush=True)
-        if not await database.indexer.words.index_some() and not await database.indexer.join_some():
+        if not await database.indexer.index_some() and not await database.indexer.join_some():
             print("done", flush=True)
 
 asyncio.run(run(*sys.argv[1:]))
@@ -186,14 +186,14 @@ async def test_nothing_is_lost_or_doubled_by_kills_while_the_index_is_filled_and
             texts |= {row.id: text for row, text in zip(rows, said, strict=True)}
             await log.close()
         assert await filled(dsn, min(25, kills), rng)
-    await database.indexer.words.catch_up(60)
+    await database.indexer.catch_up(60)
     assert (messages := entries(dsn)["#user"]) == sorted(texts), (len(messages), len(texts))
     for id, text in texts.items():
         for word in text.split():
             expected.setdefault(word, []).append(id)
     found = entries(dsn)
     assert {word: found.get(word) for word in expected} == {word: sorted(ids) for word, ids in expected.items()}
-    assert await database.indexer.words.behind() == 0
+    assert await database.indexer.behind() == 0
     while await database.indexer.join_some():
         pass
     assert entries(dsn) == found

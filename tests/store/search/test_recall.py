@@ -199,7 +199,7 @@ async def test_neighbor_counts_across_turns_of_another_agent(database: Database)
     mine, other = await Talk.open(database), await Talk.open(database)
     for talk, *said in (mine, "a walrus", "Or a seal?"), (other, "between", "fine"), (mine, "the second", "fine"):
         await talk.turn(*said)
-        assert await database.indexer.words.catch_up(60) == 0
+        assert await database.indexer.catch_up(60) == 0
     with semantic.without():
         found = await database.recall("seal")
     assert [turn.messages[0].excerpt for turn in found.turns] == ["a walrus", "the second"]
@@ -243,7 +243,7 @@ async def test_joined_index_ranks_as_one_of_small_segments(
     monkeypatch.setattr(joining, "BLOCKS_JOINED", 1)
     for text in texts:
         await talk.turn(text, "houses" if "w7" in text else "house")
-        await database.indexer.words.catch_up(60)
+        await database.indexer.catch_up(60)
     questions = [*(" ".join(random.choices(words, k=4)) for _ in range(4)), "house w7"]
 
     async def recalled_now() -> list[object]:
@@ -263,7 +263,7 @@ async def test_joined_index_ranks_as_one_of_small_segments(
         other.execute("update search_figures set analysis = 0")
         oldest = other.execute("select min(id) from search_segments").fetchall()
         await talk.turn("another", "house")
-        await database.indexer.words.catch_up(60)
+        await database.indexer.catch_up(60)
         assert other.execute("select min(id) from search_segments").fetchall() > oldest, "it is made anew"
     assert await recalled_now() != joined
     await talk.log.close()
@@ -279,7 +279,7 @@ async def test_purge_takes_words_of_segments_that_are_being_joined(
     talk = await Talk.open(database)
     for n in range(8):
         await talk.turn(f"anumber{n}s heron znumber{n}s", f"reply to n{n}")
-        await database.indexer.words.catch_up(60)
+        await database.indexer.catch_up(60)
     await talk.log.close()
     with psycopg.connect(dsn, autocommit=True) as other:
         segment = "select distinct segment from search_postings where words like '%{}number2s%'"
@@ -509,7 +509,7 @@ from ikigai.store.database import Database
 
 async def fill(dsn, migrations):
     database = await Database.open(dsn, Path(migrations))
-    while await database.indexer.words.index_some():
+    while await database.indexer.index_some():
         print("step", flush=True)
 
 asyncio.run(fill(*sys.argv[1:]))
@@ -529,8 +529,8 @@ async def test_index_that_a_killed_program_left_half_filled_is_filled(database: 
     assert program.stdout and await program.stdout.readline() == b"step\n"
     program.kill()
     await program.wait()
-    assert await database.indexer.words.behind() > 0
-    while await database.indexer.words.index_some():
+    assert await database.indexer.behind() > 0
+    while await database.indexer.index_some():
         pass
     questions = "topic3 harbor17", "note 2400", "harbor130 topic6 note"
     after = [(await database.recall(question)).turns for question in questions]
@@ -538,7 +538,7 @@ async def test_index_that_a_killed_program_left_half_filled_is_filled(database: 
         assert connection.execute("select documents from search_figures").fetchall() == [(len(rows),)]
         for statement in search.CLEAR_INDEX:
             connection.execute(statement)
-    while await database.indexer.words.index_some():
+    while await database.indexer.index_some():
         pass
     assert all(after) and [(await database.recall(question)).turns for question in questions] == after
     await talk.log.close()

@@ -29,7 +29,7 @@ from ikigai.store.database import Database
 
 async def ask(dsn, migrations, questions):
     database = await Database.open(dsn, Path(migrations))
-    while await database.indexer.words.index_some():
+    while await database.indexer.index_some():
         pass
     for question in json.loads(questions):
         turns = (await database.recall(question, limit=40)).turns

@@ -39,7 +39,7 @@ async def said(database: Database, *events: ev.Event | str, agent: Agent | None 
 
 async def joined(database: Database) -> None:
     """Index everything, and join the segments as far as it goes."""
-    await database.indexer.words.catch_up(60)
+    await database.indexer.catch_up(60)
     while await database.indexer.join_some():
         pass
 
@@ -353,7 +353,7 @@ async def test_several_programs_fill_it_at_once(database: Database, dsn: str):
 
     async def fill(database: Database) -> int:
         taken = 0
-        while some := await database.indexer.words.index_some():
+        while some := await database.indexer.index_some():
             taken += some
         return taken
 
@@ -381,7 +381,7 @@ async def test_hits_are_the_same_at_each_step_of_joining(database: Database, dsn
     for n in range(12):
         texts = f"common n{n} needle{n} xx{n}yy", f"common dull {chr(0x4E00 + n)}\u672c"
         written += await said(database, *texts, agent=agents[n % 2])
-        await database.indexer.words.catch_up(60)
+        await database.indexer.catch_up(60)
     count, steps = len(segments(dsn)), 0
     while True:
         assert await found(database, "common", limit=100) == written[::-1]
@@ -408,7 +408,7 @@ async def test_search_within_an_agent_asks_only_where_it_is(database: Database, 
     written: list[int] = []
     for n in range(12):
         written += await said(database, f"common place{n}", agent=one if n in (3, 7) else other)
-        await database.indexer.words.catch_up(60)
+        await database.indexer.catch_up(60)
     child = await database.agents.create(parent=one.id, forked_at=written[3])
     written += await said(database, "common place12", agent=child)
     assert await found(database, "common", limit=100) == written[::-1]
@@ -466,7 +466,7 @@ async def test_hits_of_many_segments_are_read_together(database: Database, monke
     written = list[int]()
     for _ in range(60):
         written += await said(database, "words far apart", "far from apart", "and far apart again")
-        await database.indexer.words.catch_up(60)
+        await database.indexer.catch_up(60)
     phrases = [id for n, id in enumerate(written) if n % 3 != 1]
     monkeypatch.setattr(lookup, "read_texts", count_reads)
     assert await found(database, '"far apart"', limit=1_000) == phrases[::-1]
@@ -530,7 +530,7 @@ async def test_ephemeral_agent_is_purged_while_its_segment_is_joined(
     for n in range(4):
         await said(database, f"gone{n} secretly", agent=agent)
         left += await said(database, f"left{n} openly")
-        await database.indexer.words.catch_up(60)
+        await database.indexer.catch_up(60)
     assert await database.indexer.join_some(), "some words have moved"
     joining = asyncio.create_task(joined(database))
     assert await database.purge_ephemeral(0.0) == [agent.id]
@@ -546,7 +546,7 @@ async def test_there_is_no_time(database: Database, dsn: str, monkeypatch: pytes
     monkeypatch.setattr("ikigai.store.search.search.CATCH_UP_SECONDS", 0.0)
     result = await database.search("common")
     assert result.behind == 500 and result.hits == ()
-    assert await database.indexer.words.catch_up(60) == 0
+    assert await database.indexer.catch_up(60) == 0
     monkeypatch.setattr(lookup, "SEARCH_TIMEOUT", -1.0)
     result = await database.search('"common" =>')
     assert result.hits == () and result.reached and written[0] < result.reached <= written[-1]
@@ -580,7 +580,7 @@ async def test_no_plan_depends_on_how_common_a_word_is(dsn: str, monkeypatch: py
     monkeypatch.setattr(word_index, "DOCUMENTS_PER_ROW", 5)
     database = await Database.open(address(dsn), MIGRATIONS)
     await said(database, *(f"common word number{n} numbered{n}" for n in range(3_000)))
-    assert await database.indexer.words.catch_up(60) == 0
+    assert await database.indexer.catch_up(60) == 0
     keys = {"lows": ["common", "number5"], "highs": ["common", "number5z"], "parts": ["common", "number5"]}
     agents = {"agents": None, "since": None}
     statements: tuple[tuple[str, Any, str], ...] = (

@@ -6,10 +6,12 @@ then, too. Reading all of them, and weighing all their neighbors, took half of t
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from heapq import nlargest
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from ikigai.store.driver_connection import Cursor
-from ikigai.store.search.postings import Documents
+from ikigai.store.search.postings import Documents, IndexedDocument
 from ikigai.store.search.ranking import Ranking
 from ikigai.store.sql import search as queries
 
@@ -34,15 +36,6 @@ class ScoredDocument(NamedTuple):
     own_score: float
 
 
-class _RankedDocument(NamedTuple):
-    """A document of the index: number, event, where it begins in it, kind."""
-
-    number: int
-    message: int
-    start: int
-    kind: str
-
-
 def likely_best(ranking: Ranking, most: int) -> tuple[dict[int, float], list[int]]:
     """Return the scores of documents that may be the best, and the numbers of the `most` of them that are likely to be
     it with their neighbors.
@@ -53,96 +46,67 @@ def likely_best(ranking: Ranking, most: int) -> tuple[dict[int, float], list[int
     if len(own) <= most:
         return own, list(own)
 
-    def known(number: int) -> float:
-        return own[number] if number in own else ranking.summed(number)
-
-    totals = [(own[n] + NEIGHBOR_WEIGHT * max(known(n - 1), known(n + 1)), n) for n in own]
-    totals.sort(reverse=True)
-    return own, sorted(number for _, number in totals[:most])
-
-
-class _DocumentRow(NamedTuple):
-    """Documents of an agent in a row."""
-
-    first: int
-    documents: Documents
-
-    def document(self, number: int) -> _RankedDocument:
-        found = self.documents[number - self.first]
-        return _RankedDocument(number, found.message, found.start, found.kind_name)
-
-    def beside(self, ranking: Ranking, number: int, step: int) -> int | None:
-        """Return the next document in this direction that recall ranks; None if there is none in this row."""
-        while 0 <= (number := number + step) - self.first < len(self.documents):
-            if ranking.length(number):
-                return number
-        return None
+    known = {**ranking.sums, **own}
+    totals = [(own[n] + NEIGHBOR_WEIGHT * max(known.get(n - 1, 0.0), known.get(n + 1, 0.0)), n) for n in own]
+    return own, sorted(number for _, number in nlargest(most, totals))
 
 
 async def read_near(
     cursor: Cursor, ranking: Ranking, numbers: Sequence[int]
-) -> tuple[list[_RankedDocument], list[Pair]]:
-    """Return these documents and those beside them, and which of them stand beside each other.
+) -> tuple[dict[int, IndexedDocument], list[Pair]]:
+    """Return these documents and those beside them, by number, and which of them stand beside each other.
 
     Mostly they are in the same row. At its ends the next row of the agent is read.
     """
-    await cursor.execute(queries.DOCUMENTS_AT, (_array(numbers),), prepare=False)
-    rows = {first: _DocumentRow(first, Documents(packed)) for first, packed in await cursor.fetchall()}
-    firsts, found, pairs = sorted(rows), dict[int, _RankedDocument](), list[Pair]()
+    # The driver takes two milliseconds to make an array of a thousand numbers.
+    await cursor.execute(queries.DOCUMENTS_AT, (f"{{{','.join(map(str, numbers))}}}",), prepare=False)
+    rows = {first: Documents(packed) for first, packed in await cursor.fetchall()}
+    firsts, found, pairs = sorted(rows), dict[int, IndexedDocument](), list[Pair]()
+
+    def find_beside(number: int, begin: int, step: int, first: int, row: Documents) -> bool:
+        """Take the next document of a row behind `begin` that recall ranks as the neighbor of a document."""
+        near = begin + step
+        while 0 <= near - first < len(row):
+            if ranking.length(near):
+                found[near] = row[near - first]
+                pairs.append((number, near))
+                return True
+            near += step
+        return False
+
     ends: list[tuple[int, int, int]] = []
     for number in numbers:
-        row = rows[firsts[bisect_right(firsts, number) - 1]]
-        found[number] = row.document(number)
-        for step in (-1, 1):
-            if (near := row.beside(ranking, number, step)) is None:
-                ends.append((number, row.first, step))
-            else:
-                found[near] = row.document(near)
-                pairs.append((number, near))
-    if ends:
-        await cursor.execute(queries.DOCUMENTS_BESIDE, (list({first for _, first, _ in ends}),), prepare=False)
-        next_rows = {
-            (of, 1 if first > of else -1): _DocumentRow(first, Documents(packed))
-            for of, first, packed in await cursor.fetchall()
-        }
-        for number, first, step in ends:
-            if row := next_rows.get((first, step)):
-                end = row.first - 1 if step > 0 else row.first + len(row.documents)
-                if (near := row.beside(ranking, end, step)) is not None:
-                    found[near] = row.document(near)
-                    pairs.append((number, near))
-    return list(found.values()), pairs
-
-
-def _array(numbers: Sequence[int]) -> str:
-    """Return numbers as an array of PostgreSQL. The driver takes two milliseconds to make one of a thousand."""
-    return f"{{{','.join(map(str, numbers))}}}"
+        first = firsts[bisect_right(firsts, number) - 1]
+        found[number] = rows[first][number - first]
+        ends += [(number, first, step) for step in (-1, 1) if not find_beside(number, number, step, first, rows[first])]
+    await cursor.execute(queries.DOCUMENTS_BESIDE, (list({first for _, first, _ in ends}),), prepare=False)
+    beside = {(of, first > of): (first, Documents(packed)) for of, first, packed in await cursor.fetchall()}
+    for number, of, step in ends:
+        if next_row := beside.get((of, step > 0)):
+            first, row = next_row
+            find_beside(number, first - 1 if step > 0 else first + len(row), step, first, row)
+    return found, pairs
 
 
 def best_beside(pairs: Sequence[Pair], scores: Mapping[int, float]) -> dict[int, float]:
     """Return the better score of those beside each document; one that has none counts as 0."""
     found: dict[int, float] = {}
-    for one, other in pairs:
-        of_one, of_other = scores.get(one, 0.0), scores.get(other, 0.0)
-        found[one] = max(of_other, found.get(one, of_other))
-        found[other] = max(of_one, found.get(other, of_one))
+    for number, beside in chain(pairs, (pair[::-1] for pair in pairs)):
+        score = scores.get(beside, 0.0)
+        found[number] = max(score, found.get(number, score))
     return found
 
 
 def with_neighbors(
-    ranking: Ranking, own: Mapping[int, float], documents: Sequence[_RankedDocument], pairs: Sequence[Pair]
+    ranking: Ranking, own: Mapping[int, float], documents: Mapping[int, IndexedDocument], pairs: Sequence[Pair]
 ) -> list[ScoredDocument]:
     """Return the documents with the scores of their neighbors added, best first. `own` are scores that are known."""
-    scores = {**own, **ranking.scores(document.number for document in documents if document.number not in own)}
+    scores = {**own, **ranking.scores(number for number in documents if number not in own)}
     nearest = best_beside(pairs, scores)
     found: list[ScoredDocument] = []
-    for document in documents:
-        score = scores.get(document.number)
-        if score is not None and (total := score + NEIGHBOR_WEIGHT * nearest.get(document.number, 0.0)) > 0:
-            weighed = total * (USER_WEIGHT if document.kind == "user" else 1.0)
-            found.append(ScoredDocument(*document, weighed, weighed, score))
-    return sorted(found, key=_order)
-
-
-def _order(document: ScoredDocument) -> tuple[float, int, int]:
-    return -round(document.score, 9), -document.message, document.start
+    for number, document in documents.items():
+        if (total := scores[number] + NEIGHBOR_WEIGHT * nearest.get(number, 0.0)) > 0:
+            kind = document.kind_name
+            total *= USER_WEIGHT if kind == "user" else 1.0
+            found.append(ScoredDocument(number, document.message, document.start, kind, total, total, scores[number]))
+    return sorted(found, key=lambda each: (-round(each.score, 9), -each.message, each.start))

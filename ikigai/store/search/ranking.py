@@ -46,16 +46,9 @@ def stem_weight(documents: int, having: int) -> float:
     return log(1 + (max(documents, having) - having + 0.5) / (having + 0.5))
 
 
-class Run(NamedTuple):
-    """Numbers of documents, from the first to the last."""
-
-    first: int
-    last: int
-
-
 class Segment(NamedTuple):
-    """The first document of a segment, the codes of the lengths of its documents, and postings by words of
-    the question."""
+    """The first document of a segment, the codes of the lengths of its documents, 0 for those that do not count, and
+    postings by words of the question."""
 
     first: int
     lengths: bytes
@@ -82,27 +75,18 @@ class Ranking:
     """Scores of documents for one question.
 
     `segments` ascend. `counts` says how often the question has each stem. `documents` is their number, `average` their
-    mean length. With `runs`, ascending, no other documents count.
+    mean length. `sums` are the scores by the stems that were summed up.
     """
 
-    def __init__(
-        self,
-        segments: Sequence[Segment],
-        counts: Mapping[str, int],
-        documents: int,
-        average: float,
-        runs: Sequence[Run] | None = None,
-    ) -> None:
-        self._documents, self._segments = documents, segments
-        self._weights = _weights(average)
+    def __init__(self, segments: Sequence[Segment], counts: Mapping[str, int], documents: int, average: float) -> None:
+        self._documents, self._segments, self._weights = documents, segments, _weights(average)
+        self._firsts = [segment.first for segment in segments]
         self._frequency = {
             stem: total for stem in counts if (total := sum(len(postings.numbers) for _, postings in self._of(stem)))
         }
         self._weight = {stem: counts[stem] * stem_weight(documents, n) for stem, n in self._frequency.items()}
-        self._runs = runs
-        self._masks: dict[int, bytearray] = {}
-        self._sums: dict[int, float] = {}
-        self._partly: list[str] = []  # stems that are summed up for the documents in `_sums` alone
+        self.sums: dict[int, float] = {}
+        self._partly: list[str] = []  # stems that are summed up for the documents in `sums` alone
         self._looked_up = self._sum_rarest()
 
     def _of(self, stem: str) -> Iterable[tuple[Segment, Postings]]:
@@ -117,10 +101,13 @@ class Ranking:
         stems = sorted(self._weight, key=lambda stem: (self._frequency[stem], stem))
         summed = list(accumulate(self._frequency[stem] for stem in stems))
         rare = bisect_right(summed, MAX_SUMMED_POSTINGS)
+        sums = self.sums
         for stem in stems[:rare]:
-            self._add(stem)
+            for segment in self._of(stem):
+                for number, each in self._weighed(*segment):
+                    sums[number] = sums.get(number, 0.0) + self._weight[stem] * each
         left = stems[rare:]
-        return self._sum_common(left) if left and len(self._sums) < MAX_CANDIDATES else left
+        return self._sum_common(left) if left and len(sums) < MAX_CANDIDATES else left
 
     def _sum_common(self, stems: list[str]) -> list[str]:
         """Add up what these stems weigh in documents that have several of them; return the stems that are left.
@@ -136,12 +123,11 @@ class Ranking:
             if len(both) < MAX_CANDIDATES:
                 break
             having, taken = both, taken + 1
-        numbers = sorted({*having, *self._sums})
+        numbers = sorted({*having, *self.sums})
         taken = max(taken, min(len(stems), MAX_SUMMED_LOOKUPS // len(numbers))) if numbers else 0
-        self._sums = {number: self._sums.get(number, 0.0) for number in numbers}
-        for stem in stems[:taken]:
-            self._look_up(stem, numbers, self._sums)
+        self.sums = {number: self.sums.get(number, 0.0) for number in numbers}
         self._partly = stems[:taken]
+        self._look_up(self._partly, numbers, self.sums)
         return stems[taken:]
 
     def _heaviest(self, stem: str) -> list[int]:
@@ -157,10 +143,7 @@ class Ranking:
         """Yield the documents that count and what a stem weighs in each, without the stem's own weight."""
         first, lengths, weights = segment.first, segment.lengths, self._weights
         pairs = zip(postings.numbers[::step], postings.times[::step], strict=True)
-        if self._runs is None:
-            return ((first + n, weights[times << 8 | lengths[n]]) for n, times in pairs)
-        mask = self._mask(segment)
-        return ((first + n, weights[times << 8 | lengths[n]]) for n, times in pairs if mask[n])
+        return ((first + n, weights[times << 8 | lengths[n]]) for n, times in pairs if lengths[n])
 
     def _those_having(self, stem: str, numbers: list[int]) -> list[int]:
         """Return those of these documents, which ascend, that have this stem."""
@@ -176,7 +159,7 @@ class Ranking:
 
     def length(self, number: int) -> int:
         """Return the code of the length of a document, 0 for one that recall leaves out."""
-        segment = self._segments[bisect_right(self._segments, number, key=_first) - 1]
+        segment = self._segments[bisect_right(self._firsts, number) - 1]
         return segment.lengths[number - segment.first]
 
     def word_weights(self, words: Iterable[QueryWord]) -> list[float]:
@@ -185,66 +168,29 @@ class Ranking:
 
     def candidates(self) -> list[int]:
         """Return the numbers of the documents that may be the best."""
-        sums = self._sums
+        sums = self.sums
         least = min(nlargest(MAX_CANDIDATES, sums.values()), default=0.0)  # a key for each would take twice the time
         best = sorted((number for number, total in sums.items() if total >= least), key=lambda n: (-sums[n], n))
         return best[:MAX_CANDIDATES]
 
-    def summed(self, number: int) -> float:
-        """Return what a document scores by the stems that were summed up, 0 if it has none of them."""
-        return self._sums.get(number, 0.0)
-
-    def _add(self, stem: str) -> None:
-        """Add what this stem weighs in each document."""
-        sums, before, weight = self._sums, self._sums.get, self._weight[stem]
-        for segment in self._of(stem):
-            for number, each in self._weighed(*segment):
-                sums[number] = before(number, 0.0) + weight * each
-
-    def _mask(self, segment: Segment) -> bytearray:
-        """Return a byte for each document of a segment, 1 where it counts."""
-        assert self._runs is not None
-        if segment.first not in self._masks:
-            count = len(segment.lengths)
-            mask = self._masks[segment.first] = bytearray(count)
-            place = max(0, bisect_left(self._runs, segment.first, key=_first) - 1)
-            for run in self._runs[place : bisect_left(self._runs, segment.first + count, key=_first)]:
-                low, high = max(run.first - segment.first, 0), min(run.last + 1 - segment.first, count)
-                if low < high:
-                    mask[low:high] = b"\1" * (high - low)
-        return self._masks[segment.first]
-
-    def _counts(self, number: int) -> bool:
-        """Return True if the document counts."""
-        if self._runs is None:
-            return True
-        place = bisect_right(self._runs, number, key=_first)
-        return place > 0 and number <= self._runs[place - 1].last
-
     def scores(self, numbers: Iterable[int]) -> dict[int, float]:
         """Return the scores of those of these documents that count, by all stems, ascending by number."""
-        found = {number: self._sums.get(number, 0.0) for number in sorted(numbers) if self._counts(number)}
-        ascending = list(found)
-        for stem in self._looked_up:
-            self._look_up(stem, ascending, found)
-        others = [number for number in ascending if number not in self._sums] if self._partly else []
-        for stem in self._partly:
-            self._look_up(stem, others, found)
+        found = {number: self.sums.get(number, 0.0) for number in sorted(numbers) if self.length(number)}
+        self._look_up(self._looked_up, list(found), found)
+        if self._partly:
+            self._look_up(self._partly, [number for number in found if number not in self.sums], found)
         return found
 
-    def _look_up(self, stem: str, numbers: list[int], found: dict[int, float]) -> None:
-        """Add what this stem weighs in each of these documents, which ascend."""
-        weight, weights = self._weight[stem], self._weights
-        for segment, (having, times) in self._of(stem):
-            place = 0
-            for number in self._within(segment, numbers):
-                wanted = number - segment.first
-                place = bisect_left(having, wanted, place)
-                if place == len(having):
-                    break
-                if having[place] == wanted:
-                    found[number] += weight * weights[times[place] << 8 | segment.lengths[wanted]]
-
-
-def _first(row: Run | Segment) -> int:
-    return row.first
+    def _look_up(self, stems: Iterable[str], numbers: list[int], found: dict[int, float]) -> None:
+        """Add what these stems weigh in each of these documents, which ascend."""
+        for stem in stems:
+            for segment, (having, times) in self._of(stem):
+                place = 0
+                for number in self._within(segment, numbers):
+                    wanted = number - segment.first
+                    place = bisect_left(having, wanted, place)
+                    if place == len(having):
+                        break
+                    if having[place] == wanted:
+                        weight = self._weights[times[place] << 8 | segment.lengths[wanted]]
+                        found[number] += self._weight[stem] * weight

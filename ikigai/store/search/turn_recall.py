@@ -37,7 +37,7 @@ from ikigai.store.search.neighbors import (
     with_neighbors,
 )
 from ikigai.store.search.postings import Documents, PackedPostings, Postings, concatenate, read_words, unpack
-from ikigai.store.search.ranking import Ranking, Run, Segment, stem_weight, union
+from ikigai.store.search.ranking import Ranking, Segment, stem_weight, union
 from ikigai.store.search.stems import QueryWord
 from ikigai.store.search.word_vectors import LANGUAGE
 from ikigai.store.sql import search as queries
@@ -176,15 +176,16 @@ class TurnRecall:
             languages = msgspec.json.decode(by_language, type=dict[str, int])
             common = common_languages(languages)
             words = await asyncio.to_thread(stems.query_words, question, common)
-            runs = await _read_runs(cursor, scope) if scope else None
             await cursor.execute(queries.LENGTHS, binary=True)
             lengths = await cursor.fetchall()
+            if scope:
+                lengths = await _within(cursor, scope, lengths)
             asked_stems = list({stem for word in words for stem in word.stems})
             await cursor.execute(queries.POSTINGS, (asked_stems,), binary=True, prepare=False)
             rows = await cursor.fetchall()
-            average, most = total / documents, max(MIN_READ_DOCUMENTS, READ_PER_TURN * limit)
-            figures = documents, average, runs
-            ranking, own, numbers = await asyncio.to_thread(_rank, lengths, rows, words, figures, most)
+            ranking = await asyncio.to_thread(_rank, lengths, rows, words, documents, total / documents)
+            most = max(MIN_READ_DOCUMENTS, READ_PER_TURN * limit)
+            own, numbers = await asyncio.to_thread(likely_best, ranking, most)
             near, pairs = await read_near(cursor, ranking, numbers)
             best = await asyncio.to_thread(with_neighbors, ranking, own, near, pairs)
             weights, rare_weight = ranking.word_weights(words), stem_weight(documents, 1)
@@ -231,9 +232,9 @@ def _rank(
     lengths: list[tuple[int, int, bytes]],
     rows: list[tuple[Any, ...]],
     words: Sequence[QueryWord],
-    figures: tuple[int, float, Sequence[Run] | None],
-    most: int,
-) -> tuple[Ranking, dict[int, float], list[int]]:
+    documents: int,
+    average: float,
+) -> Ranking:
     """Rank documents by blocks of their segments: each word with a stem of a word of the question counts as that."""
     begins = {segment: first for segment, first, _ in lengths}
     found = defaultdict[tuple[int, str], defaultdict[str, list[tuple[int, PackedPostings]]]](lambda: defaultdict(list))
@@ -252,23 +253,24 @@ def _rank(
     counts = Counter[str]()
     for word in words:
         counts[word.word] += word.times
-    ranking = Ranking(segments, counts, *figures)
-    return ranking, *likely_best(ranking, most)
+    return Ranking(segments, counts, documents, average)
 
 
-async def _read_runs(cursor: Cursor, scope: RecallScope) -> list[Run]:
-    """Return the numbers of the documents in the scope, ascending."""
-    found: list[Run] = []
+async def _within(
+    cursor: Cursor, scope: RecallScope, lengths: Sequence[tuple[int, int, bytes]]
+) -> list[tuple[int, int, bytes]]:
+    """Return the lengths of the documents in the scope, and 0 for all others; numbers have no gaps."""
+    every = b"".join(codes for *_, codes in lengths)
+    found = bytearray(len(every))
     for agent, last in scope.agents.items():
         bound = min(NO_LIMIT if last is None else last, scope.before - 1 if scope.before else NO_LIMIT)
         await cursor.execute(queries.DOCUMENTS_OF_AGENT, {"agent": agent, "last": bound}, prepare=False)
         for first, end, packed in await cursor.fetchall():
-            if packed is None:
-                found.append(Run(first, end))
-            else:
-                documents = enumerate(Documents(packed), first)
-                found += [Run(number, number) for number, each in documents if each.message <= bound]
-    return sorted(found)
+            found[first : end + 1] = every[first : end + 1]
+            for number, each in enumerate(Documents(packed) if packed else (), first):
+                if each.message > bound:
+                    found[number] = 0
+    return [(id, first, bytes(found[first : first + len(codes)])) for id, first, codes in lengths]
 
 
 class _Turn(NamedTuple):

@@ -20,7 +20,7 @@ from ikigai.store.search import segments as joining
 from ikigai.store.search.answering_turns import ends_with_question
 from ikigai.store.search.neighbors import likely_best
 from ikigai.store.search.postings import Postings, coded_length, length_code
-from ikigai.store.search.ranking import Ranking, Run, Segment
+from ikigai.store.search.ranking import Ranking, Segment
 from ikigai.store.search.stems import (
     MAX_QUERY_WORDS,
     count_question_stems,
@@ -329,6 +329,15 @@ def segments_of(documents: Sequence[Counter[str]], size: int) -> list[Segment]:
     return found
 
 
+def counting_only(segments: list[Segment], *runs: tuple[int, int]) -> list[Segment]:
+    """Return the segments as those in which only the documents of these runs count."""
+    counting = {number for first, last in runs for number in range(first, last + 1)}
+    return [
+        each._replace(lengths=bytes(code if each.first + n in counting else 0 for n, code in enumerate(each.lengths)))
+        for each in segments
+    ]
+
+
 def test_ranking_equals_naive_bm25(monkeypatch: pytest.MonkeyPatch):
     random, words = Random(5), [f"w{n}" for n in range(40)]
     documents = [
@@ -348,7 +357,7 @@ def test_ranking_equals_naive_bm25(monkeypatch: pytest.MonkeyPatch):
             best = sorted(range(5_000), key=lambda n: -wanted[n])[:10]
             if most > 1_000:
                 assert {round(wanted[n], 6) for n in best} <= {round(wanted[n], 6) for n in found}
-            within = Ranking(segments, counts, 5_000, average, [Run(7, 9), Run(4_090, 4_100)])
+            within = Ranking(counting_only(segments, (7, 9), (4_090, 4_100)), counts, 5_000, average)
             assert set(within.candidates()) <= {7, 8, 9, *range(4_090, 4_101)}
 
 
@@ -404,13 +413,13 @@ def test_question_of_common_words_finds_what_has_most_of_them(monkeypatch: pytes
     ):
         counts = dict.fromkeys(asked, 1)
         wanted = naive(documents, counts)
-        for runs in (None, [Run(50, 79), Run(4_000, 4_200), Run(4_700, 4_720)]):
-            ranking = Ranking(segments, counts, len(documents), average, runs)
+        for runs in ([(0, 5_999)], [(50, 79), (4_000, 4_200), (4_700, 4_720)]):
+            ranking = Ranking(counting_only(segments, *runs), counts, len(documents), average)
             found = ranking.candidates()
             near = {near for n in found for near in (n - 1, n, n + 1) if 0 <= near < 6_000}
             scores = ranking.scores(near)
             assert all(abs(scores[n] - wanted[n]) < 1e-9 for n in scores) and set(found) <= set(scores)
-            counting = [n for n in range(6_000) if runs is None or any(run.first <= n <= run.last for run in runs)]
+            counting = [n for n in range(6_000) if any(first <= n <= last for first, last in runs)]
             best = sum(sorted((wanted[n] for n in counting), reverse=True)[:10])
             assert sum(sorted((scores[n] for n in found), reverse=True)[:10]) >= 0.95 * best, asked
             assert 4_711 in found or "rare" not in asked

@@ -16,7 +16,6 @@ from ikigai.core.errors import StoreError
 from ikigai.store import write_lock
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import DatabaseSession
-from ikigai.store.driver_connection import Cursor
 from ikigai.store.search import segments, word_index
 from ikigai.store.sql import search
 
@@ -43,12 +42,10 @@ SETTLE_SECONDS = 0.5
 """Seconds from the end of a turn until it is indexed: work that the user waits for comes first."""
 RETRY_INTERVAL = 30.0
 """Seconds after which an unreachable database is tried again."""
-MIN_LOOSE_BYTES, MIN_LOOSE_SHARE = 50_000_000, 2
-"""Size of the table of postings from which on it is rewritten, if it is so many times as large as its rows. A long
-history is indexed faster than the server finds the room that joining leaves.
+VACUUM_INTERVAL = 60.0
+"""Seconds of indexing after which room that joining leaves is given free. Later the server would do it, but a long history is
+indexed faster, and its postings took twice the room.
 """
-REWRITE_INTERVAL = 3_600.0
-"""Minimum seconds between two rewrites by a process."""
 
 
 class Indexer:
@@ -56,7 +53,7 @@ class Indexer:
 
     def __init__(self, session: DatabaseSession, news: asyncio.Event) -> None:
         self._session, self.news = session, news
-        self._rewritten_at: float | None = None
+        self._vacuumed_at = time.monotonic()
         self._unlisted_at: float | None = None
         self._listed: list[UUID] = []  # agents whose logs are not indexed as far as is known, the next one last
         self._listed_until = 0.0
@@ -68,12 +65,18 @@ class Indexer:
         0 means that all events are indexed, or that another process indexes them. Raise StoreError on failure.
         """
         async with self._session.use() as cursor:
-            if time.monotonic() < self._listed_until and (count := await self._step_listed(cursor)):
-                return count
-            await cursor.execute(search.BEHIND, (LISTED_AGENTS,), prepare=False)
-            self._listed = [agent for (agent,) in reversed(await cursor.fetchall())]
-            self._listed_until = time.monotonic() + LIST_SECONDS
-            return await self._step_listed(cursor)
+            for lists_anew in sorted({time.monotonic() >= self._listed_until, True}):
+                if lists_anew:
+                    await cursor.execute(search.BEHIND, (LISTED_AGENTS,), prepare=False)
+                    self._listed = [agent for (agent,) in reversed(await cursor.fetchall())]
+                    self._listed_until = time.monotonic() + LIST_SECONDS
+                while self._listed:
+                    async with cursor.connection.transaction():
+                        await cursor.execute(search.COMMIT_LATER)
+                        if count := await word_index.take(cursor, self._listed[-1]):
+                            return count
+                    self._listed.pop()  # there is nothing to take, or another process has the agent
+        return 0
 
     async def catch_up(self, seconds: float) -> int:
         """Index for at most `seconds`; return how many events are not in the index then.
@@ -121,16 +124,6 @@ class Indexer:
             self._unlisted_at = time.monotonic()
         return len(free)
 
-    async def _step_listed(self, cursor: Cursor) -> int:
-        """Run one step for the first listed agent of which there is something to take; return 0 if there is none."""
-        while self._listed:
-            async with cursor.connection.transaction():
-                await cursor.execute(search.COMMIT_LATER)
-                if count := await word_index.take(cursor, self._listed[-1]):
-                    return count
-            self._listed.pop()  # there is nothing to take, or another process has the agent
-        return 0
-
     @repeat_on_conflict
     async def join_some(self) -> bool:
         """Join some words of small segments; return False if there is nothing to do. Raise StoreError on failure."""
@@ -138,21 +131,10 @@ class Indexer:
             await segments.lock(cursor)
             return await segments.join(cursor)
 
-    async def rewrite(self) -> None:
-        """Rewrite the table of postings if it has much more room than it needs. Raise StoreError on failure."""
-        if self._rewritten_at is not None and time.monotonic() < self._rewritten_at + REWRITE_INTERVAL:
-            return
+    async def vacuum(self) -> None:
+        """Let the room that joining leaves be used again. Raise StoreError on failure."""
         async with self._session.use(patient=True) as cursor:
-            await cursor.execute(search.IS_LOOSE, (MIN_LOOSE_BYTES, MIN_LOOSE_SHARE), prepare=False)
-            if await cursor.fetchall() == [(True,)]:
-                self._rewritten_at = time.monotonic()
-                await cursor.execute(search.STATEMENT_TIMEOUT)
-                ((timeout,),) = await cursor.fetchall()
-                await cursor.execute(search.SET_STATEMENT_TIMEOUT, ("0",))
-                try:
-                    await cursor.execute(search.REWRITE)
-                finally:
-                    await cursor.execute(search.SET_STATEMENT_TIMEOUT, (timeout,))
+            await cursor.execute(search.VACUUM)
 
     async def run(self) -> None:
         """Index now, and again after every turn, until this is cancelled. Errors of the database are retried later."""
@@ -172,4 +154,6 @@ class Indexer:
             while await step():
                 await asyncio.sleep(max(STEP_INTERVAL, REST_FACTOR * (time.monotonic() - began)))
                 began = time.monotonic()
-        await self.rewrite()
+                if began > self._vacuumed_at + VACUUM_INTERVAL:
+                    self._vacuumed_at = began
+                    await self.vacuum()

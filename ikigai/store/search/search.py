@@ -86,7 +86,10 @@ class EventSearch:
         behind = await self._indexer.catch_up(CATCH_UP_SECONDS)
         async with self._session.use() as cursor:
             which = await _which(cursor, agent, (), None, None)
-        return await SearchCursor.begin(self._session, terms, which, behind)
+        found = SearchCursor(self._session, terms, which, behind)
+        if (wider := widen_terms(terms)) != terms and await found.older(NO_LIMIT) is None:
+            found.terms, found.widened = wider, True
+        return found
 
 
 async def read_lineage_ids(cursor: Cursor, agent: str) -> dict[str, int | None]:

@@ -103,12 +103,10 @@ async def read_neighbors(cursor: Cursor, id: int, before: int, after: int) -> tu
     """
     if not 0 < id <= NO_LIMIT:
         raise no_such_event(id)
-    from ikigai.store.sql import search
-
-    await cursor.execute(search.AGENT_OF, (id,), prepare=False)
+    await cursor.execute(reading.AGENT_OF, (id,), prepare=False)
     if not (rows := await cursor.fetchall()):
         raise no_such_event(id)
     ((agent, name),) = rows
     which = {"agent": agent, "id": id, "kinds": list(SEARCHED_KINDS), "before": before, "after": after}
-    await cursor.execute(search.AROUND, which, prepare=False)
+    await cursor.execute(reading.AROUND, which, prepare=False)
     return name, tuple(decode_row(agent, row) for row in await cursor.fetchall())

@@ -152,7 +152,7 @@ def _index_words(connection: psycopg.Connection, templates: list[_Template], age
         lengths = bytes(length_code(each.length) for each in segment)
         newest = segment[-1].document.message, segment[-1].at
         ((id,),) = connection.execute(search.ADD_SEGMENT, (number, last, *newest, lengths)).fetchall()
-        columns = map(list, zip(*pack_words(word_index.postings(segment)), strict=True))
+        columns = map(list, zip(*pack_words(word_index.count_words(segment)), strict=True))
         connection.execute(search.ADD_BLOCKS, (id, *columns), prepare=False)
         vocabulary |= {(f"own{n}word",) * 2 for n, *_ in rows[begin : begin + SEGMENT_AGENTS]} | {("own", "own")}
         connection.execute(search.ADD_VOCABULARY, word_index.vocabulary_row(number, vocabulary), prepare=False)

@@ -43,8 +43,8 @@ SETTLE_SECONDS = 0.5
 RETRY_INTERVAL = 30.0
 """Seconds after which an unreachable database is tried again."""
 VACUUM_INTERVAL = 60.0
-"""Seconds of indexing after which room that joining leaves is given free. Later the server would do it, but a long history is
-indexed faster, and its postings took twice the room.
+"""Seconds of indexing after which room that joining leaves is given free. The server would do so later, but a long
+history is indexed faster.
 """
 
 

@@ -124,8 +124,11 @@ class Lookup:
         """Return the pieces that hold every term."""
         rows = list[PieceRow]()
         while places:
-            some = _short_to_read(places)
-            rows += await read_texts(self._cursor, some, self._which)
+            skipped = list(accumulate(place.start for place in places))
+            some = places[: max(1, bisect_right(skipped, MAX_SKIPPED_CHARACTERS))]
+            columns = [list(column) for column in zip(*some, strict=True)]
+            await self._cursor.execute(queries.TEXTS, (*columns, self._which.since), prepare=False)
+            rows += [PieceRow(*row) for row in await self._cursor.fetchall()]
             places = places[len(some) :]
         if self._proven:
             return rows
@@ -219,7 +222,7 @@ class Lookup:
 
     async def _open(self, rows: Sequence["_MatchingRow"]) -> None:
         """Put the pieces of rows."""
-        await self._cursor.execute(queries.DOCUMENTS, ([row.first for row in rows],), binary=True, prepare=False)
+        await self._cursor.execute(queries.DOCUMENTS_AT, ([row.first for row in rows],), binary=True, prepare=False)
         packed = dict(await self._cursor.fetchall())
         for agent, first, numbers in rows:
             documents, last = Documents(packed[first]), min(self._which.before - 1, self._which.last_id(agent))
@@ -262,15 +265,3 @@ def _bounds(key: IndexKey) -> tuple[str, str, str]:
     if key.how is MatchMode.START:
         return key.text, key.text + LAST_CHARACTER, BREAK + key.text
     return key.text, key.text, BREAK + key.text + BREAK
-
-
-def _short_to_read(places: Sequence[Place]) -> Sequence[Place]:
-    """Return the first of these pieces, at least one, that take little time to read together."""
-    return places[: max(1, bisect_right(list(accumulate(place.start for place in places)), MAX_SKIPPED_CHARACTERS))]
-
-
-async def read_texts(cursor: Cursor, places: Sequence[Place], which: SearchScope) -> list[PieceRow]:
-    """Return these pieces with their texts, without those of earlier times."""
-    columns = [list(column) for column in zip(*places, strict=True)]
-    await cursor.execute(queries.TEXTS, (*columns, which.since), prepare=False)
-    return [PieceRow(*row) for row in await cursor.fetchall()]

@@ -43,15 +43,6 @@ class PackedPostings(NamedTuple):
     times: bytes
 
 
-class Block(NamedTuple):
-    """A row of `search_postings`."""
-
-    first: str
-    words: str
-    numbers: bytes
-    times: bytes
-
-
 class IndexedDocument(NamedTuple):
     """A piece of an event: its first character, its characters, and its kind by the place among SEARCHED_KINDS."""
 
@@ -144,24 +135,22 @@ def concatenate(parts: Sequence[tuple[int, PackedPostings]]) -> PackedPostings:
     return _pack(base + first, steps, b"".join(every))
 
 
-def pack_words(postings: Mapping[str, PackedPostings]) -> Iterator[Block]:
-    """Yield the blocks of these words. A word with a long list has a block of its own."""
-    words: list[str] = []
-    size = 0
+def pack_words(postings: Mapping[str, PackedPostings]) -> Iterator[tuple[str, str, bytes, bytes]]:
+    """Yield the blocks of these words as rows of `search_postings`: the first word, all, numbers, times.
+
+    A word with a long list has a block of its own.
+    """
+    blocks, size = list[list[str]](), BLOCK_BYTES
     for word in sorted(postings):
         more = len(word) + sum(map(len, postings[word]))
-        if words and size + more > BLOCK_BYTES:
-            yield _block(words, postings)
-            words, size = [], 0
-        words.append(word)
+        if size + more > BLOCK_BYTES:
+            blocks.append([])
+            size = 0
+        blocks[-1].append(word)
         size += more
-    if words:
-        yield _block(words, postings)
-
-
-def _block(words: Sequence[str], postings: Mapping[str, PackedPostings]) -> Block:
-    lists = (_pack_lists(column) for column in zip(*(postings[word] for word in words), strict=True))
-    return Block(words[0], BREAK + BREAK.join(words) + BREAK, *lists)
+    for words in blocks:
+        numbers, times = (_pack_lists(column) for column in zip(*(postings[word] for word in words), strict=True))
+        yield words[0], BREAK + BREAK.join(words) + BREAK, numbers, times
 
 
 def _pack_lists(lists: Sequence[bytes]) -> bytes:
@@ -170,8 +159,6 @@ def _pack_lists(lists: Sequence[bytes]) -> bytes:
 
 def _unpack_lists(packed: bytes, count: int, places: Sequence[int]) -> list[bytes]:
     """Return the lists at these places, of a block with `count` words."""
-    if not places:
-        return []
     raw = zlib.decompress(packed)
     ends = list(accumulate(struct.unpack_from(f"<{count}I", raw), initial=4 * count))
     return [raw[ends[place] : ends[place + 1]] for place in places]

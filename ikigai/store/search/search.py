@@ -11,13 +11,13 @@ from uuid import UUID
 from ikigai.core.errors import Rejected
 from ikigai.core.record import Record
 from ikigai.core.search.query import parse, widen_terms
-from ikigai.core.search.snippets import SearchHit, TermFinder
+from ikigai.core.search.snippets import SearchHit
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search.indexer import Indexer
-from ikigai.store.search.lookup import Lookup, PieceRow, SearchScope
+from ikigai.store.search.lookup import Lookup, SearchScope
 from ikigai.store.search.seek import SearchCursor
 from ikigai.store.sql import search as queries
 
@@ -70,13 +70,11 @@ class EventSearch:
         behind = await self._indexer.catch_up(CATCH_UP_SECONDS)
         async with self._session.use() as cursor, read_snapshot(cursor):
             which = await _which(cursor, agent, kinds, since, before)
-            run = Lookup(cursor, terms, which)
-            hits, widened = await _hits(run, order, limit), False
-            if not hits and (wider := widen_terms(terms)) != terms:
-                run = Lookup(cursor, wider, which)
-                hits = await _hits(run, order, limit)
-                widened = bool(hits)
-        return SearchResult(hits, widened, behind, run.reached)
+            for asked in dict.fromkeys((terms, widen_terms(terms))):
+                run = Lookup(cursor, asked, which)
+                if hits := await _hits(run, order, limit):
+                    break
+        return SearchResult(hits, bool(hits) and asked != terms, behind, run.reached)
 
     async def seeker(self, query: str, agent: str) -> SearchCursor:
         """Return a cursor that moves from hit to hit in the history of an agent and its ancestors. Raise as `search`
@@ -110,18 +108,15 @@ async def _which(
 
 
 async def _hits(run: Lookup, order: Order, limit: int) -> tuple[SearchHit, ...]:
-    if limit < 1:
-        return ()
-    rows = [row async for row in run.rows(MAX_RANKED if order == "relevance" else limit)]
-    return await asyncio.to_thread(_rank_hits, run.finder, rows, order, limit)
+    rows = [row async for row in run.rows(MAX_RANKED if order == "relevance" else limit)] if limit > 0 else []
+    finder = run.finder
 
+    def choose() -> tuple[SearchHit, ...]:
+        scores = {row.id: finder.score(row.said) for row in rows} if order == "relevance" else {}
+        chosen = sorted(rows, key=lambda row: (-scores.get(row.id, 0.0), -row.id))[:limit]
+        return tuple(
+            SearchHit(row.id, row.name, row.agent, row.at, row.kind, finder.snippet(row.said, SNIPPET_CHARACTERS))
+            for row in chosen
+        )
 
-def _rank_hits(finder: TermFinder, rows: list[PieceRow], order: Order, limit: int) -> tuple[SearchHit, ...]:
-    if order == "relevance":
-        scores = {row.id: finder.score(row.said) for row in rows}
-        rows = sorted(rows, key=lambda row: (-scores[row.id], -row.id))[:limit]
-    return tuple(_hit(finder, row, SNIPPET_CHARACTERS) for row in rows)
-
-
-def _hit(finder: TermFinder, row: PieceRow, width: int) -> SearchHit:
-    return SearchHit(row.id, row.name, row.agent, row.at, row.kind, finder.snippet(row.said, width))
+    return await asyncio.to_thread(choose)

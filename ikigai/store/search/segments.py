@@ -7,20 +7,12 @@ word is in one place. A process that is killed leaves what its last transaction 
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.search import stems
-from ikigai.store.search.postings import (
-    PackedPostings,
-    coded_length,
-    concatenate,
-    pack,
-    pack_words,
-    read_words,
-    unpack,
-)
+from ikigai.store.search.postings import PackedPostings, coded_length, concatenate, pack, pack_words, read_words, unpack
 from ikigai.store.sql import search
 
 SEGMENTS_JOINED = 8
@@ -33,24 +25,16 @@ BLOCKS_JOINED = 16
 """Blocks of each segment that one step joins."""
 
 
-class Figures(NamedTuple):
-    analysis: int
-    next_number: int
-    documents: int
-    stems: int
-    languages: str
-
-
-async def lock(cursor: Cursor) -> Figures:
-    """Lock the index and return its figures. Empty it if its words were made in another way."""
+async def lock(cursor: Cursor) -> tuple[int, str]:
+    """Lock the index; return its next number and its languages. Empty it if its words were made in another way."""
     while True:
         await cursor.execute(search.BEGIN_INDEX, (stems.ANALYSIS,))
         await cursor.execute(search.LOCK_INDEX)
-        rows = await cursor.fetchall()
-        if [analysis for analysis, *_ in rows] == [stems.ANALYSIS]:
-            return Figures(*rows[0])
-        for statement in search.CLEAR_INDEX if rows else ():  # else another process has just replaced the row
-            await cursor.execute(statement)
+        for analysis, *figures in await cursor.fetchall():  # none if another process has just replaced the row
+            if analysis == stems.ANALYSIS:
+                return figures[0], figures[1]
+            for statement in search.CLEAR_INDEX:
+                await cursor.execute(statement)
 
 
 async def add_blocks(cursor: Cursor, segment: int, *ranges: Mapping[str, PackedPostings]) -> None:
@@ -154,7 +138,7 @@ async def forget(cursor: Cursor, gone: Set[int]) -> None:
         await add_blocks(cursor, segment, *kept)
         lost |= words
     await cursor.execute(search.FORGET_WORDS, (list(lost),), prepare=False)
-    await cursor.execute(search.FORGET_FIGURES, (len(forgotten), sum(forgotten)))
+    await cursor.execute(search.SET_FIGURES, (0, -len(forgotten), -sum(forgotten), None))
 
 
 def _without(

@@ -24,18 +24,10 @@ from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT
 from ikigai.store.replica import ReadingSession
-from ikigai.store.search import semantic_order, stems
+from ikigai.store.search import neighbors, semantic_order, stems
 from ikigai.store.search.answering_turns import find_answers, matches_beside
 from ikigai.store.search.indexer import Indexer
-from ikigai.store.search.neighbors import (
-    NEIGHBOR_WEIGHT,
-    Pair,
-    ScoredDocument,
-    best_beside,
-    likely_best,
-    read_near,
-    with_neighbors,
-)
+from ikigai.store.search.neighbors import NEIGHBOR_WEIGHT, Pair, ScoredDocument
 from ikigai.store.search.postings import Documents, PackedPostings, Postings, concatenate, read_words, unpack
 from ikigai.store.search.ranking import Ranking, Segment, stem_weight, union
 from ikigai.store.search.stems import QueryWord
@@ -185,9 +177,9 @@ class TurnRecall:
             rows = await cursor.fetchall()
             ranking = await asyncio.to_thread(_rank, lengths, rows, words, documents, total / documents)
             most = max(MIN_READ_DOCUMENTS, READ_PER_TURN * limit)
-            own, numbers = await asyncio.to_thread(likely_best, ranking, most)
-            near, pairs = await read_near(cursor, ranking, numbers)
-            best = await asyncio.to_thread(with_neighbors, ranking, own, near, pairs)
+            own, numbers = await asyncio.to_thread(neighbors.likely_best, ranking, most)
+            near, pairs = await neighbors.read_near(cursor, ranking, numbers)
+            best = await asyncio.to_thread(neighbors.with_neighbors, ranking, own, near, pairs)
             weights, rare_weight = ranking.word_weights(words), stem_weight(documents, 1)
             similarities, notice = dict[int, float](), ""
             if stems.detect_language(stems.split_words(question), *common[:1]) == LANGUAGE:
@@ -218,7 +210,7 @@ async def _by_meaning(
         log.debug("recall ranks by words alone", exc_info=True)
         return best, {}, f"{error.what} Only words were compared. {error.remedy}"
     scores = {each.number: found for each, found in zip(best, near, strict=False) if found is not None}
-    nearest = best_beside(pairs, scores)
+    nearest = neighbors.best_beside(pairs, scores)
     whole = [
         None if each.number not in scores else scores[each.number] + NEIGHBOR_WEIGHT * nearest.get(each.number, 0.0)
         for each in best[: len(near)]

@@ -12,17 +12,8 @@ import msgspec
 from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.search import lexer
 from ikigai.store.driver_connection import Cursor
-from ikigai.store.search import segments, stems
-from ikigai.store.search.postings import (
-    MAX_TIMES,
-    Documents,
-    IndexedDocument,
-    PackedPostings,
-    is_word,
-    length_code,
-    pack,
-    pack_documents,
-)
+from ikigai.store.search import postings, segments, stems
+from ikigai.store.search.postings import Documents, IndexedDocument, PackedPostings, pack_documents
 from ikigai.store.sql import search
 
 RECALLED_KINDS = ("user", "assistant", "tool_call", "tool_result")
@@ -65,21 +56,20 @@ class Analysis(NamedTuple):
 async def add(cursor: Cursor, agent: UUID, pieces: Sequence[TextPiece]) -> None:
     """Take pieces of events of an agent into the index, as a segment of their own."""
     analyzed = [each for each in await asyncio.to_thread(lambda: list(map(analyze, pieces))) if each]
-    figures = await segments.lock(cursor)
+    first, counted = await segments.lock(cursor)
     if not analyzed:
         return
-    first = figures.next_number
     await _add_documents(cursor, agent, first, analyzed)
-    languages = Counter(msgspec.json.decode(figures.languages, type=dict[str, int]))
+    languages = Counter(msgspec.json.decode(counted, type=dict[str, int]))
     recalled = [each for each in analyzed if each.length]
     languages.update(each.language for each in recalled)
     counts = len(analyzed), len(recalled), sum(each.length for each in recalled)
     await cursor.execute(search.SET_FIGURES, (*counts, msgspec.json.encode(languages).decode()))
-    lengths = bytes(length_code(each.length) for each in analyzed)
+    lengths = bytes(postings.length_code(each.length) for each in analyzed)
     newest = max(each.document.message for each in analyzed), max(each.at for each in analyzed)
     await cursor.execute(search.ADD_SEGMENT, (first, first + len(analyzed) - 1, *newest, lengths))
     ((segment,),) = await cursor.fetchall()
-    await segments.add_blocks(cursor, segment, await asyncio.to_thread(postings, analyzed))
+    await segments.add_blocks(cursor, segment, await asyncio.to_thread(count_words, analyzed))
     vocabulary = set[tuple[str, str]]().union(*(each.vocabulary for each in analyzed))
     await cursor.execute(search.ADD_VOCABULARY, vocabulary_row(first, vocabulary), prepare=False)
     while await segments.join(cursor, segments.MAX_JOINED_AT_ONCE):
@@ -97,11 +87,11 @@ def analyze(piece: TextPiece) -> Analysis | None:
     words = dict.fromkeys(lexer.index_keys(folded), 0)
     if not words and not piece.text.strip():
         return None
-    language, vocabulary, length = "", {(word, word) for word in words if is_word(word)}, 0
+    language, vocabulary, length = "", {(word, word) for word in words if postings.is_word(word)}, 0
     if event.kind in RECALLED_KINDS:
         language, counted = stems.count_words(piece.text)
         for word, stem, times in counted:
-            words[word] = min(MAX_TIMES, words.get(word, 0) + times)
+            words[word] = min(postings.MAX_TIMES, words.get(word, 0) + times)
             length += times
             vocabulary |= {(word, word), (word, stem)}
     words[f"#{event.kind}"] = 0
@@ -125,13 +115,13 @@ async def _add_documents(cursor: Cursor, agent: UUID, first: int, analyzed: Sequ
         await cursor.execute(search.SET_DOCUMENTS, row, prepare=False)
 
 
-def postings(analyzed: Sequence[Analysis]) -> dict[str, PackedPostings]:
+def count_words(analyzed: Sequence[Analysis]) -> dict[str, PackedPostings]:
     found = defaultdict[str, list[tuple[int, int]]](list)
     for number, each in enumerate(analyzed):
         for word, times in each.words.items():
             found[word].append((number, times))
     columns = ((word, *zip(*each, strict=True)) for word, each in found.items())
-    return {word: pack(numbers, bytes(times)) for word, numbers, times in columns}
+    return {word: postings.pack(numbers, bytes(times)) for word, numbers, times in columns}
 
 
 async def take(cursor: Cursor, agent: UUID) -> int:

@@ -139,3 +139,17 @@ order by messages.id desc
 AGENTS_USED_IN = f"""
 select agent_id::text from agent_uses where role = {ROLE} and directory = %s order by used_at desc limit %s
 """
+
+# One event and those beside it --------------------------------------------------------------------------------------
+
+AGENT_OF = "select agent_id::text, name from messages join agents on agents.id = agent_id where messages.id = %s"
+AROUND = f"""
+(select {ROW} from messages
+ where {events_between("%(agent)s", "0", "%(id)s")} and (id = %(id)s or kind = any(%(kinds)s))
+ {NEWEST_FIRST} limit %(before)s + 1)
+union all
+(select {ROW} from messages
+ where {events_between("%(agent)s", "%(id)s::bigint + 1", MAX_ID)} and kind = any(%(kinds)s)
+ {OLDEST_FIRST} limit %(after)s)
+order by id
+"""

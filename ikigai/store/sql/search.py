@@ -6,16 +6,7 @@ row: blocks of words in their order, each word with the numbers of the documents
 
 from typing import LiteralString
 
-from ikigai.store.sql.fragments import (
-    MAX_ID,
-    NEWEST_FIRST,
-    OLDEST_FIRST,
-    ROW,
-    SEARCHED_TEXT,
-    events_between,
-    lineage_query,
-    turn_start,
-)
+from ikigai.store.sql.fragments import MAX_ID, OLDEST_FIRST, SEARCHED_TEXT, events_between, lineage_query, turn_start
 
 # Filling the index --------------------------------------------------------------------------------------------------
 
@@ -51,14 +42,9 @@ where locktype = 'advisory' and granted and classid = %s::bigint::oid and objsub
 COMMIT_LATER = "select set_config('synchronous_commit', 'off', true)"
 
 # The first event that is not in the index of words; a number above all ids if there is none.
-FIRST_NOT_INDEXED = """
-select coalesce(min(id), 9223372036854775807) from (
-  select (
-    select id from messages where agent_id = listed.agent_id and seq > coalesce(
-      (select seq from search_progress where agent_id = listed.agent_id), 0
-    ) order by seq limit 1
-  ) as id
-  from search_behind as listed
+FIRST_NOT_INDEXED = f"""
+select coalesce(min(id), {MAX_ID}) from search_behind as listed cross join lateral (
+  select id from messages where agent_id = listed.agent_id and seq > {_INDEXED} order by seq limit 1
 ) missing
 """
 
@@ -76,16 +62,15 @@ where n = 1 or bytes <= %(most)s order by seq
 """
 # Whoever writes to the index locks the row of its figures, behind the row of an agent's progress: numbers have no gaps.
 BEGIN_INDEX = "insert into search_figures (analysis) values (%s) on conflict do nothing"
-LOCK_INDEX = "select analysis, next_number, documents, stems, languages::text from search_figures for update"
+LOCK_INDEX = "select analysis, next_number, languages::text from search_figures for update"
 CLEAR_INDEX: tuple[LiteralString, ...] = (
     "delete from search_postings", "delete from search_segments", "delete from search_documents",
     "delete from search_vocabulary", "delete from search_words", "delete from search_progress",
-    "delete from search_figures",
-    "insert into search_behind (agent_id) select id from agents on conflict do nothing",
+    "delete from search_figures", "insert into search_behind (agent_id) select id from agents on conflict do nothing",
 )  # fmt: skip
 SET_FIGURES = """
 update search_figures set next_number = next_number + %s, documents = documents + %s, stems = stems + %s,
-  languages = %s::jsonb
+  languages = coalesce(%s::jsonb, languages)
 """
 # The documents in a row that the newest ones of this agent follow.
 LAST_DOCUMENTS = """
@@ -193,8 +178,6 @@ update search_words set words = (
 ) where block in (select block from lost)
 """
 
-FORGET_FIGURES = "update search_figures set documents = documents - %s, stems = stems - %s"
-
 VACUUM = "vacuum (skip_locked) search_postings"
 
 # Searching ----------------------------------------------------------------------------------------------------------
@@ -237,7 +220,6 @@ where first between %(first)s - 255 and %(last)s and last >= %(first)s and oldes
   and newest_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
   and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s))
 """
-DOCUMENTS = "select first, documents from search_documents where first = any(%s)"
 # Only a piece that goes beyond the content needs the data, which may be long.
 TEXTS = f"""
 select message, agent_id::text, name, extract(epoch from messages.created_at)::float8, kind,
@@ -249,20 +231,6 @@ where messages.created_at >= coalesce(to_timestamp(%s::float8), '-infinity')
 order by n
 """
 LINEAGE = f"{lineage_query('%s')} select agent::text, upto from line where not looped"
-
-# One event and those beside it --------------------------------------------------------------------------------------
-
-AGENT_OF = "select agent_id::text, name from messages join agents on agents.id = agent_id where messages.id = %s"
-AROUND = f"""
-(select {ROW} from messages
- where {events_between("%(agent)s", "0", "%(id)s")} and (id = %(id)s or kind = any(%(kinds)s))
- {NEWEST_FIRST} limit %(before)s + 1)
-union all
-(select {ROW} from messages
- where {events_between("%(agent)s", "%(id)s::bigint + 1", MAX_ID)} and kind = any(%(kinds)s)
- {OLDEST_FIRST} limit %(after)s)
-order by id
-"""
 
 # Recall -------------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from ikigai.core.messages import Citation, Text, ToolCall, ToolResult
 from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.driver_connection import Cursor
 from ikigai.store.search import indexer, lookup, postings, word_index
 from ikigai.store.search import segments as joining
 from ikigai.store.search.postings import Documents, IndexedDocument
@@ -456,11 +455,11 @@ async def test_older_events_that_are_indexed_later_are_shown_in_their_place(data
 
 async def test_hits_of_many_segments_are_read_together(database: Database, monkeypatch: pytest.MonkeyPatch):
     reads: list[int] = []
-    read_texts = lookup.read_texts
+    read = lookup.Lookup._read
 
-    async def count_reads(cursor: Cursor, places: Sequence[lookup.Place], which: lookup.SearchScope):
+    async def count_reads(run: lookup.Lookup, places: Sequence[lookup.Place]):
         reads.append(len(places))
-        return await read_texts(cursor, places, which)
+        return await read(run, places)
 
     monkeypatch.setattr(joining, "MAX_JOINED_AT_ONCE", 0)
     written = list[int]()
@@ -468,7 +467,7 @@ async def test_hits_of_many_segments_are_read_together(database: Database, monke
         written += await said(database, "words far apart", "far from apart", "and far apart again")
         await database.indexer.catch_up(60)
     phrases = [id for n, id in enumerate(written) if n % 3 != 1]
-    monkeypatch.setattr(lookup, "read_texts", count_reads)
+    monkeypatch.setattr(lookup.Lookup, "_read", count_reads)
     assert await found(database, '"far apart"', limit=1_000) == phrases[::-1]
     assert len(reads) <= 3, reads
     reads.clear()

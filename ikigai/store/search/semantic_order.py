@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from ikigai.core.search.lexer import searchable_text
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.search import stems, word_vectors
+from ikigai.store.search.neighbors import ScoredDocument
 from ikigai.store.search.word_vectors import LANGUAGE
 from ikigai.store.sql import search as queries
 
@@ -22,29 +23,27 @@ MEANING_WEIGHT = 0.5
 
 
 async def compare(
-    cursor: Cursor, question: Sequence[tuple[str, float]], pieces: Sequence[tuple[int, int, str]]
-) -> list[float | None]:
-    """Return how similar the first pieces of events are to the question, None for one that is not compared.
+    cursor: Cursor, question: Sequence[tuple[str, float]], best: Sequence[ScoredDocument]
+) -> dict[int, float]:
+    """Return how similar the first of these documents are to the question, by number.
 
-    The question is words with their weights. Pieces are event, first character and kind, best first. Without word
-    vectors nothing is returned. Raise ConfigError if they are damaged.
+    The question is words with their weights. Without word vectors nothing is compared. Raise ConfigError if they are
+    damaged.
     """
     vectors = await asyncio.to_thread(word_vectors.load_installed)
     if vectors is None:
-        return []
-    found: list[float | None] = [None] * min(COMPARED_MESSAGES, len(pieces))
-    compared = [n for n in range(len(found)) if pieces[n][1] <= MAX_COMPARED_START]
-    columns = [pieces[n][0] for n in compared], [pieces[n][1] for n in compared]
+        return {}
+    compared = [each for each in best[:COMPARED_MESSAGES] if each.start <= MAX_COMPARED_START]
+    columns = [each.message for each in compared], [each.start for each in compared]
     await cursor.execute(queries.TEXTS_OF, (COMPARED_CHARACTERS, *columns), prepare=False)
-    texts = {compared[place - 1]: text for place, text in await cursor.fetchall() if text}
+    texts = [(compared[place - 1], text) for place, text in await cursor.fetchall() if text]
 
     def similarities() -> list[float]:
-        words = [stems.content_words(searchable_text(pieces[n][2], text), LANGUAGE) for n, text in texts.items()]
+        words = [stems.content_words(searchable_text(each.kind, text), LANGUAGE) for each, text in texts]
         return vectors.similarities(question, words)
 
-    for n, near in zip(texts, await asyncio.to_thread(similarities), strict=True):
-        found[n] = near
-    return found
+    near = await asyncio.to_thread(similarities)
+    return {each.number: found for (each, _), found in zip(texts, near, strict=True)}
 
 
 def fused_order(similarities: Sequence[float | None]) -> list[int]:

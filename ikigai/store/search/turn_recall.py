@@ -205,15 +205,14 @@ async def _by_meaning(
     Each gets the score of the one that is at its place by words.
     """
     try:
-        near = await semantic_order.compare(cursor, asked, [(each.message, each.start, each.kind) for each in best])
+        scores = await semantic_order.compare(cursor, asked, best)
     except ConfigError as error:
         log.debug("recall ranks by words alone", exc_info=True)
         return best, {}, f"{error.what} Only words were compared. {error.remedy}"
-    scores = {each.number: found for each, found in zip(best, near, strict=False) if found is not None}
     nearest = neighbors.best_beside(pairs, scores)
     whole = [
         None if each.number not in scores else scores[each.number] + NEIGHBOR_WEIGHT * nearest.get(each.number, 0.0)
-        for each in best[: len(near)]
+        for each in best[: semantic_order.COMPARED_MESSAGES]
     ]
     order = semantic_order.fused_order(whole)
     fused = [best[place]._replace(score=by_words.score) for place, by_words in zip(order, best, strict=False)]
@@ -221,11 +220,7 @@ async def _by_meaning(
 
 
 def _rank(
-    lengths: list[tuple[int, int, bytes]],
-    rows: list[tuple[Any, ...]],
-    words: Sequence[QueryWord],
-    documents: int,
-    average: float,
+    lengths: list[tuple[int, int, bytes]], rows: list[tuple[Any, ...]], words: Sequence[QueryWord], *figures: Any
 ) -> Ranking:
     """Rank documents by blocks of their segments: each word with a stem of a word of the question counts as that."""
     begins = {segment: first for segment, first, _ in lengths}
@@ -245,7 +240,7 @@ def _rank(
     counts = Counter[str]()
     for word in words:
         counts[word.word] += word.times
-    return Ranking(segments, counts, documents, average)
+    return Ranking(segments, counts, *figures)
 
 
 async def _within(
@@ -340,10 +335,10 @@ def _with_excerpts(
 
 def _terms(question: str) -> tuple[Term, ...]:
     """Return the words of a question and their stems, for showing where they are in a text."""
-    words = [fold(word) for word in stems.split_words(question)]
-    language = stems.detect_language(stems.split_words(question))
+    words = stems.split_words(question)
+    language = stems.detect_language(words)
     asked = stems.count_question_stems(stems.query_words(question, ()))
-    found = dict.fromkeys([*asked, *(word for word in words if not stems.is_common(word, language))])
+    found = dict.fromkeys([*asked, *(word for word in map(fold, words) if not stems.is_common(word, language))])
     return tuple(_term(word) for word in found if word)
 
 

@@ -201,16 +201,18 @@ select case low when '' then array(select words from search_words where strpos(w
        else array(select word from search_vocabulary where word between low and high limit 1) end
 from unnest(%s::text[], %s::text[], %s::text[]) with ordinality as key (low, high, part, n) order by n
 """
+# Blocks with words between two.
+_IN_RANGE: LiteralString = """segment = segment.id and first <= high and first >= coalesce((
+    select max(first) from search_postings where segment = segment.id and first <= low
+  ), low)"""
 # Blocks with words that match keys: those between two words that have a text in them.
-BLOCKS = """
+BLOCKS = f"""
 select segment.n::integer - 1, key.n::integer - 1, block.words, block.numbers
 from unnest(%(segments)s::bigint[]) with ordinality as segment (id, n)
 cross join unnest(%(lows)s::text[], %(highs)s::text[], %(parts)s::text[]) with ordinality as key (low, high, part, n)
 cross join lateral (
   select words, numbers from search_postings
-  where segment = segment.id and first <= high and first >= coalesce((
-    select max(first) from search_postings where segment = segment.id and first <= low
-  ), low) and strpos(words, part) > 0
+  where {_IN_RANGE} and strpos(words, part) > 0
   offset 0
 ) block
 """
@@ -238,7 +240,7 @@ FIGURES = "select documents, stems, languages::text from search_figures"
 # A segment that is being joined has its documents in the larger one.
 LENGTHS = "select id, first, lengths from search_segments where target is null order by first"
 # The blocks with words of these stems. Words of a stem that begin alike stand near one another: they are one look-up.
-POSTINGS = r"""
+POSTINGS = rf"""
 with wanted as (
   select stem, min(word) as low, max(word) as high, array_agg(word) as words
   from search_vocabulary where stem = any(%s) group by stem, left(word, 3)
@@ -246,9 +248,7 @@ with wanted as (
 select coalesce(target, id), segment.first, stem, wanted.words, block.words, numbers, times
 from search_segments as segment cross join wanted cross join lateral (
   select words, numbers, times from search_postings
-  where segment = segment.id and first <= high and first >= coalesce((
-    select max(first) from search_postings where segment = segment.id and first <= low
-  ), low) and exists (
+  where {_IN_RANGE} and exists (
     select from unnest(wanted.words) as one (word) where strpos(words, E'\n' || one.word || E'\n') > 0
   )
   offset 0

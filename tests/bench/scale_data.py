@@ -154,7 +154,8 @@ def _index_words(connection: psycopg.Connection, templates: list[_Template], age
         ((id,),) = connection.execute(search.ADD_SEGMENT, (number, last, *newest, lengths)).fetchall()
         columns = map(list, zip(*pack_words(word_index.count_words(segment)), strict=True))
         connection.execute(search.ADD_BLOCKS, (id, *columns), prepare=False)
-        vocabulary |= {(f"own{n}word",) * 2 for n, *_ in rows[begin : begin + SEGMENT_AGENTS]} | {("own", "own")}
+        own_words = ["own", *(f"own{n}word" for n, *_ in rows[begin : begin + SEGMENT_AGENTS])]
+        vocabulary |= set(zip(own_words, own_words, strict=True))
         connection.execute(search.ADD_VOCABULARY, word_index.vocabulary_row(number, vocabulary), prepare=False)
         vocabulary.clear()
         number = last + 1

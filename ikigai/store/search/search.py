@@ -70,11 +70,13 @@ class EventSearch:
         behind = await self._indexer.catch_up(CATCH_UP_SECONDS)
         async with self._session.use() as cursor, read_snapshot(cursor):
             which = await _which(cursor, agent, kinds, since, before)
-            for asked in dict.fromkeys((terms, widen_terms(terms))):
-                run = Lookup(cursor, asked, which)
-                if hits := await _hits(run, order, limit):
-                    break
-        return SearchResult(hits, bool(hits) and asked != terms, behind, run.reached)
+            run = Lookup(cursor, terms, which)
+            hits, widened = await _hits(run, order, limit), False
+            if not hits and (wider := widen_terms(terms)) != terms:
+                run = Lookup(cursor, wider, which)
+                hits = await _hits(run, order, limit)
+                widened = bool(hits)
+        return SearchResult(hits, widened, behind, run.reached)
 
     async def seeker(self, query: str, agent: str) -> SearchCursor:
         """Return a cursor that moves from hit to hit in the history of an agent and its ancestors. Raise as `search`

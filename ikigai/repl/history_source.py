@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ikigai.app.services import Services
     from ikigai.repl.active_agent import ActiveAgent
     from ikigai.store.paging import LineageNames
-    from ikigai.store.search.seek import SearchCursor
+    from ikigai.store.search.search import SearchCursor
 
 MAX_PAGE_BYTES = 2_000_000
 """Bytes of one page, as stored."""

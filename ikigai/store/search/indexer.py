@@ -10,7 +10,7 @@ import logging
 import time
 from uuid import UUID
 
-import psycopg
+from psycopg import errors
 
 from ikigai.core.errors import StoreError
 from ikigai.store import write_lock
@@ -27,11 +27,7 @@ UNLIST_INTERVAL = 60.0
 """Seconds between two looks for listed agents that are indexed and not open."""
 UNLISTED_AT_ONCE = 1_000
 
-NOT_FILLABLE_ERRORS = (
-    psycopg.errors.ReadOnlySqlTransaction,
-    psycopg.errors.InsufficientPrivilege,
-    psycopg.errors.UndefinedColumn,
-)
+NOT_FILLABLE_ERRORS = errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege, errors.UndefinedColumn
 """Errors of a database that is read-only, and of an index that another version of the schema made."""
 
 STEP_INTERVAL = 0.02

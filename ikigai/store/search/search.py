@@ -10,7 +10,7 @@ from uuid import UUID
 
 from ikigai.core.errors import Rejected
 from ikigai.core.record import Record
-from ikigai.core.search.query import parse, widen_terms
+from ikigai.core.search.query import Term, parse, widen_terms
 from ikigai.core.search.snippets import SearchHit
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.driver_connection import Cursor
@@ -18,7 +18,6 @@ from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.search.lookup import Lookup, SearchScope
-from ikigai.store.search.seek import SearchCursor
 from ikigai.store.sql import search as queries
 
 Order: TypeAlias = Literal["time", "relevance"]
@@ -29,6 +28,10 @@ MAX_RANKED = 200
 """Newest events of which the most relevant are chosen."""
 SNIPPET_CHARACTERS = 160
 """Characters of a snippet."""
+FIRST_DISTANCE = 64
+"""Ids above a position in which the next newer hit is searched first."""
+DISTANCE_GROWTH = 8
+"""Factor by which that distance grows while there is no hit."""
 
 
 class SearchResult(Record, frozen=True):
@@ -42,6 +45,39 @@ class SearchResult(Record, frozen=True):
     widened: bool = False
     behind: int = 0
     reached: int | None = None
+
+
+class SearchCursor:
+    """A cursor over hits. `widened`: no word begins with the terms, so they are searched within words.
+
+    `behind` events are not in the index yet. `terms` are the terms of the search. `reached` is the event down to which
+    there was time to search the last time, None if none was left out. All methods raise StoreError.
+    """
+
+    def __init__(self, session: ReadingSession, terms: tuple[Term, ...], which: SearchScope, behind: int) -> None:
+        self._session, self._which = session, which
+        self.terms, self.behind, self.widened = terms, behind, False
+        self.reached: int | None = None
+
+    @repeat_on_conflict
+    async def older(self, than: int) -> int | None:
+        """Return the newest hit below this id; None if there is none down to `reached`."""
+        async with self._session.use() as cursor, read_snapshot(cursor):
+            run = Lookup(cursor, self.terms, self._which._replace(before=than))
+            hit = next(iter([row.id async for row in run.rows(1)]), None)
+        self.reached = None if hit else run.reached
+        return hit
+
+    async def newer(self, than: int) -> int | None:
+        """Return the oldest hit above this id; None if there is none."""
+        hit, low, step = await self.older(NO_LIMIT) or 0, than, FIRST_DISTANCE
+        while low + 1 < hit:  # there is no hit from `than` to `low`, but maybe between that and `hit`
+            bound = min(low + step, (low + hit) // 2) + 1
+            if (nearer := await self.older(bound) or 0) > than:
+                hit = nearer
+            else:
+                low, step = bound - 1, step * DISTANCE_GROWTH
+        return hit if hit > than else None
 
 
 class EventSearch:

@@ -134,15 +134,6 @@ def query_words(question: str, languages: Iterable[str]) -> list[QueryWord]:
     return found
 
 
-def count_question_stems(words: Iterable[QueryWord]) -> Counter[str]:
-    """Return the stems of words of a question, each with how often the question has a word of it."""
-    found = Counter[str]()
-    for word in words:
-        for stem in word.stems:
-            found[stem] += word.times
-    return found
-
-
 def _pairs(run: str) -> list[str]:
     """Return the pairs of characters of a run of writing without spaces; of a single character, itself."""
     folded = fold(run)

@@ -337,7 +337,7 @@ def _terms(question: str) -> tuple[Term, ...]:
     """Return the words of a question and their stems, for showing where they are in a text."""
     words = stems.split_words(question)
     language = stems.detect_language(words)
-    asked = stems.count_question_stems(stems.query_words(question, ()))
+    asked = [stem for word in stems.query_words(question, ()) for stem in word.stems]
     found = dict.fromkeys([*asked, *(word for word in map(fold, words) if not stems.is_common(word, language))])
     return tuple(_term(word) for word in found if word)
 

@@ -23,7 +23,7 @@ from ikigai.store.search.postings import Postings, coded_length, length_code
 from ikigai.store.search.ranking import Ranking, Segment
 from ikigai.store.search.stems import (
     MAX_QUERY_WORDS,
-    count_question_stems,
+    QueryWord,
     count_words,
     detect_language,
     query_words,
@@ -359,6 +359,14 @@ def test_ranking_equals_naive_bm25(monkeypatch: pytest.MonkeyPatch):
                 assert {round(wanted[n], 6) for n in best} <= {round(wanted[n], 6) for n in found}
             within = Ranking(counting_only(segments, (7, 9), (4_090, 4_100)), counts, 5_000, average)
             assert set(within.candidates()) <= {7, 8, 9, *range(4_090, 4_101)}
+
+
+def count_question_stems(words: list[QueryWord]) -> Counter[str]:
+    """Return the stems of words of a question, each with how often the question has a word of it."""
+    found = Counter[str]()
+    for word in words:
+        found.update(dict.fromkeys(word.stems, word.times))
+    return found
 
 
 def test_words_of_one_stem_weigh_what_a_message_with_them_scores():

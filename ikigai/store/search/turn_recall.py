@@ -22,7 +22,7 @@ from ikigai.core.search.query import MAX_QUESTION_CHARACTERS, Term
 from ikigai.core.search.snippets import TermFinder
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.driver_connection import Cursor
-from ikigai.store.reading import NO_LIMIT
+from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.replica import ReadingSession
 from ikigai.store.search import neighbors, semantic_order, stems
 from ikigai.store.search.answering_turns import find_answers, matches_beside
@@ -149,7 +149,7 @@ class TurnRecall:
             return Recalled()
         behind = await self._indexer.catch_up(catch_up)
         with gc_pause.pause_gc():  # ranking makes thousands of objects, and none is in a cycle
-            async with self._session.use() as cursor:
+            async with self._session.use() as cursor, read_snapshot(cursor):
                 ranked = await self._rank(cursor, question, limit, scope)
                 turns = await _read_turns(cursor, ranked, limit)
                 said = await _read_said(cursor, turns)

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import psycopg
 import pytest
@@ -400,6 +401,29 @@ async def test_recall_is_the_same_where_few_documents_are_read(database: Databas
     assert [turn.messages for turn in few.turns] == [turn.messages for turn in whole.turns]
     assert "crane" in few.turns[0].messages[1].excerpt and few.turns[0].messages[0].score > 0
     assert was_enabled == [False] and gc.isenabled()
+    await talk.log.close()
+
+
+async def test_recall_while_another_program_joins_segments(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(joining, "MAX_JOINED_AT_ONCE", 0)
+    monkeypatch.setattr(joining, "SEGMENTS_JOINED", 2)
+    talk, within = await Talk.open(database), turn_recall._within
+    for n in range(4):
+        await talk.turn(f"Tell me of harbor {n}", "Ships wait there.")
+        await database.indexer.catch_up(60)
+    other, joined = await Database.open(dsn, MIGRATIONS), list[bool]()
+
+    async def join_and_read(*args: Any) -> Any:
+        while await other.indexer.join_some():
+            joined.append(True)
+        return await within(*args)
+
+    monkeypatch.setattr(turn_recall, "_within", join_and_read)
+    found = await database.recall("Which harbor?", scope=RecallScope({talk.agent.id: None}))
+    assert len(found.turns) == 4 and joined
+    await other.close()
     await talk.log.close()
 
 

@@ -7,7 +7,7 @@ are. So older prompts are found as /search finds them: by the beginnings of word
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ikigai.core.errors import Rejected
 from ikigai.core.search.prompt_history import SentPrompt
@@ -21,20 +21,12 @@ from ikigai.store.sql import search
 if TYPE_CHECKING:
     from ikigai.core.search.query import Term
     from ikigai.store.replica import ReadingSession
-    from ikigai.store.search.lookup import Lookup
+    from ikigai.store.search.lookup import Lookup, SearchScope
 
 READ_STRETCHES = 5
 """Stretches of the newest prompts that are read, more where the index is behind."""
 MAX_AGENTS_HERE = 100
 """Agents used in the directory, the newest, whose prompts are looked for besides those of all agents."""
-
-
-class _Wanted(NamedTuple):
-    """The next question to the index: prompts with all these terms, of these agents or of all, before an id."""
-
-    terms: tuple[Term, ...]
-    agents: dict[str, int | None] | None
-    before: int
 
 
 class PromptLookup:
@@ -48,7 +40,7 @@ class PromptLookup:
         self._before: int | None = None  # where reading goes on
         self._stretches = 0
         self._not_indexed: int | None = None  # the first event that is not in the index
-        self._wanted: _Wanted | None = None
+        self._wanted: tuple[tuple[Term, ...], SearchScope] | None = None  # the next question to the index
         self._texts = set[str]()  # different prompts that the question to the index has found
         self._is_found = False  # by the index
         self._more_seconds = 0.0  # for a step that the usual time does not suffice for
@@ -104,10 +96,9 @@ class PromptLookup:
         from ikigai.core.search.query import widen_terms
         from ikigai.store.search.lookup import Lookup, SearchScope
 
-        everything = _Wanted(self._terms, None, self._before or NO_LIMIT)
-        wanted, wider = self._wanted or everything, widen_terms(self._terms)
-        scope = SearchScope(wanted.agents, ("user",), None, wanted.before)
-        lookup = self._lookup = Lookup(cursor, wanted.terms, scope, self._more_seconds)
+        everything, wider = SearchScope(None, ("user",), None, self._before or NO_LIMIT), widen_terms(self._terms)
+        terms, scope = self._wanted or (self._terms, everything)
+        lookup = self._lookup = Lookup(cursor, terms, scope, self._more_seconds)
         if self._stopped:
             lookup.stop()
         ids = {row.id async for row in lookup.rows(limit)}
@@ -115,16 +106,16 @@ class PromptLookup:
         self._is_found = self._is_found or bool(ids)
         self._texts.update(each.text for each in found)
         if lookup.reached is not None:
-            if lookup.reached >= wanted.before:
+            if lookup.reached >= scope.before:
                 self._more_seconds = 2 * self._more_seconds + 1
-            self._wanted = wanted._replace(before=lookup.reached)
+            self._wanted = terms, scope._replace(before=lookup.reached)
         elif 0 < len(ids) == limit and len(self._texts) < limit:
-            self._wanted = wanted._replace(before=min(ids))
-        elif wanted.agents is None and len(ids) == limit and (here := await self._agents_here(cursor)):
-            self._wanted = everything._replace(terms=wanted.terms, agents=here)
+            self._wanted = terms, scope._replace(before=min(ids))
+        elif scope.agents is None and len(ids) == limit and (here := await self._agents_here(cursor)):
+            self._wanted = terms, everything._replace(agents=here)
             self._texts.clear()
-        elif wanted.terms != wider and not self._is_found:
-            self._wanted = everything._replace(terms=wider)
+        elif terms != wider and not self._is_found:
+            self._wanted = wider, everything
         else:
             self.complete = True
         return found

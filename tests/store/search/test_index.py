@@ -56,7 +56,7 @@ def naive(texts: dict[int, str], query: str, limit: int) -> list[int]:
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)])
 async def test_index_finds_what_a_look_at_every_text_finds(
-    database: Database, monkeypatch: pytest.MonkeyPatch, seed: int
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ):
     """Whatever was indexed, joined and purged in whatever order."""
     rng = Random(seed)
@@ -101,6 +101,7 @@ async def test_index_finds_what_a_look_at_every_text_finds(
         within = {id: text for id, text in texts.items() if agent is None or owner[id] == agent.id}
         if not result.widened:
             assert [hit.id for hit in result.hits] == naive(within, query, limit), (query, agent)
+    assert vocabulary(dsn) == words_of(entries(dsn))
 
 
 def test_postings_that_are_concatenated_are_those_of_all():
@@ -196,7 +197,22 @@ async def test_nothing_is_lost_or_doubled_by_kills_while_the_index_is_filled_and
     assert await database.indexer.behind() == 0
     while await database.indexer.join_some():
         pass
-    assert entries(dsn) == found
+    assert entries(dsn) == found and vocabulary(dsn) == words_of(found)
+
+
+def words_of(found: dict[str, list[int]]) -> list[str]:
+    return sorted(filter(postings.is_word, found))
+
+
+def vocabulary(dsn: str) -> list[str]:
+    """Return the words of all blocks, each as often as it is there. The vocabulary has these, too."""
+    with psycopg.connect(dsn) as other:
+        blocks = other.execute("select words from search_words").fetchall()
+        rows = other.execute("select word from search_vocabulary where stem = word").fetchall()
+        known = {word for (word,) in other.execute("select word from search_vocabulary").fetchall()}
+    found = sorted(word for (words,) in blocks for word in words.split())
+    assert found == sorted(word for (word,) in rows) and known == {*found}
+    return found
 
 
 def entries(dsn: str) -> dict[str, list[int]]:

@@ -76,7 +76,7 @@ async def _join_parts(dsn: str) -> None:
     try:
         while await database.indexer.join_some():
             pass
-        await database.indexer.vacuum()
+        await database.indexer.rewrite()
     finally:
         await database.close()
     with psycopg.connect(dsn, autocommit=True) as connection:

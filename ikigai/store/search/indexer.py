@@ -38,10 +38,12 @@ SETTLE_SECONDS = 0.5
 """Seconds from the end of a turn until it is indexed: work that the user waits for comes first."""
 RETRY_INTERVAL = 30.0
 """Seconds after which an unreachable database is tried again."""
-VACUUM_INTERVAL = 60.0
-"""Seconds of indexing after which room that joining leaves is given free. The server would do so later, but a long
-history is indexed faster.
+MIN_LOOSE_BYTES, MIN_LOOSE_SHARE = 50_000_000, 2
+"""Size of the table of postings from which on it is rewritten, if it is so many times as large as its rows. A long
+history is indexed faster than the server finds the room that joining leaves.
 """
+REWRITE_INTERVAL = 3_600.0
+"""Minimum seconds between two rewrites by a process."""
 
 
 class Indexer:
@@ -49,7 +51,7 @@ class Indexer:
 
     def __init__(self, session: DatabaseSession, news: asyncio.Event) -> None:
         self._session, self.news = session, news
-        self._vacuumed_at = time.monotonic()
+        self._rewritten_at: float | None = None
         self._unlisted_at: float | None = None
         self._listed: list[UUID] = []  # agents whose logs are not indexed as far as is known, the next one last
         self._listed_until = 0.0
@@ -127,10 +129,21 @@ class Indexer:
             await segments.lock(cursor)
             return await segments.join(cursor)
 
-    async def vacuum(self) -> None:
-        """Let the room that joining leaves be used again. Raise StoreError on failure."""
+    async def rewrite(self) -> None:
+        """Rewrite the table of postings if it has much more room than it needs. Raise StoreError on failure."""
+        if self._rewritten_at is not None and time.monotonic() < self._rewritten_at + REWRITE_INTERVAL:
+            return
         async with self._session.use(patient=True) as cursor:
-            await cursor.execute(search.VACUUM)
+            await cursor.execute(search.IS_LOOSE, (MIN_LOOSE_BYTES, MIN_LOOSE_SHARE), prepare=False)
+            if await cursor.fetchall() == [(True,)]:
+                self._rewritten_at = time.monotonic()
+                await cursor.execute(search.STATEMENT_TIMEOUT)
+                ((timeout,),) = await cursor.fetchall()
+                await cursor.execute(search.SET_STATEMENT_TIMEOUT, ("0",))
+                try:
+                    await cursor.execute(search.REWRITE)
+                finally:
+                    await cursor.execute(search.SET_STATEMENT_TIMEOUT, (timeout,))
 
     async def run(self) -> None:
         """Index now, and again after every turn, until this is cancelled. Errors of the database are retried later."""
@@ -150,6 +163,4 @@ class Indexer:
             while await step():
                 await asyncio.sleep(max(STEP_INTERVAL, REST_FACTOR * (time.monotonic() - began)))
                 began = time.monotonic()
-                if began > self._vacuumed_at + VACUUM_INTERVAL:
-                    self._vacuumed_at = began
-                    await self.vacuum()
+        await self.rewrite()

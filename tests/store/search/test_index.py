@@ -205,7 +205,7 @@ def words_of(found: dict[str, list[int]]) -> list[str]:
 
 
 def vocabulary(dsn: str) -> list[str]:
-    """Return the words of all blocks, each as often as it is there. The vocabulary has these, too."""
+    """Return the words of all blocks, each as often as it is there. The vocabulary has the same words."""
     with psycopg.connect(dsn) as other:
         blocks = other.execute("select words from search_words").fetchall()
         rows = other.execute("select word from search_vocabulary where stem = word").fetchall()

@@ -15,7 +15,8 @@ import psycopg
 from ikigai.core.errors import StoreError, Unavailable
 
 REPEAT_SECONDS = (0.05, 0.2, 0.8)
-"""Pauses before such a transaction is run again: at once it might meet the other one where that still takes its locks."""
+"""Pauses before such a transaction is run again: at once it might meet the other one while that still takes its locks.
+"""
 CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])

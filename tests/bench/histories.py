@@ -24,6 +24,7 @@ from psycopg import conninfo, sql
 from ikigai.store.database import Database
 from ikigai.store.embedded import server as embedded
 from ikigai.store.sql import dump as dump_queries
+from ikigai.store.sql import usage as usage_queries
 from tests.bench import generator
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
@@ -90,12 +91,15 @@ def fill(dsn: str, events: int) -> None:
     agent = asyncio.run(_migrate(dsn, AGENT))
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("set statement_timeout = 0")
+        connection.execute(dump_queries.BEGIN_COPY)  # as a restore: the sums of an hour are made once
         with connection.cursor().copy(COPY) as copy:
             for seq, at, kind, content, data in generator.history(events):
                 when = datetime.fromtimestamp(at, UTC).isoformat()
                 copy.write_row((seq, _event_id(seq, at), agent, seq, kind, content, data, when))
         connection.execute(dump_queries.SET_IDENTITY)
+        connection.execute(dump_queries.END_COPY)
         connection.execute("vacuum (freeze, analyze) messages")
+        connection.execute(usage_queries.FILL_HOURS)
         connection.execute("checkpoint")
 
 

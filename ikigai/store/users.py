@@ -1,5 +1,4 @@
-"""This module makes, lists and removes the roles of people, each with a schema of its own, and schemas that several
-roles use.
+"""Make, list and remove the roles of people, each with a schema of its own, and schemas that several roles use.
 
 PostgreSQL's grants guard a schema. Nothing in it protects its users from one another.
 """
@@ -27,7 +26,7 @@ NAME_PATTERN = r"(?!pg_|(public|none|information_schema)\Z)[A-Za-z_][A-Za-z0-9_-
 
 
 class SchemaSummary(Record, frozen=True):
-    """A schema, its owner, and the roles that use it; `shared` if several may. `size` is that of its log in bytes."""
+    """A schema, its owner, and the roles that use it; `shared` if several may. `size` counts the bytes of its log."""
 
     schema: str
     owner: str
@@ -58,7 +57,7 @@ class Users:
 
     @repeat_on_conflict
     async def add(self, name: str, password: str = "") -> bool:
-        """Make a schema for a role of the same name; make the role, with this password, if there is none. Return False
+        """Make a schema for a role of the same name; make the role, with this password, if it is missing. Return False
         if the role had the schema already.
 
         The server gets of the password only what it stores, so that its log cannot have it. Raise Rejected, or

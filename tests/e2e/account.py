@@ -1,4 +1,4 @@
-"""This module gives tests a user of the program: a home, a database, a model server, and the log afterwards."""
+"""Give tests a user of the program: a home, a database, a model server, and the log afterwards."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""This module runs the real program as if it were installed in the folder that `TEST_SITE` holds."""
+"""Run the real program as if it were installed in the folder that `TEST_SITE` holds."""
 
 import os
 import sys

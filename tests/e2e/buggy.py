@@ -1,4 +1,4 @@
-"""This module runs the real program with bugs in its screen: showing a message, and Ctrl+C, divide by zero."""
+"""Run the real program with bugs in its screen: showing a message, and Ctrl+C, divide by zero."""
 
 import sys
 

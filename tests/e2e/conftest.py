@@ -1,4 +1,4 @@
-"""This module gives the tests of the whole program their users and model servers."""
+"""Give the tests of the whole program their users and model servers."""
 
 from collections.abc import Iterator
 from pathlib import Path

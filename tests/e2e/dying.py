@@ -1,4 +1,4 @@
-"""This module runs the real program with its own tools; it kills itself at a place: KILL_AT as in `toy`."""
+"""Run the real program with its own tools; it kills itself at a place: KILL_AT as in `toy`."""
 
 import sys
 

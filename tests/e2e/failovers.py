@@ -1,4 +1,4 @@
-"""This module loses the primary again and again under programs that write, and compares what they showed with the log.
+"""Lose the primary again and again under programs that write, and compare what they showed with the log.
 
 `ReplicatedServers` is what the campaign needs of the servers. Standbys are promoted by the test or by Patroni.
 """

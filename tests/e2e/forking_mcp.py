@@ -1,4 +1,4 @@
-"""This module runs the real program, which has its process for MCP servers forked from one that has loaded the SDK."""
+"""Run the real program, which has its process for MCP servers forked from one that has loaded the SDK."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""This module runs the real program with short waits, so that it soon gives up."""
+"""Run the real program with short waits, so that it soon gives up."""
 
 import sys
 

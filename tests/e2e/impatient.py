@@ -1,4 +1,4 @@
-"""This module runs the real program with a short wait for a standard input on which nothing comes."""
+"""Run the real program with a short wait for a standard input on which nothing comes."""
 
 import sys
 

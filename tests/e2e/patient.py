@@ -1,4 +1,4 @@
-"""This module runs the real program with long moments, which a busy machine does not miss."""
+"""Run the real program with long moments, which a busy machine does not miss."""
 
 import sys
 

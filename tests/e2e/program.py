@@ -1,4 +1,4 @@
-"""This module runs the real program in a real terminal, for tests to see, type and kill."""
+"""Run the real program in a real terminal, for tests to see, type and kill."""
 
 import os
 import select
@@ -30,7 +30,7 @@ KEPT = ("PATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "TMPDIR")
 
 
 TOOLLESS = {"IKIGAI_TOOLS_ENABLED": "false", "IKIGAI_DEFAULT_SYSTEM_PROMPT": "false"}
-"""Variables without tools and default system prompt: most tests are about the conversation, and those of tools and of
+"""Variables without tools and default system prompt: most tests are about the conversation, and tests of tools and of
 the prompt, which grows with the name of the folder, switch them on.
 """
 

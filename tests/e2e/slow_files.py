@@ -1,4 +1,4 @@
-"""This module runs the real program with files that take SECONDS to read, and that leaving hardly waits for."""
+"""Run the real program with files that take SECONDS to read, and that leaving hardly waits for."""
 
 import os
 import sys

@@ -115,7 +115,7 @@ def _print(evidence: Evidence, dice: Dice, model: tuple[str, str], number: int) 
 
 
 def _orderly(evidence: Evidence, dice: Dice, number: int) -> None:
-    """Send a signal that a program can handle; the terminal is restored then, too."""
+    """Send a signal that a program can handle; the terminal is restored then as well."""
     signalled = dice.choice((signal.SIGTERM, signal.SIGHUP))
     model = dice.script(evidence.account.home, 1_000 + number, evidence.token)
     with _repl(evidence, dice, model, 1_000 + number) as program:

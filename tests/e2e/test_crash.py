@@ -70,7 +70,7 @@ def test_nothing_shown_is_lost(tmp_path: Path, dsn: str, point: str):
 
 
 def _said(scrollback: list[str]) -> list[str]:
-    """Return the lines of the conversation, without those of the live area and the input."""
+    """Return the lines of the conversation, without the live area and the input."""
     first = next((n for n, line in enumerate(scrollback) if line.startswith("❯ go on then")), None)
     if first is None or not any(line.startswith(("●", "→", "←")) for line in scrollback[first:]):
         return []

@@ -178,7 +178,7 @@ def test_program_survives_an_hour_of_database_faults(tmp_path: Path):
 
 
 def _session(evidence: Evidence, faults: Faults, through: str, session: int, until: float) -> Counter[str]:
-    """Run one REPL with many turns; its questions, and those of print runs, are in the log once."""
+    """Run one REPL with many turns; its questions, and the ones of print runs, are in the log once."""
     env = {"IKIGAI_DATABASE_URL": through, "IKIGAI_TOOLS_ENABLED": "true"}
     replies, asked = [], list[str]()
     for n in range(TURNS):

@@ -74,7 +74,7 @@ def put_aside(program: Program, text: str) -> None:
 
 
 def test_stashed_draft_ends_with_an_ephemeral_run(account: Account):
-    """Nor does the run take over the drafts of others: they would end with it, too."""
+    """Nor does the run take over the drafts of others: they would also end with it."""
     state = account.home / ".local/state/ikigai"
     with account.terminal(*ECHO) as program:
         put_aside(program.ready(), "kept")

@@ -220,12 +220,12 @@ CASES: dict[str, list[Case]] = {
 }  # fmt: skip
 ELSEWHERE = {("db purge", 1), ("history import", 0), ("history recover", 0), ("db restore", 0), ("db restore", 75)}
 """Codes that other tests show: the word is not typed at a terminal, a history is imported, recovered, restored.
-test_mcp shows those of `ikigai mcp`.
+test_mcp shows the codes of `ikigai mcp`.
 """
 
 
 def documented() -> set[tuple[str, int]]:
-    """Return the exit codes of all pages but those of signals."""
+    """Return the exit codes of all pages, without signals."""
     content = help_pages.load()
     return {
         (page, int(code))

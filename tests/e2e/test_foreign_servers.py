@@ -1,4 +1,4 @@
-"""Whole turns at servers that behave as those of other vendors do, in the ways that broke turns of other programs."""
+"""Whole turns at servers that behave as other vendors' do, in the ways that broke turns of other programs."""
 
 import json
 from typing import Any

@@ -146,7 +146,7 @@ def test_every_command_that_prints_json_is_tried():
 @pytest.mark.timeout(600)
 @walk
 def test_every_command_refuses_in_json(account: Account, whole: bool):
-    """One that has no such output, too: a program that asks for it reads standard output alone.
+    """Also one that has no such output: a program that asks for it reads standard output alone.
 
     The ordinary run tries one of those in each group; test_refusals_of_subcommands tries those that have it.
     """

@@ -1,4 +1,4 @@
-"""This test presses the keys that docs/comparison.md counts for common tasks."""
+"""Press the keys that docs/comparison.md counts for common tasks."""
 
 import json
 

@@ -164,7 +164,7 @@ def test_levels_at_the_prompt(account: Account, wire: Wire):
         program.settled()
         program.say("/think default")
         program.wait(lambda: "wire/x:high · ctx" in program.status(), "the configured level")
-        program.say("/model wire/y")  # the level was that of the other model
+        program.say("/model wire/y")  # the other model had the level
         program.wait(lambda: "wire/y · ctx" in program.status(), "the other model")
         program.say("/think")
         program.wait_for("wire/y thinks at the model's own default")

@@ -419,7 +419,7 @@ def copied_team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
 
 @pytest.fixture
 def copy(copied_team: Team) -> Path:
-    """Return the copy in a backup that is the test's own. Its files are those of other tests, too, until replaced."""
+    """Return the copy in a backup of the test's own. It shares files with other tests until they are replaced."""
     copied_team.does("rm", "-rf", "backup")
     copied_team.does("cp", "-al", "backup.kept", "backup")
     return copied_team.folder / "backup" / "base" / min(copied_team.copies())

@@ -1,4 +1,4 @@
-"""This module runs the real program with toy tools; it kills itself at a place: KILL_AT and KILL_NUMBER.
+"""Run the real program with toy tools; it kills itself at a place: KILL_AT and KILL_NUMBER.
 
 KILL_AT is before:KIND or after:KIND (around the append that holds an event of that kind), draft (a draft has just been
 saved) or tool (the tool is running). TOOL_LOG gets a line per run of the tool: its side effect in the world.

@@ -1,4 +1,4 @@
-"""This module runs the real program with an SDK that only a key loads, or a request, and no time."""
+"""Run the real program with an SDK that only a key loads, or a request, and no time."""
 
 import sys
 

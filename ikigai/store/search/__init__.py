@@ -1,1 +1,1 @@
-"""This package fills the word index in PostgreSQL and looks words up in it."""
+"""Fill the word index in PostgreSQL, and look words up in it."""

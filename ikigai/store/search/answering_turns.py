@@ -1,4 +1,4 @@
-"""This module chooses the turns without any word of a question that are recalled all the same: those that answer it.
+"""Choose the turns that recall finds because they answer a question, without any word of it.
 
 What stands beside a match counts in its score, since question and answer rarely have the same words. In a turn with a
 match they are found together. A turn beside it, which has none of the words, is found where it is likely to be the
@@ -40,9 +40,9 @@ async def find_answers(
     beside: Mapping[int, Sequence[ScoredDocument]],
     similarities: Mapping[int, float],
 ) -> Collection[int]:
-    """Return the numbers of those of these documents, which have no word of the question, that answer it.
+    """Return the numbers of the given documents, which have no word of the question, that answer it.
 
-    `beside` are the matches beside each, `similarities` those of the documents that were compared.
+    `beside` are the matches beside each, `similarities` belong to the documents that were compared.
     """
     near = {each.number for each in documents if similarities.get(each.number, 0.0) >= NEAR_SIMILARITY}
     asked = [
@@ -62,7 +62,7 @@ async def find_answers(
 def ends_with_question(text: str) -> bool:
     """Return True if a question mark stands behind the last letter or digit of the text.
 
-    A semicolon is one behind a Greek letter only: code ends with it, too. A pattern for the end of the text took 6 s
+    A semicolon is one behind a Greek letter only: code also ends with it. A pattern for the end of the text took 6 s
     for 20,000 question marks and a letter.
     """
     end = len(text)

@@ -1,7 +1,7 @@
-"""Rank documents by their words and by those of the documents beside them.
+"""Rank documents by their own words and the words of the documents beside them.
 
-Of the documents that may be the best only those are read with their neighbors that are likely to be among the best
-then, too. Reading all of them, and weighing all their neighbors, took half of the time of a long question.
+Read neighbors only for candidates that could still reach the top with them. Reading and weighing the neighbors of all
+candidates took half of the time of a long question.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,7 @@ from ikigai.store.search.ranking import Ranking
 from ikigai.store.sql import search as queries
 
 NEIGHBOR_WEIGHT = 0.5
-"""Share of the better neighbor's score that is added to that of a message."""
+"""Share of the better neighbor's score that a message gets in addition to its own."""
 USER_WEIGHT = 1.15
 """Factor for the score of a user's message."""
 

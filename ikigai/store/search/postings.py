@@ -1,4 +1,4 @@
-"""Pack the postings of a segment into blocks of words, and its documents into rows; both are read here, too.
+"""Pack the postings of a segment into blocks of words, and its documents into rows; read both again.
 
 A block holds words in the order of their bytes, with a line break before and behind each. The list of a word has the
 numbers of the documents that have it, counted from the first of the segment. The times of a word say how often each
@@ -120,7 +120,7 @@ def unpack(packed: PackedPostings) -> Postings:
 
 
 def concatenate(parts: Sequence[tuple[int, PackedPostings]]) -> PackedPostings:
-    """Return the postings of parts of a segment, ascending, as those of all: each with what its numbers grow by."""
+    """Join the postings of ascending parts of a segment; with each part comes what its numbers grow by."""
     base, (numbers, times) = parts[0]
     first, more = _split(numbers)
     if len(parts) == 1:  # most words are in one of them alone
@@ -180,7 +180,7 @@ def read_numbers(words: str, numbers: bytes, key: IndexKey) -> list[bytes]:
 
 
 def read_words(block: Sequence[Any], wanted: Iterable[str] | None = None) -> dict[str, PackedPostings]:
-    """Return the postings of those of the wanted words that a block has (words, numbers, times); of all of its words
+    """Return the postings of the wanted words that a block has (words, numbers, times); of all of its words
     without any.
     """
     words, *lists = block

@@ -1,4 +1,4 @@
-"""This module finds prompts that users typed: it reads the newest one by one, and asks the index of words for others.
+"""Find prompts that users typed: read the newest one by one, and ask the index of words for others.
 
 Only reading finds parts of words and letters with others between them, and it takes the longer the more prompts there
 are. So older prompts are found as /search finds them: by the beginnings of words, else by parts of words.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 READ_STRETCHES = 5
 """Stretches of the newest prompts that are read, more where the index is behind."""
 MAX_AGENTS_HERE = 100
-"""Agents used in the directory, the newest, whose prompts are looked for besides those of all agents."""
+"""Agents used in the directory, the newest, whose prompts are looked for besides the prompts of all agents."""
 
 
 class PromptLookup:
@@ -65,7 +65,7 @@ class PromptLookup:
             self._lookup.stop()
 
     async def more(self, most: tuple[int, int]) -> list[SentPrompt]:
-        """Return the next prompts that may match; `most` limits those of the directory, and those of others."""
+        """Return the next prompts that may match; `most` limits the prompts of the directory, and the others."""
         if self._stretches < READ_STRETCHES or (self._terms and await self._reads_on()):
             async with self._session.use() as cursor:
                 found, self._before = await history.search_prompts(cursor, self._typed, self._here, self._before, most)

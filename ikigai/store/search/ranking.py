@@ -19,7 +19,7 @@ from ikigai.store.search.stems import QueryWord
 SATURATION, LENGTH_WEIGHT = 1.2, 0.75
 """The parameters k1 and b of BM25."""
 MAX_SUMMED_POSTINGS = 20_000
-"""Postings that are added up one by one, those of the rarest stems; all others are looked up."""
+"""Postings of the rarest stems, which are added up one by one; all others are looked up."""
 MAX_HAVING_ALL = 5_000
 """Documents that have all of some common stems: if there are more, one stem more is asked for."""
 SAMPLED_POSTINGS = 1_000
@@ -56,7 +56,7 @@ class Segment(NamedTuple):
 
 
 def union(words: Iterable[Postings]) -> Postings:
-    """Return the postings of several words as those of one, without what recall leaves out."""
+    """Join the postings of several words as if they were one word, without what recall leaves out."""
     counted = [
         Postings(list(compress(numbers, times)), times.replace(b"\0", b"")) if 0 in times else Postings(numbers, times)
         for numbers, times in words
@@ -146,7 +146,7 @@ class Ranking:
         return ((first + n, weights[times << 8 | lengths[n]]) for n, times in pairs if lengths[n])
 
     def _those_having(self, stem: str, numbers: list[int]) -> list[int]:
-        """Return those of these documents, which ascend, that have this stem."""
+        """Return the given documents, which ascend, that have this stem."""
         found: list[int] = []
         for segment, postings in self._of(stem):
             having = set(postings.numbers)
@@ -154,7 +154,7 @@ class Ranking:
         return found
 
     def _within(self, segment: Segment, numbers: list[int]) -> list[int]:
-        """Return those of these documents, which ascend, that are in a segment."""
+        """Return the given documents, which ascend, that are in a segment."""
         return numbers[bisect_left(numbers, segment.first) : bisect_left(numbers, segment.first + len(segment.lengths))]
 
     def length(self, number: int) -> int:
@@ -174,7 +174,7 @@ class Ranking:
         return best[:MAX_CANDIDATES]
 
     def scores(self, numbers: Iterable[int]) -> dict[int, float]:
-        """Return the scores of those of these documents that count, by all stems, ascending by number."""
+        """Return the BM25 scores of the given documents over all stems, ascending by number."""
         found = {number: self.sums.get(number, 0.0) for number in sorted(numbers) if self.length(number)}
         self._look_up(self._looked_up, list(found), found)
         if self._partly:

@@ -1,4 +1,4 @@
-"""This module searches all events, and returns hits with snippets.
+"""Search all events, and return hits with snippets.
 
 It first brings the index up to date, as far as there is time.
 """
@@ -61,7 +61,7 @@ class SearchCursor:
 
     @repeat_on_conflict
     async def older(self, than: int) -> int | None:
-        """Return the newest hit below this id; None if there is none down to `reached`."""
+        """Return the newest hit below this id and not below `reached`, else None."""
         async with self._session.use() as cursor, read_snapshot(cursor):
             run = Lookup(cursor, self.terms, self._which._replace(before=than))
             hit = next(iter([row.id async for row in run.rows(1)]), None)
@@ -69,7 +69,7 @@ class SearchCursor:
         return hit
 
     async def newer(self, than: int) -> int | None:
-        """Return the oldest hit above this id; None if there is none."""
+        """Return the oldest hit above this id, else None."""
         hit, low, step = await self.older(NO_LIMIT) or 0, than, FIRST_DISTANCE
         while low + 1 < hit:  # there is no hit from `than` to `low`, but maybe between that and `hit`
             bound = min(low + step, (low + hit) // 2) + 1

@@ -1,4 +1,4 @@
-"""This module ranks messages that have words of a question by their meaning, too, where word vectors are installed."""
+"""Rank messages that have words of a question also by their meaning, where word vectors are installed."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ikigai.store.search.word_vectors import LANGUAGE
 from ikigai.store.sql import search as queries
 
 COMPARED_MESSAGES = 100
-"""Messages whose meaning is compared with that of the question: those with the best words."""
+"""Messages with the best words, whose meaning is compared with the question."""
 COMPARED_CHARACTERS = 4_000
 """Characters of a message that are compared."""
 MAX_COMPARED_START = 64_000

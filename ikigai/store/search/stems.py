@@ -1,4 +1,4 @@
-"""This module turns a text into the stems that recall compares, each with how often it is there.
+"""Turn a text into the stems that recall compares, each with its count.
 
 The language is the one whose function words are the most frequent; without any the text is taken as English. Stems come
 from Snowball's algorithms in Python, so that they are the same with every server. Writing without spaces is held as

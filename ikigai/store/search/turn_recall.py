@@ -2,7 +2,7 @@
 
 A message counts with half of the better one of its neighbors, and what users say with a little more than what models
 and tools say: it is short, and facts about the user are in it. A turn counts as its best message. With word vectors
-the meaning of the best messages counts, too. `answering_turns` says which turns without any word are found.
+the meaning of the best messages also counts. `answering_turns` says which turns without any word are found.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ MIN_LANGUAGE_SHARE = 0.002
 MESSAGES_PER_TURN = 6
 """Best messages looked through for each turn that is wanted: several may be of one turn."""
 MESSAGES_AT_ONCE = 3
-"""Messages of them that are looked through first: those of one turn mostly rank beside each other."""
+"""Messages of them that are looked through first: messages of one turn mostly rank beside each other."""
 MIN_READ_DOCUMENTS, READ_PER_TURN = 240, 12
 """Documents that are read with their neighbors: at least, and for each turn that is wanted."""
 BEST_SHARE = 0.7
@@ -78,10 +78,10 @@ class RecalledMessage(Record, frozen=True):
 
 
 class RecalledTurn(Record, frozen=True):
-    """A turn that a question recalls. `id` is the event that matches best, `first` and `last` are those of the turn.
+    """A turn that a question recalls. `id` is the event that matches best, `first` and `last` bound the turn.
 
-    `last` is None while the turn is open. `score` ranks the turn; `word_score` is that of the words of that event and
-    its neighbors, `own_score` of the words of that event.
+    `last` is None while the turn is open. `score` ranks the turn; `word_score` is for the words of that event
+    and its neighbors, `own_score` for the words of that event.
     """
 
     agent: str
@@ -343,8 +343,8 @@ def _terms(question: str) -> tuple[Term, ...]:
 
 
 def _term(word: str) -> Term:
-    """Return the term that finds a word or stem. A long one is found within words, too: its pattern is made at once,
-    that of a border of words takes a millisecond.
+    """Return the term that finds a word or stem. A long one is also found within words: its pattern is made at once,
+    a pattern for the border of words takes a millisecond.
     """
     short = not is_unspaced(word) and len(word) < MIN_PART_CHARACTERS
     return Term(word, (word,), begins=short, ends=short and len(word) < MIN_STEM_CHARACTERS)

@@ -1,8 +1,8 @@
-"""This module tells how similar texts are in meaning to a question, by the word vectors of an installed package.
+"""Compute how similar texts are in meaning to a question, by the word vectors of an installed package.
 
 The package wordllama holds 32,000 vectors of English and the tokens that they belong to. Its two files are read; its
-code is not run. The vector of a word is the sum of those of its tokens. A word of the question counts as much as the
-word of the text that is the most similar to it.
+code is not run. The vector of a word is the sum of the vectors of its tokens. A word of the question counts as
+much as the word of the text that is the most similar to it.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Word(NamedTuple):
 
 
 class WordVectors:
-    """Vectors of words: those of tokens, one a row, and the row of each token."""
+    """Vectors of tokens, one a row, and the row of each token."""
 
     def __init__(self, vectors: _Weights, rows: dict[str, int]) -> None:
         self._vectors, self._rows = vectors, rows
@@ -217,7 +217,7 @@ class WordVectors:
         return tuple(row for part in parts for row in self._rows_of(part))
 
     def _rows_of(self, part: str) -> Iterable[int]:
-        """Return the row of a token; those of its bytes for a character that has none."""
+        """Return the row of a token, or the rows of its bytes for a character without one."""
         if (row := self._rows.get(part)) is not None:
             return (row,)
         return (self._rows.get(f"<0x{byte:02X}>", 0) for byte in part.encode())

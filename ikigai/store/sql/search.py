@@ -1,4 +1,4 @@
-"""This module holds the SQL statements of the index of words, of searching, and of recall.
+"""SQL statements for the index of words, for searching, and for recall.
 
 The index numbers its documents (events, long ones in pieces) as they come. A segment has the postings of documents in a
 row: blocks of words in their order, each word with the numbers of the documents that have it.
@@ -26,7 +26,7 @@ BEHIND_BY = f"select coalesce(sum(last - seq), 0)::bigint from ({_BEHIND}) behin
 BEGIN = "insert into search_progress (agent_id, seq) values (%s, 0) on conflict do nothing"
 TAKE = "select seq, place from search_progress where agent_id = %s for update skip locked"
 SET = "update search_progress set seq = %s, place = %s where agent_id = %s"
-# Some listed agents that have no such events, which are locked; and those of them taken out that still have none.
+# Lock some listed agents that are fully indexed; take out the ones that still are.
 COMPLETE = f"select agent_id from search_behind as listed where {_NEWEST} <= {_INDEXED} limit %s for update skip locked"
 UNLIST = f"delete from search_behind as listed where agent_id = any(%s) and {_NEWEST} <= {_INDEXED}"
 
@@ -41,7 +41,7 @@ where locktype = 'advisory' and granted and classid = %s::bigint::oid and objsub
 # A step need not reach the disk at once: a crash takes its rows and its progress alike, and appends need the disk.
 COMMIT_LATER = "select set_config('synchronous_commit', 'off', true)"
 
-# The first event that is not in the index of words; a number above all ids if there is none.
+# The first event that is not in the index of words; a number above all ids if all are.
 FIRST_NOT_INDEXED = f"""
 select coalesce(min(id), {MAX_ID}) from search_behind as listed cross join lateral (
   select id from messages where agent_id = listed.agent_id and seq > {_INDEXED} order by seq limit 1

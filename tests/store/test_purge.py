@@ -200,6 +200,27 @@ async def test_it_is_in_no_file_of_the_database(dsn: str, database: Database, tm
     assert SECRET.encode() not in rows_of and PURGED_TEXT.encode() in rows_of
 
 
+async def test_its_words_are_in_no_file_of_the_index(dsn: str, database: Database) -> None:
+    """The tables of the index hold words as they are folded, also in rows that were replaced."""
+    talk = await Talk.open(database)
+    for number in range(3):
+        await stored(talk, ev.UserMessage(f"Qzxwoodpecker {number}"))
+    await talk.log.close()
+    while await database.indexer.index_some():
+        pass
+    tables = {"search_postings", "search_vocabulary", "search_words"}
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("checkpoint")
+        for table in tables:
+            ((held,),) = other.execute(
+                f"select count(*) from {table} as t where t::text like '%qzxwoodpecker%'"
+            ).fetchall()
+            assert held, f"{table} has it before"
+    assert holding(dsn, "qzxwoodpecker")
+    await purged(database, "Qzxwoodpecker")
+    assert holding(dsn, "qzxwoodpecker") == []
+
+
 async def test_ids_and_ranges(dsn: str, database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn("one", "1")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
-from ikigai.core.events import Ending, StoredEvent, UserMessage
+from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.views import transcript
 from ikigai.repl.input_drafts import InputDrafts
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 HISTORY_EVENTS = 60
 """Events drawn again on start: the last screenfuls."""
-MAX_NAMED_AGENTS = 2
-"""Agents that the status line names for each state; it counts the others."""
 
 
 class ActiveAgent:
@@ -373,50 +371,27 @@ class ActiveAgent:
 
         Raise Rejected if none asks.
         """
-        open_agents = self.manager.agents.values() if self.manager else ()
-        asking = [each for each in open_agents if each is not self.open_agent and each.view.questions]
-        matches = [each for each in asking if name in ("", each.agent.name)]
-        if not matches:
-            names = f"There are: {', '.join(each.agent.name for each in asking)}" if asking else ""
-            raise Rejected(
-                f"{name} is not waiting for an answer." if name else "No background agent is waiting for an answer.",
-                names,
-            )
-        first = matches[0]
+        from ikigai.repl.agents_at_work import find_asking
+
+        first = find_asking(self._open_agents(), self.open_agent, name)
         first.view.show_question(first.view.questions[0], self._view, first.agent.name)
 
-    # ── detached agents ──
+    def _open_agents(self) -> list[OpenAgent]:
+        return list(self.manager.agents.values()) if self.manager else []
 
     def _show_background(self) -> None:
         """Show in the status line which agents ask, hold mail or have ended a turn, and how many are running."""
-        manager = self.manager
-        others = [each for each in manager.agents.values() if each is not self.open_agent] if manager else []
-        asking = [each for each in others if each.view.questions]
-        refused = [each for each in others if manager and each.agent.id in manager.mailbox.refused]
-        held = [each for each in others if manager and each not in refused and manager.mailbox.is_held(each.agent.id)]
-        waiting = [*asking, *held, *refused]
-        ended = [
-            each for each in others if each.view.unseen_ending and each not in waiting and not each.agent_loop.busy
-        ]
-        failed = [each for each in ended if each.view.unseen_ending is Ending.FAILED]
-        done = [each for each in ended if each.view.unseen_ending is Ending.COMPLETED]
-        busy = sum(each.agent_loop.memory.open is not None and not each.view.questions for each in others)
-        parts = [_name_agents(asking, "asks: /answer"), _name_agents(held, "held: /send")]
-        parts.append(_name_agents(refused, "cannot receive messages: /switch"))
-        parts += [_name_agents(failed, "failed"), _name_agents(done, "done"), f"{busy} running" if busy else ""]
-        self._status.set_background_agents(" · ".join(filter(None, parts)), pressing=bool(waiting or failed))
+        from ikigai.repl.agents_at_work import describe_background
+
+        others = [each for each in self._open_agents() if each is not self.open_agent]
+        text, pressing = describe_background(others, self.manager.mailbox if self.manager else None)
+        self._status.set_background_agents(text, pressing=pressing)
 
     def at_work(self, past: bool = False) -> str:
         """Return in a clause which agents of this process work or wait for the user, or did; "" if none do."""
-        open_agents = list(self.manager.agents.values()) if self.manager else []
-        asking = [each for each in open_agents if each.view.questions]
-        running = [each for each in open_agents if each.agent_loop.busy and each not in asking]
-        if past:
-            was, waited = "was working" if len(running) == 1 else "were working", "waited for your answer"
-        else:
-            was = "is still working" if len(running) == 1 else "are still working"
-            waited = "waits for your answer" if len(asking) == 1 else "wait for your answer"
-        return ", ".join(filter(None, (_name_agents(asking, waited), _name_agents(running, was))))
+        from ikigai.repl.agents_at_work import describe_work
+
+        return describe_work(self._open_agents(), past)
 
     def _on_lost(self, open_agent: OpenAgent, why: str) -> None:
         """Handle the end of an agent's loop that nothing in this process asked for."""
@@ -439,11 +414,3 @@ def subagents_of(manager: AgentManager, id: str) -> Subagents:
     from ikigai.app.managed_subagents import ManagedSubagents
 
     return ManagedSubagents(manager, id)
-
-
-def _name_agents(open_agents: list[OpenAgent], what: str) -> str:
-    if not open_agents:
-        return ""
-    names = ", ".join(open_agent.agent.name for open_agent in open_agents[:MAX_NAMED_AGENTS])
-    more = len(open_agents) - MAX_NAMED_AGENTS
-    return f"{names}{f' and {more} more' if more > 0 else ''} {what}"

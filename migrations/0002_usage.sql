@@ -35,12 +35,13 @@ select
   coalesce(data #>> '{usage,diagnosis}', '') as provider_diagnosis,
   coalesce(ikigai_number(data #> '{usage,searches}'), 0) as searches,
   -- The request before is one step in the index of agent and id, as `offset 0` and the comparison of rows have it: the
-  -- planner expects few requests of turns, and would sort all that the agent sent.
+  -- planner expects few requests of turns, and would sort all that the agent sent. That comparison is one by <= as that
+  -- of the agent: were it by <, the server would begin at the agent's bound, behind its newest request.
   case when coalesce(data ->> 'purpose', '') = '' then coalesce(greatest(0,
     coalesce(ikigai_number(data -> 'out'), 0) - (
       select coalesce(ikigai_number(earlier.data -> 'out'), 0) from (
         select data from messages before
-        where (before.agent_id, before.id) < (messages.agent_id, messages.id)
+        where (before.agent_id, before.id) <= (messages.agent_id, messages.id - 1)
           and before.agent_id >= messages.agent_id and before.agent_id <= messages.agent_id and before.kind = 'usage'
         order by before.agent_id desc, before.id desc offset 0
       ) earlier

@@ -504,6 +504,19 @@ async def test_request_before_is_one_step_in_an_index(dsn: str, database: Databa
         assert other.execute("select pruned from usage where id = %s", (row.id,)).fetchall() == [(3,)]
 
 
+async def test_request_before_is_one_step_also_of_an_old_request(dsn: str, database: Database) -> None:
+    """The agent's newer requests are not gone through: to fill the sums of a restored log would take their square."""
+    talk = await Talk.open(database)
+    rows = (await talk.log.append(tuple(ev.UsageReported("a/b", out=n // 2) for n in range(4_000)))).rows
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("vacuum analyze messages")
+        query = "explain (analyze, buffers, format json) select pruned from usage where id = %s"
+        ((plan,),) = other.execute(query.encode(), (rows[2].id,)).fetchall()
+        blocks = plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
+        assert blocks <= 12, plan
+        assert other.execute("select pruned from usage where id = %s", (rows[2].id,)).fetchall() == [(1,)]
+
+
 async def test_prunes_since_a_time_are_found_by_an_index(dsn: str, database: Database) -> None:
     talk = await Talk.open(database)
     await talk.log.append(tuple(ev.UsageReported("a/b", Usage(7), size=1, out=n // 3) for n in range(600)))

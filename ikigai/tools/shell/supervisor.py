@@ -1,7 +1,7 @@
 """Supervisor: a small process that starts a command and ends all its processes with it.
 
-`run.py` runs it as a script (`python -I -S supervisor.py CONTROL NOTE TERM_GRACE WRAPPED PROGRAM ARGUMENT …`), in a
-session of its own. CONTROL is the number of a socket. It receives:
+`supervised_process.py` runs its `main` (`python -I -S -c … supervisor.py CONTROL NOTE TERM_GRACE WRAPPED PROGRAM
+ARGUMENT …`), in a session of its own. CONTROL is the number of a socket. It receives:
 
     s             end everything: SIGTERM, GRACE seconds, SIGKILL
     k             end everything now: SIGKILL
@@ -26,17 +26,19 @@ another user, and processes of a command that has killed its supervisor and remo
 
 from __future__ import annotations
 
-# Importing pathlib, contextlib or socket would double its start.
+# Importing pathlib, contextlib or socket would double its start; `signal` would add a half to it, for names of numbers.
 # ruff: noqa: PTH123, PTH208, SIM105
 import os
 import select
-import signal
 import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
+else:
+    import _signal as signal
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LINUX = sys.platform == "linux"
@@ -227,7 +229,3 @@ def main() -> None:
     os.set_inheritable(int(control), False)
     Supervisor(int(control), float(grace), wrapped == "1").supervise(sys.argv[5:], int(note))
     os._exit(0)  # ikigai waits for it, with the event loop
-
-
-if __name__ == "__main__":
-    main()

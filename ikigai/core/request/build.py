@@ -186,10 +186,17 @@ def _is_paired(messages: tuple[Message, ...]) -> bool:
     waiting: list[tuple[str, str]] = []
     called: set[str] = set()
     for message in messages:
-        calls: list[tuple[str, str]] = []
-        results: list[tuple[str, str]] = []
+        blocks = [block for block in message.blocks if type(block) is ToolCall or type(block) is ToolResult]
+        if message.role is TOOL:
+            own = [(block.call_id, block.name) for block in blocks if type(block) is ToolResult and not block.hosted]
+            if not own or own != waiting or len(own) < len(message.blocks):
+                return False
+            waiting = []
+            continue
+        if waiting or not message.blocks:
+            return False
         hosted: set[str] = set()  # hosted calls without their result
-        for block in message.blocks:
+        for block in blocks:
             if type(block) is ToolCall:
                 if block.id in called:
                     return False
@@ -197,21 +204,13 @@ def _is_paired(messages: tuple[Message, ...]) -> bool:
                 if block.hosted:
                     hosted.add(block.id)
                 else:
-                    calls.append((block.id, block.name))
-            elif type(block) is ToolResult:
-                if not block.hosted:
-                    results.append((block.call_id, block.name))
-                elif block.call_id in hosted:
-                    hosted.remove(block.call_id)
-                else:
-                    return False
+                    waiting.append((block.id, block.name))
+            elif type(block) is ToolResult and block.hosted and block.call_id in hosted:
+                hosted.remove(block.call_id)
+            else:
+                return False
         if hosted:
             return False
-        if results != waiting or not message.blocks or (results and len(results) < len(message.blocks)):
-            return False
-        if results and message.role is not TOOL:
-            return False
-        waiting = calls
     return not waiting
 
 

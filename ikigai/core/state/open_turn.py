@@ -92,7 +92,7 @@ class OpenTurn(Record, frozen=True):
     @property
     def requests(self) -> int:
         """Number of replies that the turn has had."""
-        return self.iterations + sum(message.role is ASSISTANT for message in self.messages)
+        return self.iterations + [message.role for message in self.messages].count(ASSISTANT)
 
     @property
     def pending(self) -> tuple[tuple[int, ToolCall], ...]:

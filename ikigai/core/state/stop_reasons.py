@@ -1,5 +1,7 @@
 """State the defect of a reply: a pause too many, tools that do not exist, calls cut off, no text."""
 
+from itertools import islice
+
 from ikigai.core.events import Event
 from ikigai.core.messages import ReplyBlock, Role, Text, ToolCall, ToolResult
 from ikigai.core.request.reply import NO_TEXT, SHORT_REPLY_REASONS, is_cut_off
@@ -29,8 +31,8 @@ def unknown_tools_reason(memory: Memory, calls: tuple[ToolCall, ...]) -> str:
     turn = memory.open
     if turn is None or turn.requests < MAX_UNKNOWN_TOOL_ROUNDS - 1:
         return ""
-    replies = [message.calls for message in turn.messages if message.role is Role.ASSISTANT]
-    replies = replies[1 - MAX_UNKNOWN_TOOL_ROUNDS :]
+    sent = (message.calls for message in reversed(turn.messages) if message.role is Role.ASSISTANT)
+    replies = list(islice(sent, MAX_UNKNOWN_TOOL_ROUNDS - 1))  # a turn may have made 1,000
     earlier = [call for reply in replies for call in reply]
     if len(replies) < MAX_UNKNOWN_TOOL_ROUNDS - 1:  # older ones had to make room
         earlier = [call for _, call in turn.calls]
@@ -53,11 +55,10 @@ def cut_calls_reason(memory: Memory, reply: tuple[Event, ...]) -> str:
     """Return why a turn ends after MAX_CUT_REPLIES in a row that reached the output limit within a call; "" if it goes
     on.
     """
-    results = (
-        [message.blocks[-1] for message in memory.open.messages if message.role is Role.TOOL] if memory.open else []
-    )
+    messages = reversed(memory.open.messages) if memory.open else ()
+    results = (message.blocks[-1] for message in messages if message.role is Role.TOOL)
     last = [event for event in reply if isinstance(event, ToolResult)][-1:]
-    newest = (*results[1 - MAX_CUT_REPLIES :], *last)
+    newest = (*islice(results, MAX_CUT_REPLIES - 1), *last)
     if not last or len(newest) < MAX_CUT_REPLIES or not all(map(is_cut_off, newest)):
         return ""
     return (

@@ -5,5 +5,5 @@
 #   spool, unsaved events, redaction, transfer        a database that is away, or an import
 #   reports, search, recall, plots, export, prices    the command that shows them
 #   csv, io, shutil, tempfile             the same commands
-#   images, pypdf                                     the message that names such a file
+#   images, pypdf, mentions                           the message that names such a file
 #   json, platform                                    a profile of the project, and the notice of an update

@@ -17,24 +17,23 @@ _ZERO_WIDTH = "\0\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064
 direction, invisible operators, variation selectors, byte order mark: a class of a pattern.
 """
 _PRINTED = r"[^\x00-\x1f\x7f-\x9f]"
-_ESCAPE = re.compile(
+# Patterns are compiled with their first use: most texts have nothing hidden, and the start waits for each of them.
+_ESCAPE = (
     rf"(?:\x1b\[|\x9b){_PARAMETERS}[@-~]"
     rf"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_PAYLOAD}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{0,16}+[0-OQ-WYZ\\`-~]"
     r"|[\x1b\x9b]"
 )
-_HIDDEN = re.compile(
+_HIDDEN = (
     rf"(?P<struck>_\x08(?={_PRINTED})|(?P<same>{_PRINTED})\x08(?=(?P=same)))"  # bold and underlined, as nroff has it
-    rf"|(?<={_PRINTED})\x08_|[{_ZERO_WIDTH}]+|{_ESCAPE.pattern}"
+    rf"|(?<={_PRINTED})\x08_|[{_ZERO_WIDTH}]+|{_ESCAPE}"
 )
 _MAX_STRIKES = 256
 """Characters that are struck over one another, at most: a stream holds them back."""
-_PARTIAL_STRIKE = re.compile(rf"(?:{_PRINTED}\x08){{1,{_MAX_STRIKES}}}+_?\Z|_\Z")
-_PARTIAL = re.compile(
-    rf"(?:(?:\x1b\[|\x9b){_PARAMETERS}|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_PAYLOAD}\x1b?|\x1b[ -/]{{0,16}}+)\Z"
-)
-_BEGINNINGS = re.compile(r"[\x1b\x90\x98\x9b\x9d-\x9f]")
-_WIDE_BEGINNINGS = re.compile(rf"[\x90\x98\x9b\x9d-\x9f{_ZERO_WIDTH}]")
+_PARTIAL_STRIKE = rf"(?:{_PRINTED}\x08){{1,{_MAX_STRIKES}}}+_?\Z|_\Z"
+_PARTIAL = rf"(?:(?:\x1b\[|\x9b){_PARAMETERS}|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_PAYLOAD}\x1b?|\x1b[ -/]{{0,16}}+)\Z"
+_BEGINNINGS = r"[\x1b\x90\x98\x9b\x9d-\x9f]"
+_WIDE_BEGINNINGS = rf"[\x90\x98\x9b\x9d-\x9f{_ZERO_WIDTH}]"
 
 
 def has_hidden(text: str) -> bool:
@@ -43,7 +42,7 @@ def has_hidden(text: str) -> bool:
         "\x1b" in text
         or "\b" in text
         or "\0" in text
-        or (not text.isascii() and _WIDE_BEGINNINGS.search(text) is not None)
+        or (not text.isascii() and re.search(_WIDE_BEGINNINGS, text) is not None)
     )
 
 
@@ -52,13 +51,15 @@ def find_partial_hidden(text: str) -> int:
     text's length.
     """
     if has_hidden(text):
-        for start in _BEGINNINGS.finditer(text, max(0, len(text) - _MAX_PAYLOAD - 3)):
-            if _PARTIAL.match(text, start.start()):
-                return start.start()
+        tail = max(0, len(text) - _MAX_PAYLOAD - 3)
+        for beginning in re.finditer(_BEGINNINGS, text[tail:]):
+            if re.match(_PARTIAL, text[(start := tail + beginning.start()) :]):
+                return start
     if not text.endswith(("\b", "_")):
         return len(text)
-    struck = _PARTIAL_STRIKE.search(text, max(0, len(text) - 2 * _MAX_STRIKES))
-    return struck.start() if struck else len(text)
+    tail = max(0, len(text) - 2 * _MAX_STRIKES)
+    struck = re.search(_PARTIAL_STRIKE, text[tail:])
+    return tail + struck.start() if struck else len(text)
 
 
 class ShownText:
@@ -72,7 +73,7 @@ class ShownText:
         if not has_hidden(raw):
             return
         pieces, length, done = list[str](), 0, 0
-        for hidden in _HIDDEN.finditer(raw):
+        for hidden in re.finditer(_HIDDEN, raw):
             follows = self._begins[-1] < self._raw_starts[-1] == hidden.start()  # struck over twice
             begins = self._begins[-1] if follows else hidden.start()
             pieces.append(raw[done : hidden.start()])
@@ -99,7 +100,7 @@ class ShownText:
         pieces, done = list[str](), 0
         for start, end, text in secrets:
             raw_start, raw_after = self.raw_start(start), self._raw_place(end - 1) + 1
-            inside = _ESCAPE.findall(self._raw, raw_start, raw_after)
+            inside = re.findall(_ESCAPE, self._raw[raw_start:raw_after])
             pieces += self._raw[done:raw_start], text, *(each for each in inside if each.startswith(("\x1b[", "\x9b")))
             done = raw_after
         return "".join((*pieces, self._raw[done:raw_end]))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     InlineRule: TypeAlias = Callable[[StateInline, bool], bool]
 
 _MAX_WORD_CHARACTERS = 300
-_LITERAL_BACKSLASH = re.compile(r"""\\[A-Za-z0-9]|\A[(\[{<"'“‘]*(?:[A-Za-z]:|\.{1,2}|~|%\w+%)\\""")
+_LITERAL_BACKSLASH = r"""\\[A-Za-z0-9]|\A[(\[{<"'“‘]*(?:[A-Za-z]:|\.{1,2}|~|%\w+%)\\"""
 r"""A word whose backslashes escape nothing: it has some before letters, or begins as a path: C:\, ..\, %TEMP%\."""
 _IDENTIFIER = re.compile(r"__[A-Za-z0-9_]*[A-Za-z0-9]__(?![A-Za-z0-9_])")
 _UNSPACED_SCRIPTS = "\u2e80"
@@ -60,7 +60,7 @@ def _keep_backslash(state: StateInline, silent: bool) -> bool:
         return False
     before = re.search(r"\S*\Z", source[max(0, at - _MAX_WORD_CHARACTERS) : at])
     behind = re.match(r"\S*", source[at : at + _MAX_WORD_CHARACTERS])
-    if not before or not behind or not _LITERAL_BACKSLASH.search(before[0] + behind[0]):
+    if not before or not behind or not re.search(_LITERAL_BACKSLASH, before[0] + behind[0]):
         return False
     if not silent:
         state.pending += "\\"

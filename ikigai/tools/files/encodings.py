@@ -20,7 +20,7 @@ _MARKS = (
 _BINARY_CHECK_BYTES = 8000
 """Bytes at the beginning in which a NUL means a binary file, as in git."""
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
-_TEXT_ENCODINGS = re.compile(
+_TEXT_ENCODINGS = (
     r"ascii|utf-?(8|16|32)(-(le|be|sig))?|iso8859-\d+|cp\d+|koi8-\w|mac-\w+|shift_jis\w*|euc_\w+|gb\w+|big5\w*|hz|"
     r"iso2022_\w+|tis-620|johab|ptcp154|kz1048"
 )
@@ -69,7 +69,7 @@ def python_encoding(label: str) -> str:
         name = codecs.lookup(label.strip().strip("'\"")).name
     except (LookupError, ValueError):
         return ""
-    return name if _TEXT_ENCODINGS.fullmatch(name) else ""
+    return name if re.fullmatch(_TEXT_ENCODINGS, name) else ""
 
 
 def named_encoding(label: str, data: bytes) -> Encoding:

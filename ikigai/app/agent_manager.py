@@ -42,20 +42,46 @@ MAX_IDLE_AGENTS = 8
 
 
 class OpenAgent:
-    """An open agent with its write lock. `last_detached` orders agents by when a front end detached from them."""
+    """An open agent with its write lock. `last_detached` orders agents by when a front end detached from them.
+
+    `make_loop` makes its loop, with the first use of that: what an agent has said is drawn before those modules load.
+    """
 
     def __init__(
-        self, agent: Agent, log: AgentLog, agent_loop: AgentLoop, buffered_view: BufferedView, outputs: CommandOutputs
+        self,
+        agent: Agent,
+        log: AgentLog,
+        memory: Memory,
+        make_loop: Callable[[], AgentLoop],
+        buffered_view: BufferedView,
+        outputs: CommandOutputs,
     ) -> None:
-        self.agent, self.log, self.outputs = agent, log, outputs
-        self.agent_loop, self.view = agent_loop, buffered_view
+        self.agent, self.log, self.outputs, self.view = agent, log, outputs, buffered_view
+        self._memory, self._make_loop = memory, make_loop
+        self._agent_loop: AgentLoop | None = None
         self.last_detached = 0
         self.loop_task: asyncio.Task[None] | None = None
 
     @property
+    def agent_loop(self) -> AgentLoop:
+        if self._agent_loop is None:
+            self._agent_loop = self._make_loop()
+        return self._agent_loop
+
+    @property
+    def memory(self) -> Memory:
+        return self._agent_loop.memory if self._agent_loop else self._memory
+
+    @property
+    def busy(self) -> bool:
+        """True while its loop has a turn, or input, to work on."""
+        return self._agent_loop is not None and self._agent_loop.busy
+
+    @property
     def is_idle(self) -> bool:
         """True if no turn, mail check, summary or question is open and no front end is attached or attaching."""
-        busy = self.agent_loop.busy or self.agent_loop.checks_mail or self.agent_loop.condensing
+        loop = self._agent_loop
+        busy = loop and (loop.busy or loop.checks_mail or loop.condensing)
         view = self.view
         return not (busy or view.attached_view or view.is_buffering or view.questions)
 
@@ -64,7 +90,7 @@ class OpenAgent:
         """The state of the agent in a word or two."""
         if self.view.questions:
             return "asks"
-        status = self.agent_loop.memory.status
+        status = self.memory.status
         is_done = status is AgentStatus.IDLE and self.view.unseen_ending is Ending.COMPLETED
         return "done" if is_done else status.value  # as in the status line
 
@@ -158,7 +184,11 @@ class AgentManager:
         self, agent: Agent, memory: Memory, log: AgentLog, front: AttachedView | None = None, mail: bool = True
     ) -> OpenAgent:
         """Register an agent whose write lock is already held. With `mail` false, mail never starts a turn."""
-        from ikigai.app.agent_services import make_loop
+
+        def make_loop() -> AgentLoop:
+            from ikigai.app import agent_services
+
+            return agent_services.make_loop(self.services, agent, memory, log, view, subagents, options)
 
         on_stored = lambda stored: self.mailbox.on_stored(open_agent, stored)  # noqa: E731
         view = BufferedView(self._report_change, self._on_usage, self._can_ask, on_stored, _AskingFlag(log).set)
@@ -169,8 +199,7 @@ class AgentManager:
         source = _AgentMail(self.mailbox, lambda: open_agent, self._report_change) if mail else None
         subagents, outputs = partial(self._subagents, self, agent.id), CommandOutputs(log, view.notice)
         options = self._options._replace(mail=source, outputs=outputs)
-        loop = make_loop(self.services, agent, memory, log, view, subagents, options)
-        self.agents[agent.id] = open_agent = OpenAgent(agent, log, loop, view, outputs)
+        self.agents[agent.id] = open_agent = OpenAgent(agent, log, memory, make_loop, view, outputs)
         self.mailbox.on_opened(open_agent)
         return open_agent
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
     from ikigai.app.buffered_view import BufferedView
     from ikigai.app.services import Services
+    from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ class Recipient(Protocol):
     def agent(self) -> Agent: ...
     @property
     def agent_loop(self) -> AgentLoop: ...
+    @property
+    def memory(self) -> Memory: ...
     @property
     def view(self) -> BufferedView: ...
 
@@ -101,7 +104,7 @@ class Mailbox:
         id = recipient.agent.id
         self.unopened.pop(id, None)
         self._needs_check.add(id)
-        self._makers[id] = working_for(recipient.agent_loop.memory)
+        self._makers[id] = working_for(recipient.memory)
         if self._opens:
             self._recovering[id] = self._start_task(self._recover(id))
 

@@ -321,7 +321,6 @@ class Services:
 async def _import_agents() -> None:
     """Import what agents run with. The memory of the first one is loaded meanwhile."""
     await import_module("ikigai.app.agent_manager")
-    await import_module("ikigai.app.agent_services")
 
 
 def _with_settings(memory: Memory, settings: Choices) -> Memory:

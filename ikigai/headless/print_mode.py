@@ -341,7 +341,7 @@ async def _print(
 async def _stop_subagents(manager: AgentManager, agent: Agent, printer: PrintView) -> str:
     """Stop the subagents that are still running; return the sentences about what could not be saved."""
     root = manager.agents.pop(agent.id)
-    running = [each.agent.name for each in manager.agents.values() if each.agent_loop.busy]
+    running = [each.agent.name for each in manager.agents.values() if each.busy]
     if running:
         printer.notice(f"Stopped with it: {', '.join(running)}. To continue with one: ikigai -r NAME")
     unsaved = await manager.close()

@@ -81,11 +81,11 @@ class ActiveAgent:
     def memory(self) -> Memory | None:
         if self._followed:
             return self._followed.memory
-        return self.open_agent.agent_loop.memory if self.open_agent else self._memory
+        return self.open_agent.memory if self.open_agent else self._memory
 
     @property
     def busy(self) -> bool:
-        return self.open_agent is not None and self.open_agent.agent_loop.busy
+        return self.open_agent is not None and self.open_agent.busy
 
     async def switch_to(self, services: Services, agent: Agent, announced: str = "") -> None:
         """Put `agent` on screen: acquire its write lock, or follow it if another process holds the lock.
@@ -204,7 +204,7 @@ class ActiveAgent:
         manager.start_loop(open_agent)
         from ikigai.app.setting_changes import opening_notices
 
-        chosen = open_agent.agent_loop.memory
+        chosen = open_agent.memory
         for notice in opening_notices(services, chosen):
             self._view.notice(notice)
         if not (self._is_new or chosen.run.resolve(chosen.own).get("model")):  # the first screen also says so
@@ -251,7 +251,7 @@ class ActiveAgent:
             history = followed.known_rows(history)
         if open_agent:  # no await from here on: the drawing agrees with memory
             history += view.drain_buffer(history[-1].id if history else 0)
-            memory = open_agent.agent_loop.memory
+            memory = open_agent.memory
             view.changed(memory)
         else:
             assert memory
@@ -396,7 +396,7 @@ class ActiveAgent:
     def _on_lost(self, open_agent: OpenAgent, why: str) -> None:
         """Handle the end of an agent's loop that nothing in this process asked for."""
         if open_agent is self.open_agent:
-            self._memory = open_agent.agent_loop.memory
+            self._memory = open_agent.memory
             open_agent.view.attached_view = None
             self._set_open(None)
             ended = structs.replace(self._memory, open=None)  # this process runs nothing of it any more

@@ -37,10 +37,10 @@ def describe_background(others: Sequence[OpenAgent], mailbox: Mailbox | None) ->
     refused = [each for each in others if mailbox and each.agent.id in mailbox.refused]
     held = [each for each in others if mailbox and each not in refused and mailbox.is_held(each.agent.id)]
     waiting = [*asking, *held, *refused]
-    ended = [each for each in others if each.view.unseen_ending and each not in waiting and not each.agent_loop.busy]
+    ended = [each for each in others if each.view.unseen_ending and each not in waiting and not each.busy]
     failed = [each for each in ended if each.view.unseen_ending is Ending.FAILED]
     done = [each for each in ended if each.view.unseen_ending is Ending.COMPLETED]
-    busy = sum(each.agent_loop.memory.open is not None and not each.view.questions for each in others)
+    busy = sum(each.memory.open is not None and not each.view.questions for each in others)
     parts = [_name_agents(asking, "asks: /answer"), _name_agents(held, "held: /send")]
     parts.append(_name_agents(refused, "cannot receive messages: /switch"))
     parts += [_name_agents(failed, "failed"), _name_agents(done, "done"), f"{busy} running" if busy else ""]
@@ -50,7 +50,7 @@ def describe_background(others: Sequence[OpenAgent], mailbox: Mailbox | None) ->
 def describe_work(open_agents: Sequence[OpenAgent], past: bool) -> str:
     """Return in a clause which of these agents work or wait for the user, or did; "" if none do."""
     asking = [each for each in open_agents if each.view.questions]
-    running = [each for each in open_agents if each.agent_loop.busy and each not in asking]
+    running = [each for each in open_agents if each.busy and each not in asking]
     if past:
         was, waited = "was working" if len(running) == 1 else "were working", "waited for your answer"
     else:

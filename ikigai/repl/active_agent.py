@@ -313,7 +313,7 @@ class ActiveAgent:
     def _set_open(self, open_agent: OpenAgent | None) -> None:
         """Make `open_agent` the agent on screen, while none is attached; its queue takes over what was typed ahead."""
         old_queue, self.open_agent = self.queue, open_agent
-        if self.queue is not old_queue:
+        if old_queue.before_open and self.queue is not old_queue:
             self.queue.take_over(old_queue)
             old_queue.show()
 

@@ -165,7 +165,7 @@ async def _limit(argument: str, config: Config, context: CommandContext) -> Comm
 
 async def _agents(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     from ikigai.app import agent_tree
-    from ikigai.app.list_limit import MAX_PRINTED_ROWS
+    from ikigai.app.list_options import MAX_PRINTED_ROWS
 
     database = context.services.database
     listings = await agent_tree.list_newest(database, MAX_PRINTED_ROWS, context.manager, unlisted=bool(argument))

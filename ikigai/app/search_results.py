@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from ikigai.app import export, usage_report
+from ikigai.app import export
 from ikigai.app.json_records.history_records import EventsRecord, Hit, HitsRecord, ReadableEvent
 from ikigai.app.json_records.record_fields import record_of, timestamp
+from ikigai.app.list_options import day_start, parse_since
 from ikigai.core.codec import KIND_OF, SEARCHED_KINDS
 from ikigai.core.errors import as_config_error
 from ikigai.core.events import StoredEvent
@@ -65,7 +66,7 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, arg
     )
     search.add_argument(
         "--since",
-        type=usage_report.parse_since,
+        type=parse_since,
         metavar="DATE|Nd",
         help="from this day on (2026-11-30), or the last N days",
     )
@@ -118,7 +119,7 @@ async def search(database: Database, arguments: argparse.Namespace) -> str | Hit
     """Return the output of `ikigai history search`, painted on a terminal. Raise ConfigError, StoreError."""
     query = " ".join(arguments.query)
     agent = (await export.named_or_last(database, arguments.agent)).id if arguments.agent else None
-    since = usage_report.day_start(arguments.since) if arguments.since else None
+    since = day_start(arguments.since) if arguments.since else None
     with as_config_error():
         limits = arguments.kind, since, arguments.order, arguments.limit, arguments.before
         result = await database.search(query, agent, *limits)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +18,7 @@ from ikigai.app.json_records.usage_records import (
     UsageRecord,
     UsageRow,
 )
-from ikigai.app.list_limit import parse_limit, resolve_limit
+from ikigai.app.list_options import day_start, parse_limit, parse_since, resolve_limit
 from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import ConfigError, as_config_error
 from ikigai.core.sanitize import clean_line
@@ -91,20 +90,6 @@ def check_flags(arguments: argparse.Namespace) -> None:
     if {"limit", "plot"} <= set(given):
         raise ConfigError("--plot draws as much as fits, so --limit does not apply to it.", "Leave out one of the two.")
     arguments.by = arguments.by or "day"
-
-
-def parse_since(text: str) -> date:
-    """Parse DATE or Nd as a day in the local time zone. Raise ArgumentTypeError."""
-    if re.fullmatch("[1-9][0-9]{0,3}d", text):
-        return date.today() - timedelta(days=int(text[:-1]) - 1)
-    try:
-        day = date.fromisoformat(text if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text) else "")
-        day_start(day)
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a date; write 2026-11-30, or 7d for the last seven"
-        ) from None
-    return day
 
 
 async def report_usage(database: Database, arguments: argparse.Namespace) -> str | UsageRecord | CacheRecord:
@@ -233,8 +218,3 @@ def format_cost(of: UsageTotals) -> str:
     if of.unpriced and of.cost <= CENT / 200:
         return "unknown"
     return at_least(format_dollars(of.cost), of)
-
-
-def day_start(day: date) -> float:
-    """Return the beginning of the day in the local time zone, in seconds since 1970."""
-    return datetime(day.year, day.month, day.day).timestamp()

@@ -17,7 +17,7 @@ import psycopg
 from psycopg import conninfo, sql
 
 from ikigai.app import agent_tree
-from ikigai.app.list_limit import MAX_PRINTED_ROWS
+from ikigai.app.list_options import MAX_PRINTED_ROWS
 from ikigai.core.state.loading import load_memory
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database

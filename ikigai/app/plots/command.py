@@ -8,9 +8,9 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from ikigai.app.list_options import day_start
 from ikigai.app.plots import text_chart
 from ikigai.app.plots.data import PlotData, gather_data
-from ikigai.app.usage_report import day_start
 from ikigai.config import Config
 from ikigai.core.errors import as_config_error
 from ikigai.system.output import print_lines

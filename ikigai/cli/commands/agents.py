@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ikigai.app import agent_tree
 from ikigai.app.json_records.agent_records import AgentRecord
 from ikigai.app.json_records.outcome_records import DoneRecord
-from ikigai.app.list_limit import parse_limit, resolve_limit
+from ikigai.app.list_options import parse_limit, resolve_limit
 from ikigai.core.commands.parsers import parse_rename
 from ikigai.core.errors import as_config_error
 

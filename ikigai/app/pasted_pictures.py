@@ -9,7 +9,6 @@ import contextlib
 import os
 import re
 import shlex
-import shutil
 import time
 import urllib.parse
 from pathlib import Path
@@ -18,15 +17,12 @@ from ikigai.core.errors import Rejected
 from ikigai.core.sanitize import clean_line
 from ikigai.images import media_type_of
 from ikigai.system import paths
+from ikigai.system.paths import pasted_folder
 from ikigai.tools.files.safe_paths import open_file
 
 KEPT_SECONDS = 7 * 24 * 3600
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp", "image/gif": "gif"}
 _NAME = re.compile(r"pasted-\d{8}-\d{6}(-\d+)?\.(png|jpg|webp|gif)")
-
-
-def pasted_folder() -> Path:
-    return paths.data_dir() / "pasted"
 
 
 def find_pasted(name: str) -> Path | None:
@@ -50,7 +46,7 @@ def save_pasted(data: bytes, ephemeral: str = "") -> str:
     try:
         folder = paths.make_private(pasted_folder())
         if ephemeral:
-            folder = paths.make_private(folder / ephemeral)
+            folder = paths.make_private(pasted_folder(ephemeral))
         for number in range(1, 100):
             name = f"{stem}.{ending}" if number == 1 else f"{stem}-{number}.{ending}"
             with contextlib.suppress(FileExistsError):
@@ -70,11 +66,6 @@ def remove_old() -> None:
         for path in pasted_folder().iterdir():
             if _NAME.fullmatch(path.name) and time.time() - path.stat().st_mtime > KEPT_SECONDS:
                 path.unlink()
-
-
-def remove_of(ephemeral: str) -> None:
-    """Remove the pictures that were pasted for this agent; block."""
-    shutil.rmtree(pasted_folder() / ephemeral, ignore_errors=True)
 
 
 def mention_dropped(text: str) -> str:

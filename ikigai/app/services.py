@@ -35,7 +35,7 @@ from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.state.settings import default_system
 from ikigai.core.vendors import PRESETS
-from ikigai.system.paths import current_directory, early_unsaved_files, unsaved_files, unsent_files
+from ikigai.system.paths import current_directory, early_unsaved_files, pasted_folder, unsaved_files, unsent_files
 
 if TYPE_CHECKING:
     from ikigai.agent.spending_guard import RunSpending
@@ -239,9 +239,9 @@ class Services:
         `min_age` is in seconds. Raise StoreError.
         """
         for id in await self.database.purge_ephemeral(min_age):
-            from ikigai.app import pasted_pictures
+            import shutil
 
-            await asyncio.to_thread(pasted_pictures.remove_of, id)
+            await asyncio.to_thread(shutil.rmtree, pasted_folder(id), ignore_errors=True)
             for file in (*unsaved_files(id), *unsent_files(id)):
                 file.unlink(missing_ok=True)
 

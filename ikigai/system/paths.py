@@ -70,6 +70,11 @@ def _files_of_state(start: str) -> list[Path]:
         return []
 
 
+def pasted_folder(agent: str = "") -> Path:
+    """Return the folder of pictures from the clipboard; with `agent`, the folder of that ephemeral agent's pictures."""
+    return data_dir() / "pasted" / agent
+
+
 def own_folders() -> tuple[Path, ...]:
     """Return the folders that are ikigai's alone."""
     return config_dir(), data_dir(), state_dir()

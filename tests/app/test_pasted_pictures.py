@@ -12,12 +12,12 @@ from ikigai.app.pasted_pictures import (
     KEPT_SECONDS,
     find_pasted,
     mention_dropped,
-    pasted_folder,
     remove_old,
     save_pasted,
 )
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import Image
+from ikigai.system.paths import pasted_folder
 
 
 @pytest.fixture

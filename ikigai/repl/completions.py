@@ -74,9 +74,9 @@ def complete_turns(memory: Memory | None) -> dict[str, str]:
 
 
 def complete_files(typed: str) -> list[str]:
-    from ikigai.repl import pin_commands
+    from ikigai.repl import path_completion, pin_commands
 
-    return list(pin_commands.complete_paths(typed, pin_commands.working_directory()))
+    return list(path_completion.complete_paths(typed, pin_commands.working_directory()))
 
 
 def complete_pins(memory: Memory | None) -> dict[str, str]:

@@ -60,9 +60,9 @@ class FileMentions:
         if _URL.match(typed):
             return []
         if _OUTSIDE.match(typed):
-            from ikigai.repl import pin_commands
+            from ikigai.repl.path_completion import complete_paths
 
-            return [format_mention(path) for path in pin_commands.complete_paths(typed, self._folder)]
+            return [format_mention(path) for path in complete_paths(typed, self._folder)]
         if self._list_task is None and time.monotonic() - self._listed > LIST_LIFETIME:
             self._list_task = asyncio.create_task(self._list(), name="files")
         if self._query != (typed, self._names.count):

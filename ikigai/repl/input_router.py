@@ -210,7 +210,7 @@ class InputRouter:
 
     async def shell(self, line: str) -> None:
         """Run the user's own command: after one ! its output goes into the conversation, after two it does not."""
-        from ikigai.repl import permission_commands
+        from ikigai.repl.user_command import MAX_OUTPUT_BYTES, run_user_command
         from ikigai.tools.shell.output_buffer import HeadTailBuffer
 
         assert self._session.services
@@ -220,14 +220,14 @@ class InputRouter:
         if self._active_agent.agent_loop is None and not quiet:
             raise self._active_agent.refusal()
         self._view.running(line)
-        buffer = HeadTailBuffer(permission_commands.MAX_OUTPUT_BYTES // 2, permission_commands.MAX_OUTPUT_BYTES // 2)
+        buffer = HeadTailBuffer(MAX_OUTPUT_BYTES // 2, MAX_OUTPUT_BYTES // 2)
 
         def on_output(text: str) -> None:
             buffer.add(text.encode(errors="replace"))
             self._view.command_output(text)
 
         try:
-            output = await permission_commands.run_user_command(self._session.services.tool_runtime, command, on_output)
+            output = await run_user_command(self._session.services.tool_runtime, command, on_output)
         except asyncio.CancelledError:
             self._quote_output(command, f"{buffer.text()}\n[stopped]".lstrip(), quiet, to)
             raise

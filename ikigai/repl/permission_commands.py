@@ -1,4 +1,4 @@
-"""Carry out /approve, /tools, /trust and the user's own !command: show and change permissions."""
+"""Carry out /approve, /tools and /trust: show and change permissions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,11 @@ from ikigai.system.paths import expand_home
 from ikigai.tools.approval import standing_approvals
 
 if TYPE_CHECKING:
-    from ikigai.app.tool_runtime import ToolRuntime
     from ikigai.app.trusted_project import Project
     from ikigai.config.project_files import OwnFile
 
 Ask = Callable[[Question], Awaitable[QuestionAnswer]]
 
-MAX_OUTPUT_BYTES = 100_000
-"""Bytes of a command's output that go into the conversation."""
 MCP_FILE = ".mcp.json"
 SHOWN_LINES, SHOWN_BYTES = 8, 4_000
 """Lines and bytes of a changed text that the question about it shows."""
@@ -272,14 +269,3 @@ def _trust_effect(project: Project) -> str:
     text = "Its AGENTS.md, if there is one, is used from the next message on."
     later = project.tools.is_dir() or project.config.exists() or (project.folder / MCP_FILE).exists()
     return f"{text} Its tools, settings and MCP servers are used from the next start on." if later else text
-
-
-async def run_user_command(tool_runtime: ToolRuntime, line: str, progress: Callable[[str], None]) -> str:
-    """Run the user's own command without a time limit, and return its output and exit as text."""
-    from ikigai.tools.shell.exit_report import text_with_exit
-    from ikigai.tools.shell.output_buffer import shorten_middle
-    from ikigai.tools.shell.run_command import run
-
-    folder = Path(tool_runtime.directory)
-    finished = await run(line, folder, tool_runtime.environment, None, progress)
-    return shorten_middle(text_with_exit(finished, "", ""), MAX_OUTPUT_BYTES)

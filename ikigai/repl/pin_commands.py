@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import stat
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 MAX_PINNED_BYTES = 256 * 1024
 """Bytes of a file that can be pinned: a pin is stored whole in the log, and read with it at every start."""
-MAX_COMPLETED_NAMES = 2_000
-"""Names of a folder that are read for a completion."""
 
 Ask = Callable[[Question], Awaitable[QuestionAnswer]]
 
@@ -84,22 +81,6 @@ async def _is_agreed(path: str, folder: Path, ask: Ask) -> bool:
 def unpin(argument: str, memory: Memory, folder: Path) -> Change:
     """Return the change that removes a pin. Raise Rejected if no such file is pinned."""
     return Change({f"{PIN_PREFIX}{_find_pin(argument, {**memory.settings, **memory.unconfirmed}, folder).path}": None})
-
-
-def complete_paths(typed: str, folder: Path) -> Iterator[str]:
-    """Yield the files and folders that `typed` can become, written as `typed` is."""
-    above = typed[: typed.rfind("/") + 1]
-    with (
-        contextlib.suppress(OSError, RuntimeError, ValueError),
-        os.scandir(folder / Path(above).expanduser()) as entries,
-    ):
-        for entry, _ in zip(entries, range(MAX_COMPLETED_NAMES), strict=False):
-            name = entry.name
-            if name.isprintable() and (not name.startswith(".") or typed[len(above) :].startswith(".")):
-                if entry.is_dir():
-                    yield f"{above}{name}/"
-                elif entry.is_file(follow_symlinks=False):
-                    yield above + name
 
 
 def list_pinned(memory: Memory, folder: Path) -> dict[str, str]:

@@ -159,22 +159,6 @@ async def test_files_that_look_like_keys_are_asked_about(agent: Agent, tmp_path:
     assert len(asked) == 2 and len(list_pins(agent.memory.own)) == 1
 
 
-def test_completions_of_paths(tmp_path: Path) -> None:
-    (tmp_path / "sub dir").mkdir()
-    for name in ("a.md", ".hidden", "sub dir/b.md", "sub dir/c\nd"):
-        (tmp_path / name).write_text("x")
-    os.mkfifo(tmp_path / "pipe")
-
-    def found(typed: str) -> list[str]:
-        return sorted(pinning.complete_paths(typed, tmp_path))
-
-    assert found("") == ["a.md", "sub dir/"] and found("su") == found("")
-    assert found(".") == [".hidden", "a.md", "sub dir/"]
-    assert found("sub dir/") == ["sub dir/b.md"]
-    assert found(f"{tmp_path}/sub dir/b") == [f"{tmp_path}/sub dir/b.md"]
-    assert found("nowhere/") == found("a.md/") == found("~nobody-at-all/") == found("\0/") == []
-
-
 def test_pin_change_is_reported_as_its_command() -> None:
     from ikigai.core.commands.parsers import command_line
 

@@ -99,11 +99,6 @@ def place(parameters: dict[str, str]) -> ServerAddress:
     return ServerAddress(host, values.get("port", DEFAULT_PORT), values.get("dbname") or user, user)
 
 
-def quoted(name: str) -> str:
-    """Return the name as an identifier in SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def schema_number(schema: str) -> int:
     """Return a signed number of 32 bits that keeps the advisory locks of a database's schemas apart."""
     return zlib.crc32(schema.encode()) - 2**31

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
 
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.state.loading import Reading
@@ -62,15 +63,18 @@ class AgentReader:
             return await history.read_result(cursor, self._agent, call_id)
 
     async def chosen_model(self) -> str:
-        """Return the model that answered last in a turn, but for one that another was replaced by; "" for none."""
-        from ikigai.store import usage
+        """Return the model of the agent's newest request in a turn that had not fallen back; "" if it is not known."""
+        from ikigai.store.sql import usage
 
         async with self._session.use() as cursor:
-            return await usage.read_chosen_model(cursor, self._agent)
+            await cursor.execute(usage.CHOSEN_MODEL, {"agent": UUID(self._agent)}, prepare=False)
+            return next((model for (model,) in await cursor.fetchall()), "")
 
     async def last_counted(self) -> UsageReported | None:
         """Return the agent's newest request that has both the provider's token count and ikigai's own size."""
-        from ikigai.store import usage
+        from ikigai.store.sql import usage
 
         async with self._session.use() as cursor:
-            return await usage.read_last_counted(cursor, self._agent)
+            await cursor.execute(usage.LAST_COUNTED, {"agent": UUID(self._agent)}, prepare=False)
+            events = [reading.decode_row(self._agent, row).event for row in await cursor.fetchall()]
+        return next((event for event in events if isinstance(event, UsageReported)), None)

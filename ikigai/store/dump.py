@@ -15,12 +15,13 @@ from typing import LiteralString, TypeAlias
 
 from ikigai.core.errors import BadDatabase, ConfigError, Rejected
 from ikigai.store import pg_programs, schema
-from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress, quoted
+from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.embedded.libpq_variables import visible_environment
 from ikigai.store.sql import agents, usage
 from ikigai.store.sql import dump as queries
+from ikigai.store.sql.fragments import quoted
 from ikigai.system.atomic_file import check_target, write_atomically
 
 DUMPED_TABLES: dict[str, LiteralString] = {

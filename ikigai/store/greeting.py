@@ -5,8 +5,9 @@ from typing import Any, NamedTuple, TypeAlias
 import psycopg
 
 from ikigai.core.errors import BadDatabase, Misconfigured, Unavailable
-from ikigai.store.address import ServerAddress, quoted
+from ikigai.store.address import ServerAddress
 from ikigai.store.sql import agents
+from ikigai.store.sql.fragments import quoted
 
 OLDEST_SERVER = 150000
 """The oldest version of PostgreSQL that serves, as the server numbers it."""

@@ -6,11 +6,12 @@ from pathlib import Path
 import psycopg
 
 from ikigai.core.errors import BadDatabase, NewerSchema, StoreError
-from ikigai.store.address import ServerAddress, quoted
+from ikigai.store.address import ServerAddress
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.greeting import remedy
 from ikigai.store.migration_turn import MigrationProgress, ignore_progress, tell_progress, wait_for_turn
 from ikigai.store.sql import agents
+from ikigai.store.sql.fragments import quoted
 
 log = logging.getLogger(__name__)
 

@@ -157,19 +157,6 @@ def _period_name(unit: TimeUnit, at: datetime) -> str:
     return at.strftime(forms.get(unit, "%Y-%m-%d"))
 
 
-async def read_last_counted(cursor: Cursor, agent: str) -> UsageReported | None:
-    """Return the agent's newest request that has both the provider's token count and ikigai's own size."""
-    await cursor.execute(usage.LAST_COUNTED, {"agent": UUID(agent)}, prepare=False)
-    events = [decode_row(agent, row).event for row in await cursor.fetchall()]
-    return next((event for event in events if isinstance(event, UsageReported)), None)
-
-
-async def read_chosen_model(cursor: Cursor, agent: str) -> str:
-    """Return the model of the agent's newest request in a turn that had not fallen back; "" if it is not known."""
-    await cursor.execute(usage.CHOSEN_MODEL, {"agent": UUID(agent)}, prepare=False)
-    return next((model for (model,) in await cursor.fetchall()), "")
-
-
 async def _bounds(cursor: Cursor, which: dict[str, Any]) -> tuple[float | None, float | None]:
     """Return the times of the first request, to the hour, and of the last one."""
     await cursor.execute(usage.BOUNDS, which, prepare=False)

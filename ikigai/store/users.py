@@ -12,11 +12,11 @@ from psycopg import errors, sql
 
 from ikigai.core.errors import BadDatabase, Rejected
 from ikigai.core.record import Record
-from ikigai.store.address import quoted
 from ikigai.store.conflicts import repeat_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import roles
+from ikigai.store.sql.fragments import quoted
 
 ROLES_LOCK = int.from_bytes(b"ikir")
 """The key of the lock under which one program at a time changes roles and their schemas."""

@@ -19,12 +19,12 @@ from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, Unavaila
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
 from ikigai.store import migration_turn, schema
-from ikigai.store.address import quoted
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import reading as reading_queries
 from ikigai.store.sql import transfer
+from ikigai.store.sql.fragments import quoted
 from tests import GOLDEN
 from tests.conftest import MIGRATIONS, address
 from tests.core.agent import RUN

@@ -44,8 +44,9 @@ async def run_psql(config: Config, arguments: argparse.Namespace) -> int:
         dsn = lease.dsn if lease else config.database.dsn or ""
         await import_module("ikigai.store.pg_programs")
         from ikigai.store import pg_programs
-        from ikigai.store.address import parse_dsn, quoted
+        from ikigai.store.address import parse_dsn
         from ikigai.store.embedded.libpq_variables import visible_environment
+        from ikigai.store.sql.fragments import quoted
 
         parameters = parse_dsn(dsn)
         variables = visible_environment()

@@ -4,8 +4,7 @@ Statements that read, count, purge and move logs have modules of their own. Rows
 `reading.decode_row` takes.
 """
 
-from ikigai.store.address import quoted
-from ikigai.store.sql.fragments import ROLE, ROW
+from ikigai.store.sql.fragments import ROLE, ROW, quoted
 
 # One connection -----------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-"""Fragments that statements share: columns of a row with and without pictures, the searched text, the role of the
-session, and the lineage.
+"""Fragments that statements share: names, columns of a row with and without pictures, the searched text, the role of
+the session, and the lineage.
 """
 
 from typing import LiteralString
@@ -36,6 +36,11 @@ ENDS_WITHOUT_PICTURES = _without_pictures(_CONTENT, _DATA)
 
 
 MAX_ID: LiteralString = "9223372036854775807"
+
+
+def quoted(name: str) -> str:
+    """Return the name as an identifier in SQL."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def events_between(agent: LiteralString, first: LiteralString, last: LiteralString) -> LiteralString:

@@ -47,14 +47,14 @@ async def fork(services: Services, agent: Agent, request: ForkRequest, memory: M
     Raise Rejected; then nothing is created. The parent may be busy or open in another program: nothing is written to
     it.
     """
-    family, parent = services.database.tree, agent
+    tree, parent = services.database.tree, agent
     if request.at:
-        parent, at = await family.place(request.at)
+        parent, at = await tree.place(request.at)
     else:
         parent = await services.database.agents.get(agent.id) or agent
-        at = await family.fork_point(parent)
+        at = await tree.fork_point(parent)
     parent.check_living()
-    await family.check(parent)
+    await tree.check(parent)
     choices, notice = request.choices, ""
     if choices:
         from ikigai.app.setting_changes import accept_change
@@ -64,7 +64,7 @@ async def fork(services: Services, agent: Agent, request: ForkRequest, memory: M
         choices, notice = accept_change(services, memory, choices)
     own = (SettingsChanged(choices, dict.fromkeys(choices, "agent")),) if choices else ()
     events = (Forked(parent.name, at, parent.id), *own)
-    child = await family.fork(parent, at, events, request.name, current_directory())
+    child = await tree.fork(parent, at, events, request.name, current_directory())
     return ForkedChild(child, parent, at, notice)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from ikigai.agent.summary_writer import read_prompt
-from ikigai.app.factories import make_pool, make_run, make_workshop, model_and_level, tighten
+from ikigai.app.factories import make_pool, make_run, make_tool_runtime, model_and_level, tighten
 from ikigai.app.surroundings import find_surroundings
 from ikigai.app.trusted_project import make_project
 from ikigai.config import Config, with_profile
@@ -48,7 +48,7 @@ async def find_problems(config: Config, own_tools: bool = True) -> list[RunProbl
     pool = make_pool(config)
     try:
         config, _ = tighten(config, project)
-        runtime = await asyncio.to_thread(make_workshop, config)
+        runtime = await asyncio.to_thread(make_tool_runtime, config)
         try:
             if own_tools:
                 await runtime.open(project)

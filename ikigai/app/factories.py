@@ -171,7 +171,7 @@ def make_caps(limits: LimitSettings) -> Caps | None:
     return Caps(**{scope: cap(scope) for scope in CAP_SCOPES})
 
 
-def make_workshop(config: Config) -> ToolRuntime:
+def make_tool_runtime(config: Config) -> ToolRuntime:
     """Return the tool runtime of the working directory."""
     from ikigai.app.tool_runtime import ToolRuntime
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
     from ikigai.store.log import AgentLog
-    from ikigai.system.progress import Far
+    from ikigai.system.progress import OnProgress
 
 
 class AgentChoice(NamedTuple):
@@ -58,7 +58,7 @@ async def import_behind_driver(*modules: str) -> None:
 
 
 async def open_ahead(
-    config: Config, write: bool, on_progress: Far, choice: AgentChoice | None = None
+    config: Config, write: bool, on_progress: OnProgress, choice: AgentChoice | None = None
 ) -> OpenedDatabase:
     """Open the database, and let it answer what depends on no other module while those are being imported.
 

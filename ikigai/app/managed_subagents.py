@@ -91,7 +91,7 @@ class ManagedSubagents:
         return turn is not None and turn.attended
 
     async def _fork(self, model: str, tools: Sequence[str] | None, name: str) -> OpenAgent:
-        manager, family, parent = self._manager, self._manager.services.database.tree, self._own
+        manager, tree, parent = self._manager, self._manager.services.database.tree, self._own
         memory = parent.agent_loop.memory
         choices: Choices = {"level": "", **parse_model(model)} if model else {}
         if choices:
@@ -99,10 +99,10 @@ class ManagedSubagents:
         id = uuid4()
         choices = {**choices, **_child_tools(memory, tools), WORKS_FOR: f"{self._id} {id}"}
         own: Choices = {key: value for key, value in {**memory.own, **choices}.items() if value is not None}
-        at = await family.fork_point(parent.agent)
+        at = await tree.fork_point(parent.agent)
         overridden = tuple(sorted(with_choices(memory, choices).run.overridden))
         events = (Forked(parent.agent.name, at, parent.agent.id), Cleared(own, overridden))
-        return await manager.open(await family.fork(parent.agent, at, events, name, current_directory(), made=id))
+        return await manager.open(await tree.fork(parent.agent, at, events, name, current_directory(), made=id))
 
     async def _within_limits(self) -> None:
         """Raise Rejected if the tree has reached a limit of depth, running agents or size."""

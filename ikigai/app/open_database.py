@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ikigai.store.connection import DatabaseSession
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
-    from ikigai.system.progress import Far
+    from ikigai.system.progress import OnProgress
 
 
 _imported = set[str]()
@@ -69,7 +69,7 @@ def is_first(config: Config) -> bool:
 
 
 async def open_database(
-    config: Config, write: bool = True, on_progress: Far = lambda done, total: None
+    config: Config, write: bool = True, on_progress: OnProgress = lambda done, total: None
 ) -> tuple[Lease | None, Database]:
     """Connect to the database of this configuration and, with `write`, make its schema if it has none.
 

@@ -17,7 +17,7 @@ from ikigai.app.factories import (
     make_caps,
     make_pool,
     make_run,
-    make_workshop,
+    make_tool_runtime,
     tighten,
 )
 from ikigai.app.first_agent import close_opened, find_agent, import_behind_driver, open_ahead, open_log
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
     from ikigai.store.log import AgentLog
-    from ikigai.system.progress import Far
+    from ikigai.system.progress import OnProgress
 
 AcquiredAgent: TypeAlias = "tuple[Memory, AgentLog, list[str]]"
 """The memory of an agent, its log, and messages about what was recovered."""
@@ -93,7 +93,7 @@ class Services:
         cls,
         config: Config,
         project: Project | None = None,
-        on_progress: Far = lambda done, total: None,
+        on_progress: OnProgress = lambda done, total: None,
         write: bool = True,
         opening: asyncio.Task[OpenedDatabase] | None = None,
     ) -> Services:
@@ -113,7 +113,7 @@ class Services:
             opening = opening or asyncio.create_task(open_ahead(config, write, on_progress))
             await import_behind_driver("ikigai.store.write_access", "ikigai.store.agent_reader")
             pool = await asyncio.to_thread(make_pool, config)
-            tool_runtime = await asyncio.to_thread(make_workshop, config)
+            tool_runtime = await asyncio.to_thread(make_tool_runtime, config)
             await tool_runtime.open(project)
             run = await asyncio.to_thread(make_run, config, pool, tool_runtime, project)
             run = msgspec.structs.replace(run, project_limits=limits)

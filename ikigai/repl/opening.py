@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ikigai.app.trusted_project import Project
     from ikigai.repl.input_router import InputRouter
     from ikigai.repl.session import Session
-    from ikigai.system.progress import Far
+    from ikigai.system.progress import OnProgress
 
 MAX_PROMPT_HISTORY = 500
 """Earlier messages that Up and Ctrl+R offer."""
@@ -29,9 +29,13 @@ LEFT_BEHIND_AFTER = 5.0
 """Seconds after which an ephemeral agent that no program has open was left behind by a killed one."""
 
 
-def _describe_opening(far: str) -> str:
-    """Return what the status line says of the database while it is opened: `far` counts seconds or migrations."""
-    return f"preparing the database, this once: step {far}" if " of " in far else f"opening the database {far}"
+def _describe_opening(progress: str) -> str:
+    """Return what the status line says of the database while it is opened: `progress` counts seconds or migrations."""
+    return (
+        f"preparing the database, this once: step {progress}"
+        if " of " in progress
+        else f"opening the database {progress}"
+    )
 
 
 class Opening:
@@ -55,7 +59,7 @@ class Opening:
         show_place, arguments = self._screen.status.set_database_place, self._arguments
         named = arguments.follow or arguments.resume
         choice = AgentChoice(named, arguments.new or arguments.ephemeral, getattr(arguments, "continue"))
-        async with count_progress(lambda far: show_place(_describe_opening(far))) as on_progress:
+        async with count_progress(lambda progress: show_place(_describe_opening(progress))) as on_progress:
             ahead = None if arguments.follow or named == "" else choice
             services = await self._open_services(project, ahead, on_progress)
         self._session.services = services
@@ -84,7 +88,7 @@ class Opening:
             self._screen.input.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
         return True
 
-    async def _open_services(self, project: Project, choice: AgentChoice | None, on_progress: Far) -> Services:
+    async def _open_services(self, project: Project, choice: AgentChoice | None, on_progress: OnProgress) -> Services:
         """Open the services; the agent of `choice` is opened ahead, if it exists and can be had."""
         from ikigai.app.first_agent import close_opened, import_behind_driver, open_ahead
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Literal, TypeAlias
 
-Far: TypeAlias = Callable[[int, int | None], None]
+OnProgress: TypeAlias = Callable[[int, int | None], None]
 """A function that takes the amount done, and the total: None where it is unknown."""
 ProgressUnit: TypeAlias = Literal["events", "bytes", "steps"]
 
@@ -40,13 +40,13 @@ class ProgressLine:
         self._next = time.monotonic() + (QUIET_SECONDS if soon is None else soon)
         self._drawn = False
 
-    def draw(self, far: str = "") -> None:
+    def draw(self, progress: str = "") -> None:
         """Show the progress, unless it was shown a moment ago. May be called from any thread."""
         now = time.monotonic()
         if not self._wanted or now < self._next or (self._dumb and self._drawn):
             return
         self._next, self._drawn = now + PROGRESS_POLL, True
-        text = f"{self.what}{' ' if far else ''}{far or ' …'}"
+        text = f"{self.what}{' ' if progress else ''}{progress or ' …'}"
         try:
             width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
         except (OSError, ValueError):
@@ -68,7 +68,7 @@ class ProgressLine:
 @contextlib.contextmanager
 def show_progress(
     what: str, unit: ProgressUnit = "events", enabled: bool = True, soon: float | None = None
-) -> Iterator[Far]:
+) -> Iterator[OnProgress]:
     """Return a function that takes the progress of the work in the block. Nothing is shown in its first `soon` seconds,
     by default QUIET_SECONDS.
     """
@@ -80,22 +80,22 @@ def show_progress(
 
 
 @contextlib.asynccontextmanager
-async def show_waiting(what: str, enabled: bool = True) -> AsyncIterator[Far]:
+async def show_waiting(what: str, enabled: bool = True) -> AsyncIterator[OnProgress]:
     """Show the progress of work that cannot always report it: then its seconds are counted."""
     line = ProgressLine(what, enabled, soon=0.0)
     try:
-        async with count_progress(line.draw) as far:
-            yield far
+        async with count_progress(line.draw) as on_progress:
+            yield on_progress
     finally:
         line.clear()
 
 
 @contextlib.asynccontextmanager
-async def count_progress(draw: Callable[[str], object]) -> AsyncIterator[Far]:
+async def count_progress(draw: Callable[[str], object]) -> AsyncIterator[OnProgress]:
     """Report progress to another view: `draw` is called with each change, "3 of 9" or "… 2 s"."""
     began, progress = time.monotonic(), ""
 
-    def far(done: int, total: int | None) -> None:
+    def on_progress(done: int, total: int | None) -> None:
         nonlocal progress
         progress = format_progress(done, total, "steps")
 
@@ -109,7 +109,7 @@ async def count_progress(draw: Callable[[str], object]) -> AsyncIterator[Far]:
 
     task = asyncio.create_task(count(), name="progress")
     try:
-        yield far
+        yield on_progress
     finally:
         task.cancel()
 

@@ -35,7 +35,7 @@ class House:
     def __init__(
         self, database: Database, folder: Path, config: Config, limits: SubagentLimits = DEFAULT_LIMITS
     ) -> None:
-        pool, tool_runtime = making.make_pool(config), making.make_workshop(config)
+        pool, tool_runtime = making.make_pool(config), making.make_tool_runtime(config)
         self.world = Services(config, database, None, pool, making.make_run(config, pool, tool_runtime), tool_runtime)
         self.manager = AgentManager(self.world, partial(ManagedSubagents, limits=limits))
         self.database, self.folder = database, folder

@@ -48,7 +48,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def world(database: Database, config: Config | None = None) -> Services:
     config = config or Config(model="scripted/echo")
-    pool, tools = making.make_pool(config), making.make_workshop(config)
+    pool, tools = making.make_pool(config), making.make_tool_runtime(config)
     return Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
 
 

@@ -56,7 +56,7 @@ def load(folder: Path, text: str, environ: dict[str, str] | None = None, **flags
 
 
 def opened(loaded: Config) -> RunConfig:
-    return making.make_run(loaded, making.make_pool(loaded), making.make_workshop(loaded))
+    return making.make_run(loaded, making.make_pool(loaded), making.make_tool_runtime(loaded))
 
 
 def test_every_key_of_context_can_stand_in_a_profile() -> None:

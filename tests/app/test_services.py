@@ -33,7 +33,7 @@ async def test_agent_that_could_not_be_loaded_can_be_taken_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = making.make_pool(Config())
-    tools = making.make_workshop(Config())
+    tools = making.make_tool_runtime(Config())
     world = Services(Config(), database, None, pool, making.make_run(Config(), pool, tools), tools)
     agent = await world.create()
 
@@ -52,7 +52,7 @@ async def test_agent_that_could_not_be_loaded_can_be_taken_again(
 @pytest.mark.parametrize("start_with", ["last", "directory"])
 async def test_first_starts_at_once_make_one_agent(dsn: str, start_with: Literal["last", "directory"]) -> None:
     config = Config(start_with=start_with)
-    pool, tools = making.make_pool(config), making.make_workshop(config)
+    pool, tools = making.make_pool(config), making.make_tool_runtime(config)
     run = making.make_run(config, pool, tools)
     databases = await asyncio.gather(*(Database.open(dsn, MIGRATIONS, deadline=60) for _ in range(32)))
     worlds = [Services(config, database, None, pool, run, tools) for database in databases]
@@ -64,7 +64,7 @@ async def test_first_starts_at_once_make_one_agent(dsn: str, start_with: Literal
 
 async def test_limit_that_was_learned_is_in_the_figures_of_context(database: Database) -> None:
     config = Config(model="scripted/echo")
-    pool, tools = making.make_pool(config), making.make_workshop(config)
+    pool, tools = making.make_pool(config), making.make_tool_runtime(config)
     world = Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
     agent = await world.create()
 
@@ -84,7 +84,7 @@ async def test_limit_that_was_learned_is_in_the_figures_of_context(database: Dat
 
 def test_weights_that_are_not_there_are_no_model_to_offer(database: Database) -> None:
     config = Config(model="scripted/echo", local=LocalSettings("/nowhere.gguf"))
-    pool, tools = making.make_pool(config), making.make_workshop(config)
+    pool, tools = making.make_pool(config), making.make_tool_runtime(config)
     world = Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
     assert world.known_models() == ("scripted/echo",)
 
@@ -95,7 +95,7 @@ def test_models_of_all_keys_at_hand_are_offered(database: Database) -> None:
         providers={"mine": ProviderSettings("http://h/v1")},
         models={"mine/one": ModelSettings(levels=("low",))},
     )
-    pool, tools = making.make_pool(config), making.make_workshop(config)
+    pool, tools = making.make_pool(config), making.make_tool_runtime(config)
     pool.known.learn("mine", (ListedModel("two"),))
     offered = Services(config, database, None, pool, making.make_run(config, pool, tools), tools).known_models()
     assert {"mine/one", "mine/two", "openai/gpt-5-mini"} <= set(offered)
@@ -145,7 +145,7 @@ async def test_profile_says_when_its_agents_are_condensed_and_print_mode_never_d
         '[profiles.tight]\ncondense = "auto"\ncondense_at_percent = 50\nsummarise_on_clear = true\n'
     )
     config = load(file, {}, {})
-    pool, tools = making.make_pool(config), making.make_workshop(config)
+    pool, tools = making.make_pool(config), making.make_tool_runtime(config)
     world = Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
     plain = await world.load_memory(await world.create())
     chosen = SettingsChanged({"profile": "tight"}, {"profile": "agent"})
@@ -162,7 +162,7 @@ async def test_word_vectors_are_loaded_behind_the_prompt_where_excerpts_are_sent
     database: Database, monkeypatch: pytest.MonkeyPatch, auto_recall: Literal["off", "suggest", "on"], loads: int
 ) -> None:
     config = Config(model="scripted/echo", context=ContextSettings(auto_recall=auto_recall))
-    pool, tools = making.make_pool(config), making.make_workshop(config)
+    pool, tools = making.make_pool(config), making.make_tool_runtime(config)
     services = Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
     loaded: list[None] = []
     monkeypatch.setattr(word_vectors, "load_installed", lambda: loaded.append(None))

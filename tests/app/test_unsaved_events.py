@@ -65,7 +65,7 @@ def files(state: Path) -> list[Path]:
 
 def world(database: Database) -> Services:
     config = Config(model="scripted/echo")
-    pool, tools = making.make_pool(config), making.make_workshop(config)
+    pool, tools = making.make_pool(config), making.make_tool_runtime(config)
     return Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
 
 

@@ -68,7 +68,7 @@ class Lines(Toy):
         return base.ToolOutput("".join(f"line {n} of the toy\n" for n in range(arguments.n or 0)))
 
 
-class ToyWorkshop(ToolRuntime):
+class ToyToolRuntime(ToolRuntime):
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         return self.registry(nothing, nothing, no_subagents).specs
@@ -98,5 +98,5 @@ if __name__ == "__main__":
     import ikigai.store.write_access
 
     ikigai.store.write_access.AgentLog = DyingLog  # type: ignore[misc]
-    app.make_workshop = lambda config: ToyWorkshop(config, Path.cwd())
+    app.make_tool_runtime = lambda config: ToyToolRuntime(config, Path.cwd())
     sys.exit(cli.main())

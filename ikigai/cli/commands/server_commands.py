@@ -146,11 +146,11 @@ def _list(servers: McpServers | None, as_json: bool) -> int:
 
 def _make(config: Config) -> McpServers | None:
     """Return the servers of the configuration and of a trusted project; their problems are printed."""
-    from ikigai.app.factories import make_workshop
+    from ikigai.app.factories import make_tool_runtime
     from ikigai.app.mcp_servers import make_servers
     from ikigai.app.trusted_project import make_project
 
-    project, runtime = make_project(), make_workshop(config)
+    project, runtime = make_project(), make_tool_runtime(config)
     project.check_trust()
     withholds = runtime.redaction.withholds
     servers = make_servers(config, project, runtime.directory, runtime.environment, withholds, runtime.problems)

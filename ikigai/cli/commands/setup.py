@@ -28,7 +28,7 @@ from ikigai.providers.pool import ProviderPool
 from ikigai.system import paths
 from ikigai.system.output import format_table, print_lines
 from ikigai.system.own_command import own_command
-from ikigai.system.progress import Far, format_size, show_progress, show_waiting
+from ikigai.system.progress import OnProgress, format_size, show_progress, show_waiting
 
 MODEL_FILE: KeyPath = ("providers", "local", "model_file")
 """The key of the configuration that names the file of the local model."""
@@ -103,7 +103,7 @@ async def _fetch_bundled(pool: ProviderPool) -> None:
             stopped.set()
 
 
-def _until(stopped: threading.Event, on_progress: Far) -> Callable[[int, int | None], None]:
+def _until(stopped: threading.Event, on_progress: OnProgress) -> Callable[[int, int | None], None]:
     def report(done: int, total: int | None) -> None:
         if stopped.is_set():
             raise IkigaiError("The download was stopped.")

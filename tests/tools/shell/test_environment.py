@@ -155,7 +155,7 @@ def test_secret_passes_by_its_exact_name():
     assert command_environment(given, ["GITHUB_TOKEN"], env=["GIT*"]) == FIXED_VALUES
 
 
-def test_workshop_passes_what_the_configuration_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_tool_runtime_passes_what_the_configuration_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("KUBECONFIG", "/k")
     monkeypatch.setenv("CDPATH", "/c")
     assert "KUBECONFIG" not in ToolRuntime(Config(), tmp_path).environment
